@@ -1,0 +1,1 @@
+"""Verbs, a file each: what a cycle does, in the configured order."""

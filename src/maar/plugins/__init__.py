@@ -1,0 +1,1 @@
+"""Policies, a file each: what actions ask, plugins answer."""

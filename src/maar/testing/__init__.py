@@ -1,0 +1,1 @@
+"""Builders and fixtures that tests, simulator and docs share."""
