@@ -1,0 +1,70 @@
+# `make` alone lists the targets. Every target does its own set-up: Python and make are all it takes.
+
+PYTHON      ?= python3
+PYTEST_ARGS ?=
+
+VENV  := .venv
+BIN   := $(VENV)/bin
+STAMP := $(VENV)/.installed
+# What is formatted, linted and typed; folders that are not there yet are left out.
+CODE  := $(wildcard src tests bench)
+PIP   := $(BIN)/python -m pip --disable-pip-version-check --quiet
+
+.DEFAULT_GOAL := help
+.PHONY: help setup run test test-fast check format bench bench-decide lock clean
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+
+setup: $(STAMP) ## make .venv with Maar and its tools, pinned and checked by hash
+
+$(STAMP): pyproject.toml requirements.txt requirements-dev.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+		{ echo "Maar needs Python 3.11 or later: $$($(PYTHON) --version 2>&1); try make PYTHON=python3.11" >&2; exit 1; }
+	@echo "setting up $(VENV) (once, about a minute)"
+	@$(PYTHON) -m venv $(VENV)
+	@$(PIP) install --require-hashes -r requirements-dev.txt
+	@$(PIP) install --no-deps --no-build-isolation -e .
+	@touch $@
+
+run: setup ## show what Maar decides for each of the examples
+	@set -e; for file in $(sort $(wildcard examples/[0-9]*.yaml)); do \
+		printf '\n=== maar plan %s\n\n' "$$file"; \
+		$(BIN)/maar plan "$$file"; \
+	done
+
+test: setup ## run all tests
+	$(BIN)/python -m pytest -n auto $(PYTEST_ARGS)
+
+test-fast: setup ## run the tests, without the slow and the real ones
+	$(BIN)/python -m pytest -n auto -m 'not slow and not real' $(PYTEST_ARGS)
+
+check: setup ## format, lint, types, import contracts, spelling
+	$(BIN)/ruff format --check $(CODE)
+	$(BIN)/ruff check $(CODE)
+	$(BIN)/mypy $(CODE)
+	$(BIN)/lint-imports
+	$(BIN)/codespell
+
+format: setup ## format the code and mend what the linter can
+	$(BIN)/ruff check --fix-only $(CODE)
+	$(BIN)/ruff format $(CODE)
+
+bench: bench-decide ## run all benchmarks
+
+bench-decide: setup ## measure one decision: speed, idle cost, hopeless searches, memory
+	$(BIN)/python bench/decide.py
+
+# Pins for every platform and for every Python that pyproject.toml allows; no index, host or path is written.
+LOCK := .venv-lock/bin/uv pip compile --quiet --universal --fork-strategy fewest --upgrade --generate-hashes \
+	--python-version 3.11 --no-config --no-emit-index-url --no-emit-find-links --custom-compile-command 'make lock'
+
+lock: ## pin the newest versions that pyproject.toml allows, with their hashes
+	@$(PYTHON) -m venv .venv-lock
+	@.venv-lock/bin/python -m pip --disable-pip-version-check --quiet install uv
+	$(LOCK) pyproject.toml --output-file requirements.txt
+	$(LOCK) pyproject.toml --group dev --constraints requirements.txt --output-file requirements-dev.txt
+
+clean: ## remove what make has made
+	rm -rf $(VENV) .venv-lock .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis build dist
+	find $(CODE) -name __pycache__ -type d -prune -exec rm -rf {} +
