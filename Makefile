@@ -43,7 +43,7 @@ check: setup ## format, lint, types, import contracts, spelling
 	$(BIN)/ruff format --check $(CODE)
 	$(BIN)/ruff check $(CODE)
 	$(BIN)/mypy $(CODE)
-	$(BIN)/lint-imports
+	$(BIN)/lint-imports --no-logo
 	$(BIN)/codespell
 
 format: setup ## format the code and mend what the linter can
