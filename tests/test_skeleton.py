@@ -1,0 +1,121 @@
+"""The project's own promises: what is installed is pinned, and the house has the layers it says it has."""
+
+import importlib
+import re
+import tomllib
+from importlib.metadata import entry_points
+from pathlib import Path
+from typing import Any
+
+import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+import maar
+
+ROOT = Path(__file__).parent.parent
+REQUIREMENT_FILES = ("requirements.txt", "requirements-dev.txt")
+# Looked for in comments too: a scheme, an option that names an index, and anything like an absolute path.
+ADDRESS = re.compile(
+    r"\w+://|--(?:extra-)?index|--find-links|--trusted-host|@ ?file|(?:^|\s)/\w", re.MULTILINE
+)
+HASH = re.compile(r"--hash=sha256:[0-9a-f]{64}")
+
+
+def pyproject() -> dict[str, Any]:
+    return tomllib.loads((ROOT / "pyproject.toml").read_text())
+
+
+def logical_lines(text: str) -> list[str]:
+    """The lines of a requirements file as pip sees them: comments gone, continuations joined."""
+    without_comments = re.sub(r"^\s*#.*\n", "", text, flags=re.MULTILINE)
+    return [line for line in without_comments.replace("\\\n", " ").splitlines() if line.strip()]
+
+
+def pins(file: str) -> dict[str, Requirement]:
+    """The requirements of a file by canonical name, hashes left out."""
+    lines = logical_lines((ROOT / file).read_text())
+    requirements = [Requirement(line.partition(" --hash")[0].strip()) for line in lines]
+    return {canonicalize_name(r.name): r for r in requirements}
+
+
+def pinned_version(requirement: Requirement) -> str:
+    (specifier,) = requirement.specifier
+    assert "==" == specifier.operator, f"not pinned: {requirement}"
+    return specifier.version
+
+
+def unsatisfied(wanted: list[str], pinned: dict[str, Requirement]) -> list[str]:
+    """The requirements of pyproject.toml that the pins lack, or pin to a version that is not allowed."""
+    missing = []
+    for requirement in map(Requirement, wanted):
+        pin = pinned.get(canonicalize_name(requirement.name))
+        if pin is None or pinned_version(pin) not in requirement.specifier:
+            missing.append(str(requirement))
+    return missing
+
+
+@pytest.mark.parametrize("file", REQUIREMENT_FILES)
+def test_requirements_name_no_address(file: str) -> None:
+    assert [] == ADDRESS.findall((ROOT / file).read_text())
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "--index-url x",
+        "# at https://example.org",
+        "a @ file:x",
+        "#   compile /home/me/in.txt",
+        "--find-links x",
+    ],
+)
+def test_an_address_would_be_noticed(line: str) -> None:
+    assert ADDRESS.search(line)
+
+
+@pytest.mark.parametrize("file", REQUIREMENT_FILES)
+def test_every_requirement_is_pinned_with_a_hash(file: str) -> None:
+    lines = logical_lines((ROOT / file).read_text())
+    assert lines
+    assert [] == [line for line in lines if not HASH.search(line)]
+    assert all(pinned_version(pin) for pin in pins(file).values())
+
+
+def test_runtime_dependencies_are_pinned() -> None:
+    assert [] == unsatisfied(pyproject()["project"]["dependencies"], pins("requirements.txt"))
+
+
+def test_tools_and_build_backend_are_pinned() -> None:
+    project = pyproject()
+    wanted = project["dependency-groups"]["dev"] + project["build-system"]["requires"]
+    assert [] == unsatisfied(wanted, pins("requirements-dev.txt"))
+
+
+def test_developers_run_what_users_run() -> None:
+    developers, users = pins("requirements-dev.txt"), pins("requirements.txt")
+    assert {name: str(pin) for name, pin in users.items()} == {
+        name: str(developers.get(name)) for name in users
+    }
+
+
+def test_version_is_said_once() -> None:
+    assert pyproject()["project"]["version"] == maar.__version__
+
+
+@pytest.mark.parametrize("layer", ["model", "session", "plugins", "actions", "kube", "cli", "testing"])
+def test_layer_exists_and_says_what_it_is(layer: str) -> None:
+    assert importlib.import_module(f"maar.{layer}").__doc__
+
+
+def test_every_layer_on_disk_is_under_contract() -> None:
+    contracts = {c["id"]: c for c in pyproject()["tool"]["importlinter"]["contracts"]}
+    packages = {path.parent.name for path in (ROOT / "src/maar").glob("*/__init__.py")}
+    modules = {path.stem for path in (ROOT / "src/maar").glob("[a-z]*.py")}
+    on_disk = {f"maar.{name}" for name in packages | modules}
+    assert set() == on_disk - set(contracts["layers"]["layers"])
+
+
+def test_the_command_is_installed() -> None:
+    (script,) = entry_points(group="console_scripts", name="maar")
+    assert "maar.cli.main:main" == script.value
