@@ -1,0 +1,63 @@
+"""What the cluster looks like once a plan has been carried out.
+
+Used where nobody else carries plans out: `maar plan` between cycles, tests, and the simulator's first approximation.
+Bound pods run, evicted and deleting pods are gone and not made anew, admitted groups are in the queue, and what the
+plan says of nominations, the election and locks is what the next snapshot finds.
+"""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from maar.model.jobs import Job, Phase
+from maar.model.plan import Plan
+from maar.model.snapshot import Cluster
+from maar.model.tasks import Status, Task
+
+
+def carry_out(cluster: Cluster, plan: Plan, now: float) -> Cluster:
+    """The cluster after `plan`, which was decided at `now`."""
+    bound = {b.task: b.node for b in plan.bind}
+    nominated = {n.task: n.node for n in plan.nominate}
+    gone = {e.task for e in plan.evict}
+    tasks = tuple(
+        _after(task, bound, nominated, now)
+        for task in cluster.tasks
+        if task.key not in gone and task.status is not Status.RELEASING
+    )
+    admitted = {a.job for a in plan.admit}
+    return replace(
+        cluster,
+        tasks=tasks,
+        jobs=_jobs_after(cluster.jobs, tasks, admitted, set(plan.expired), now),
+        elect=plan.elect,
+        locks=plan.locks,
+    )
+
+
+def _after(task: Task, bound: dict[str, str], nominated: dict[str, str], now: float) -> Task:
+    if task.key in bound:
+        return replace(task, status=Status.BOUND, node=bound[task.key], started=now)
+    if task.status not in (Status.PENDING, Status.NOMINATED):
+        return task
+    node = nominated.get(task.key, "")
+    status = Status.NOMINATED if node else Status.PENDING
+    return task if (task.status, task.node) == (status, node) else replace(task, status=status, node=node)
+
+
+def _jobs_after(
+    jobs: tuple[Job, ...], tasks: tuple[Task, ...], admitted: set[str], expired: set[str], now: float
+) -> tuple[Job, ...]:
+    ready: dict[str, int] = {}
+    for task in tasks:
+        if task.status in (Status.BOUND, Status.SUCCEEDED):
+            ready[task.job] = ready.get(task.job, 0) + 1
+    after = []
+    for job in jobs:
+        phase = Phase.INQUEUE if job.key in admitted else job.phase
+        if phase is not Phase.PENDING and ready.get(job.key, 0) >= max(job.min_member, 1):
+            phase = Phase.RUNNING
+        if job.key in expired:
+            job = replace(job, election_expired=now)
+        after.append(job if phase is job.phase else replace(job, phase=phase))
+    return tuple(after)

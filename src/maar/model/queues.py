@@ -1,0 +1,83 @@
+"""Queues: who pays. A tree with weights, guarantees and limits.
+
+Queue arithmetic (sums over a cluster, weights) is in Python integers, which do not overflow. A queue that makes no
+sense (its parent is missing, or the parents form a cycle) is kept with the reason, so that only its own jobs wait.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import msgspec
+
+ROOT = "root"
+DEFAULT = "default"
+
+
+class Queue(msgspec.Struct, frozen=True):
+    """One queue. Amounts are whole units; `None` means that nothing was said."""
+
+    name: str
+    weight: int = 1
+    capability: dict[str, int] | None = None
+    deserved: dict[str, int] | None = None
+    guarantee: dict[str, int] | None = None
+    parent: str = ""
+    priority: int = 0
+    reclaimable: bool = True
+    open: bool = True
+    hierarchy: tuple[str, ...] = ()
+    """hdrf's path, from `volcano.sh/hierarchy`."""
+    hierarchy_weights: tuple[int, ...] = ()
+    created: float = 0.0
+    uid: str = ""
+    broken: str = ""
+    """Why it makes no sense; its jobs wait with this."""
+
+
+class QueueTree:
+    """All queues of a snapshot, sorted by name, with `root` and `default` always among them."""
+
+    def __init__(self, queues: Iterable[Queue]) -> None:
+        known = {q.name: q for q in queues}
+        known.setdefault(ROOT, Queue(ROOT, reclaimable=False))
+        known.setdefault(DEFAULT, Queue(DEFAULT))
+        self.queues: list[Queue] = [known[name] for name in sorted(known)]
+        self.number: dict[str, int] = {q.name: i for i, q in enumerate(self.queues)}
+        self.broken: list[str] = [q.broken for q in self.queues]
+        self.path: list[tuple[int, ...]] = [self._path(i) for i in range(len(self.queues))]
+        """For each queue itself, its parent and so on up to the root."""
+        self.children: list[list[int]] = [[] for _ in self.queues]
+        for path in self.path:
+            if len(path) > 1:
+                self.children[path[1]].append(path[0])
+
+    def __len__(self) -> int:
+        return len(self.queues)
+
+    @property
+    def root(self) -> int:
+        """The root's number."""
+        return self.number[ROOT]
+
+    def is_leaf(self, queue: int) -> bool:
+        """Whether no queue names it as its parent."""
+        return not self.children[queue]
+
+    def _path(self, start: int) -> tuple[int, ...]:
+        path = [start]
+        while (queue := self.queues[path[-1]]).name != ROOT:
+            parent = self.number.get(queue.parent or ROOT)
+            if parent is None:
+                self._break(start, f"parent queue `{queue.parent}` does not exist")
+            elif parent in path:
+                cycle = " -> ".join(self.queues[q].name for q in [*path[path.index(parent) :], parent])
+                self._break(start, f"its parents form a cycle: {cycle}")
+            else:
+                path.append(parent)
+                continue
+            return (start, self.number[ROOT]) if start != self.number[ROOT] else (start,)
+        return tuple(path)
+
+    def _break(self, queue: int, why: str) -> None:
+        self.broken[queue] = self.broken[queue] or why

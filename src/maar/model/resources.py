@@ -1,0 +1,163 @@
+"""Amounts of resources: the first nouns, on which the node table, shapes and queues stand.
+
+Kubernetes writes quantities as text (`100m`, `1.5`, `2Gi`). They are parsed exactly and become whole
+numbers once, at the door: CPU in milli, everything else in units. A request rounds up and an allocatable
+rounds down, so rounding can never over-commit a node. Nothing here knows nodes, pods or queues.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from fractions import Fraction
+from functools import lru_cache
+
+import numpy as np
+import numpy.typing as npt
+
+CPU = "cpu"
+MEMORY = "memory"
+PODS = "pods"
+EPHEMERAL = "ephemeral-storage"
+
+Ints = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
+Mask = npt.NDArray[np.bool_]
+
+Amounts = Mapping[str, int]
+"""Resource name to whole units (CPU in milli)."""
+
+LARGEST = 2**60
+"""Amounts saturate here, so that sums of a few of them stay inside int64. No real node is near it."""
+
+UNLIMITED = 2**61
+"""More than any amount: the missing limit in integer arithmetic."""
+
+_SUFFIX = {
+    "": Fraction(1),
+    "n": Fraction(1, 10**9),
+    "u": Fraction(1, 10**6),
+    "m": Fraction(1, 1000),
+    "k": Fraction(10**3),
+    "M": Fraction(10**6),
+    "G": Fraction(10**9),
+    "T": Fraction(10**12),
+    "P": Fraction(10**15),
+    "E": Fraction(10**18),
+    "Ki": Fraction(2**10),
+    "Mi": Fraction(2**20),
+    "Gi": Fraction(2**30),
+    "Ti": Fraction(2**40),
+    "Pi": Fraction(2**50),
+    "Ei": Fraction(2**60),
+}
+_QUANTITY = re.compile(r"([+-]?(?:\d+\.?\d*|\.\d+))(?:[eE]([+-]?\d{1,4})|([numkMGTPE]|[KMGTPE]i)?)")
+
+
+class QuantityError(ValueError):
+    """A text that is no Kubernetes quantity."""
+
+
+@lru_cache(maxsize=65536)
+def _parse(text: str) -> Fraction:
+    match = _QUANTITY.fullmatch(text)
+    if match is None:
+        raise QuantityError(f"not a quantity: `{text}` (expected e.g. `100m`, `1.5`, `2Gi`, `1e3`)")
+    number, exponent, suffix = match.groups()
+    if exponent is not None:
+        return Fraction(number) * Fraction(10) ** int(exponent)
+    return Fraction(number) * _SUFFIX[suffix or ""]
+
+
+def parse_quantity(value: str | int | float) -> Fraction:
+    """The exact value of a Kubernetes quantity.
+
+    >>> parse_quantity("100m"), parse_quantity("2Gi"), parse_quantity("1e3")
+    (Fraction(1, 10), Fraction(2147483648, 1), Fraction(1000, 1))
+    """
+    if isinstance(value, bool) or not isinstance(value, (str, int, float)):
+        raise QuantityError(f"not a quantity: `{value}`")
+    # repr keeps what a person wrote in YAML (0.1 stays one tenth), the binary float would not.
+    return _parse(value.strip() if isinstance(value, str) else repr(value))
+
+
+@lru_cache(maxsize=65536)
+def units(name: str, value: str | int | float, *, up: bool) -> int:
+    """A quantity of the resource `name` in whole units, rounded `up` for requests, down for allocatable."""
+    exact = parse_quantity(value) * (1000 if name == CPU else 1)
+    whole = -((-exact.numerator) // exact.denominator) if up else exact.numerator // exact.denominator
+    return max(-LARGEST, min(LARGEST, whole))
+
+
+def requests(quantities: Mapping[str, str | int | float]) -> dict[str, int]:
+    """Quantities as amounts, rounded up: what a pod asks for, what a queue is limited to."""
+    return {name: units(name, value, up=True) for name, value in quantities.items()}
+
+
+def allocatable(quantities: Mapping[str, str | int | float]) -> dict[str, int]:
+    """Quantities as amounts, rounded down: what a node has."""
+    return {name: units(name, value, up=False) for name, value in quantities.items()}
+
+
+def is_accelerator(name: str) -> bool:
+    """Whether a resource counts as GPUs where work lost is measured in GPU seconds."""
+    vendor, _, device = name.partition("/")
+    if not device or vendor.endswith("kubernetes.io"):
+        return False
+    return device.startswith(("gpu", "mig-", "tpu", "npu", "gaudi", "neuron", "Ascend", "dcu", "xpu", "mlu"))
+
+
+def in_words(name: str, amount: int) -> str:
+    """An amount as a person writes it: `1500m` CPU is `1.5`, memory in the largest unit that divides it."""
+    if name == CPU:
+        return f"{amount / 1000:g}"
+    if name in (MEMORY, EPHEMERAL) or name.startswith("hugepages-"):
+        for suffix, size in (("Ti", 2**40), ("Gi", 2**30), ("Mi", 2**20), ("Ki", 2**10)):
+            if abs(amount) >= size:
+                return f"{amount / size:.4g}{suffix}"
+    return str(amount)
+
+
+class Axes:
+    """The dimensions of one snapshot, in a fixed order: a column of every resource table for each.
+
+    Two snapshots of the same cluster have the same axes whatever order the objects came in.
+    """
+
+    __slots__ = ("accelerators", "index", "names")
+
+    def __init__(self, names: Iterable[str]) -> None:
+        first = [CPU, MEMORY, PODS, EPHEMERAL]
+        self.names: tuple[str, ...] = (*first, *sorted(set(names).difference(first)))
+        self.index: dict[str, int] = {name: i for i, name in enumerate(self.names)}
+        self.accelerators: tuple[int, ...] = tuple(i for i, n in enumerate(self.names) if is_accelerator(n))
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    @property
+    def pods(self) -> int:
+        """The column of pod slots."""
+        return self.index[PODS]
+
+    def row(self, amounts: Amounts, missing: int = 0) -> list[int]:
+        """Amounts as one row; names outside the axes are left out (nothing here has or wants them)."""
+        row = [missing] * len(self.names)
+        for name, amount in amounts.items():
+            i = self.index.get(name)
+            if i is not None:
+                row[i] = amount
+        return row
+
+    def amounts(self, row: Iterable[int]) -> dict[str, int]:
+        """The non-zero part of a row, by name."""
+        return {name: int(x) for name, x in zip(self.names, row, strict=True) if x}
+
+
+def total(rows: Ints) -> list[int]:
+    """Column sums as Python integers: exact where int64 would overflow (high and low halves apart)."""
+    if len(rows) == 0:
+        return [0] * int(rows.shape[1])
+    high = (rows >> 32).sum(axis=0)
+    low = (rows & 0xFFFFFFFF).sum(axis=0)
+    return [(int(h) << 32) + int(x) for h, x in zip(high, low, strict=True)]

@@ -1,0 +1,137 @@
+"""Label selectors, taints and the terms that pods use to choose nodes and neighbours.
+
+Plain, hashable data: equal constraints are equal objects, so pods that ask the same share one shape and a
+selector is evaluated once for a cluster, not once for a pod. The node table evaluates requirements over
+all nodes at once; here is only what one map of labels needs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+
+Labels = Mapping[str, str]
+
+
+class Requirement(msgspec.Struct, frozen=True, order=True):
+    """One line of a selector. Operators: In, NotIn, Exists, DoesNotExist, Gt, Lt."""
+
+    key: str
+    operator: str
+    values: tuple[str, ...] = ()
+
+    def matches(self, labels: Labels) -> bool:
+        """Whether a map of labels meets it."""
+        value = labels.get(self.key)
+        match self.operator:
+            case "In":
+                return value is not None and value in self.values
+            case "NotIn":
+                return value is None or value not in self.values
+            case "Exists":
+                return value is not None
+            case "DoesNotExist":
+                return value is None
+            case _:
+                return value is not None and self._compares(value)
+
+    def _compares(self, value: str) -> bool:
+        try:
+            left, right = int(value), int(self.values[0])
+        except (ValueError, IndexError):
+            return False
+        return left > right if self.operator == "Gt" else left < right
+
+
+class Selector(msgspec.Struct, frozen=True, order=True):
+    """A label selector: all requirements hold; none at all matches everything."""
+
+    requirements: tuple[Requirement, ...] = ()
+
+    def matches(self, labels: Labels) -> bool:
+        """Whether a map of labels meets all requirements."""
+        return all(r.matches(labels) for r in self.requirements)
+
+
+class NodeTerm(msgspec.Struct, frozen=True, order=True):
+    """One term of node affinity: expressions over labels and over the node's name, all of them."""
+
+    expressions: tuple[Requirement, ...] = ()
+    fields: tuple[Requirement, ...] = ()
+
+
+class PodSelector(msgspec.Struct, frozen=True, order=True):
+    """Pods by labels in some namespaces (`None`: in all)."""
+
+    selector: Selector
+    namespaces: tuple[str, ...] | None = None
+
+    def matches(self, namespace: str, labels: Labels) -> bool:
+        """Whether a pod of that namespace with those labels is meant."""
+        if self.namespaces is not None and namespace not in self.namespaces:
+            return False
+        return self.selector.matches(labels)
+
+
+class PodTerm(msgspec.Struct, frozen=True, order=True):
+    """One term of pod affinity or anti-affinity: those pods, in the same domain of that node label."""
+
+    pods: PodSelector
+    topology_key: str
+
+
+class Spread(msgspec.Struct, frozen=True, order=True):
+    """One topology spread constraint."""
+
+    pods: PodSelector
+    topology_key: str
+    max_skew: int
+    hard: bool
+    """DoNotSchedule; otherwise ScheduleAnyway, which only scores."""
+    min_domains: int = 1
+    honor_affinity: bool = True
+    """nodeAffinityPolicy: only nodes that the pod's own selectors accept count as domains."""
+    honor_taints: bool = False
+    """nodeTaintsPolicy."""
+
+
+class Taint(msgspec.Struct, frozen=True, order=True):
+    """What keeps pods off a node. Effects: NoSchedule, PreferNoSchedule, NoExecute."""
+
+    key: str
+    value: str = ""
+    effect: str = "NoSchedule"
+
+
+class Toleration(msgspec.Struct, frozen=True, order=True):
+    """What lets a pod on a tainted node; an empty key with Exists tolerates all."""
+
+    key: str = ""
+    operator: str = "Equal"
+    value: str = ""
+    effect: str = ""
+
+    def tolerates(self, taint: Taint) -> bool:
+        """Whether this taint is no obstacle."""
+        if self.effect and self.effect != taint.effect:
+            return False
+        if self.key and self.key != taint.key:
+            return False
+        if self.operator == "Exists":
+            return True
+        return bool(self.key) and self.value == taint.value
+
+
+class Port(msgspec.Struct, frozen=True, order=True):
+    """A host port; an address of `0.0.0.0` conflicts with every address."""
+
+    port: int
+    protocol: str = "TCP"
+    address: str = "0.0.0.0"
+
+    def conflicts(self, other: Port) -> bool:
+        """Whether both cannot be open on one node."""
+        if self.port != other.port or self.protocol != other.protocol:
+            return False
+        return self.address == other.address or "0.0.0.0" in (self.address, other.address)

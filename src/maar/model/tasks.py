@@ -1,0 +1,107 @@
+"""Tasks: pods, as a scheduler sees them.
+
+A `Task` is what one pod's object says, and stays as it is for a cycle. The `TaskTable` puts what decisions read in
+columns, a row a task, sorted by job and then by the order in which a job's tasks are placed when no plugin says
+otherwise (index in the name, creation, key): a task's number is the end of every ranking of tasks.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterable
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+from maar.model.resources import Floats, Ints
+from maar.model.shapes import Shape
+
+
+class Status(enum.IntEnum):
+    """Where a pod stands.
+
+    PENDING ──► NOMINATED ──► BOUND ──► RELEASING ──► gone
+       └──────────────────────►│ └────► SUCCEEDED, FAILED
+    """
+
+    PENDING = 0
+    """Waits for a node, and Maar may give it one."""
+    NOMINATED = 1
+    """Waits for promised room: counted against its queue already, not yet against its node's idle room."""
+    BOUND = 2
+    """Has a node; whether its containers run yet makes no difference to a decision."""
+    RELEASING = 3
+    """Going away: its room is still used, and will come back."""
+    SUCCEEDED = 4
+    FAILED = 5
+    BLOCKED = 6
+    """Not to be placed: gated, or it needs something that Maar does not account for."""
+
+
+class Task(msgspec.Struct, frozen=True, gc=False):
+    """One pod."""
+
+    key: str
+    """`namespace/name`"""
+    job: str
+    """Key of its job."""
+    shape: Shape
+    status: Status = Status.PENDING
+    node: str = ""
+    """Where it is; for a nominated task where it is promised to be."""
+    role: str = ""
+    priority: int = 0
+    created: float = 0.0
+    started: float | None = None
+    index: int = 0
+    """The number at the end of its name: workers go in this order, and leave in the reverse one."""
+    uid: str = ""
+    preemptable: bool = True
+    critical: bool = False
+    """System-critical, or in kube-system: the conformance plugin never evicts it."""
+    resident: bool = False
+    """Belongs to its node (a DaemonSet's or a static pod): never leaves to make room."""
+    controlled: bool = False
+    """Has a controller that makes it anew."""
+    cooldown: float = 0.0
+    """Seconds after its start in which the cooldown plugin protects it."""
+    checkpoint: float | None = None
+    """When its work was last saved."""
+    promise: float | None = None
+    """Seconds after its start by which it will have ended."""
+    budgets: tuple[str, ...] = ()
+    """Keys of the disruption budgets that cover it."""
+    blocked: str = ""
+    """Why it is BLOCKED, for its owner."""
+
+
+class TaskTable:
+    """All tasks of a snapshot, in columns."""
+
+    def __init__(self, tasks: list[Task], jobs: dict[str, int], shapes: dict[Shape, int], nodes: dict[str, int]):
+        self.tasks = tasks
+        self.number: dict[str, int] = {t.key: i for i, t in enumerate(tasks)}
+        self.job: Ints = _ints(jobs[t.job] for t in tasks)
+        self.shape: Ints = _ints(shapes[t.shape] for t in tasks)
+        self.status: npt.NDArray[np.int8] = np.array([t.status for t in tasks], dtype=np.int8)
+        self.node: Ints = _ints(nodes.get(t.node, -1) for t in tasks)
+        self.priority: Ints = _ints(t.priority for t in tasks)
+        self.preemptable = np.array([t.preemptable for t in tasks], dtype=np.bool_)
+        self.critical = np.array([t.critical for t in tasks], dtype=np.bool_)
+        self.resident = np.array([t.resident for t in tasks], dtype=np.bool_)
+        self.started: Floats = np.array(
+            [t.created if t.started is None else t.started for t in tasks], dtype=np.float64
+        )
+
+    def __len__(self) -> int:
+        return len(self.tasks)
+
+
+def placing_order(task: Task) -> tuple[str, int, float, str]:
+    """The order of the table: by job, then as workers are numbered, then oldest first."""
+    return task.job, task.index, task.created, task.key
+
+
+def _ints(values: Iterable[int]) -> Ints:
+    return np.fromiter(values, dtype=np.int64)
