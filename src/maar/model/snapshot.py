@@ -78,7 +78,8 @@ class Snapshot:
         self.leaving: Ints = np.zeros_like(self.features)
         visible = np.array([bool(f) for f in self.shapes.features], dtype=np.bool_)
         if visible.any():
-            there = np.isin(status, (Status.BOUND, Status.RELEASING)) & (node >= 0) & visible[shape]
+            present = (Status.BOUND, Status.RELEASING, Status.NOMINATED)
+            there = np.isin(status, present) & (node >= 0) & visible[shape]
             for t in np.flatnonzero(there).tolist():
                 self.features[self.shapes.features[shape[t]], node[t]] += 1
                 if status[t] == Status.RELEASING:

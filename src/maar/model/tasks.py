@@ -86,6 +86,9 @@ class TaskTable:
         self.shape: Ints = _ints(shapes[t.shape] for t in tasks)
         self.status: npt.NDArray[np.int8] = np.array([t.status for t in tasks], dtype=np.int8)
         self.node: Ints = _ints(nodes.get(t.node, -1) for t in tasks)
+        # A nomination to a node that has gone is none.
+        self.status[(self.status == Status.NOMINATED) & (self.node < 0)] = Status.PENDING
+        self.node[(self.status == Status.PENDING) | (self.status == Status.BLOCKED)] = -1
         self.priority: Ints = _ints(t.priority for t in tasks)
         self.preemptable = np.array([t.preemptable for t in tasks], dtype=np.bool_)
         self.critical = np.array([t.critical for t in tasks], dtype=np.bool_)

@@ -1,0 +1,102 @@
+"""A session's configuration: which actions in which order, which plugins in which tiers, with which arguments.
+
+Plain data made once, when a configuration file is read (`config_file`); a session only builds from it. What exists to
+choose from is a `Catalog`, handed in from the registry, so that nothing here knows any plugin by name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Protocol
+
+import msgspec
+
+if TYPE_CHECKING:
+    from maar.session.register import Register
+    from maar.session.session import Session
+
+
+class Plugin(Protocol):
+    """A policy: registers its hooks when a session opens. Made anew for every session."""
+
+    def open(self, session: Session, on: Register) -> None:
+        """Register hooks; read what the session starts with."""
+
+
+class Action(Protocol):
+    """A verb: acts on the session inside statements. Made anew for every session."""
+
+    def execute(self, session: Session) -> None:
+        """Act."""
+
+
+class NoArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """For plugins and actions that take none."""
+
+
+class Kind(msgspec.Struct, frozen=True):
+    """One plugin or action to choose from."""
+
+    name: str
+    make: Callable[[Any], Any]
+    """Makes it from its arguments."""
+    arguments: type[msgspec.Struct] = NoArguments
+    """Their names, types and defaults."""
+
+
+class Catalog(msgspec.Struct, frozen=True):
+    """Everything there is to choose from."""
+
+    plugins: Mapping[str, Kind]
+    actions: Mapping[str, Kind]
+    aliases: Mapping[str, str] = {}
+    """Names that Volcano's users write for what has another name here."""
+    missing: Mapping[str, str] = {}
+    """Names that Volcano has and Maar has not yet, and what is lost without them."""
+
+
+class PluginOption(msgspec.Struct, frozen=True):
+    """One configured plugin."""
+
+    kind: Kind
+    arguments: msgspec.Struct
+    flags: dict[str, bool] = {}
+    """Hooks switched on or off, as in `register.FLAGS`; what the file does not say is missing."""
+
+    @property
+    def name(self) -> str:
+        """The plugin's name."""
+        return self.kind.name
+
+    def build(self) -> Plugin:
+        """A plugin for one session."""
+        plugin: Plugin = self.kind.make(self.arguments)
+        return plugin
+
+
+class ActionOption(msgspec.Struct, frozen=True):
+    """One configured action."""
+
+    kind: Kind
+    arguments: msgspec.Struct
+
+    @property
+    def name(self) -> str:
+        """The action's name."""
+        return self.kind.name
+
+    def build(self) -> Action:
+        """An action for one session."""
+        action: Action = self.kind.make(self.arguments)
+        return action
+
+
+class Config(msgspec.Struct, frozen=True):
+    """A whole configuration."""
+
+    actions: tuple[ActionOption, ...]
+    tiers: tuple[tuple[PluginOption, ...], ...]
+
+    def has_action(self, *names: str) -> bool:
+        """Whether one of those actions is configured."""
+        return any(a.name in names for a in self.actions)

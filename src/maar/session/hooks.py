@@ -1,0 +1,230 @@
+"""Hooks: where plugins speak, and how what they say becomes one answer.
+
+A plugin registers functions while a session opens (`Register`, one method a point). Actions ask the combined question
+(`Hooks`). The rules of combination:
+
+    orders      lexicographic: the first plugin that tells two apart decides; then creation time, then the key
+    votes       a reject refuses at once; a tier with a permit accepts; all abstaining accepts
+    all         every plugin must agree (ready, allocatable, preemptive)
+    any         one is enough (overused)
+    first       the first failure is the answer (valid, predicates: a node's cause is the first that refused it)
+    sums        scores are added
+    victims     the intersection over all tiers of those who do not abstain; "none" is an answer
+
+Orders are keys rather than comparisons: a plugin maps a job to something comparable, smaller first. `by_comparison`
+adapts a plugin written as a comparison.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cmp_to_key
+from typing import Any, Generic, TypeVar
+
+import msgspec
+import numpy as np
+
+from maar.model.jobs import Job
+from maar.model.queues import Queue
+from maar.model.reasons import Reason
+from maar.model.resources import Floats, Ints, Mask
+
+F = TypeVar("F", bound=Callable[..., Any])
+T = TypeVar("T")
+
+
+class Vote(enum.IntEnum):
+    """One plugin's opinion."""
+
+    REJECT = -1
+    ABSTAIN = 0
+    PERMIT = 1
+
+
+class Claim(msgspec.Struct, frozen=True):
+    """Who wants room, and by which right: what a voter on victims is told."""
+
+    job: Job
+    shape: int
+    """The shape that is wanted, a number in the shape table."""
+    across_queues: bool
+    """Reclaim; otherwise preempt."""
+
+
+class Rejection(msgspec.Struct, frozen=True):
+    """The nodes that one predicate refuses to a shape, for one cause."""
+
+    code: str
+    words: str
+    """Completes `188 ...`: `tainted`, `do not match the node selector`."""
+    nodes: Mask
+
+
+class Limit(msgspec.Struct, frozen=True):
+    """What pods already placed leave of each node for one more of a shape (affinity, spread, ports)."""
+
+    room: Ints
+    """How many more each node takes, each node for itself."""
+    coupled: bool
+    """Whether one more on this node changes the room on another: then they are placed one at a time."""
+    causes: tuple[Rejection, ...] = ()
+    seeds: tuple[Mask, ...] = ()
+    """Alternatives to try in turn, where the first pod decides the domain of all."""
+
+
+class GangRules(msgspec.Struct, frozen=True):
+    """What the gang plugin says of minimums, and of victims."""
+
+    minimum: Callable[[Job], int]
+    role_minimums: Callable[[Job], Mapping[int, int]]
+    """Role row to its minimum; empty where roles do not count."""
+    whole_for_preempt: bool
+    whole_for_reclaim: bool
+
+
+class Entry(Generic[F]):
+    """One registered function, with who registered it."""
+
+    __slots__ = ("call", "plugin", "tier")
+
+    def __init__(self, tier: int, plugin: str, call: F) -> None:
+        self.tier = tier
+        self.plugin = plugin
+        self.call = call
+
+
+JobKey = Callable[[Job], Any]
+QueueKey = Callable[[Queue], Any]
+JobVote = Callable[[Job], "Vote | Reason"]
+Victims = Callable[[Claim, Ints], "Mask | None"]
+Allowance = Callable[[Job, int, int], int]
+Refusal = Callable[[Job, int, int], Reason]
+RowScore = Callable[[int, Ints | slice], Floats]
+
+
+class Hooks:
+    """All registered functions of one session, and the combined questions."""
+
+    def __init__(self) -> None:
+        self.job_order: list[Entry[JobKey]] = []
+        self.queue_order: list[Entry[QueueKey]] = []
+        self.namespace_order: list[Entry[Callable[[str], Any]]] = []
+        self.task_order: list[Entry[Callable[[Ints], Ints]]] = []
+        self.victim_queue_order: list[Entry[Callable[[Queue, Job], Any]]] = []
+        self.job_valid: list[Entry[Callable[[Job], Reason | None]]] = []
+        self.job_ready: list[Entry[Callable[[Job], bool]]] = []
+        self.job_nominated: list[Entry[Callable[[Job], Vote]]] = []
+        self.job_starving: list[Entry[Callable[[Job], bool]]] = []
+        self.job_enqueueable: list[Entry[JobVote]] = []
+        self.job_enqueued: list[Entry[Callable[[Job], None]]] = []
+        self.allocatable: list[tuple[Entry[Allowance], Refusal]] = []
+        self.overused: list[tuple[Entry[Callable[[Queue], bool]], Callable[[Queue], Reason]]] = []
+        self.preemptive: list[Entry[Callable[[Job, int, int], bool]]] = []
+        self.preemptable: list[Entry[Victims]] = []
+        self.reclaimable: list[Entry[Victims]] = []
+        self.predicates: list[Entry[Callable[[int], Iterable[Rejection]]]] = []
+        self.limits: list[Entry[Callable[[int, bool], Limit | None]]] = []
+        self.scores: list[Entry[RowScore]] = []
+        self.cluster_scores: list[Entry[Callable[[int], Floats | None]]] = []
+        self.job_nodes: list[Entry[Callable[[Job], Rejection | None]]] = []
+        self.domains: list[Entry[Callable[[Job], Sequence[Sequence[Mask]] | None]]] = []
+        self.target_job: list[Entry[Callable[[Sequence[Job]], Job | None]]] = []
+        self.reserved_nodes: list[Entry[Callable[[Job], None]]] = []
+        self.close: list[Entry[Callable[[], None]]] = []
+        self.gang: GangRules | None = None
+
+    def job_key(self, job: Job) -> tuple[Any, ...]:
+        """A job's place among jobs: smaller goes first."""
+        return (*(e.call(job) for e in self.job_order), job.created, job.key)
+
+    def queue_key(self, queue: Queue) -> tuple[Any, ...]:
+        """A queue's place among queues."""
+        return (*(e.call(queue) for e in self.queue_order), queue.created, queue.name)
+
+    def namespace_key(self, namespace: str) -> tuple[Any, ...]:
+        """A namespace's place, where a plugin orders them; otherwise all are equal."""
+        return tuple(e.call(namespace) for e in self.namespace_order)
+
+    def sort_tasks(self, tasks: Ints) -> Ints:
+        """Tasks of one job as they are placed: by plugins, then by number."""
+        if len(tasks) < 2 or not self.task_order:
+            return tasks
+        keys = [e.call(tasks) for e in self.task_order]
+        return np.asarray(tasks[np.lexsort((tasks, *reversed(keys)))])
+
+    def is_valid(self, job: Job) -> Reason | None:
+        """The first plugin's objection, or none."""
+        for entry in self.job_valid:
+            reason = entry.call(job)
+            if reason is not None:
+                return reason
+        return None
+
+    def is_ready(self, job: Job) -> bool:
+        """All agree that it may be bound."""
+        return all(e.call(job) for e in self.job_ready)
+
+    def is_nominated(self, job: Job) -> bool:
+        """The vote that what is bound and promised is enough to evict for."""
+        accepted, _ = combine_votes((e.tier, e.call(job)) for e in self.job_nominated)
+        return accepted
+
+    def is_starving(self, job: Job) -> bool:
+        """All of the first tier that has an opinion."""
+        if not self.job_starving:
+            return False
+        tier = self.job_starving[0].tier
+        return all(e.call(job) for e in self.job_starving if e.tier == tier)
+
+    def allowed(self, job: Job, shape: int, wanted: int) -> int:
+        """How many more tasks of a shape the job's queue may have: all must agree."""
+        for entry, _ in self.allocatable:
+            wanted = min(wanted, entry.call(job, shape, wanted))
+            if wanted <= 0:
+                return 0
+        return wanted
+
+    def refusals(self, job: Job, shape: int, wanted: int) -> list[Reason]:
+        """Why not so many more."""
+        return [why(job, shape, wanted) for e, why in self.allocatable if e.call(job, shape, wanted) < wanted]
+
+    def is_overused(self, queue: Queue) -> Reason | None:
+        """The first plugin that says so, with its reason."""
+        for entry, why in self.overused:
+            if entry.call(queue):
+                return why(queue)
+        return None
+
+    def may_take(self, job: Job, shape: int, count: int) -> bool:
+        """Preemptive: all agree that the job's queue may take from others."""
+        return all(e.call(job, shape, count) for e in self.preemptive)
+
+    def victims(self, claim: Claim, tasks: Ints) -> Mask:
+        """Which of the tasks may go: those on which every voter that does not abstain agrees."""
+        agreed = np.ones(len(tasks), dtype=np.bool_)
+        voted = False
+        for entry in self.reclaimable if claim.across_queues else self.preemptable:
+            vote = entry.call(claim, tasks)
+            if vote is not None:
+                voted = True
+                agreed &= vote
+        return agreed if voted else np.zeros(len(tasks), dtype=np.bool_)
+
+
+def combine_votes(votes: Iterable[tuple[int, Vote | Reason]]) -> tuple[bool, Vote | Reason]:
+    """The tiers' rule for votes: whether accepted, and the vote that decided (ABSTAIN if none did)."""
+    permitted_in: int | None = None
+    for tier, vote in votes:
+        if permitted_in is not None and tier != permitted_in:
+            break
+        if isinstance(vote, Reason) or vote is Vote.REJECT:
+            return False, vote
+        if vote is Vote.PERMIT:
+            permitted_in = tier
+    return True, Vote.ABSTAIN if permitted_in is None else Vote.PERMIT
+
+
+def by_comparison(compare: Callable[[T, T], int]) -> Callable[[T], Any]:
+    """A key for an order that was written as a comparison (negative: the left goes first)."""
+    return cmp_to_key(compare)

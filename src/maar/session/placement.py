@@ -1,0 +1,182 @@
+"""Placing a gang: all of its missing minimum, or nothing.
+
+Tasks of one job that share role and shape are a *group* and are placed by counting: how many fit on each node, best
+nodes first. Roles' minimums come first, then the job's; what one group cannot supply another may. Where the network
+matters, whole domains are tried in turn. Whoever calls decides what a success is worth: `allocate` binds, `preempt`
+and `reclaim` nominate.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+
+from maar.model.jobs import Job
+from maar.model.resources import Ints, Mask
+from maar.model.tasks import Status
+from maar.session.hooks import Limit
+from maar.session.session import Session
+from maar.session.view import best_first
+
+PREFERRED = 1e9
+"""Added to the score of nodes that were promised to the job: more than all scores together."""
+
+
+class Group(NamedTuple):
+    """Pending tasks of one role and shape, in the order they are placed."""
+
+    role: int
+    shape: int
+    tasks: Ints
+
+
+class Terms(NamedTuple):
+    """How to place: in room to come rather than room now, on which nodes, preferably where."""
+
+    later: bool = False
+    within: Mask | None = None
+    prefer: Ints | None = None
+
+
+def groups_of(session: Session, job: Job) -> list[Group]:
+    """A job's pending tasks by role and shape; best-effort groups last."""
+    snapshot = session.snapshot
+    tasks = session.hooks.sort_tasks(session.tasks_of(job, Status.PENDING))
+    if len(tasks) == 0:
+        return []
+    shapes, roles = snapshot.tasks.shape[tasks], snapshot.jobs.task_role[tasks]
+    if (shapes == shapes[0]).all() and (roles == roles[0]).all():
+        return [Group(int(roles[0]), int(shapes[0]), tasks)]
+    groups: dict[tuple[int, int], list[int]] = {}
+    for task, role, shape in zip(tasks.tolist(), roles.tolist(), shapes.tolist(), strict=True):
+        groups.setdefault((role, shape), []).append(task)
+    found = [Group(role, shape, np.array(members)) for (role, shape), members in groups.items()]
+    return sorted(found, key=lambda g: bool(snapshot.shapes.best_effort[g.shape]))
+
+
+def missing(session: Session, job: Job) -> tuple[int, dict[int, int]]:
+    """How many tasks a job lacks of its minimum, and how many of each role's."""
+    gang, state = session.hooks.gang, session.state
+    if gang is None:
+        return 0, {}
+    have = int(state.job_ready[job.index] + state.job_nominated[job.index])
+    roles = {
+        role: lacking
+        for role, minimum in gang.role_minimums(job).items()
+        if (lacking := minimum - int(state.role_ready[role] + state.role_nominated[role])) > 0
+    }
+    return max(gang.minimum(job) - have, sum(roles.values()), 0), roles
+
+
+def domains_of(session: Session, job: Job) -> Iterator[Mask | None]:
+    """The domains in which a gang may start, the closest first; `None` is anywhere."""
+    for entry in session.hooks.domains:
+        tiers = entry.call(job)
+        if tiers is not None:
+            for tier in tiers:
+                yield from tier
+            return
+    yield None
+
+
+def start(session: Session, job: Job, terms: Terms) -> bool:
+    """Place a gang's whole missing minimum (without a minimum: one task), in one domain; False changes nothing."""
+    usable = terms.within
+    for domain in domains_of(session, job):
+        within = domain if usable is None else (usable if domain is None else usable & domain)
+        with session.statement() as statement:
+            if _fill(session, job, terms._replace(within=within)):
+                statement.commit()
+                return True
+    return False
+
+
+def _fill(session: Session, job: Job, terms: Terms) -> bool:
+    lacking, roles = missing(session, job)
+    groups = groups_of(session, job)
+    if lacking == 0:
+        return any(place(session, job, group, 1, terms) for group in groups)
+    left: list[Group] = []
+    for group in groups:
+        wanted = min(roles.get(group.role, 0), len(group.tasks))
+        placed = place(session, job, group, wanted, terms) if wanted else 0
+        if wanted:
+            roles[group.role] -= placed
+            lacking -= placed
+        left.append(group._replace(tasks=group.tasks[placed:]))
+    if any(n > 0 for n in roles.values()):
+        return False
+    for group in left:
+        if lacking > 0 and len(group.tasks):
+            lacking -= place(session, job, group, min(lacking, len(group.tasks)), terms)
+    return lacking <= 0
+
+
+def place(session: Session, job: Job, group: Group, wanted: int, terms: Terms) -> int:
+    """Place up to `wanted` tasks of a group, as its queue allows and nodes take them; how many were placed."""
+    wanted = session.hooks.allowed(job, group.shape, wanted)
+    if wanted <= 0:
+        return 0
+    limits = session.limits(group.shape, terms.later) if session.hooks.limits else []
+    if not limits:
+        return _put(session, job, group, wanted, terms, [])
+    seeds = [limit.seeds for _, limit in limits if limit.seeds]
+    if seeds:
+        return _place_seeded(session, job, group, wanted, terms, seeds[0])
+    return _place_limited(session, job, group, wanted, terms)
+
+
+def _place_seeded(
+    session: Session, job: Job, group: Group, wanted: int, terms: Terms, seeds: tuple[Mask, ...]
+) -> int:
+    """The first pod decides the domain of all: take the first domain that takes all, else the best of them."""
+    best, best_count = None, 0
+    for seed in seeds:
+        inside = terms._replace(within=seed if terms.within is None else terms.within & seed)
+        with session.statement() as statement:
+            count = _place_limited(session, job, group, wanted, inside)
+            if count == wanted:
+                statement.commit()
+                return count
+        if count > best_count:
+            best, best_count = inside, count
+    return _place_limited(session, job, group, wanted, best) if best is not None else 0
+
+
+def _place_limited(session: Session, job: Job, group: Group, wanted: int, terms: Terms) -> int:
+    """Place while pods already placed (and those placed here) limit the room of nodes."""
+    placed = 0
+    while placed < wanted:
+        limits = [limit for _, limit in session.limits(group.shape, terms.later)]
+        step = 1 if any(limit.coupled for limit in limits) else wanted - placed
+        rest = group._replace(tasks=group.tasks[placed:])
+        count = _put(session, job, rest, step, terms, limits)
+        placed += count
+        if count == 0 or step > 1:
+            break
+    return placed
+
+
+def _put(session: Session, job: Job, group: Group, wanted: int, terms: Terms, limits: list[Limit]) -> int:
+    view = session.view(group.shape, terms.later)
+    fits, score = view.fits, view.score
+    if terms.within is not None:
+        fits = fits * terms.within
+    for limit in limits:
+        fits = np.minimum(fits, limit.room)
+    for entry in session.hooks.cluster_scores:
+        extra = entry.call(group.shape)
+        if extra is not None:
+            score = score + extra
+    if terms.prefer is not None and len(terms.prefer):
+        score = score.copy()
+        score[terms.prefer] += PREFERRED
+    rows, counts = best_first(fits, score, wanted)
+    placed = int(counts.sum())
+    if placed:
+        tasks = group.tasks[:placed]
+        act = session.state.nominate if terms.later else session.state.bind
+        act(job.index, group.shape, tasks, rows, counts)
+    return placed

@@ -1,0 +1,196 @@
+"""What a plugin sees while a session opens: one method for each hook.
+
+Each method is a sentence about what the plugin adds. A point that the configuration switched off for this plugin
+(`enableJobOrder: false`) registers nothing, so plugins never look at those flags themselves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from maar.model.jobs import Job
+from maar.model.queues import Queue
+from maar.model.reasons import Reason
+from maar.model.resources import Floats, Ints, Mask
+from maar.session.hooks import (
+    Allowance,
+    Entry,
+    GangRules,
+    Hooks,
+    JobKey,
+    JobVote,
+    Limit,
+    QueueKey,
+    Refusal,
+    Rejection,
+    RowScore,
+    Victims,
+    Vote,
+)
+
+FLAGS = {
+    "job_order": "jobOrder",
+    "queue_order": "queueOrder",
+    "namespace_order": "namespaceOrder",
+    "task_order": "taskOrder",
+    "job_ready": "jobReady",
+    "job_nominated": "jobPipelined",
+    "job_starving": "jobStarving",
+    "job_enqueueable": "jobEnqueued",
+    "allocatable": "allocatable",
+    "overused": "overused",
+    "preemptive": "preemptive",
+    "preemptable": "preemptable",
+    "reclaimable": "reclaimable",
+    "predicate": "predicate",
+    "score": "nodeOrder",
+    "domains": "hyperNodeGradient",
+    "target_job": "targetJob",
+    "reserved_nodes": "reservedNodes",
+}
+"""Which flag of a plugin's configuration switches which hook (`enable` or `enabled` before it)."""
+
+
+class Register:
+    """One plugin's way into the hooks of a session."""
+
+    def __init__(self, hooks: Hooks, plugin: str, tier: int, flags: dict[str, bool]) -> None:
+        self._hooks = hooks
+        self.plugin = plugin
+        self.tier = tier
+        self.flags = flags
+        """What the configuration says, by the names in `FLAGS`; a flag that is not given is missing."""
+
+    def _add(self, point: str, to: list[Entry[Any]], call: Callable[..., Any]) -> None:
+        if self.flags.get(FLAGS.get(point, point), True):
+            to.append(Entry(self.tier, self.plugin, call))
+
+    def job_order(self, key: JobKey) -> None:
+        """Smaller keys go first."""
+        self._add("job_order", self._hooks.job_order, key)
+
+    def queue_order(self, key: QueueKey) -> None:
+        """Smaller keys go first. While a cycle allocates, a queue's key may only grow."""
+        self._add("queue_order", self._hooks.queue_order, key)
+
+    def namespace_order(self, key: Callable[[str], Any]) -> None:
+        """Smaller keys go first, before queues are looked at."""
+        self._add("namespace_order", self._hooks.namespace_order, key)
+
+    def task_order(self, keys: Callable[[Ints], Ints]) -> None:
+        """A key for each of some tasks of one job; smaller first."""
+        self._add("task_order", self._hooks.task_order, keys)
+
+    def victim_queue_order(self, key: Callable[[Queue, Job], Any]) -> None:
+        """From which queues to take first for a job."""
+        self._add("victim_queue_order", self._hooks.victim_queue_order, key)
+
+    def job_valid(self, check: Callable[[Job], Reason | None]) -> None:
+        """Why a job cannot be looked at yet."""
+        self._add("job_valid", self._hooks.job_valid, check)
+
+    def job_ready(self, check: Callable[[Job], bool]) -> None:
+        """Whether what is placed is enough to bind."""
+        self._add("job_ready", self._hooks.job_ready, check)
+
+    def job_nominated(self, vote: Callable[[Job], Vote]) -> None:
+        """Whether what is placed and promised is enough to evict for."""
+        self._add("job_nominated", self._hooks.job_nominated, vote)
+
+    def job_starving(self, check: Callable[[Job], bool]) -> None:
+        """Whether the job may ask for others' room."""
+        self._add("job_starving", self._hooks.job_starving, check)
+
+    def job_enqueueable(self, vote: JobVote) -> None:
+        """Whether a pending group may be admitted; a reason is a reject."""
+        self._add("job_enqueueable", self._hooks.job_enqueueable, vote)
+
+    def job_enqueued(self, note: Callable[[Job], None]) -> None:
+        """A group was admitted in this session."""
+        self._add("job_enqueued", self._hooks.job_enqueued, note)
+
+    def allocatable(self, count: Allowance, why: Refusal) -> None:
+        """How many more of a shape the job's queue may have (of so many wanted), and why not more."""
+        if self.flags.get("allocatable", True):
+            self._hooks.allocatable.append((Entry(self.tier, self.plugin, count), why))
+
+    def overused(self, check: Callable[[Queue], bool], why: Callable[[Queue], Reason]) -> None:
+        """Whether a queue gets nothing more in this cycle."""
+        if self.flags.get("overused", True):
+            self._hooks.overused.append((Entry(self.tier, self.plugin, check), why))
+
+    def preemptive(self, check: Callable[[Job, int, int], bool]) -> None:
+        """Whether the job's queue may take room for so many tasks of a shape from other queues."""
+        self._add("preemptive", self._hooks.preemptive, check)
+
+    def preemptable(self, vote: Victims) -> None:
+        """Which tasks may go for a job of the same queue; `None` abstains."""
+        self._add("preemptable", self._hooks.preemptable, vote)
+
+    def reclaimable(self, vote: Victims) -> None:
+        """Which tasks may go for a job of another queue; `None` abstains."""
+        self._add("reclaimable", self._hooks.reclaimable, vote)
+
+    def predicate(self, refuse: Callable[[int], Iterable[Rejection]]) -> None:
+        """The nodes that a shape may not use, by cause; what pods already placed do not change."""
+        self._add("predicate", self._hooks.predicates, refuse)
+
+    def limit(self, limit: Callable[[int, bool], Limit | None]) -> None:
+        """What placed pods leave for a shape, now or (True) once releasing pods have gone; `None`: no limit."""
+        self._add("predicate", self._hooks.limits, limit)
+
+    def score(self, score: RowScore) -> None:
+        """How good nodes are for a shape, row for row; asked again only for rows that changed."""
+        self._add("score", self._hooks.scores, score)
+
+    def cluster_score(self, score: Callable[[int], Floats | None]) -> None:
+        """The same where one row's score depends on others; asked every time, `None` adds nothing."""
+        self._add("score", self._hooks.cluster_scores, score)
+
+    def job_nodes(self, refuse: Callable[[Job], Rejection | None]) -> None:
+        """The nodes that one job may not use."""
+        self._add("job_nodes", self._hooks.job_nodes, refuse)
+
+    def domains(self, domains: Callable[[Job], Sequence[Sequence[Mask]] | None]) -> None:
+        """The domains in which a gang must fit whole: lists to try in turn, the closest first."""
+        self._add("domains", self._hooks.domains, domains)
+
+    def target_job(self, choose: Callable[[Sequence[Job]], Job | None]) -> None:
+        """For which of the waiting jobs nodes should be locked."""
+        self._add("target_job", self._hooks.target_job, choose)
+
+    def reserved_nodes(self, lock: Callable[[Job], None]) -> None:
+        """Lock one more node for the target."""
+        self._add("reserved_nodes", self._hooks.reserved_nodes, lock)
+
+    def gang(self, rules: GangRules) -> None:
+        """What minimums are, and whether whole gangs may be evicted."""
+        self._hooks.gang = rules
+
+    def close(self, call: Callable[[], None]) -> None:
+        """The session ends: the last moment to look at it."""
+        self._add("close", self._hooks.close, call)
+
+
+def node_by_node(fits: Callable[[int, int], str], nodes: int) -> Callable[[int], Iterable[Rejection]]:
+    """A predicate written for one node at a time: `fits(shape, row)` gives the cause of a refusal, or nothing."""
+
+    def refuse(shape: int) -> Iterable[Rejection]:
+        causes = [fits(shape, row) for row in range(nodes)]
+        for cause in dict.fromkeys(c for c in causes if c):
+            yield Rejection(cause, cause, np.array([c == cause for c in causes], dtype=np.bool_))
+
+    return refuse
+
+
+def score_by_node(score: Callable[[int, int], float], nodes: int) -> RowScore:
+    """A score written for one node at a time."""
+
+    def scores(shape: int, rows: Ints | slice) -> Floats:
+        chosen = range(*rows.indices(nodes)) if isinstance(rows, slice) else rows.tolist()
+        return np.array([score(shape, row) for row in chosen], dtype=np.float64)
+
+    return scores

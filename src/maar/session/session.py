@@ -1,0 +1,182 @@
+"""A session: one cycle's view of the cluster, in which actions act and plugins are asked.
+
+It is opened on a snapshot with a configuration, lives for one cycle and keeps nothing for the next: what the next one
+must know leaves in the plan. Actions change it only through its state's verbs inside statements; plugins are reached
+through `hooks`. The plan is read off the state at the end, by comparison with the snapshot.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+
+from maar.model.jobs import Job, Phase
+from maar.model.plan import Elect, Lock
+from maar.model.queues import Queue
+from maar.model.reasons import Reason
+from maar.model.resources import Ints, Mask, total
+from maar.model.snapshot import Snapshot
+from maar.model.tasks import Status
+from maar.session.config import Config
+from maar.session.hooks import Hooks, Limit, Rejection
+from maar.session.register import Register
+from maar.session.state import State
+from maar.session.statement import Statement
+from maar.session.view import View
+
+
+class Session:
+    """One cycle."""
+
+    def __init__(self, snapshot: Snapshot, config: Config, now: float) -> None:
+        self.snapshot = snapshot
+        self.config = config
+        self.now = now
+        self.state = State(snapshot)
+        self.hooks = Hooks()
+        self.depth = 0
+        """How many statements are open."""
+        self.total: list[int] = total(snapshot.nodes.allocatable)
+        """What all nodes have, as Python integers."""
+        self.admitted: list[Job] = []
+        self.evictions: dict[int, tuple[Job, str]] = {}
+        """Evicted task to its beneficiary and the reason."""
+        self.reasons: dict[int, tuple[Reason, ...]] = {}
+        """Job row to why it waits."""
+        self.elect: Elect | None = snapshot.cluster.elect
+        self.locks: dict[str, Lock] = {k.node: k for k in snapshot.cluster.locks}
+        self.expired: list[str] = []
+        self._wake: list[float] = []
+        self._views: dict[tuple[int, bool], View] = {}
+        self._rejections: dict[int, list[tuple[str, Rejection]]] = {}
+        self._admitted: set[int] = set()
+
+    # -- opening
+
+    def open(self) -> None:
+        """Build this session's plugins and let them register."""
+        for tier, options in enumerate(self.config.tiers):
+            for option in options:
+                plugin = option.build()
+                plugin.open(self, Register(self.hooks, option.name, tier, option.flags))
+
+    # -- who is who
+
+    def job(self, index: int) -> Job:
+        """A job by its row."""
+        return self.snapshot.jobs.jobs[index]
+
+    def queue_of(self, job: Job) -> Queue:
+        """The queue that pays for a job."""
+        return self.snapshot.queues.queues[int(self.snapshot.jobs.queue[job.index])]
+
+    def active(self) -> list[Job]:
+        """Jobs that wait for something and can be looked at: whole, in an open queue that makes sense."""
+        return [j for i in self.snapshot.jobs.active if not (j := self.job(i)).broken and self.trouble(j) is None]
+
+    def trouble(self, job: Job) -> Reason | None:
+        """Why a job cannot be looked at at all, whatever the plugins say."""
+        if job.broken:
+            return Reason("maar", "Invalid", job.broken, since=self.waiting_since(job))
+        queue = int(self.snapshot.jobs.queue[job.index])
+        if queue < 0:
+            known = f"queue `{job.queue}` does not exist"
+            return Reason("maar", "QueueNotFound", known, queue=job.queue, since=self.waiting_since(job))
+        if self.snapshot.queues.broken[queue]:
+            why = f"queue `{job.queue}`: {self.snapshot.queues.broken[queue]}"
+            return Reason("maar", "QueueInvalid", why, queue=job.queue, since=self.waiting_since(job))
+        return None
+
+    def is_pending(self, job: Job) -> bool:
+        """Whether its group has not been admitted, nor in this session."""
+        return job.phase is Phase.PENDING and job.index not in self._admitted
+
+    def admit(self, job: Job) -> None:
+        """Let its operator create its pods."""
+        self._admitted.add(job.index)
+        self.admitted.append(job)
+        self.reasons.pop(job.index, None)
+        for entry in self.hooks.job_enqueued:
+            entry.call(job)
+
+    def admit_silently(self, job: Job) -> None:
+        """Treat a group as admitted without saying so: no enqueue is configured."""
+        self._admitted.add(job.index)
+
+    def waiting_since(self, job: Job) -> float:
+        """When it began to wait."""
+        return job.created if job.waiting_since is None else job.waiting_since
+
+    def tasks_of(self, job: Job, *statuses: Status) -> Ints:
+        """Its tasks in some statuses, by number."""
+        members = self.snapshot.jobs.members[job.index]
+        return np.asarray(members[np.isin(self.state.status[members], statuses)])
+
+    # -- nodes and shapes
+
+    def rejections(self, shape: int) -> list[tuple[str, Rejection]]:
+        """The nodes that a shape may not use, by plugin and cause."""
+        found = self._rejections.get(shape)
+        if found is None:
+            found = self._rejections[shape] = [
+                (entry.plugin, rejection)
+                for entry in self.hooks.predicates
+                for rejection in entry.call(shape)
+                if rejection.nodes.any()
+            ]
+        return found
+
+    def view(self, shape: int, later: bool = False) -> View:
+        """A shape against all nodes, up to date."""
+        later = later and self.state.soft
+        view = self._views.get((shape, later))
+        if view is None:
+            view = self._views[shape, later] = View(self, shape, later)
+            return view
+        return view.refresh()
+
+    def limits(self, shape: int, later: bool) -> list[tuple[str, Limit]]:
+        """What pods already placed leave for a shape, where they matter at all."""
+        found = ((e.plugin, e.call(shape, later)) for e in self.hooks.limits)
+        return [(plugin, limit) for plugin, limit in found if limit is not None]
+
+    def closed_to(self, job: Job) -> list[tuple[str, Rejection]]:
+        """The nodes that one job may not use, whatever its shapes."""
+        found = ((e.plugin, e.call(job)) for e in self.hooks.job_nodes)
+        return [(plugin, rejection) for plugin, rejection in found if rejection is not None]
+
+    def open_to(self, job: Job) -> Mask | None:
+        """The nodes that one job may use, `None` for all."""
+        closed = self.closed_to(job)
+        if not closed:
+            return None
+        mask = ~closed[0][1].nodes
+        for _, rejection in closed[1:]:
+            mask &= ~rejection.nodes
+        return mask
+
+    # -- acting
+
+    def statement(self) -> Statement:
+        """Begin a transaction."""
+        return Statement(self)
+
+    def evict(self, task: int, beneficiary: Job, reason: str) -> None:
+        """Send a task away for a job; undone with the statement."""
+        self.state.evict(task)
+        self.evictions[task] = (beneficiary, reason)
+
+    def explain(self, job: Job, reasons: Iterable[Reason]) -> None:
+        """Why a job waits; the latest word counts."""
+        self.reasons[job.index] = tuple(reasons)
+
+    def wake(self, at: float) -> None:
+        """Time alone changes the answer at that moment."""
+        if at > self.now:
+            self._wake.append(at)
+
+    @property
+    def wake_at(self) -> float | None:
+        """The earliest such moment."""
+        return min(self._wake, default=None)

@@ -1,0 +1,93 @@
+"""One shape against all nodes: which take it, how many, and how well.
+
+A view is made when a shape is first placed in a session and kept: predicates are evaluated once for all nodes, and
+after a placement only the rows that changed are counted and scored again. `room now` is what may be bound at once;
+`room to come` adds what is releasing. Room promised to nominated tasks is nobody else's in both.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from maar.model.resources import Floats, Ints, Mask
+
+if TYPE_CHECKING:
+    from maar.session.hooks import Rejection
+    from maar.session.session import Session
+
+
+class View:
+    """The nodes as one shape sees them, now or (`later`) once releasing pods have gone."""
+
+    def __init__(self, session: Session, shape: int, later: bool) -> None:
+        self._session = session
+        self._state = session.state
+        self._later = later
+        self.shape = shape
+        self.request: Ints = session.snapshot.shapes.requests[shape]
+        self._dims: list[int] = np.flatnonzero(self.request).tolist()
+        self.causes: list[tuple[str, Rejection]] = session.rejections(shape)
+        self.open: Mask = np.ones(len(session.snapshot.nodes), dtype=np.bool_)
+        for _, rejection in self.causes:
+            self.open &= ~rejection.nodes
+        self._cursor = self._state.cursor
+        self.fits: Ints = self._count(slice(None))
+        """How many of the shape each node takes."""
+        self.score: Floats = self._score(slice(None))
+
+    def refresh(self) -> View:
+        """Count and score again what changed since the last time."""
+        rows, self._cursor = self._state.touched_since(self._cursor)
+        if rows is not None:
+            self.fits[rows] = self._count(rows)
+            self.score[rows] = self._score(rows)
+        return self
+
+    def free(self, rows: Ints | slice, dim: int) -> Ints:
+        """What those nodes have of one resource for this shape's tasks; may be negative."""
+        state, table = self._state, self._session.snapshot.nodes.allocatable
+        idle = table[rows, dim] - state.used[rows, dim]
+        if not state.soft:
+            return idle
+        promised = state.nominated[rows, dim] - state.releasing[rows, dim]
+        return idle - (promised if self._later else np.maximum(promised, 0))
+
+    def _count(self, rows: Ints | slice) -> Ints:
+        counts: Ints | None = None
+        for dim in self._dims:
+            fit = self.free(rows, dim) // self.request[dim]
+            counts = fit if counts is None else np.minimum(counts, fit, out=counts)
+        if counts is None:
+            counts = np.full(self.open[rows].shape, len(self._state.status), dtype=np.int64)
+        np.maximum(counts, 0, out=counts)
+        counts *= self.open[rows]
+        return counts
+
+    def _score(self, rows: Ints | slice) -> Floats:
+        scores = np.zeros(self.open[rows].shape, dtype=np.float64)
+        for entry in self._session.hooks.scores:
+            scores += entry.call(self.shape, rows)
+        return scores
+
+
+def best_first(fits: Ints, score: Floats, wanted: int) -> tuple[Ints, Ints]:
+    """Up to `wanted` tasks on the best nodes, as many on each as it takes: rows and how many on each.
+
+    Ties go to the lower row, which is the earlier name.
+    """
+    rows = np.flatnonzero(fits)
+    if len(rows) > wanted:
+        # No more nodes than tasks are needed: leave out all below the score of the last of them.
+        scores = score[rows]
+        lowest = np.partition(scores, len(rows) - wanted)[len(rows) - wanted]
+        rows = rows[scores >= lowest]
+    rows = rows[np.argsort(-score[rows], kind="stable")][:wanted]
+    counts = np.minimum(fits[rows], wanted)
+    reached = np.cumsum(counts)
+    last = int(np.searchsorted(reached, wanted))
+    if last < len(rows):
+        rows, counts = rows[: last + 1], counts[: last + 1]
+        counts[-1] -= reached[last] - wanted
+    return rows, counts
