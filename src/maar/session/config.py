@@ -1,7 +1,7 @@
-"""A session's configuration: which actions in which order, which plugins in which tiers, with which arguments.
+"""A session's configuration: which actions in which order, which plugins in which tiers, which arguments.
 
-Plain data made once, when a configuration file is read (`config_file`); a session only builds from it. What exists to
-choose from is a `Catalog`, handed in from the registry, so that nothing here knows any plugin by name.
+Plain data made once, when a configuration file is read (`config_file`); a session only builds from it. What
+exists to choose from is a `Catalog`, handed in from the registry, so that nothing here knows a plugin by name.
 """
 
 from __future__ import annotations
@@ -53,6 +53,9 @@ class Catalog(msgspec.Struct, frozen=True):
     """Names that Volcano's users write for what has another name here."""
     missing: Mapping[str, str] = {}
     """Names that Volcano has and Maar has not yet, and what is lost without them."""
+    algorithms: Mapping[str, Kind] = {}
+    broken: Mapping[str, str] = {}
+    """Names that are installed but cannot be loaded, and why."""
 
 
 class PluginOption(msgspec.Struct, frozen=True):

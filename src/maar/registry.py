@@ -1,0 +1,97 @@
+"""The one table of plugins and actions: what a configuration can name.
+
+Built-in ones are listed here, by hand, so that a reader sees all of them and no import has side effects.
+Third parties add theirs by entry points (`maar.plugins`, `maar.actions`, `maar.algorithms`), each of which
+names a `Kind`. A name is given once: what would replace a built-in one is refused. One that cannot be loaded
+does not stop the rest: it is left out, `Catalog.broken` says why, and whoever reads a configuration is told.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import cache
+from importlib.metadata import EntryPoint, entry_points
+
+from maar.session.config import Catalog, Kind
+
+PLUGINS: tuple[Kind, ...] = ()
+
+ACTIONS: tuple[Kind, ...] = ()
+
+ALGORITHMS: tuple[Kind, ...] = ()
+"""How many workers each elastic job gets."""
+
+ALIASES = {
+    "network-topology-aware": "topology",
+    "gangpreempt": "preempt",
+    "gangreclaim": "reclaim",
+    "cdp": "cooldown",
+}
+"""Volcano's names for what has another name here."""
+
+MISSING = {
+    "shuffle": "running pods are not moved to better nodes (`tdm` and `rescheduling` ask for it)",
+    "tdm": "nodes that are lent for some hours of the day are not kept to their hours",
+    "task-topology": "the affinity that jobs ask for between their own roles does not count",
+    "numa-aware": "pods are not kept within one NUMA node",
+    "deviceshare": "a GPU cannot be shared: pods get whole GPUs, by count",
+    "resource-strategy-fit": "nodes are not packed or spread by resource; `binpack` can weigh resources instead",
+    "rescheduling": "running pods are not moved away from busy nodes",
+    "usage": "nodes are judged by what pods request, not by what they really use",
+    "nodegroup": "queues are not kept to their node groups",
+    "extender": "no outside HTTP service is asked",
+    "resourcequota": "groups are admitted without a look at the namespace's ResourceQuota",
+}
+"""What Volcano has and Maar has not yet, and what is lost without it."""
+
+GROUPS = ("maar.plugins", "maar.actions", "maar.algorithms")
+"""The entry point groups."""
+
+
+def by_name(kinds: Iterable[Kind]) -> dict[str, Kind]:
+    """A table that refuses a name given twice."""
+    table: dict[str, Kind] = {}
+    for kind in kinds:
+        if kind.name in table:
+            raise ValueError(f"registered twice: `{kind.name}`")
+        table[kind.name] = kind
+    return table
+
+
+def make_catalog(found: Iterable[EntryPoint]) -> Catalog:
+    """The built-in table with what others add to it."""
+    tables = dict(zip(GROUPS, map(by_name, (PLUGINS, ACTIONS, ALGORITHMS)), strict=True))
+    broken: dict[str, str] = {}
+    for entry in sorted(found, key=lambda e: (e.group, e.name, origin(e), e.value)):
+        try:
+            kind = load(entry)
+            if kind.name in tables[entry.group]:
+                raise ValueError(f"the name `{kind.name}` is taken")
+        except Exception as error:  # whatever a stranger's module raises, the others still work
+            why = f"{entry.group}: `{entry.name}` of {origin(entry)} cannot be used: {error}"
+            broken[entry.name] = f"{broken[entry.name]}; {why}" if entry.name in broken else why
+        else:
+            tables[entry.group][kind.name] = kind
+    plugins, actions, algorithms = tables.values()
+    return Catalog(plugins, actions, ALIASES, MISSING, algorithms, broken)
+
+
+def load(entry: EntryPoint) -> Kind:
+    """What an entry point names."""
+    kind = entry.load()
+    if not isinstance(kind, Kind):
+        raise TypeError(f"`{entry.value}` is a {type(kind).__name__}, expected a `maar.session.config.Kind`")
+    if kind.name != entry.name:
+        raise ValueError(f"`{entry.value}` calls itself `{kind.name}`")
+    return kind
+
+
+def origin(entry: EntryPoint) -> str:
+    """Who brought it, for a person who wants to mend or remove it."""
+    return "an unknown distribution" if entry.dist is None else f"{entry.dist.name} {entry.dist.version}"
+
+
+@cache
+def catalog() -> Catalog:
+    """Everything that is installed."""
+    return make_catalog(entry for group in GROUPS for entry in entry_points(group=group))
