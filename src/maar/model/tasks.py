@@ -79,7 +79,9 @@ class Task(msgspec.Struct, frozen=True, gc=False):
 class TaskTable:
     """All tasks of a snapshot, in columns."""
 
-    def __init__(self, tasks: list[Task], jobs: dict[str, int], shapes: dict[Shape, int], nodes: dict[str, int]):
+    def __init__(
+        self, tasks: list[Task], jobs: dict[str, int], shapes: dict[Shape, int], nodes: dict[str, int]
+    ):
         self.tasks = tasks
         self.number: dict[str, int] = {t.key: i for i, t in enumerate(tasks)}
         self.job: Ints = _ints(jobs[t.job] for t in tasks)

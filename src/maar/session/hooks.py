@@ -50,6 +50,8 @@ class Claim(msgspec.Struct, frozen=True):
     """The shape that is wanted, a number in the shape table."""
     across_queues: bool
     """Reclaim; otherwise preempt."""
+    priority: int = 0
+    """The priority of the wanted task, which counts inside one job."""
 
 
 class Rejection(msgspec.Struct, frozen=True):

@@ -7,8 +7,6 @@ through `hooks`. The plan is read off the state at the end, by comparison with t
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 import numpy as np
 
 from maar.model.jobs import Job, Phase
@@ -42,8 +40,10 @@ class Session:
         self.admitted: list[Job] = []
         self.evictions: dict[int, tuple[Job, str]] = {}
         """Evicted task to its beneficiary and the reason."""
-        self.reasons: dict[int, tuple[Reason, ...]] = {}
-        """Job row to why it waits."""
+        self.notes: dict[int, list[Reason]] = {}
+        """Job row to what actions found out about why it waits."""
+        self.overused: dict[str, Reason] = {}
+        """Queues that were passed over in this cycle, and why."""
         self.elect: Elect | None = snapshot.cluster.elect
         self.locks: dict[str, Lock] = {k.node: k for k in snapshot.cluster.locks}
         self.expired: list[str] = []
@@ -73,7 +73,9 @@ class Session:
 
     def active(self) -> list[Job]:
         """Jobs that wait for something and can be looked at: whole, in an open queue that makes sense."""
-        return [j for i in self.snapshot.jobs.active if not (j := self.job(i)).broken and self.trouble(j) is None]
+        return [
+            j for i in self.snapshot.jobs.active if not (j := self.job(i)).broken and self.trouble(j) is None
+        ]
 
     def trouble(self, job: Job) -> Reason | None:
         """Why a job cannot be looked at at all, whatever the plugins say."""
@@ -96,13 +98,9 @@ class Session:
         """Let its operator create its pods."""
         self._admitted.add(job.index)
         self.admitted.append(job)
-        self.reasons.pop(job.index, None)
+        self.notes.pop(job.index, None)
         for entry in self.hooks.job_enqueued:
             entry.call(job)
-
-    def admit_silently(self, job: Job) -> None:
-        """Treat a group as admitted without saying so: no enqueue is configured."""
-        self._admitted.add(job.index)
 
     def waiting_since(self, job: Job) -> float:
         """When it began to wait."""
@@ -111,7 +109,11 @@ class Session:
     def tasks_of(self, job: Job, *statuses: Status) -> Ints:
         """Its tasks in some statuses, by number."""
         members = self.snapshot.jobs.members[job.index]
-        return np.asarray(members[np.isin(self.state.status[members], statuses)])
+        status = self.state.status[members]
+        chosen = status == statuses[0]
+        for other in statuses[1:]:
+            chosen |= status == other
+        return np.asarray(members[chosen])
 
     # -- nodes and shapes
 
@@ -167,9 +169,9 @@ class Session:
         self.state.evict(task)
         self.evictions[task] = (beneficiary, reason)
 
-    def explain(self, job: Job, reasons: Iterable[Reason]) -> None:
-        """Why a job waits; the latest word counts."""
-        self.reasons[job.index] = tuple(reasons)
+    def note(self, job: Job, reason: Reason) -> None:
+        """Something an action found out about why a job waits."""
+        self.notes.setdefault(job.index, []).append(reason)
 
     def wake(self, at: float) -> None:
         """Time alone changes the answer at that moment."""

@@ -1,0 +1,100 @@
+"""gang: a job starts with its whole minimum, and is evicted without going below it, or whole.
+
+It knows what a minimum is: the job's, and its roles' unless the job's is smaller than their sum (then only the job's
+counts, as in Volcano). Whether a whole gang may be evicted is its argument `gang.eviction`; without it the flags
+decide as Volcano's users expect: `enablePreemptable: false` (for reclaim `enableReclaimable: false`) lifts the gang's
+protection, so whole gangs may go; otherwise only what is above the minimum may.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal
+
+import msgspec
+
+from maar.model.jobs import Job
+from maar.model.reasons import Reason
+from maar.model.tasks import Status
+from maar.session.hooks import GangRules, Vote
+from maar.session.register import Register
+from maar.session.session import Session
+
+NAME = "gang"
+
+
+class Arguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """`gang.eviction`: `whole` lets whole gangs be evicted, `surplus` only what is above a minimum."""
+
+    eviction: Literal["whole", "surplus"] | None = msgspec.field(name="gang.eviction", default=None)
+
+
+class Gang:
+    """Wires minimums to readiness, validity and victims."""
+
+    def __init__(self, arguments: Arguments) -> None:
+        self._arguments = arguments
+
+    def open(self, session: Session, on: Register) -> None:
+        """Register."""
+        self._session = session
+        on.gang(
+            GangRules(
+                minimum=lambda job: job.min_member,
+                role_minimums=self._role_minimums,
+                whole_for_preempt=self._whole(on, "preemptable"),
+                whole_for_reclaim=self._whole(on, "reclaimable"),
+            )
+        )
+        on.job_order(lambda job: bool(session.state.job_ready[job.index] >= job.min_member))
+        on.job_valid(self._valid)
+        on.job_ready(self._ready)
+        on.job_nominated(lambda job: Vote.PERMIT if self._promised(job) else Vote.REJECT)
+        on.job_starving(lambda job: not self._promised(job))
+
+    def _whole(self, on: Register, flag: str) -> bool:
+        if self._arguments.eviction is not None:
+            return self._arguments.eviction == "whole"
+        return on.flags.get(flag) is False
+
+    def _role_minimums(self, job: Job) -> Mapping[int, int]:
+        return role_minimums(self._session, job)
+
+    def _ready(self, job: Job) -> bool:
+        state = self._session.state
+        if state.job_ready[job.index] < job.min_member:
+            return False
+        return all(state.role_ready[r] >= n for r, n in self._role_minimums(job).items())
+
+    def _promised(self, job: Job) -> bool:
+        state = self._session.state
+        if state.job_ready[job.index] + state.job_nominated[job.index] < job.min_member:
+            return False
+        have = state.role_ready + state.role_nominated
+        return all(have[r] >= n for r, n in self._role_minimums(job).items())
+
+    def _valid(self, job: Job) -> Reason | None:
+        """Enough pods exist to make up the minimum."""
+        members = self._session.snapshot.jobs.members[job.index]
+        status = self._session.state.status[members]
+        usable = (status <= Status.BOUND) | (status == Status.SUCCEEDED)
+        count, since = int(usable.sum()), self._session.waiting_since(job)
+        if count < job.min_member:
+            what = f"needs {job.min_member} pods, {count} can be placed"
+            return Reason(NAME, "NotEnoughTasks", what, needs=job.min_member, has=count, since=since)
+        minimums = self._role_minimums(job)
+        if minimums:
+            roles = self._session.snapshot.jobs.task_role[members[usable]]
+            for role in self._session.snapshot.jobs.roles[job.index]:
+                minimum, there = minimums.get(role.index, 0), int((roles == role.index).sum())
+                if there < minimum:
+                    what = f"role `{role.name}` needs {minimum} pods, {there} can be placed"
+                    return Reason(NAME, "NotEnoughPodsOfTask", what, needs=minimum, has=there, since=since)
+        return None
+
+
+def role_minimums(session: Session, job: Job) -> dict[int, int]:
+    """Role row to its minimum; empty where roles do not count."""
+    if not job.role_min or job.min_member < sum(job.role_min.values()):
+        return {}
+    return {r.index: r.minimum for r in session.snapshot.jobs.roles[job.index] if r.minimum > 0}

@@ -1,0 +1,49 @@
+"""priority: higher priority first, and only from lower ones may be taken.
+
+Orders jobs and the tasks of a job; a victim's job must have strictly lower priority than the claimant's (inside one
+job: the task). Between queues priority is no argument: it abstains, and queues' shares decide.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from maar.model.jobs import Job
+from maar.model.resources import Ints, Mask
+from maar.session.config import NoArguments
+from maar.session.hooks import Claim
+from maar.session.register import Register
+from maar.session.session import Session
+
+NAME = "priority"
+Arguments = NoArguments
+
+
+class Priority:
+    """Wires priorities to orders and victims."""
+
+    def __init__(self, arguments: NoArguments) -> None:
+        del arguments
+
+    def open(self, session: Session, on: Register) -> None:
+        """Register."""
+        self._session = session
+        tasks = session.snapshot.tasks
+        on.job_order(lambda job: -job.priority)
+        on.task_order(lambda chosen: np.asarray(-tasks.priority[chosen]))
+        on.preemptable(self._victims)
+        on.job_starving(self._starving)
+
+    def _victims(self, claim: Claim, tasks: Ints) -> Mask:
+        """Other jobs of lower priority; of the same job, tasks of lower priority than the one that is wanted."""
+        snapshot = self._session.snapshot
+        jobs = snapshot.tasks.job[tasks]
+        lower = snapshot.jobs.priority[jobs] < claim.job.priority
+        inside = jobs == claim.job.index
+        return np.where(inside, snapshot.tasks.priority[tasks] < claim.priority, lower)
+
+    def _starving(self, job: Job) -> bool:
+        """Some task of it has neither a node nor a promise."""
+        state = self._session.state
+        members = len(self._session.snapshot.jobs.members[job.index])
+        return int(state.job_ready[job.index] + state.job_nominated[job.index]) < members

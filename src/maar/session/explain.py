@@ -1,0 +1,120 @@
+"""Why a gang does not fit, counted over the nodes and said in one line.
+
+    0/500 nodes fit: 312 short of nvidia.com/gpu (needs 4, best has 2), 188 tainted
+
+Each node is counted once, under the first thing that refused it: the job's own exclusions (locks), predicates in the
+plugins' order, what placed pods leave, then the scarcest resource. The same shape in the same state of the cluster is
+counted once, however many jobs wait with it.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from msgspec.structs import replace
+
+from maar.model.jobs import Job
+from maar.model.reasons import Reason
+from maar.model.resources import CPU, EPHEMERAL, MEMORY, PODS, Ints, Mask, in_words
+from maar.model.tasks import Status
+from maar.session.hooks import Limit
+from maar.session.placement import Group, domains_of, groups_of, missing
+from maar.session.session import Session
+
+
+def why_waiting(session: Session, job: Job) -> list[Reason]:
+    """Everything that keeps a job's pending tasks from starting, in the session's present state."""
+    reasons: list[Reason] = []
+    lacking, _ = missing(session, job)
+    nominated = len(session.tasks_of(job, Status.NOMINATED))
+    for group in groups_of(session, job):
+        wanted = min(len(group.tasks), max(lacking, 1))
+        refusals = session.hooks.refusals(job, group.shape, wanted)
+        reasons.extend(refusals)
+        if not refusals and (reason := _why_nodes(session, job, group, wanted)) is not None:
+            reasons.append(reason)
+    if not reasons and lacking > 0:
+        what = f"its {lacking} missing pods fit one by one but not together"
+        reasons.append(Reason("allocate", "NotTogether", what))
+    if not reasons and not nominated:
+        reasons.append(Reason("allocate", "NotReached", "fits, but was not reached in this cycle"))
+    return [_since(session, job, r) for r in reasons]
+
+
+def _since(session: Session, job: Job, reason: Reason) -> Reason:
+    return replace(reason, since=session.waiting_since(job))
+
+
+def _why_nodes(session: Session, job: Job, group: Group, wanted: int) -> Reason | None:
+    """The nodes' part of the answer, or nothing if `wanted` tasks of the group fit."""
+    view = session.view(group.shape)
+    fits = view.fits.copy()
+    for _, rejection in session.closed_to(job):
+        fits[rejection.nodes] = 0
+    limits = session.limits(group.shape, False)
+    for _, limit in limits:
+        fits = np.minimum(fits, limit.room)
+    close = [m for m in domains_of(session, job) if m is not None]
+    room = max((int(fits[m].sum()) for m in close), default=int(fits.sum()))
+    if room >= wanted and not any(limit.coupled for _, limit in limits):
+        return None
+    causes = _causes(session, job, group, fits, limits)
+    total, fitting = len(fits), int((fits > 0).sum())
+    counts = {code: n for code, _, n, _ in causes}
+    words = ", ".join(f"{n} {text}" for _, text, n, _ in causes)
+    scarce = next((c for c in causes if c[0].startswith("short:")), None)
+    resource = scarce[0].removeprefix("short:") if scarce else ""
+    head = f"{fitting}/{total} nodes fit"
+    if room > 0:
+        where = "one domain has room for" if close else "there is room for"
+        head = f"needs {wanted} pods together, {where} {min(room, wanted)}: {head}"
+    dim = session.snapshot.axes.index[resource] if resource else -1
+    return Reason(
+        "predicates" if scarce is None and causes else "allocate",
+        "NotEnoughResources" if scarce or not causes else causes[0][0],
+        f"{head}: {words}" if words else head,
+        resource=resource,
+        needs=int(view.request[dim]) if resource else None,
+        has=scarce[3] if scarce else None,
+        nodes={k.removeprefix("short:"): n for k, n in counts.items()},
+    )
+
+
+Cause = tuple[str, str, int, int | None]
+"""Code, words, number of nodes, and the best amount where it is a resource."""
+
+
+def _causes(
+    session: Session, job: Job, group: Group, fits: Ints, limits: list[tuple[str, Limit]]
+) -> list[Cause]:
+    view = session.view(group.shape)
+    left: Mask = fits == 0
+    causes: list[Cause] = []
+    refusals = [r for _, r in session.closed_to(job)] + [r for _, r in view.causes]
+    for rejection in refusals:
+        here = left & rejection.nodes
+        if here.any():
+            causes.append((rejection.code, rejection.words, int(here.sum()), None))
+            left &= ~rejection.nodes
+    for dim in _scarce_first(session, view.request):
+        free = view.free(slice(None), dim)
+        here = left & (free < view.request[dim])
+        if here.any():
+            name = session.snapshot.axes.names[dim]
+            need, best = int(view.request[dim]), max(int(free[here].max()), 0)
+            text = f"short of {name} (needs {in_words(name, need)}, best has {in_words(name, best)})"
+            causes.append((f"short:{name}", text, int(here.sum()), best))
+            left &= ~here
+    for _, limit in limits:
+        for rejection in limit.causes:
+            here = left & rejection.nodes
+            if here.any():
+                causes.append((rejection.code, rejection.words, int(here.sum()), None))
+                left &= ~here
+    return sorted(causes, key=lambda c: (-c[2], c[0]))
+
+
+def _scarce_first(session: Session, request: Ints) -> list[int]:
+    """The requested dimensions, devices before CPU before memory: what people wait for comes first."""
+    last = {CPU: 1, MEMORY: 2, EPHEMERAL: 3, PODS: 4}
+    names = session.snapshot.axes.names
+    return sorted(np.flatnonzero(request).tolist(), key=lambda d: (last.get(names[d], 0), names[d]))

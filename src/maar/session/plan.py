@@ -1,0 +1,98 @@
+"""Step 4 of the cycle: the plan, read off the session.
+
+What was committed is the difference between the session's columns and the snapshot's, so nothing can be in the plan
+that is not in the books. Jobs that still wait get their reasons here, once, in the state in which the cycle ended.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from maar.model.jobs import Job
+from maar.model.plan import Admit, Bind, Evict, Nominate, Plan, Wait
+from maar.model.reasons import Reason
+from maar.model.tasks import Status
+from maar.session.explain import why_waiting
+from maar.session.session import Session
+
+
+def plan_of(session: Session) -> Plan:
+    """What the session decided."""
+    waiting = [w for i in session.snapshot.jobs.active if (w := _wait(session, session.job(i))) is not None]
+    return Plan(
+        bind=_binds(session),
+        nominate=_nominations(session),
+        evict=_evictions(session),
+        admit=tuple(Admit(job.key) for job in sorted(session.admitted, key=lambda j: j.key)),
+        elect=session.elect,
+        locks=tuple(session.locks[node] for node in sorted(session.locks)),
+        expired=tuple(sorted(session.expired)),
+        wake_at=session.wake_at,
+        waiting=tuple(waiting),
+    )
+
+
+def _binds(session: Session) -> tuple[Bind, ...]:
+    now, before = session.state.status, session.snapshot.tasks.status
+    chosen = np.flatnonzero((now == Status.BOUND) & (before != Status.BOUND))
+    tasks, names = session.snapshot.tasks.tasks, session.snapshot.nodes.names
+    rows = session.state.node[chosen].tolist()
+    return tuple(Bind(tasks[t].key, names[row]) for t, row in zip(chosen.tolist(), rows, strict=True))
+
+
+def _nominations(session: Session) -> tuple[Nominate, ...]:
+    chosen = np.flatnonzero(session.state.status == Status.NOMINATED)
+    tasks, names = session.snapshot.tasks.tasks, session.snapshot.nodes.names
+    return tuple(Nominate(tasks[t].key, names[session.state.node[t]]) for t in chosen.tolist())
+
+
+def _evictions(session: Session) -> tuple[Evict, ...]:
+    now, before = session.state.status, session.snapshot.tasks.status
+    evictions = []
+    for t in np.flatnonzero((now == Status.RELEASING) & (before != Status.RELEASING)).tolist():
+        job, why = session.evictions[t]
+        evictions.append(Evict(session.snapshot.tasks.tasks[t].key, job.key, why))
+    return tuple(evictions)
+
+
+def _wait(session: Session, job: Job) -> Wait | None:
+    reasons = _reasons(session, job)
+    once = {(r.plugin, r.code, r.message): r for r in reasons}
+    return Wait(job.key, tuple(once.values())) if once else None
+
+
+def _reasons(session: Session, job: Job) -> list[Reason]:
+    since = session.waiting_since(job)
+    trouble = session.trouble(job)
+    if trouble is not None:
+        return [trouble]
+    notes = session.notes.get(job.index, [])
+    if session.is_pending(job):
+        return notes or [Reason("enqueue", "NotAdmitted", "its group was not admitted", since=since)]
+    reasons: list[Reason] = []
+    if len(session.snapshot.jobs.members[job.index]) == 0:
+        return [Reason("gang", "NoPods", "admitted; its pods are not created yet", since=since)]
+    promised = session.tasks_of(job, Status.NOMINATED)
+    if len(promised):
+        names = session.snapshot.nodes.names
+        nodes = ", ".join(dict.fromkeys(names[row] for row in session.state.node[promised].tolist()))
+        what = f"{len(promised)} pods wait for room that is being freed on {nodes}"
+        reasons.append(Reason("allocate", "Nominated", what, since=since))
+    if len(session.tasks_of(job, Status.PENDING)):
+        reasons.extend(_why_pending(session, job, notes))
+    for t in session.tasks_of(job, Status.BLOCKED).tolist():
+        task = session.snapshot.tasks.tasks[t]
+        reasons.append(
+            Reason("maar", "Blocked", f"pod `{task.key}` is held back: {task.blocked}", since=since)
+        )
+    return reasons
+
+
+def _why_pending(session: Session, job: Job, notes: list[Reason]) -> list[Reason]:
+    invalid = session.hooks.is_valid(job)
+    if invalid is not None:
+        return [invalid]
+    queue = session.queue_of(job)
+    overused = session.overused.get(queue.name)
+    found = [overused] if overused is not None else why_waiting(session, job)
+    return [*found, *notes]

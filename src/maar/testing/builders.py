@@ -1,0 +1,145 @@
+"""Builders: a cluster in a few words. Tests, the simulator and the documentation share them.
+
+    cluster(
+        node("n1", gpu=8),
+        gang("low", 2, gpu=4, on=["n1", "n1"], priority=1),
+        gang("high", 2, gpu=4, priority=10),
+    )
+
+Each builder states only what the scene is about and fills in the rest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from maar.model.jobs import Job
+from maar.model.nodes import Node
+from maar.model.plan import Elect, Lock
+from maar.model.queues import Queue
+from maar.model.resources import PODS, allocatable, requests
+from maar.model.selectors import Taint
+from maar.model.shapes import Shape
+from maar.model.snapshot import Budget, Cluster
+from maar.model.tasks import Status, Task
+from maar.model.topology import HyperNode
+
+GPU = "nvidia.com/gpu"
+Quantity = str | int | float
+NAMESPACE = "ns"
+
+
+class Gang(msgspec.Struct, frozen=True):
+    """A job with its tasks."""
+
+    job: Job
+    tasks: tuple[Task, ...]
+
+
+Part = Node | Gang | Queue | Budget | HyperNode | Elect | Lock | Task
+
+
+def node(
+    name: str,
+    *,
+    cpu: Quantity = 64,
+    memory: Quantity = "256Gi",
+    gpu: int = 0,
+    pods: int = 110,
+    labels: Mapping[str, str] | None = None,
+    taints: Sequence[Taint] = (),
+    unschedulable: bool = False,
+    **resources: Quantity,
+) -> Node:
+    """A node; other resources by keyword."""
+    amounts = allocatable({"cpu": cpu, "memory": memory, PODS: pods, **resources})
+    if gpu:
+        amounts[GPU] = gpu
+    return Node(name, amounts, dict(labels or {}), tuple(taints), unschedulable)
+
+
+def shape(*, cpu: Quantity = 1, memory: Quantity = "1Gi", gpu: int = 0, **fields: Any) -> Shape:
+    """A shape; its constraints by keyword. Zero requests of everything make it best-effort."""
+    amounts = requests({"cpu": cpu, "memory": memory, GPU: gpu, **fields.pop("resources", {})})
+    amounts = {name: amount for name, amount in amounts.items() if amount}
+    return Shape(requests=tuple(sorted({**amounts, PODS: 1}.items())), **fields)
+
+
+def tasks(
+    job: str,
+    count: int,
+    of: Shape,
+    *,
+    on: Sequence[str] = (),
+    role: str = "",
+    first: int = 0,
+    **fields: Any,
+) -> tuple[Task, ...]:
+    """Some tasks of a job, named `<job>-<role>-<index>`, the first ones on the given nodes."""
+    stem = f"{job}-{role}" if role else job
+    made = []
+    for i in range(count):
+        there = {"status": Status.BOUND, "node": on[i], "started": 0.0} if i < len(on) else {}
+        made.append(Task(f"{stem}-{first + i}", job, of, role=role, index=first + i, **{**there, **fields}))
+    return tuple(made)
+
+
+def gang(
+    name: str,
+    count: int = 1,
+    *,
+    minimum: int | None = None,
+    cpu: Quantity = 1,
+    memory: Quantity = "1Gi",
+    gpu: int = 0,
+    on: Sequence[str] = (),
+    priority: int = 0,
+    constraints: Mapping[str, Any] | None = None,
+    task: Mapping[str, Any] | None = None,
+    roles: Mapping[str, int] | None = None,
+    **job: Any,
+) -> Gang:
+    """A gang of equal tasks (its minimum is all of them unless said), or of roles `{name: count}`.
+
+    `constraints` are fields of the shape, `task` of each task, everything else of the job.
+    """
+    key = name if "/" in name else f"{NAMESPACE}/{name}"
+    of = shape(cpu=cpu, memory=memory, gpu=gpu, **dict(constraints or {}))
+    common = {"priority": priority, **dict(task or {})}
+    if roles is None:
+        made = tasks(key, count, of, on=on, **common)
+    else:
+        parts, at = [], 0
+        for role, size in roles.items():
+            parts.extend(tasks(key, size, of, on=on[at : at + size], role=role, **common))
+            at += size
+        made = tuple(parts)
+    least = len(made) if minimum is None else minimum
+    return Gang(Job(key, min_member=least, priority=priority, **job), made)
+
+
+def cluster(*parts: Part | Iterable[Part], **fields: Any) -> Cluster:
+    """Everything together, in any order; lists of parts are taken apart. A lone task is its own job."""
+    flat: list[Part] = []
+    for part in parts:
+        flat.extend([part] if isinstance(part, msgspec.Struct) else part)  # type: ignore[list-item, arg-type]
+    gangs = [p for p in flat if isinstance(p, Gang)]
+    loose = [p for p in flat if isinstance(p, Task)]
+    known = {g.job.key for g in gangs}
+    return Cluster(
+        nodes=tuple(p for p in flat if isinstance(p, Node)),
+        tasks=(*(t for g in gangs for t in g.tasks), *loose),
+        jobs=(
+            *(g.job for g in gangs),
+            *(Job(t.job, priority=t.priority) for t in loose if t.job not in known),
+        ),
+        queues=tuple(p for p in flat if isinstance(p, Queue)),
+        budgets=tuple(p for p in flat if isinstance(p, Budget)),
+        hypernodes=tuple(p for p in flat if isinstance(p, HyperNode)),
+        elect=next((p for p in flat if isinstance(p, Elect)), None),
+        locks=tuple(p for p in flat if isinstance(p, Lock)),
+        **fields,
+    )
