@@ -7,6 +7,7 @@ priority. The `JobTable` adds what its tasks make of it: who its members are, ho
 from __future__ import annotations
 
 import enum
+from itertools import pairwise
 
 import msgspec
 import numpy as np
@@ -101,7 +102,7 @@ class JobTable:
         """Fill in what depends on tasks: members, roles, what each job has and how many are ready."""
         n = len(self.jobs)
         bounds = np.searchsorted(tasks.job, np.arange(n + 1))
-        self.members: list[Ints] = [np.arange(a, b) for a, b in zip(bounds[:-1], bounds[1:], strict=True)]
+        self.members: list[Ints] = [np.arange(a, b) for a, b in pairwise(bounds.tolist())]
         self._number_roles(tasks)
         have = np.isin(tasks.status, (Status.BOUND, Status.NOMINATED))
         self.allocated: Ints = _sum_by(tasks.job[have], shapes.requests[tasks.shape[have]], n)

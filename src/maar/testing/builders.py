@@ -112,7 +112,8 @@ def gang(
     if roles is None:
         made = tasks(key, count, of, on=on, **common)
     else:
-        parts, at = [], 0
+        parts: list[Task] = []
+        at = 0
         for role, size in roles.items():
             parts.extend(tasks(key, size, of, on=on[at : at + size], role=role, **common))
             at += size
@@ -125,7 +126,7 @@ def cluster(*parts: Part | Iterable[Part], **fields: Any) -> Cluster:
     """Everything together, in any order; lists of parts are taken apart. A lone task is its own job."""
     flat: list[Part] = []
     for part in parts:
-        flat.extend([part] if isinstance(part, msgspec.Struct) else part)  # type: ignore[list-item, arg-type]
+        flat.extend([part] if isinstance(part, msgspec.Struct) else part)
     gangs = [p for p in flat if isinstance(p, Gang)]
     loose = [p for p in flat if isinstance(p, Task)]
     known = {g.job.key for g in gangs}
