@@ -12,11 +12,16 @@ from collections.abc import Iterable
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 
+from maar.actions import allocate
+from maar.plugins import gang, priority
 from maar.session.config import Catalog, Kind
 
-PLUGINS: tuple[Kind, ...] = ()
+PLUGINS: tuple[Kind, ...] = (
+    Kind(gang.NAME, gang.Gang, gang.Arguments),
+    Kind(priority.NAME, priority.Priority, priority.Arguments),
+)
 
-ACTIONS: tuple[Kind, ...] = ()
+ACTIONS: tuple[Kind, ...] = (Kind(allocate.NAME, allocate.Allocate, allocate.Arguments),)
 
 ALGORITHMS: tuple[Kind, ...] = ()
 """How many workers each elastic job gets."""
@@ -43,6 +48,27 @@ MISSING = {
     "resourcequota": "groups are admitted without a look at the namespace's ResourceQuota",
 }
 """What Volcano has and Maar has not yet, and what is lost without it."""
+
+_NO_CACHE = "a refusal is found once for all equal pods anyway"
+_ALL_NODES = "all nodes are looked at, and victims that are not needed are given back"
+_NO_DOMAINS = "all domains are looked at"
+
+IGNORED = {
+    "enqueue": {"overcommit-factor": "it is an argument of the `overcommit` plugin"},
+    "allocate": {"predicateErrorCacheEnable": _NO_CACHE},
+    "backfill": {"predicateErrorCacheEnable": _NO_CACHE},
+    "preempt": {
+        "predicateErrorCacheEnable": _NO_CACHE,
+        "enableTopologyAwarePreemption": _ALL_NODES,
+        "topologyAwarePreemptWorkerNum": _ALL_NODES,
+        "minCandidateNodesPercentage": _ALL_NODES,
+        "minCandidateNodesAbsolute": _ALL_NODES,
+        "maxCandidateNodesAbsolute": _ALL_NODES,
+        "maxDomains": _NO_DOMAINS,
+    },
+    "reclaim": {"predicateErrorCacheEnable": _NO_CACHE, "maxDomains": _NO_DOMAINS},
+}
+"""Arguments of Volcano that change nothing here, and why; one that a plugin declares is never looked up here."""
 
 GROUPS = ("maar.plugins", "maar.actions", "maar.algorithms")
 """The entry point groups."""
@@ -73,7 +99,7 @@ def make_catalog(found: Iterable[EntryPoint]) -> Catalog:
         else:
             tables[entry.group][kind.name] = kind
     plugins, actions, algorithms = tables.values()
-    return Catalog(plugins, actions, ALIASES, MISSING, algorithms, broken)
+    return Catalog(plugins, actions, ALIASES, MISSING, algorithms, broken, IGNORED)
 
 
 def load(entry: EntryPoint) -> Kind:

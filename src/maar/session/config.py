@@ -1,7 +1,7 @@
 """A session's configuration: which actions in which order, which plugins in which tiers, which arguments.
 
 Plain data made once, when a configuration file is read (`config_file`); a session only builds from it. What
-exists to choose from is a `Catalog`, handed in from the registry, so that nothing here knows a plugin by name.
+exists to choose from is a `Catalog`, handed in from the registry: nothing here knows a plugin by name.
 """
 
 from __future__ import annotations
@@ -54,8 +54,11 @@ class Catalog(msgspec.Struct, frozen=True):
     missing: Mapping[str, str] = {}
     """Names that Volcano has and Maar has not yet, and what is lost without them."""
     algorithms: Mapping[str, Kind] = {}
+    """How many workers each elastic job gets."""
     broken: Mapping[str, str] = {}
     """Names that are installed but cannot be loaded, and why."""
+    ignored: Mapping[str, Mapping[str, str]] = {}
+    """By plugin or action: arguments (`*` for any ending) that Volcano has and that change nothing here, and why."""
 
 
 class PluginOption(msgspec.Struct, frozen=True):
