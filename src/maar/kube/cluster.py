@@ -1,0 +1,139 @@
+"""Objects to the model: the one place where a picture of the cluster is put together.
+
+Pure: what comes in are decoded objects, from files or from watches; what comes out is the `Cluster` that a decision is
+made of. An object that cannot be decoded raises an `ObjectError` that names it; one that makes no sense never does.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable
+from typing import TypeVar
+
+from maar.kube import wire
+from maar.kube.budgets import budget, cover
+from maar.kube.dialects import dialects
+from maar.kube.errors import FieldError, ObjectError
+from maar.kube.hypernodes import hypernode
+from maar.kube.jobs import Gang, gangs
+from maar.kube.neighbours import Matcher, Namespaces
+from maar.kube.nodes import image_names, lock, node
+from maar.kube.objects import Objects
+from maar.kube.priorities import Priorities
+from maar.kube.queues import namespace_weight, queue
+from maar.kube.shapes import Shapes
+from maar.kube.tasks import Member, member, task
+from maar.kube.wire_pods import Pod
+from maar.model.nodes import Node
+from maar.model.plan import Elect
+from maar.model.snapshot import Budget, Cluster
+from maar.model.tasks import Task
+
+W = TypeVar("W", bound=wire.Object)
+M = TypeVar("M")
+
+
+def to_cluster(objects: Objects, scheduler_names: frozenset[str] | None = None, now: float = 0.0) -> Cluster:
+    """The cluster that those objects make.
+
+    Of pods, those of `scheduler_names` are ours (`None`: all are). Others take room where they are bound, belong to no
+    queue and are never evicted; unbound they are left out. `now` is the creation time of what does not state one.
+    """
+    nodes = _each("Node", objects.nodes, node)
+    priorities = Priorities(objects.priority_classes)
+    shapes = Shapes(_namespaces(objects), image_names(nodes))
+    members = _members(objects, shapes, priorities, nodes, scheduler_names, now)
+    found = gangs(members, dialects(objects), priorities, now)
+    budgets, covered = _budgets(objects, members)
+    locks = (lock(n) for n in objects.nodes)
+    return Cluster(
+        nodes=tuple(nodes),
+        tasks=tuple(_tasks(found, shapes, covered)),
+        jobs=tuple(g.job for g in found),
+        queues=tuple(_each("Queue", objects.queues, lambda q: queue(q, now))),
+        budgets=tuple(budgets),
+        hypernodes=tuple(_each("HyperNode", objects.hypernodes, hypernode)),
+        namespace_weights=_namespace_weights(objects),
+        elect=_elect(found),
+        locks=tuple(held for held in locks if held is not None),
+    )
+
+
+def _namespaces(objects: Objects) -> Namespaces:
+    return Namespaces(objects.namespaces, {pod.namespace for pod in objects.pods})
+
+
+def _members(
+    objects: Objects,
+    shapes: Shapes,
+    priorities: Priorities,
+    nodes: list[Node],
+    scheduler_names: frozenset[str] | None,
+    now: float,
+) -> list[Member]:
+    """All pods that count, each with what it says by itself."""
+    names = {n.name for n in nodes}
+
+    def read(pod: Pod) -> Member | None:
+        foreign = scheduler_names is not None and pod.spec.scheduler_name not in scheduler_names
+        if not pod.spec.node_name:
+            leaving = pod.metadata.deletion_timestamp is not None and not pod.finished
+            if foreign or leaving:
+                return None
+        return member(pod, shapes.draft(pod), priorities, names, now, foreign)
+
+    return [m for m in _each("Pod", objects.pods, read) if m is not None]
+
+
+def _namespace_weights(objects: Objects) -> dict[str, int]:
+    """Each namespace's weight: the largest that one of its quotas states."""
+    weights: dict[str, int] = {}
+    stated = _each("ResourceQuota", objects.quotas, namespace_weight)
+    for quota, weight in zip(objects.quotas, stated, strict=True):
+        if weight is not None:
+            weights[quota.namespace] = max(weight, weights.get(quota.namespace, 1))
+    return weights
+
+
+def _budgets(objects: Objects, members: list[Member]) -> tuple[list[Budget], dict[str, list[str]]]:
+    """All budgets, and for each pod that some cover their keys."""
+    covered: dict[str, list[str]] = {}
+    if not objects.budgets:
+        return [], covered
+    by_namespace: dict[str, list[Member]] = defaultdict(list)
+    for m in members:
+        by_namespace[m.pod.namespace].append(m)
+
+    def read(w: wire.PodDisruptionBudget) -> Budget:
+        inside = cover(w, by_namespace.get(w.namespace, ()))
+        for m in inside:
+            covered.setdefault(m.pod.key, []).append(w.key)
+        return budget(w, inside)
+
+    return _each("PodDisruptionBudget", objects.budgets, read), covered
+
+
+def _tasks(found: list[Gang], shapes: Shapes, covered: dict[str, list[str]]) -> Iterable[Task]:
+    matcher = Matcher(shapes.selectors())
+    for gang in found:
+        for m in gang.members:
+            shape = shapes.finish(m.draft, m.pod, matcher)
+            budgets = tuple(sorted(covered.get(m.pod.key, ()))) if covered else ()
+            yield task(m, gang.job.key, shape, budgets, gang.promise, gang.checkpoint)
+
+
+def _elect(found: list[Gang]) -> Elect | None:
+    """The elected job: of several (two writers, or a crash between two writes) the first one elected."""
+    elected = [g.elect for g in found if g.elect is not None]
+    return min(elected, key=lambda e: (e.since, e.job), default=None)
+
+
+def _each(kind: str, objects: Iterable[W], read: Callable[[W], M]) -> list[M]:
+    """All objects of a kind; the error of one says which."""
+    made = []
+    for item in objects:
+        try:
+            made.append(read(item))
+        except FieldError as error:
+            raise ObjectError(kind, item.key, error.field, error.problem) from None
+    return made

@@ -1,0 +1,25 @@
+"""The ways in which pods say that they are a gang, one module each.
+
+Where a pod speaks several, the first in this table wins; a pod that speaks none is a gang of one.
+"""
+
+from __future__ import annotations
+
+from maar.kube.dialects.owners import Owners
+from maar.kube.dialects.plain import Plain
+from maar.kube.dialects.scheduler_plugins import SchedulerPlugins
+from maar.kube.dialects.upstream import Upstream
+from maar.kube.dialects.volcano import Volcano
+from maar.kube.groups import Dialect
+from maar.kube.objects import Objects
+
+
+def dialects(objects: Objects) -> tuple[Dialect, ...]:
+    """All dialects in their order of precedence."""
+    return (
+        Upstream(objects.upstream_groups),
+        Volcano(objects.volcano_groups),
+        SchedulerPlugins(objects.plugins_groups),
+        Plain(),
+        Owners(objects),
+    )

@@ -1,0 +1,132 @@
+"""Gangs by owner: pods of one PyTorchJob, TFJob, MPIJob, Volcano Job or JobSet that say nothing else.
+
+The minimum is what the owner states, else all of its replicas, else (its object is not there) the pods that are.
+Replicas that are created only once others run are left out of it: waiting for them would never end. Pods of a plain
+batch Job are gangs of one unless it, or its pods, are annotated `maar.dev/gang: "true"`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from maar.kube import annotations as known
+from maar.kube.annotations import Notes
+from maar.kube.groups import Group, from_object, set_closeness, set_min_resources, set_minimum
+from maar.kube.objects import KUBEFLOW, Objects, api_group
+from maar.kube.values import yes
+from maar.kube.wire import OwnerReference
+from maar.kube.wire_groups import BatchJob, JobSet, KubeflowJob, VolcanoJob
+from maar.kube.wire_pods import Pod
+
+OWNER_LABELS = (
+    "training.kubeflow.org/job-name",
+    "volcano.sh/job-name",
+    "jobset.sigs.k8s.io/jobset-name",
+)
+"""They name the owner even where a Job stands between it and the pod."""
+
+GANG_KINDS = {
+    *(("kubeflow.org", kind) for kind in KUBEFLOW),
+    ("batch.volcano.sh", "Job"),
+    ("jobset.x-k8s.io", "JobSet"),
+}
+
+
+class Owners:
+    """The dialect, with the owners that have an object."""
+
+    name = "owner"
+
+    def __init__(self, objects: Objects) -> None:
+        gangs = [job for job in objects.batch_jobs if _is_gang(job.metadata.annotations)]
+        self._batch = {job.key for job in gangs}
+        self._groups = [
+            *map(_kubeflow_job, objects.kubeflow_jobs),
+            *map(_volcano_job, objects.volcano_jobs),
+            *map(_job_set, objects.job_sets),
+            *map(_batch_job, gangs),
+        ]
+
+    def group_of(self, pod: Pod) -> str:
+        """The owner's name, by its label or by the pod's owner reference."""
+        labels = pod.metadata.labels
+        if labels:
+            for label in OWNER_LABELS:
+                if name := labels.get(label):
+                    return name
+        for owner in pod.metadata.owner_references:
+            if (api_group(owner.api_version), owner.kind) in GANG_KINDS or self._is_gang_job(pod, owner):
+                return owner.name
+        return ""
+
+    def groups(self) -> Iterable[Group]:
+        """Those that have an object."""
+        return self._groups
+
+    def missing(self, namespace: str, name: str, pods: list[Pod]) -> Group:
+        """The pods that are there are the gang."""
+        return Group(namespace=namespace, name=name, minimum=None)
+
+    def _is_gang_job(self, pod: Pod, owner: OwnerReference) -> bool:
+        if owner.kind != "Job" or api_group(owner.api_version) != "batch":
+            return False
+        return f"{pod.namespace}/{owner.name}" in self._batch or _is_gang(pod.metadata.annotations)
+
+
+def _is_gang(annotations: dict[str, str]) -> bool:
+    return bool(annotations) and Notes(annotations).read(known.GANG, yes) is True
+
+
+def _kubeflow_job(wire: KubeflowJob) -> Group:
+    group = from_object(wire)
+    policy = wire.spec.run_policy.scheduling_policy
+    if policy.min_available is not None:
+        set_minimum(group, "spec.runPolicy.schedulingPolicy.minAvailable", policy.min_available)
+    elif roles := wire.spec.roles:
+        late = {"Launcher"} if wire.spec.launcher_creation_policy == "WaitForWorkersReady" else set()
+        set_minimum(group, "replicas", sum(r.replicas for role, r in roles.items() if role not in late))
+    else:
+        group.minimum = None
+    set_min_resources(group, "spec.runPolicy.schedulingPolicy.minResources", policy.min_resources)
+    group.queue = policy.queue
+    group.priority_class = policy.priority_class
+    return group
+
+
+def _volcano_job(wire: VolcanoJob) -> Group:
+    group = from_object(wire)
+    spec = wire.spec
+    if spec.min_available is not None:
+        set_minimum(group, "spec.minAvailable", spec.min_available)
+    elif spec.tasks:
+        least = [t.replicas if t.min_available is None else t.min_available for t in spec.tasks]
+        set_minimum(group, "spec.tasks", sum(least))
+    else:
+        group.minimum = None
+    stated = {t.name: t.min_available for t in spec.tasks if t.min_available is not None}
+    group.role_min = {name: max(minimum, 0) for name, minimum in stated.items()}
+    set_closeness(group, "spec.networkTopology", spec.network_topology)
+    group.queue = spec.queue
+    group.priority_class = spec.priority_class_name
+    return group
+
+
+def _job_set(wire: JobSet) -> Group:
+    group = from_object(wire)
+    in_order = wire.spec.startup_policy.startup_policy_order == "InOrder"
+    pods = [
+        job.replicas * job.template.spec.pods
+        for i, job in enumerate(wire.spec.replicated_jobs)
+        if not job.depends_on and not (in_order and i)
+    ]
+    if pods:
+        set_minimum(group, "spec.replicatedJobs", sum(pods))
+    else:
+        group.minimum = None
+    return group
+
+
+def _batch_job(wire: BatchJob) -> Group:
+    group = from_object(wire)
+    set_minimum(group, "spec.parallelism", wire.spec.pods)
+    return group

@@ -1,0 +1,176 @@
+"""Pods to tasks: where each stands, and what its own object says about it.
+
+`member` reads all that a pod says by itself. A task is made of it later, when its job and its budgets are known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Mapping
+
+import msgspec
+
+from maar.kube import annotations as known
+from maar.kube.annotations import Notes
+from maar.kube.devices import unaccounted
+from maar.kube.priorities import SYSTEM, Priorities, Priority
+from maar.kube.requests import negative_request
+from maar.kube.values import duration, moment, runtime, seconds, whole, yes
+from maar.kube.wire_pods import Pod
+from maar.model.shapes import Shape
+from maar.model.tasks import Status, Task
+
+INDEX_LABELS = (
+    "batch.kubernetes.io/job-completion-index",
+    "training.kubeflow.org/replica-index",
+    "volcano.sh/task-index",
+)
+ROLE_LABELS = (
+    "training.kubeflow.org/replica-type",
+    "training.kubeflow.org/job-role",
+    "jobset.sigs.k8s.io/replicatedjob-name",
+    known.TASK_SPEC,
+)
+
+
+class Member(msgspec.Struct, gc=False):
+    """A pod, and what it says by itself."""
+
+    pod: Pod
+    draft: Shape
+    status: Status
+    node: str
+    blocked: str
+    priority: Priority
+    task_priority: int
+    preemptable: bool
+    cooldown: float
+    checkpoint: float | None
+    promise: float | None
+    created: float
+    foreign: bool
+    problem: str
+    """Why its job makes no sense."""
+
+
+def member(pod: Pod, draft: Shape, priorities: Priorities, nodes: Container[str], now: float, foreign: bool) -> Member:
+    """Everything that one pod's object says. `now` is when a pod that does not say so was created."""
+    notes = Notes(pod.metadata.annotations)
+    both = Notes(pod.metadata.annotations, pod.metadata.labels)
+    priority = priorities.of(pod.spec)
+    task_priority = notes.read(known.TASK_PRIORITY, _any_number) if notes.maps else None
+    preemptable = both.read(known.PREEMPTABLE, yes) if both.maps else None
+    status, node, blocked = _stands(pod, draft, nodes)
+    problem = priority.problem or negative_request(pod)
+    promise = notes.read(known.MAX_RUNTIME, runtime) if notes.maps else None
+    made = Member(
+        pod=pod,
+        draft=draft,
+        status=status,
+        node=node,
+        blocked=blocked,
+        priority=priority,
+        task_priority=priority.value if task_priority is None else task_priority,
+        preemptable=not foreign and preemptable is not False,
+        cooldown=(both.read(known.COOLDOWN, duration) or 0.0) if both.maps else 0.0,
+        checkpoint=notes.read(known.CHECKPOINT, moment) if notes.maps else None,
+        promise=smaller(promise, pod.spec.active_deadline_seconds),
+        created=seconds(pod.metadata.creation_timestamp, now),
+        foreign=foreign,
+        problem=problem,
+    )
+    if not problem and (broken := notes.problem or both.problem):
+        made.problem = broken
+    return made
+
+
+def task(
+    of: Member,
+    job: str,
+    shape: Shape,
+    budgets: tuple[str, ...],
+    promise: float | None,
+    checkpoint: float | None,
+) -> Task:
+    """A member's task, with what its group says for all of its pods."""
+    pod = of.pod
+    bound = of.status in (Status.BOUND, Status.RELEASING)
+    started = pod.status.start_time
+    return Task(
+        key=pod.key,
+        job=job,
+        shape=shape,
+        status=of.status,
+        node=of.node,
+        role=role(pod),
+        priority=of.task_priority,
+        created=of.created,
+        started=started.timestamp() if started is not None else (of.created if bound else None),
+        index=index(pod),
+        uid=pod.metadata.uid,
+        preemptable=of.preemptable,
+        critical=pod.namespace == "kube-system" or pod.spec.priority_class_name in SYSTEM,
+        resident=_is_resident(pod),
+        controlled=any(owner.controller for owner in pod.metadata.owner_references),
+        cooldown=of.cooldown,
+        checkpoint=of.checkpoint if of.checkpoint is not None else checkpoint,
+        promise=smaller(of.promise, promise),
+        budgets=budgets,
+        blocked=of.blocked,
+    )
+
+
+def smaller(a: float | None, b: float | None) -> float | None:
+    """The smaller of two where both are given."""
+    if a is None or b is None:
+        return b if a is None else a
+    return min(a, b)
+
+
+def role(pod: Pod) -> str:
+    """What a pod does in its gang."""
+    found = pod.metadata.annotations.get(known.TASK_SPEC)
+    return found or _label(pod.metadata.labels, ROLE_LABELS)
+
+
+def index(pod: Pod) -> int:
+    """A pod's number among its equals: a label's, else the one at the end of its name."""
+    number = _label(pod.metadata.labels, INDEX_LABELS)
+    if not (number.isascii() and number.isdecimal()):
+        number = pod.name.rpartition("-")[2]
+    return int(number[-18:]) if number.isascii() and number.isdecimal() else 0
+
+
+def _stands(pod: Pod, draft: Shape, nodes: Container[str]) -> tuple[Status, str, str]:
+    """Status, node, and why it is blocked."""
+    spec = pod.spec
+    if pod.finished:
+        return Status.SUCCEEDED if pod.status.phase == "Succeeded" else Status.FAILED, spec.node_name, ""
+    if spec.node_name:
+        leaving = pod.metadata.deletion_timestamp is not None
+        return Status.RELEASING if leaving else Status.BOUND, spec.node_name, ""
+    if spec.scheduling_gates:
+        return Status.BLOCKED, "", "scheduling gates: " + ", ".join(g.name for g in spec.scheduling_gates)
+    if needs := unaccounted(pod, draft.requests):
+        return Status.BLOCKED, "", needs
+    nominated = pod.status.nominated_node_name
+    if nominated and nominated in nodes:
+        return Status.NOMINATED, nominated, ""
+    return Status.PENDING, "", ""
+
+
+def _is_resident(pod: Pod) -> bool:
+    if known.MIRROR in pod.metadata.annotations:
+        return True
+    return any(owner.kind == "DaemonSet" for owner in pod.metadata.owner_references)
+
+
+def _label(labels: Mapping[str, str], keys: tuple[str, ...]) -> str:
+    if labels:
+        for key in keys:
+            if value := labels.get(key):
+                return value
+    return ""
+
+
+def _any_number(text: str) -> int:
+    return whole(text, -(2**31))
