@@ -1,0 +1,105 @@
+"""`maar config`: check a configuration file before a cluster runs on it, and print Maar's own.
+
+Reading is `maar.session.config_file`; here is only what a person types and sees.
+"""
+
+from __future__ import annotations
+
+import inspect
+import sys
+
+import click
+import msgspec
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+from maar.registry import catalog
+from maar.session.config import ActionOption, Config, Kind, PluginOption
+from maar.session.config_file import ConfigError, default_text, read_config
+
+WIDTH = 160
+"""Of a table that goes to a file or a pipe, where there is no screen to ask. By taste."""
+
+
+@click.group()
+def config() -> None:
+    """Check a configuration file, or print the default one."""
+
+
+@config.command()
+@click.argument("file", type=click.Path(exists=True, dir_okay=False, allow_dash=True))
+def check(file: str) -> None:
+    """Say what FILE means (- for standard input), or all that is wrong with it.
+
+    FILE is a configuration of Maar or of Volcano's scheduler, or a ConfigMap that holds one. Exits with 0 if it can be
+    used, 1 if not, and 2 if it cannot be read at all.
+    """
+    source = "standard input" if file == "-" else file
+    try:
+        with click.open_file(file, "rb") as stream:
+            text = stream.read().decode()
+    except (OSError, UnicodeDecodeError) as error:
+        click.echo(f"{source}: cannot be read: {error}", err=True)
+        sys.exit(2)
+    try:
+        loaded = read_config(text, source, catalog())
+    except ConfigError as error:
+        for problem in error.problems:
+            click.echo(problem, err=True)
+        sys.exit(1)
+    _print_config(source, loaded.config)
+    for warning in loaded.warnings:
+        click.echo(f"warning: {warning}")
+
+
+@config.command()
+def show() -> None:
+    """Print Maar's default configuration, to start your own from."""
+    click.echo(default_text(), nl=False)
+
+
+def _print_config(source: str, chosen: Config) -> None:
+    console = Console(highlight=False)
+    if not console.is_terminal:
+        console.width = WIDTH
+    click.echo(f"{source}: can be used\n")
+    actions = Table("", "action", "what it does", "settings", box=box.SIMPLE_HEAD, pad_edge=False)
+    for i, action in enumerate(chosen.actions, start=1):
+        actions.add_row(str(i), action.name, meaning(action.kind), "\n".join(settings(action)))
+    plugins = Table("tier", "plugin", "what it does", "settings", box=box.SIMPLE_HEAD, pad_edge=False)
+    for i, tier in enumerate(chosen.tiers, start=1):
+        for plugin in tier:
+            plugins.add_row(str(i), plugin.name, meaning(plugin.kind), "\n".join(settings(plugin)))
+        plugins.add_section()
+    console.print(actions)
+    console.print(plugins)
+
+
+def meaning(kind: Kind) -> str:
+    """What a plugin or action does, in its module's own words."""
+    module = inspect.getmodule(kind.make)
+    first = (inspect.getdoc(module) or "").partition("\n")[0]
+    return first.removeprefix(f"{kind.name}: ").removesuffix(".")
+
+
+def settings(option: PluginOption | ActionOption) -> list[str]:
+    """What differs from the defaults: arguments, then flags, as a file would say it."""
+    defaults = {f.name: f for f in msgspec.structs.fields(option.kind.arguments)}
+    lines = []
+    for name, field in defaults.items():
+        value = getattr(option.arguments, name)
+        if field.required or value != _default(field):
+            lines.append(f"{field.encode_name}: {_said(value)}")
+    if isinstance(option, PluginOption):
+        lines += [f"enable{flag[0].upper()}{flag[1:]}: {_said(on)}" for flag, on in option.flags.items()]
+    return lines
+
+
+def _default(field: msgspec.structs.FieldInfo) -> object:
+    return field.default_factory() if callable(field.default_factory) else field.default
+
+
+def _said(value: object) -> str:
+    plain = msgspec.to_builtins(value)
+    return plain if isinstance(plain, str) else msgspec.json.encode(plain).decode()

@@ -1,0 +1,135 @@
+"""`maar config`: what a person sees of a configuration, and how it exits."""
+
+from pathlib import Path
+
+import msgspec
+import pytest
+from click.testing import CliRunner, Result
+
+from maar.cli.config import config, meaning, settings
+from maar.registry import catalog
+from maar.session.config import Kind, PluginOption
+from maar.session.config_file import default_text, read_config
+
+GOOD = """
+actions: "allocate, shuffle"
+tiers:
+- plugins:
+  - name: priority
+    enabledTaskOrder: false
+- plugins:
+  - name: gang
+    arguments:
+      gang.eviction: whole
+"""
+
+
+def run(*arguments: str, stdin: bytes | str | None = None) -> Result:
+    return CliRunner().invoke(config, arguments, input=stdin)
+
+
+def words(text: str) -> list[list[str]]:
+    """The rows of a table, without its lines."""
+    return [line.split() for line in text.splitlines() if line.split()]
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return tmp_path / "conf.yaml"
+
+
+def test_check_says_what_a_file_means(file: Path) -> None:
+    file.write_text(GOOD)
+    result = run("check", str(file))
+    assert (0, "") == (result.exit_code, result.stderr)
+    rows = words(result.stdout)
+    assert [f"{file}:", "can", "be", "used"] == rows[0]
+    assert [["1", "allocate"]] == [row[:2] for row in rows if row[1:2] == ["allocate"]]
+    (priority,) = [row for row in rows if row[1:2] == ["priority"]]
+    (gang,) = [row for row in rows if row[1:2] == ["gang"]]
+    assert ("1", ["enableTaskOrder:", "false"]) == (priority[0], priority[-2:])
+    assert ("2", ["gang.eviction:", "whole"]) == (gang[0], gang[-2:])
+    assert (
+        f"warning: {file}: actions: `shuffle` is skipped, Maar does not have it yet: "
+        "running pods are not moved to better nodes (`tdm` and `rescheduling` ask for it)\n"
+    ) in result.stdout
+
+
+def test_check_says_all_that_is_wrong(file: Path) -> None:
+    file.write_text("actions: allocate\ntiers: [{plugins: [{name: gang, enableJobOrder: x}, {nam: y}]}]\n")
+    result = run("check", str(file))
+    assert (1, "") == (result.exit_code, result.stdout)
+    assert [
+        f"{file}: tiers[0].plugins[0].enableJobOrder: expected `true` or `false`, got `x`",
+        f"{file}: tiers[0].plugins[1].name: expected a name, got nothing",
+    ] == result.stderr.splitlines()
+
+
+def test_check_reads_standard_input() -> None:
+    result = run("check", "-", stdin=GOOD)
+    assert (0, "standard input: can be used") == (result.exit_code, result.stdout.splitlines()[0])
+
+
+def test_an_empty_file_is_the_default_with_a_warning(file: Path) -> None:
+    file.write_text("# nothing yet\n")
+    result = run("check", str(file))
+    assert 0 == result.exit_code
+    assert (
+        f"warning: {file}: empty: Maar's default configuration is used (`maar config show` prints it)\n"
+    ) in result.stdout
+
+
+def test_a_file_that_is_not_there() -> None:
+    result = run("check", "nowhere.yaml")
+    assert 2 == result.exit_code
+    assert "File 'nowhere.yaml' does not exist." in result.stderr
+
+
+def test_a_file_that_is_no_text(file: Path) -> None:
+    file.write_bytes(b"\xff\xfe\xfa")
+    result = run("check", str(file))
+    assert 2 == result.exit_code
+    assert result.stderr.startswith(f"{file}: cannot be read: 'utf-8' codec can't decode byte 0xff")
+
+
+def test_a_folder(tmp_path: Path) -> None:
+    result = run("check", str(tmp_path))
+    assert 2 == result.exit_code
+    assert "is a directory." in result.stderr
+
+
+def test_show_prints_a_file_that_can_be_used() -> None:
+    result = run("show")
+    assert (0, default_text()) == (result.exit_code, result.stdout)
+    assert [] == read_config(result.stdout, "shown", catalog()).warnings
+
+
+class Arguments(msgspec.Struct, frozen=True):
+    zone: str
+    weight: int = msgspec.field(name="toy.weight", default=1)
+    weights: dict[str, int] = {}
+    names: tuple[str, ...] = ()
+
+
+class Toy:
+    def __init__(self, arguments: Arguments) -> None: ...
+
+
+def test_settings_are_what_differs_from_the_defaults() -> None:
+    kind = Kind("toy", Toy, Arguments)
+    plain = PluginOption(kind, Arguments("z"))
+    changed = PluginOption(kind, Arguments("z", 2, {"a": 1}, ("x",)), {"jobOrder": False, "hierarchy": True})
+    assert ["zone: z"] == settings(plain)
+    assert [
+        "zone: z",
+        "toy.weight: 2",
+        'weights: {"a":1}',
+        'names: ["x"]',
+        "enableJobOrder: false",
+        "enableHierarchy: true",
+    ] == settings(changed)
+
+
+def test_a_strangers_plugin_may_have_no_words() -> None:
+    assert "" == meaning(Kind("toy", msgspec.json.Decoder))
+    assert "`maar config`: what a person sees of a configuration, and how it exits" == meaning(Kind("toy", Toy))

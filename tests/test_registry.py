@@ -1,0 +1,128 @@
+"""The registry: one table, no name twice, and strangers that cannot break it."""
+
+import sys
+from collections.abc import Iterator
+from importlib.metadata import EntryPoint, distributions
+from pathlib import Path
+from textwrap import dedent
+
+import msgspec
+import pytest
+
+from maar import registry
+from maar.session.config import Kind
+
+
+class Nothing(msgspec.Struct, frozen=True):
+    """No arguments."""
+
+
+@pytest.mark.parametrize("kinds", [registry.PLUGINS, registry.ACTIONS], ids=["plugins", "actions"])
+def test_every_one_can_be_made_from_its_defaults(kinds: tuple[Kind, ...]) -> None:
+    verbs = {"open", "execute"}
+    assert [] == [kind.name for kind in kinds if not verbs & set(dir(kind.make(kind.arguments())))]
+
+
+@pytest.mark.parametrize("kinds", [registry.PLUGINS, registry.ACTIONS], ids=["plugins", "actions"])
+def test_every_one_says_what_it_does(kinds: tuple[Kind, ...]) -> None:
+    for kind in kinds:
+        doc = sys.modules[kind.make.__module__].__doc__ or ""
+        assert doc.startswith(f"{kind.name}: "), f"the docstring of {kind.name}"
+
+
+def test_a_name_given_twice_is_refused() -> None:
+    twice = (Kind("a", Nothing), Kind("b", Nothing), Kind("a", Nothing))
+    with pytest.raises(ValueError, match=r"^registered twice: `a`$"):
+        registry.by_name(twice)
+
+
+def test_other_names_are_nobodys_names() -> None:
+    catalog = registry.make_catalog([])
+    real = {*catalog.plugins, *catalog.actions}
+    assert set() == real & {*catalog.aliases, *catalog.missing}
+    assert set() == set(catalog.aliases) & set(catalog.missing)
+
+
+def test_the_catalog_is_made_once() -> None:
+    assert registry.catalog() is registry.catalog()
+
+
+# -- third parties
+
+
+@pytest.fixture
+def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[EntryPoint]]:
+    """A distribution that brings good and broken entry points, as pip would install it."""
+    (tmp_path / "acme_policies.py").write_text(
+        dedent(
+            """
+            from maar.session.config import Kind
+
+            class Fair:
+                def __init__(self, arguments): ...
+                def open(self, session, on): ...
+
+            FAIR = Kind("fair", Fair)
+            GANG = Kind("gang", Fair)
+            DANCE = Kind("dance", Fair)
+            GROW = Kind("grow", Fair)
+            """
+        )
+    )
+    (tmp_path / "acme_broken.py").write_text("import a_module_that_is_not_there\n")
+    info = tmp_path / "acme-1.2.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: acme\nVersion: 1.2\n")
+    (info / "entry_points.txt").write_text(
+        dedent(
+            """
+            [maar.plugins]
+            fair = acme_policies:FAIR
+            gang = acme_policies:GANG
+            other = acme_policies:FAIR
+            plain = acme_policies:Fair
+            gone = acme_policies:GONE
+            broken = acme_broken:KIND
+
+            [maar.actions]
+            dance = acme_policies:DANCE
+
+            [maar.algorithms]
+            grow = acme_policies:GROW
+            """
+        )
+    )
+    monkeypatch.syspath_prepend(str(tmp_path))
+    yield [entry for d in distributions(path=[str(tmp_path)]) for entry in d.entry_points]
+    for name in ("acme_policies", "acme_broken"):
+        sys.modules.pop(name, None)
+
+
+def test_third_parties_add_to_the_table(installed: list[EntryPoint]) -> None:
+    plain, more = registry.make_catalog([]), registry.make_catalog(installed)
+    assert {"fair"} == set(more.plugins) - set(plain.plugins)
+    assert {"dance"} == set(more.actions) - set(plain.actions)
+    assert {"grow"} == set(more.algorithms) - set(plain.algorithms)
+    assert plain.plugins["gang"] is more.plugins["gang"]
+    assert {} == plain.broken
+
+
+def test_what_cannot_be_used_is_left_out_and_says_why(installed: list[EntryPoint]) -> None:
+    start = "maar.plugins: `{}` of acme 1.2 cannot be used: "
+    expected = {
+        "broken": "No module named 'a_module_that_is_not_there'",
+        "gang": "the name `gang` is taken",
+        "gone": "module 'acme_policies' has no attribute 'GONE'",
+        "other": "`acme_policies:FAIR` calls itself `fair`",
+        "plain": "`acme_policies:Fair` is a type, expected a `maar.session.config.Kind`",
+    }
+    assert {name: start.format(name) + why for name, why in expected.items()} == registry.make_catalog(installed).broken
+
+
+def test_two_that_cannot_be_used_by_one_name_are_both_said(installed: list[EntryPoint]) -> None:
+    broken = [entry for entry in installed if entry.name == "gang"]
+    (why,) = registry.make_catalog([*broken, EntryPoint("gang", "acme_policies:GONE", "maar.plugins")]).broken.values()
+    assert (
+        "maar.plugins: `gang` of acme 1.2 cannot be used: the name `gang` is taken; "
+        "maar.plugins: `gang` of an unknown distribution cannot be used: module 'acme_policies' has no attribute 'GONE'"
+    ) == why
