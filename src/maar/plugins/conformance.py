@@ -1,0 +1,35 @@
+"""conformance: what the cluster itself lives on is never evicted.
+
+A voter on victims: pods of system-critical priority classes, everything in `kube-system`, and pods that belong to
+their node (a DaemonSet's, static ones), which would only come back to the same place.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from maar.model.resources import Ints, Mask
+from maar.session.config import NoArguments
+from maar.session.hooks import Claim
+from maar.session.register import Register
+from maar.session.session import Session
+
+NAME = "conformance"
+Arguments = NoArguments
+
+
+class Conformance:
+    """Wires the protection of system pods to votes on victims."""
+
+    def __init__(self, arguments: NoArguments) -> None:
+        del arguments
+
+    def open(self, session: Session, on: Register) -> None:
+        """Register."""
+        self._session = session
+        on.preemptable(self._victims)
+        on.reclaimable(self._victims)
+
+    def _victims(self, claim: Claim, tasks: Ints) -> Mask:
+        table = self._session.snapshot.tasks
+        return np.asarray(~(table.critical[tasks] | table.resident[tasks]))
