@@ -1,0 +1,48 @@
+"""A plan as JSON: the contract that scripts rely on. Keys and lists are sorted, so equal plans are equal text."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+
+from maar.cli.plan_text import Cycle
+from maar.model.plan import Plan
+from maar.model.reasons import Reason
+
+
+def as_json(cycles: Iterable[Cycle]) -> str:
+    """All cycles."""
+    return json.dumps({"cycles": [plan_data(c.plan) for c in cycles]}, indent=2, allow_nan=False) + "\n"
+
+
+def plan_data(plan: Plan) -> dict[str, Any]:
+    """One cycle's plan, in JSON's own types."""
+    return {
+        "bind": dict(sorted((b.task, b.node) for b in plan.bind)),
+        "nominate": dict(sorted((n.task, n.node) for n in plan.nominate)),
+        "admit": sorted(a.job for a in plan.admit),
+        "evict": [
+            {"pod": e.task, "for": e.beneficiary, "reason": e.reason} for e in sorted(plan.evict, key=lambda e: e.task)
+        ],
+        "resize": [{"job": r.job, "from": r.before, "to": r.after} for r in sorted(plan.resize, key=lambda r: r.job)],
+        "suspend": sorted(s.job for s in plan.suspend),
+        "resume": [{"job": r.job, "to": r.size} for r in sorted(plan.resume, key=lambda r: r.job)],
+        "elect": None if plan.elect is None else plan.elect.job,
+        "locks": dict(sorted((lock.node, lock.job) for lock in plan.locks)),
+        "wake_at": plan.wake_at,
+        "waiting": [
+            {"job": w.job, "reasons": [_reason(r) for r in w.reasons]}
+            for w in sorted(plan.waiting, key=lambda w: w.job)
+        ],
+    }
+
+
+def _reason(reason: Reason) -> dict[str, Any]:
+    """Plugin, code and message, and of the other facts those that are set."""
+    said: dict[str, Any] = msgspec.to_builtins(reason)
+    if "nodes" in said:
+        said["nodes"] = dict(sorted(said["nodes"].items()))
+    return said

@@ -1,0 +1,179 @@
+"""A plan for people: what starts, what goes and for whom, who waits and why, and how full the cluster is then.
+
+Readable without colour and without a terminal: where there is none nothing is wrapped, so a reason stays one line.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from io import StringIO
+from typing import NamedTuple
+
+import numpy as np
+from rich import box
+from rich.console import Console, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from maar.model.plan import Plan
+from maar.model.reasons import in_one_line
+from maar.model.resources import Mask, in_words, total
+from maar.model.snapshot import Snapshot
+from maar.model.topology import pools
+
+UNWRAPPED = 10_000
+"""Characters of a line where there is no screen: more than any reason has."""
+FEW = 6
+"""So many nodes are named in a row, by taste; the rest is counted."""
+
+
+class Cycle(NamedTuple):
+    """One cycle: the plan, and the cluster before and after it."""
+
+    plan: Plan
+    before: Snapshot
+    after: Snapshot
+
+
+def as_text(cycles: list[Cycle]) -> str:
+    """All cycles."""
+    terminal = sys.stdout.isatty()
+    out = Console(
+        file=StringIO(),
+        force_terminal=terminal,
+        width=None if terminal else UNWRAPPED,
+        highlight=False,
+        markup=False,
+        emoji=False,
+    )
+    with out.capture() as capture:
+        for i, cycle in enumerate(cycles, 1):
+            if len(cycles) > 1:
+                out.print(f"cycle {i} of {len(cycles)}\n", style="bold")
+            for part in _parts(cycle):
+                out.print(part)
+                out.print()
+            for line in usage(cycle.after):
+                out.print(line)
+            out.print()
+    return "\n".join(line.rstrip() for line in capture.get().rstrip().splitlines()) + "\n"
+
+
+def _parts(cycle: Cycle) -> Iterator[RenderableType]:
+    plan = cycle.plan
+    tables = (_bound(cycle), _evicted(cycle), _nominated(cycle), _admitted(plan), _resized(plan), _locked(plan))
+    for table in tables:
+        if table.row_count:
+            yield table
+    if not plan.moves:
+        yield Text("nothing to do now")
+    if plan.waiting:
+        yield _waiting(plan)
+
+
+def _table(*columns: str) -> Table:
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
+    for column in columns:
+        table.add_column(column, overflow="fold")
+    return table
+
+
+def _bound(cycle: Cycle) -> Table:
+    return _by_job(cycle, "starts", {b.task: b.node for b in cycle.plan.bind})
+
+
+def _nominated(cycle: Cycle) -> Table:
+    return _by_job(cycle, "waits for room", {n.task: n.node for n in cycle.plan.nominate})
+
+
+def _by_job(cycle: Cycle, title: str, placed: dict[str, str]) -> Table:
+    """Jobs with how many of their pods go where."""
+    table = _table(title, "pods", "nodes")
+    jobs: dict[str, Counter[str]] = {}
+    for task, node in sorted(placed.items()):
+        jobs.setdefault(_job_of(cycle, task), Counter())[node] += 1
+    for job, nodes in sorted(jobs.items()):
+        table.add_row(job, str(nodes.total()), _few([n if k == 1 else f"{n} x{k}" for n, k in sorted(nodes.items())]))
+    return table
+
+
+def _evicted(cycle: Cycle) -> Table:
+    table = _table("evicted", "pods", "for", "why")
+    victims: dict[tuple[str, str, str], list[str]] = {}
+    for e in sorted(cycle.plan.evict, key=lambda e: e.task):
+        victims.setdefault((_job_of(cycle, e.task), e.beneficiary, e.reason), []).append(e.task.partition("/")[2])
+    for (job, beneficiary, reason), pods in sorted(victims.items()):
+        table.add_row(job, f"{len(pods)}: {_few(pods)}", beneficiary, reason)
+    return table
+
+
+def _admitted(plan: Plan) -> Table:
+    table = _table("admitted")
+    for admit in sorted(plan.admit, key=lambda a: a.job):
+        table.add_row(admit.job)
+    return table
+
+
+def _resized(plan: Plan) -> Table:
+    table = _table("resized", "workers")
+    for job, workers in sorted(
+        [
+            *((r.job, f"{r.before} -> {r.after}") for r in plan.resize),
+            *((s.job, "suspended") for s in plan.suspend),
+            *((r.job, f"resumed with {r.size}") for r in plan.resume),
+        ]
+    ):
+        table.add_row(job, workers)
+    return table
+
+
+def _locked(plan: Plan) -> Table:
+    table = _table("elected", "nodes locked for it")
+    jobs = {lock.job for lock in plan.locks} | ({plan.elect.job} if plan.elect is not None else set())
+    for job in sorted(jobs):
+        table.add_row(job, _few(sorted(lock.node for lock in plan.locks if lock.job == job)) or "none yet")
+    return table
+
+
+def _waiting(plan: Plan) -> Table:
+    table = _table("waits", "why")
+    for wait in sorted(plan.waiting, key=lambda w: w.job):
+        table.add_row(wait.job, in_one_line(wait.reasons))
+    return table
+
+
+def usage(snapshot: Snapshot) -> list[str]:
+    """How full the nodes are: a line for all, and one for each pool where there are several."""
+    nodes = snapshot.nodes
+    lines = [_usage("all", snapshot, np.ones(len(nodes), dtype=np.bool_))]
+    found = pools(nodes)
+    rest = np.ones(len(nodes), dtype=np.bool_)
+    for pool in found:
+        lines.append(_usage(pool.name, snapshot, pool.rows(nodes)))
+        rest &= ~pool.rows(nodes)
+    if found and rest.any():
+        lines.append(_usage("no accelerator", snapshot, rest))
+    return lines if len(lines) > 2 else lines[:1]
+
+
+def _usage(title: str, snapshot: Snapshot, rows: Mask) -> str:
+    axes = snapshot.axes
+    has = axes.amounts(total(snapshot.nodes.allocatable[rows]))
+    used = axes.amounts(total(snapshot.used[rows]))
+    amounts = [f"{name} {in_words(name, used.get(name, 0))}/{in_words(name, has[name])}" for name in has]
+    count = int(rows.sum())
+    nodes = "1 node" if count == 1 else f"{count} nodes"
+    return f"{title}: {nodes}" + (f", in use: {', '.join(amounts)}" if amounts else "")
+
+
+def _job_of(cycle: Cycle, task: str) -> str:
+    tasks = cycle.before.tasks
+    return tasks.tasks[tasks.number[task]].job if task in tasks.number else task
+
+
+def _few(names: Iterable[str]) -> str:
+    listed = list(names)
+    more = len(listed) - FEW
+    return ", ".join(listed) if more <= 0 else f"{', '.join(listed[:FEW])} and {more} more"
