@@ -64,6 +64,8 @@ class Job(msgspec.Struct, frozen=True):
     """Seconds by which it will have ended after its start."""
     election_expired: float | None = None
     """When it last lost its election because its locks were too old."""
+    declared: bool = True
+    """Has an object of its own (a PodGroup), and so exists also without pods."""
     broken: str = ""
     """Why it makes no sense and waits until its owner mends it."""
     index: int = -1

@@ -52,9 +52,9 @@ class NodeTable:
         self.axes = axes
         self.names: tuple[str, ...] = tuple(n.name for n in self.nodes)
         self.row: dict[str, int] = {name: i for i, name in enumerate(self.names)}
-        self.allocatable: Ints = np.array(
-            [axes.row(n.allocatable) for n in self.nodes], dtype=np.int64
-        ).reshape(len(self.nodes), len(axes))
+        self.allocatable: Ints = np.array([axes.row(n.allocatable) for n in self.nodes], dtype=np.int64).reshape(
+            len(self.nodes), len(axes)
+        )
         self.unschedulable: Mask = np.array([n.unschedulable for n in self.nodes], dtype=np.bool_)
         self.taint_sets, self.taint_class = _classes([n.taints for n in self.nodes])
         self._columns: dict[str, LabelColumn] = {}

@@ -49,11 +49,14 @@ def _jobs_after(
     jobs: tuple[Job, ...], tasks: tuple[Task, ...], admitted: set[str], expired: set[str], now: float
 ) -> tuple[Job, ...]:
     ready: dict[str, int] = {}
+    alive = {task.job for task in tasks}
     for task in tasks:
         if task.status in (Status.BOUND, Status.SUCCEEDED):
             ready[task.job] = ready.get(task.job, 0) + 1
     after = []
     for job in jobs:
+        if not job.declared and job.key not in alive:
+            continue
         phase = Phase.INQUEUE if job.key in admitted else job.phase
         if phase is not Phase.PENDING and ready.get(job.key, 0) >= max(job.min_member, 1):
             phase = Phase.RUNNING

@@ -59,9 +59,9 @@ class ShapeTable:
     def __init__(self, shapes: Iterable[Shape], axes: Axes) -> None:
         self.shapes: list[Shape] = list(dict.fromkeys(shapes))
         self.number: dict[Shape, int] = {shape: i for i, shape in enumerate(self.shapes)}
-        self.requests: Ints = np.array(
-            [axes.row(dict(s.requests)) for s in self.shapes], dtype=np.int64
-        ).reshape(len(self.shapes), len(axes))
+        self.requests: Ints = np.array([axes.row(dict(s.requests)) for s in self.shapes], dtype=np.int64).reshape(
+            len(self.shapes), len(axes)
+        )
         self.feature: dict[Feature, int] = {}
         for shape in self.shapes:
             for feature in shape.features():

@@ -79,9 +79,7 @@ class Task(msgspec.Struct, frozen=True, gc=False):
 class TaskTable:
     """All tasks of a snapshot, in columns."""
 
-    def __init__(
-        self, tasks: list[Task], jobs: dict[str, int], shapes: dict[Shape, int], nodes: dict[str, int]
-    ):
+    def __init__(self, tasks: list[Task], jobs: dict[str, int], shapes: dict[Shape, int], nodes: dict[str, int]):
         self.tasks = tasks
         self.number: dict[str, int] = {t.key: i for i, t in enumerate(tasks)}
         self.job: Ints = _ints(jobs[t.job] for t in tasks)
@@ -98,6 +96,10 @@ class TaskTable:
         self.started: Floats = np.array(
             [t.created if t.started is None else t.started for t in tasks], dtype=np.float64
         )
+        self.checkpoint: Floats = np.array(
+            [np.nan if t.checkpoint is None else t.checkpoint for t in tasks], dtype=np.float64
+        )
+        """When work was last saved; not a number where never."""
 
     def __len__(self) -> int:
         return len(self.tasks)

@@ -83,9 +83,7 @@ Cause = tuple[str, str, int, int | None]
 """Code, words, number of nodes, and the best amount where it is a resource."""
 
 
-def _causes(
-    session: Session, job: Job, group: Group, fits: Ints, limits: list[tuple[str, Limit]]
-) -> list[Cause]:
+def _causes(session: Session, job: Job, group: Group, fits: Ints, limits: list[tuple[str, Limit]]) -> list[Cause]:
     view = session.view(group.shape)
     left: Mask = fits == 0
     causes: list[Cause] = []

@@ -52,6 +52,8 @@ class Claim(msgspec.Struct, frozen=True):
     """Reclaim; otherwise preempt."""
     priority: int = 0
     """The priority of the wanted task, which counts inside one job."""
+    together: bool = True
+    """Judge the tasks as all going, in the given order; otherwise each as if it alone went."""
 
 
 class Rejection(msgspec.Struct, frozen=True):

@@ -128,9 +128,7 @@ def place(session: Session, job: Job, group: Group, wanted: int, terms: Terms) -
     return _place_limited(session, job, group, wanted, terms)
 
 
-def _place_seeded(
-    session: Session, job: Job, group: Group, wanted: int, terms: Terms, seeds: tuple[Mask, ...]
-) -> int:
+def _place_seeded(session: Session, job: Job, group: Group, wanted: int, terms: Terms, seeds: tuple[Mask, ...]) -> int:
     """The first pod decides the domain of all: take the first domain that takes all, else the best of them."""
     best, best_count = None, 0
     for seed in seeds:

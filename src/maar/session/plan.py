@@ -82,9 +82,7 @@ def _reasons(session: Session, job: Job) -> list[Reason]:
         reasons.extend(_why_pending(session, job, notes))
     for t in session.tasks_of(job, Status.BLOCKED).tolist():
         task = session.snapshot.tasks.tasks[t]
-        reasons.append(
-            Reason("maar", "Blocked", f"pod `{task.key}` is held back: {task.blocked}", since=since)
-        )
+        reasons.append(Reason("maar", "Blocked", f"pod `{task.key}` is held back: {task.blocked}", since=since))
     return reasons
 
 

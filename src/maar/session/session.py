@@ -60,6 +60,8 @@ class Session:
             for option in options:
                 plugin = option.build()
                 plugin.open(self, Register(self.hooks, option.name, tier, option.flags))
+        if not self.hooks.target_job:
+            self.clear_target()
 
     # -- who is who
 
@@ -73,9 +75,7 @@ class Session:
 
     def active(self) -> list[Job]:
         """Jobs that wait for something and can be looked at: whole, in an open queue that makes sense."""
-        return [
-            j for i in self.snapshot.jobs.active if not (j := self.job(i)).broken and self.trouble(j) is None
-        ]
+        return [j for i in self.snapshot.jobs.active if not (j := self.job(i)).broken and self.trouble(j) is None]
 
     def trouble(self, job: Job) -> Reason | None:
         """Why a job cannot be looked at at all, whatever the plugins say."""
@@ -172,6 +172,11 @@ class Session:
     def note(self, job: Job, reason: Reason) -> None:
         """Something an action found out about why a job waits."""
         self.notes.setdefault(job.index, []).append(reason)
+
+    def clear_target(self) -> None:
+        """Nobody is elected any more, and no node is locked."""
+        self.elect = None
+        self.locks.clear()
 
     def wake(self, at: float) -> None:
         """Time alone changes the answer at that moment."""

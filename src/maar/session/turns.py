@@ -19,8 +19,9 @@ Key = tuple[Any, ...]
 class Turns:
     """Jobs in the order in which they are served."""
 
-    def __init__(self, session: Session, jobs: Iterable[Job]) -> None:
+    def __init__(self, session: Session, jobs: Iterable[Job], skip_overused: bool = True) -> None:
         self._session = session
+        self._skip_overused = skip_overused
         self._by_namespace = bool(session.hooks.namespace_order)
         self._namespaces: list[tuple[Key, str]] = []
         self._queues: dict[str, list[tuple[Key, str]]] = {}
@@ -43,7 +44,7 @@ class Turns:
         heapq.heappush(jobs, (hooks.job_key(job), job.index))
 
     def next(self) -> Job | None:
-        """The job whose turn it is, taken off; overused queues and all their jobs are passed over."""
+        """The job whose turn it is, taken off; overused queues are passed over unless asked otherwise."""
         while self._namespaces:
             namespace = _first(self._namespaces, self._session.hooks.namespace_key)
             queues = self._queues[namespace]
@@ -68,6 +69,8 @@ class Turns:
         return self._session.hooks.queue_key(queues.queues[queues.number[queue]])
 
     def _overused(self, queue: str) -> bool:
+        if not self._skip_overused:
+            return False
         queues = self._session.snapshot.queues
         reason = self._session.hooks.is_overused(queues.queues[queues.number[queue]])
         if reason is not None:

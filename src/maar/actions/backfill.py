@@ -1,0 +1,51 @@
+"""backfill: place pods that ask for nothing wherever a pod slot is free.
+
+Only best-effort pods, in the order of queues, jobs and tasks; a gang of them still starts whole. (Backfill in the sense
+of HPC, using a reserved gap for short work, is `reserve`'s rule for locked nodes.)
+"""
+
+from __future__ import annotations
+
+from maar.actions.allocate import give
+from maar.model.jobs import Job
+from maar.model.tasks import Status
+from maar.session.config import NoArguments
+from maar.session.placement import Terms, groups_of, missing, place
+from maar.session.session import Session
+from maar.session.turns import Turns
+
+NAME = "backfill"
+Arguments = NoArguments
+
+
+class Backfill:
+    """Places best-effort pods."""
+
+    def __init__(self, arguments: NoArguments) -> None:
+        del arguments
+
+    def execute(self, session: Session) -> None:
+        """Act."""
+        waiting = [job for job in session.active() if _waits(session, job) and session.hooks.is_valid(job) is None]
+        turns = Turns(session, waiting, skip_overused=False)
+        while (job := turns.next()) is not None:
+            fill(session, job)
+
+
+def _waits(session: Session, job: Job) -> bool:
+    tasks = session.tasks_of(job, Status.PENDING)
+    return (
+        not session.is_pending(job)
+        and len(tasks) > 0
+        and bool(session.snapshot.shapes.best_effort[session.snapshot.tasks.shape[tasks]].any())
+    )
+
+
+def fill(session: Session, job: Job) -> None:
+    """Place a job's best-effort tasks: its missing minimum first, if they make it up, then all that fit."""
+    if missing(session, job)[0] > 0 and not give(session, job):
+        return
+    terms = Terms(within=session.open_to(job))
+    for group in groups_of(session, job):
+        if session.snapshot.shapes.best_effort[group.shape]:
+            place(session, job, group, len(group.tasks), terms)

@@ -1,0 +1,49 @@
+"""elect: choose the one job for which nodes are being locked.
+
+An election stands until its job has started, is gone, or has had its time (the reservation plugin says how long). Only
+jobs that lack some of their minimum, and have not been promised it, can be elected.
+"""
+
+from __future__ import annotations
+
+from maar.model.jobs import Job
+from maar.model.plan import Elect as Elected
+from maar.session.config import NoArguments
+from maar.session.placement import missing
+from maar.session.session import Session
+
+NAME = "elect"
+Arguments = NoArguments
+
+
+class Elect:
+    """Keeps the target, or finds a new one."""
+
+    def __init__(self, arguments: NoArguments) -> None:
+        del arguments
+
+    def execute(self, session: Session) -> None:
+        """Act."""
+        if not session.hooks.target_job or target_of(session) is not None:
+            return
+        session.clear_target()
+        waiting = [job for job in session.active() if is_waiting(session, job)]
+        target = session.hooks.target_job[0].call(waiting)
+        if target is not None:
+            session.elect = Elected(target.key, session.now)
+
+
+def is_waiting(session: Session, job: Job) -> bool:
+    """Whether it lacks some of its minimum: its pods do not run, or wait to be created."""
+    if session.is_pending(job):
+        return bool(job.min_resources)
+    return session.hooks.is_valid(job) is None and missing(session, job)[0] > 0
+
+
+def target_of(session: Session) -> Job | None:
+    """The elected job, if it still waits."""
+    number = None if session.elect is None else session.snapshot.jobs.number.get(session.elect.job)
+    if number is None:
+        return None
+    job = session.job(number)
+    return job if session.trouble(job) is None and is_waiting(session, job) else None

@@ -1,0 +1,113 @@
+"""preempt: a job takes room from jobs of lower priority in its own queue; then, inside a job, tasks from tasks.
+
+Only for jobs that starve, and only what they lack of their minimum. Victims go by the rules of `session.victims`; the
+whole missing minimum is shown to fit before anything is evicted, and the freed room is nominated to the job.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import msgspec
+import numpy as np
+
+from maar.model.jobs import Job
+from maar.model.tasks import Status, Task
+from maar.session.eviction import Search, needs_of, refusal
+from maar.session.hooks import Claim
+from maar.session.placement import groups_of
+from maar.session.session import Session
+from maar.session.turns import Turns
+from maar.session.victims import Unit, inside, others
+
+NAME = "preempt"
+
+
+class Arguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Volcano's arguments are accepted: they tune a search that Maar does in another way."""
+
+    topology_aware: bool = msgspec.field(name="enableTopologyAwarePreemption", default=False)
+    workers: int = msgspec.field(name="topologyAwarePreemptWorkerNum", default=16)
+    min_percentage: int = msgspec.field(name="minCandidateNodesPercentage", default=10)
+    min_absolute: int = msgspec.field(name="minCandidateNodesAbsolute", default=1)
+    max_absolute: int = msgspec.field(name="maxCandidateNodesAbsolute", default=100)
+    max_domains: int = msgspec.field(name="maxDomains", default=8)
+    allow_whole: bool = msgspec.field(name="allowWholeBundle", default=True)
+
+
+class Preempt:
+    """Takes room inside a queue."""
+
+    def __init__(self, arguments: Arguments) -> None:
+        del arguments
+
+    def execute(self, session: Session) -> None:
+        """Act."""
+        waiting = [job for job in session.active() if may_claim(session, job)]
+        turns = Turns(session, waiting, skip_overused=False)
+        while (job := turns.next()) is not None:
+            if session.hooks.is_starving(job) and take(session, job) and session.hooks.is_starving(job):
+                turns.again(job)
+        for job in waiting:
+            take_inside(session, job)
+
+
+def may_claim(session: Session, job: Job) -> bool:
+    """Whether a job may ask for others' room: admitted, whole, with tasks that wait, and willing to preempt."""
+    return (
+        not session.is_pending(job)
+        and job.preempts
+        and len(session.tasks_of(job, Status.PENDING)) > 0
+        and session.hooks.is_valid(job) is None
+    )
+
+
+def lower_in_queue(session: Session, job: Job) -> bool:
+    """Whether anything of lower priority runs in the job's queue: without it there is nothing to look for."""
+    jobs = session.snapshot.jobs
+    return bool(
+        ((jobs.queue == jobs.queue[job.index]) & (jobs.priority < job.priority) & (session.state.job_ready > 0)).any()
+    )
+
+
+def take(session: Session, job: Job) -> bool:
+    """Make room for what a job lacks of its minimum."""
+    needs = [] if not lower_in_queue(session, job) else needs_of(session, job)
+    if not needs or all(session.snapshot.shapes.best_effort[group.shape] for group, _ in needs):
+        return False
+    claim = Claim(job, needs[0][0].shape, across_queues=False, priority=job.priority)
+    candidates = others(session, claim)
+
+    def why(unit: Unit) -> str:
+        victim = session.job(unit.job)
+        what = "gang" if unit.whole else "surplus pod"
+        return f"preempted: {what} of `{victim.key}` (priority {victim.priority}) for `{job.key}` ({job.priority})"
+
+    if len(candidates.tasks) and Search(session, claim, candidates, why).run(needs):
+        session.notes.pop(job.index, None)
+        return True
+    session.note(job, refusal(session, NAME, claim, candidates, needs))
+    return False
+
+
+def take_inside(session: Session, job: Job) -> None:
+    """Let surplus tasks of a job make room for its own tasks of higher priority, one at a time."""
+    table = session.snapshot.tasks
+    for group in groups_of(session, job):
+        running = session.tasks_of(job, Status.BOUND)
+        for task in group.tasks.tolist():
+            priority = int(table.priority[task])
+            if not len(running) or np.min(table.priority[running]) >= priority:
+                break
+            claim = Claim(job, group.shape, across_queues=False, priority=priority)
+            candidates = inside(session, claim)
+            one = group._replace(tasks=np.array([task]))
+            why = _for_own(job, table.tasks[task])
+            if not len(candidates.tasks) or not Search(session, claim, candidates, why).run([(one, 1)]):
+                break
+            running = session.tasks_of(job, Status.BOUND)
+
+
+def _for_own(job: Job, task: Task) -> Callable[[Unit], str]:
+    reason = f"preempted: surplus pod of `{job.key}` for its pod `{task.key}` (priority {task.priority})"
+    return lambda _: reason

@@ -1,0 +1,62 @@
+"""reclaim: a queue that has less than it deserves takes room back from queues that have more.
+
+The plugins say which queue may take (preemptive) and which tasks it may take (reclaimable); gangs and costs are as in
+preempt: the whole missing minimum is shown to fit before anything is evicted.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from maar.actions.preempt import may_claim
+from maar.model.jobs import Job
+from maar.session.eviction import Search, needs_of, refusal
+from maar.session.hooks import Claim
+from maar.session.session import Session
+from maar.session.turns import Turns
+from maar.session.victims import Unit, others
+
+NAME = "reclaim"
+
+
+class Arguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The arguments of Volcano's `gangreclaim` are accepted: they tune a search that Maar does in another way."""
+
+    max_domains: int = msgspec.field(name="maxDomains", default=8)
+    allow_whole: bool = msgspec.field(name="allowWholeBundle", default=True)
+
+
+class Reclaim:
+    """Takes room between queues."""
+
+    def __init__(self, arguments: Arguments) -> None:
+        del arguments
+
+    def execute(self, session: Session) -> None:
+        """Act."""
+        turns = Turns(session, [job for job in session.active() if may_claim(session, job)])
+        while (job := turns.next()) is not None:
+            if session.hooks.is_starving(job) and take_back(session, job) and session.hooks.is_starving(job):
+                turns.again(job)
+
+
+def take_back(session: Session, job: Job) -> bool:
+    """Make room in other queues for what a job lacks of its minimum."""
+    needs = needs_of(session, job)
+    if not needs or all(session.snapshot.shapes.best_effort[group.shape] for group, _ in needs):
+        return False
+    if not all(session.hooks.may_take(job, group.shape, count) for group, count in needs):
+        return False
+    claim = Claim(job, needs[0][0].shape, across_queues=True, priority=job.priority)
+    candidates = others(session, claim)
+
+    def why(unit: Unit) -> str:
+        victim = session.job(unit.job)
+        what = "gang" if unit.whole else "surplus pod"
+        return f"reclaimed: {what} of `{victim.key}` (queue {victim.queue}) for `{job.key}` (queue {job.queue})"
+
+    if len(candidates.tasks) and Search(session, claim, candidates, why).run(needs):
+        session.notes.pop(job.index, None)
+        return True
+    session.note(job, refusal(session, NAME, claim, candidates, needs))
+    return False

@@ -1,0 +1,238 @@
+"""reservation: the job that has waited longest gets nodes locked for it, one after another.
+
+Says who the target is (highest priority, then the longest wait, among jobs that locks can help), locks the node with
+most idle room each interval until the target's minimum would fit on the locked nodes once what runs there has gone, and
+keeps others off them. Work that promises to end before the target could start anyway may pass (EASY backfill): its end
+is compared with the earliest time by which the promises of the running work let the target start.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+import numpy as np
+
+from maar.model.durations import parse_duration
+from maar.model.jobs import Job
+from maar.model.plan import Lock
+from maar.model.resources import Ints, Mask
+from maar.model.tasks import Status
+from maar.session.eviction import needs_of
+from maar.session.hooks import Rejection
+from maar.session.placement import Group, domains_of
+from maar.session.register import Register
+from maar.session.session import Session
+
+NAME = "reservation"
+
+
+class Arguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """How fast nodes are locked, and how long an election holds at most (`0`: until the job is placed or gone)."""
+
+    interval: str | float = msgspec.field(name="reservation.lock-interval", default="1s")
+    timeout: str | float = msgspec.field(name="reservation.timeout", default="0s")
+
+    def __post_init__(self) -> None:
+        """Refuse what is no duration."""
+        self.seconds()
+
+    def seconds(self) -> tuple[float, float]:
+        """Both in seconds."""
+        return parse_duration(self.interval), parse_duration(self.timeout)
+
+
+class Reservation:
+    """Wires the election and the locks to their hooks."""
+
+    def __init__(self, arguments: Arguments) -> None:
+        self._interval, self._timeout = arguments.seconds()
+        self._deadline: tuple[str, float | None] | None = None
+
+    def open(self, session: Session, on: Register) -> None:
+        """Register, and end an election that is too old."""
+        self._session = session
+        on.target_job(self._choose)
+        on.reserved_nodes(self._lock)
+        on.job_nodes(self._closed)
+        if session.elect is not None and self._timeout > 0:
+            ends = session.elect.since + self._timeout
+            if session.now >= ends:
+                session.expired.append(session.elect.job)
+                session.clear_target()
+            else:
+                session.wake(ends)
+
+    # -- who
+
+    def _choose(self, jobs: Sequence[Job]) -> Job | None:
+        waiting = [job for job in jobs if not self._had_its_turn(job)]
+        waiting.sort(key=lambda job: (-job.priority, self._session.waiting_since(job), job.key))
+        return next((job for job in waiting if self._helps(job)), None)
+
+    def _had_its_turn(self, job: Job) -> bool:
+        if job.key in self._session.expired:
+            return True
+        return job.election_expired is not None and self._session.now < job.election_expired + self._timeout
+
+    def _helps(self, job: Job) -> bool:
+        """Whether empty nodes would let the job start: its queue allows it, and some domain is large enough."""
+        needs = needs_of(self._session, job)
+        if any(self._session.hooks.allowed(job, group.shape, count) < count for group, count in needs):
+            return False
+        return any(self._fits_emptied(job, needs, rows) for rows in self._domains(job))
+
+    # -- where
+
+    def _domains(self, job: Job) -> list[Mask]:
+        every = np.ones(len(self._session.snapshot.nodes), dtype=np.bool_)
+        return [every if domain is None else domain for domain in domains_of(self._session, job)]
+
+    def _fits_emptied(self, job: Job, needs: list[tuple[Group, int]], rows: Mask) -> bool:
+        """Whether the job's minimum fits on those nodes once what runs there has gone (what belongs to them stays)."""
+        free = self._session.snapshot.nodes.allocatable - resident_use(self._session)
+        if not needs:
+            wanted = self._session.snapshot.axes.row(job.min_resources or {})
+            return all(int(total) >= want for total, want in zip(free[rows].sum(axis=0), wanted, strict=True))
+        return fits(self._session, needs, free, rows)
+
+    def _lock(self, job: Job) -> None:
+        """Lock one more node, if the interval has passed and more are needed."""
+        session, needs = self._session, needs_of(self._session, job)
+        nodes = session.snapshot.nodes
+        locked = np.zeros(len(nodes), dtype=np.bool_)
+        locked[[nodes.row[name] for name in session.locks if name in nodes.row]] = True
+        if self._fits_emptied(job, needs, locked):
+            return
+        last = max((lock.since for lock in session.locks.values()), default=-np.inf)
+        if session.now < last + self._interval:
+            session.wake(last + self._interval)
+            return
+        row = self._most_idle(job, needs, locked)
+        if row is not None:
+            name = nodes.names[row]
+            session.locks[name] = Lock(name, job.key, session.now)
+            session.wake(session.now + self._interval)
+
+    def _most_idle(self, job: Job, needs: list[tuple[Group, int]], locked: Mask) -> int | None:
+        """The unlocked node with most idle room, of those that could take a task of the job once emptied."""
+        session = self._session
+        within = next(
+            (d for d in self._domains(job) if d[locked].all() and self._fits_emptied(job, needs, d)),
+            None,
+        )
+        if within is None:
+            return None
+        table = session.snapshot.nodes.allocatable
+        free, idle = table - resident_use(session), table - session.state.used
+        requests = [session.snapshot.shapes.requests[group.shape] for group, _ in needs] or [
+            np.array(session.snapshot.axes.row(job.min_resources or {}), dtype=np.int64)
+        ]
+        useful = np.zeros(len(table), dtype=np.bool_)
+        for i, request in enumerate(requests):
+            takes = (free >= request).all(axis=1) if needs else (free > 0).any(axis=1)
+            useful |= takes & (session.view(needs[i][0].shape).open if needs else True)
+        useful &= within & ~locked
+        if not useful.any():
+            return None
+        dims = np.flatnonzero(requests[0])
+        room = (np.maximum(idle[:, dims], 0) / requests[0][dims]).min(axis=1) if len(dims) else np.zeros(len(table))
+        return int(np.argmax(np.where(useful, room, -1.0)))
+
+    # -- who else
+
+    def _closed(self, job: Job) -> Rejection | None:
+        session = self._session
+        if session.elect is None or not session.locks or job.key == session.elect.job or self._ends_in_time(job):
+            return None
+        nodes = session.snapshot.nodes
+        mask = np.zeros(len(nodes), dtype=np.bool_)
+        mask[[nodes.row[name] for name in session.locks if name in nodes.row]] = True
+        return Rejection("Locked", f"locked for `{session.elect.job}`", mask)
+
+    def _ends_in_time(self, job: Job) -> bool:
+        promise = promised_runtime(self._session, job)
+        if promise is None or self._session.elect is None:
+            return False
+        if self._deadline is None or self._deadline[0] != self._session.elect.job:
+            self._deadline = (self._session.elect.job, earliest_start(self._session, self._session.elect.job))
+        starts = self._deadline[1]
+        return starts is not None and self._session.now + promise <= starts
+
+
+def resident_use(session: Session) -> Ints:
+    """What DaemonSets' and static pods take of each node: it never leaves."""
+    snapshot = session.snapshot
+    use = np.zeros_like(session.state.used)
+    stays = np.flatnonzero(snapshot.tasks.resident & (session.state.status == Status.BOUND) & (session.state.node >= 0))
+    if len(stays):
+        np.add.at(use, session.state.node[stays], snapshot.shapes.requests[snapshot.tasks.shape[stays]])
+    return use
+
+
+def fits(session: Session, needs: list[tuple[Group, int]], free: Ints, rows: Mask) -> bool:
+    """Whether so many tasks of each group fit together on nodes with that much free."""
+    free = np.where(rows[:, None], free, 0)
+    for group, count in needs:
+        request = session.snapshot.shapes.requests[group.shape]
+        dims = np.flatnonzero(request)
+        takes = np.maximum((free[:, dims] // request[dims]).min(axis=1), 0)
+        takes = takes * (session.view(group.shape).open & rows)
+        order = np.argsort(-takes, kind="stable")
+        counts = np.diff(np.minimum(np.cumsum(takes[order]), count), prepend=0)
+        if counts.sum() < count:
+            return False
+        free[order] -= counts[:, None] * request
+    return True
+
+
+def promised_runtime(session: Session, job: Job) -> float | None:
+    """Seconds after its start by which a job will have ended, if it or all of its tasks say so."""
+    if job.promise is not None:
+        return job.promise
+    tasks = session.snapshot.tasks.tasks
+    promises = [tasks[t].promise for t in session.snapshot.jobs.members[job.index].tolist()]
+    known = [p for p in promises if p is not None]
+    return max(known) if known and len(known) == len(promises) else None
+
+
+def earliest_start(session: Session, target: str) -> float | None:
+    """When the target's minimum fits at the latest, if running work keeps its promises; `None` if they do not say."""
+    snapshot, state = session.snapshot, session.state
+    job = session.job(snapshot.jobs.number[target])
+    needs = needs_of(session, job)
+    if not needs:
+        return None
+    running = np.flatnonzero((state.status == Status.BOUND) & (state.node >= 0))
+    ends = np.array([_end(session, t) for t in running.tolist()], dtype=np.float64)
+    free = snapshot.nodes.allocatable - state.used + state.releasing
+    every = np.ones(len(snapshot.nodes), dtype=np.bool_)
+    requests = snapshot.shapes.requests[snapshot.tasks.shape[running]]
+
+    def fits_at(moment: float) -> bool:
+        gone = ends <= moment
+        then = free.copy()
+        np.add.at(then, state.node[running[gone]], requests[gone])
+        return fits(session, needs, then, every)
+
+    moments = [session.now, *sorted(set(ends[np.isfinite(ends) & (ends > session.now)].tolist()))]
+    low, high = 0, len(moments)
+    while low < high:
+        middle = (low + high) // 2
+        if fits_at(moments[middle]):
+            high = middle
+        else:
+            low = middle + 1
+    return moments[low] if low < len(moments) else None
+
+
+def _end(session: Session, task: int) -> float:
+    snapshot = session.snapshot
+    promise = snapshot.tasks.tasks[task].promise
+    if promise is None:
+        promise = session.job(int(snapshot.tasks.job[task])).promise
+    if promise is None:
+        return float("inf")
+    # A task bound in this very cycle starts now.
+    bound_now = snapshot.tasks.status[task] != Status.BOUND
+    return promise + (session.now if bound_now else float(snapshot.tasks.started[task]))

@@ -1,0 +1,168 @@
+"""Openings: the cheapest way to make room for one more task of a shape on each node.
+
+For every node where evictions could help, the units there are taken in order of cost until one more task fits, and
+those that turn out not to be needed are given back. The cheapest opening of all nodes is the next step of a greedy
+search. A gang that is already broken costs nothing more, and one that frees room for several tasks counts by what it
+brings. Only nodes that changed are looked at again.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import NamedTuple
+
+import numpy as np
+
+from maar.model.resources import Ints
+from maar.session.session import Session
+from maar.session.victims import Candidates, Unit, Work
+from maar.session.view import View
+
+Gift = tuple[int, ...]
+"""What a unit frees on one node, of each resource that is lacking there."""
+
+
+class Opening(NamedTuple):
+    """Units whose leaving lets a node take one more, with what they cost."""
+
+    row: int
+    units: tuple[Unit, ...]
+    priority: int
+    """The highest among them."""
+    wholes: int
+    """Gangs broken."""
+    brings: int
+    """How many more tasks then fit, on all nodes."""
+    work: Work
+
+    def cost(self, wanted: int) -> tuple[bool, int, Fraction, Work, int]:
+        """Cheaper is smaller, where so many tasks still lack room."""
+        share = Fraction(self.wholes, max(min(self.brings, wanted), 1))
+        return self.wholes > 0, self.priority, share, self.work, self.row
+
+
+class Openings:
+    """The cheapest opening of each node for one shape."""
+
+    def __init__(self, session: Session, candidates: Candidates, view: View, rows: Ints) -> None:
+        self._session = session
+        self._candidates = candidates
+        self._view = view
+        self._dims: list[int] = np.flatnonzero(view.request).tolist()
+        self._requests: list[list[int]] = session.snapshot.shapes.requests.tolist()
+        self._shape_of: Ints = session.snapshot.tasks.shape
+        self._cursor = session.state.cursor
+        self._by_row: dict[int, Opening] = {}
+        self._rows = set(rows.tolist())
+        self._look(self._rows)
+
+    def cheapest(self, wanted: int) -> Opening | None:
+        """The best next step while `wanted` tasks are still without room."""
+        changed, self._cursor = self._session.state.touched_since(self._cursor)
+        if changed is not None:
+            self._look(self._rows & set(changed.tolist()))
+        return min(self._by_row.values(), key=lambda o: o.cost(wanted), default=None)
+
+    def look_again(self) -> None:
+        """A unit turned out not to be allowed to go: openings that counted on it are void."""
+        self._look(self._rows)
+
+    def _look(self, rows: set[int]) -> None:
+        for row in sorted(rows):
+            opening = self._open(row)
+            if opening is None:
+                self._by_row.pop(row, None)
+            else:
+                self._by_row[row] = opening
+
+    def _open(self, row: int) -> Opening | None:
+        lack = self._deficit(row)
+        if not lack:
+            return None
+        tasks = self._candidates.here(row)
+        units = cover(tuple(lack.values()), self._singles(tasks, lack))
+        if units is None:
+            both = [*self._singles(tasks, lack), *self._wholes(tasks, lack)]
+            units = cover(tuple(lack.values()), both)
+        return None if units is None else self._opening(row, units)
+
+    def _deficit(self, row: int) -> dict[int, int]:
+        """What the node lacks for one more, by resource; empty if it lacks nothing."""
+        place = np.array([row])
+        free = {dim: int(self._view.free(place, dim)[0]) for dim in self._dims}
+        return {dim: int(self._view.request[dim]) - has for dim, has in free.items() if has < self._view.request[dim]}
+
+    def _gift(self, tasks: list[int], lack: dict[int, int]) -> Gift:
+        requests = [self._requests[self._shape_of[t]] for t in tasks]
+        return tuple(sum(request[dim] for request in requests) for dim in lack)
+
+    def _singles(self, tasks: list[int], lack: dict[int, int]) -> list[tuple[Unit, Gift]]:
+        """Surplus tasks here, cheapest first, no more of a job or role than it has above its minimum."""
+        jobs, roles = self._session.snapshot.tasks.job, self._session.snapshot.jobs.task_role
+        left: dict[int, int] = {}
+        left_of_role: dict[int, int] = {}
+        units = []
+        for task in tasks:
+            job, role = int(jobs[task]), int(roles[task])
+            if job not in left:
+                left[job] = self._candidates.surplus(job)
+                left_of_role.update(self._candidates.role_surplus(job))
+            if left[job] > 0 and left_of_role.get(role, 1) > 0:
+                left[job] -= 1
+                if role in left_of_role:
+                    left_of_role[role] -= 1
+                units.append((Unit(job, (task,), False), self._gift([task], lack)))
+        return units
+
+    def _wholes(self, tasks: list[int], lack: dict[int, int]) -> list[tuple[Unit, Gift]]:
+        """Whole gangs with a member here: low priority first, then those that free most of what is lacking."""
+        here: dict[int, list[int]] = {}
+        for task in tasks:
+            here.setdefault(int(self._session.snapshot.tasks.job[task]), []).append(task)
+        found = []
+        for job, members in here.items():
+            unit = self._candidates.whole(job)
+            if unit is not None:
+                gift = self._gift(members, lack)
+                helps = sum(Fraction(min(g, n), n) for g, n in zip(gift, lack.values(), strict=True))
+                who = self._session.job(job)
+                cost = (who.priority, -helps, self._candidates.work(unit.tasks), who.key)
+                found.append((cost, unit, gift))
+        return [(unit, gift) for _, unit, gift in sorted(found, key=lambda f: f[0])]
+
+    def _opening(self, row: int, units: tuple[Unit, ...]) -> Opening:
+        tasks = tuple(t for u in units for t in u.tasks)
+        wholes = sum(u.whole for u in units)
+        priority = max(self._session.job(u.job).priority for u in units)
+        brings = self._brings(list(tasks)) if wholes else 1
+        return Opening(row, units, priority, wholes, brings, self._candidates.work(tasks))
+
+    def _brings(self, tasks: list[int]) -> int:
+        rows, place = np.unique(self._session.state.node[tasks], return_inverse=True)
+        freed = np.zeros((len(rows), len(self._view.request)), dtype=np.int64)
+        np.add.at(freed, place, self._session.snapshot.shapes.requests[self._shape_of[tasks]])
+        fits = np.min([(self._view.free(rows, d) + freed[:, d]) // self._view.request[d] for d in self._dims], axis=0)
+        more = np.maximum(fits, 0) * self._view.open[rows] - self._view.fits[rows]
+        return int(more.sum())
+
+
+def cover(lack: Gift, units: list[tuple[Unit, Gift]]) -> tuple[Unit, ...] | None:
+    """Units in order until nothing lacks, then without those that are not needed, last first; `None` if short."""
+    taken: list[tuple[Unit, Gift]] = []
+    for unit, gift in units:
+        if _covers(lack, taken):
+            break
+        if unit.whole:
+            taken = [(u, g) for u, g in taken if u.job != unit.job]
+        taken.append((unit, gift))
+    if not _covers(lack, taken):
+        return None
+    for last in reversed(list(taken)):
+        without = [t for t in taken if t is not last]
+        if _covers(lack, without):
+            taken = without
+    return tuple(unit for unit, _ in taken)
+
+
+def _covers(lack: Gift, taken: list[tuple[Unit, Gift]]) -> bool:
+    return all(sum(gift[i] for _, gift in taken) >= n for i, n in enumerate(lack))

@@ -1,0 +1,183 @@
+"""Victims: who may go for a claim, in which units, and at what cost.
+
+A victim leaves in a *unit*: one task that is surplus to its job's minimum (and its role's), or a whole gang at once. A
+gang is never taken below its minimum in part, and a whole one only if every member may go. Votes are asked twice: once
+for each task alone, to know who could go at all, and again for a whole unit just before it goes, since what has already
+been taken counts (budgets, queues' shares).
+
+Costs compare in this order: surplus before whole gangs, lower priority first, fewest gangs broken, least work lost,
+then a key.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from maar.model.resources import CPU, Floats, Ints
+from maar.model.tasks import Status
+from maar.session.hooks import Claim
+from maar.session.session import Session
+
+Work = tuple[float, float]
+"""Work lost: GPU seconds since the start or the last checkpoint; CPU seconds, for pods without GPUs."""
+
+
+class Unit(NamedTuple):
+    """Tasks that go together."""
+
+    job: int
+    tasks: tuple[int, ...]
+    whole: bool
+
+
+class Candidates:
+    """The tasks that could go for one claim, by job and by node."""
+
+    def __init__(self, session: Session, claim: Claim, tasks: Ints) -> None:
+        self._session = session
+        self._claim = claim
+        self.tasks = tasks
+        snapshot = session.snapshot
+        self.by_row: dict[int, list[int]] = {}
+        self.by_job: dict[int, list[int]] = {}
+        jobs = snapshot.tasks.job[tasks].tolist()
+        rows = session.state.node[tasks].tolist()
+        for task, job, row in zip(tasks.tolist(), jobs, rows, strict=True):
+            self.by_row.setdefault(row, []).append(task)
+            self.by_job.setdefault(job, []).append(task)
+        self._work: dict[int, Work] = dict(zip(tasks.tolist(), _work_lost(session, tasks), strict=True))
+        self._refused: set[int] = set()
+        """Jobs that may not go whole after all."""
+
+    def room(self) -> Ints:
+        """What each node would have more if all of them went: the bound that proves the impossible."""
+        snapshot = self._session.snapshot
+        extra = np.zeros_like(self._session.state.used)
+        np.add.at(
+            extra, self._session.state.node[self.tasks], snapshot.shapes.requests[snapshot.tasks.shape[self.tasks]]
+        )
+        return extra
+
+    def here(self, row: int) -> list[int]:
+        """The candidates still on a node, cheapest single first."""
+        there = [t for t in self.by_row.get(row, ()) if self._session.state.status[t] == Status.BOUND]
+        there.sort(key=self._single_cost)
+        self.by_row[row] = there
+        return there
+
+    def _single_cost(self, task: int) -> tuple[int, int, Work, str, int, int]:
+        table, jobs = self._session.snapshot.tasks, self._session.snapshot.jobs
+        job = jobs.jobs[int(table.job[task])]
+        # Of equal workers of one job the highest index goes first: worker 0 hosts the rendezvous.
+        return job.priority, int(table.priority[task]), self._work[task], job.key, -table.tasks[task].index, task
+
+    def work(self, tasks: tuple[int, ...]) -> Work:
+        """What is lost with them."""
+        return sum(self._work[t][0] for t in tasks), sum(self._work[t][1] for t in tasks)
+
+    def surplus(self, job: int) -> int:
+        """How many of a job's tasks may go one by one."""
+        gang, state = self._session.hooks.gang, self._session.state
+        ready = int(state.job_ready[job])
+        return ready if gang is None else max(ready - gang.minimum(self._session.job(job)), 0)
+
+    def role_surplus(self, job: int) -> dict[int, int]:
+        """The same for those of its roles that have a minimum."""
+        gang, state = self._session.hooks.gang, self._session.state
+        minimums = {} if gang is None else gang.role_minimums(self._session.job(job))
+        return {role: max(int(state.role_ready[role]) - n, 0) for role, n in minimums.items()}
+
+    def whole(self, job: int) -> Unit | None:
+        """A gang as one unit, if whole gangs may go and every running member of this one may."""
+        gang = self._session.hooks.gang
+        if gang is None or job in self._refused or job == self._claim.job.index:
+            return None
+        if not (gang.whole_for_reclaim if self._claim.across_queues else gang.whole_for_preempt):
+            return None
+        running = self._session.tasks_of(self._session.job(job), Status.BOUND)
+        if len(running) == 0 or not set(running.tolist()) <= set(self.by_job.get(job, ())):
+            self._refused.add(job)
+            return None
+        return Unit(job, tuple(running.tolist()), True)
+
+    def units(self) -> list[Unit]:
+        """All units there are now, cheapest first."""
+        found: list[tuple[tuple[bool, int, Work, str, int], Unit]] = []
+        for job, tasks in self.by_job.items():
+            who = self._session.job(job)
+            here = [t for t in tasks if self._session.state.status[t] == Status.BOUND]
+            for task in sorted(here, key=self._single_cost)[: self.surplus(job)]:
+                unit = Unit(job, (task,), False)
+                found.append(((False, who.priority, self.work(unit.tasks), who.key, -task), unit))
+            whole = self.whole(job)
+            if whole is not None:
+                found.append(((True, who.priority, self.work(whole.tasks), who.key, 0), whole))
+        return [unit for _, unit in sorted(found)]
+
+    def agreed(self, unit: Unit) -> bool:
+        """Whether all voters let exactly these go now, after what has gone already."""
+        claim = self._claim
+        agreed = bool(self._session.hooks.victims(claim, np.array(unit.tasks)).all())
+        if not agreed:
+            self.drop(unit)
+        return agreed
+
+    def drop(self, unit: Unit) -> None:
+        """Forget a unit that may not go."""
+        if unit.whole:
+            self._refused.add(unit.job)
+        else:
+            for task in unit.tasks:
+                row = int(self._session.state.node[task])
+                self.by_row[row] = [t for t in self.by_row[row] if t != task]
+                self.by_job[unit.job] = [t for t in self.by_job[unit.job] if t != task]
+
+
+def find(session: Session, claim: Claim) -> Candidates:
+    """Everybody who could go for a claim if they went alone."""
+    snapshot, state = session.snapshot, session.state
+    table = snapshot.tasks
+    chosen = (state.status == Status.BOUND) & table.preemptable & ~table.resident & (state.node >= 0)
+    queues = snapshot.jobs.queue[table.job]
+    mine = snapshot.jobs.queue[claim.job.index]
+    if claim.across_queues:
+        takeable = np.array([q.reclaimable for q in snapshot.queues.queues] + [False])
+        chosen &= (queues != mine) & takeable[queues]
+    else:
+        chosen &= (queues == mine) & (snapshot.jobs.priority[table.job] < claim.job.priority)
+    tasks = np.flatnonzero(chosen)
+    if len(tasks):
+        each = Claim(claim.job, claim.shape, claim.across_queues, claim.priority, together=False)
+        tasks = tasks[session.hooks.victims(each, tasks)]
+    return Candidates(session, claim, tasks)
+
+
+def inside(session: Session, claim: Claim) -> Candidates:
+    """The job's own tasks that could make room for more important ones of it."""
+    tasks = session.tasks_of(claim.job, Status.BOUND)
+    tasks = tasks[session.snapshot.tasks.preemptable[tasks] & (session.state.node[tasks] >= 0)]
+    if len(tasks):
+        each = Claim(claim.job, claim.shape, False, claim.priority, together=False)
+        tasks = tasks[session.hooks.victims(each, tasks)]
+    return Candidates(session, claim, tasks)
+
+
+def others(session: Session, claim: Claim) -> Candidates:
+    """Candidates of other jobs than the claimant's."""
+    found = find(session, claim)
+    if claim.job.index not in found.by_job:
+        return found
+    theirs = session.snapshot.tasks.job[found.tasks] != claim.job.index
+    return Candidates(session, claim, found.tasks[theirs])
+
+
+def _work_lost(session: Session, tasks: Ints) -> list[Work]:
+    snapshot, table = session.snapshot, session.snapshot.tasks
+    saved: Floats = table.checkpoint[tasks]
+    since = np.maximum(table.started[tasks], np.where(np.isnan(saved), -np.inf, saved))
+    seconds = np.maximum(session.now - since, 0.0)
+    shapes = table.shape[tasks]
+    cpu = snapshot.shapes.requests[shapes, snapshot.axes.index[CPU]]
+    return list(zip((snapshot.shapes.gpus[shapes] * seconds).tolist(), (cpu * seconds).tolist(), strict=True))

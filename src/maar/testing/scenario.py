@@ -1,0 +1,102 @@
+"""Scenes: a cluster and a configuration, run for some cycles, with what must always hold checked after each.
+
+    plans = scene(cluster(...), configured("actions: 'allocate'\\n..."))
+    assert plans[0].bind == ...
+
+`scene` runs until nothing moves and then five more cycles in which nothing may move: a plan that is carried out and
+decided again changes nothing.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+
+from maar.decide import decide
+from maar.model.jobs import Phase
+from maar.model.outcome import carry_out
+from maar.model.plan import Plan
+from maar.model.snapshot import Cluster, Snapshot
+from maar.model.tasks import Status
+from maar.registry import catalog
+from maar.session.config import Config
+from maar.session.config_file import read_config
+
+STABLE_ROUNDS = 5
+"""As many quiet cycles as show that a scene has settled."""
+
+
+def configured(text: str) -> Config:
+    """A configuration from its YAML text, which must read without a warning."""
+    loaded = read_config(text, "scene", catalog())
+    assert not loaded.warnings, loaded.warnings
+    return loaded.config
+
+
+def cycles(cluster: Cluster, config: Config, count: int, now: float = 0.0) -> tuple[list[Plan], Cluster]:
+    """That many cycles, a second apart, each plan carried out: the plans, and the cluster at the end."""
+    plans = []
+    for i in range(count):
+        plan = decide(Snapshot(cluster), config, now + i)
+        after = carry_out(cluster, plan, now + i)
+        check_invariants(cluster, plan, after)
+        plans.append(plan)
+        cluster = after
+    return plans, cluster
+
+
+def scene(cluster: Cluster, config: Config, now: float = 0.0, most: int = 30) -> list[Plan]:
+    """The plans of all cycles until nothing moves; then nothing moves for five more."""
+    plans: list[Plan] = []
+    for i in range(most):
+        done, after = cycles(cluster, config, 1, now + i)
+        still = not done[0].moves and _state(done[0]) == _state(plans[-1] if plans else Plan())
+        cluster = after
+        plans.extend(done)
+        if still:
+            break
+    else:
+        raise AssertionError(f"still moving after {most} cycles: {plans[-1]}")
+    quiet, _ = cycles(cluster, config, STABLE_ROUNDS, now + len(plans))
+    for plan in quiet:
+        assert not plan.moves, f"moved after it had settled: {plan}"
+        assert _state(plan) == _state(plans[-1]), "the state changed after it had settled"
+    return plans
+
+
+def _state(plan: Plan) -> tuple[object, ...]:
+    return plan.nominate, plan.elect, plan.locks
+
+
+def check_invariants(before: Cluster, plan: Plan, after: Cluster) -> None:
+    """What no plan may break: room, gangs, and that nothing is done twice."""
+    _check_room(before, after)
+    _check_gangs(before, plan, after)
+    doubled = [t for t, n in Counter([b.task for b in plan.bind] + [e.task for e in plan.evict]).items() if n > 1]
+    assert not doubled, f"named twice in one plan: {doubled}"
+
+
+def _check_room(before: Cluster, after: Cluster) -> None:
+    snapshot, was = Snapshot(after), Snapshot(before)
+    over = snapshot.used > snapshot.nodes.allocatable
+    for row in np.flatnonzero(over.any(axis=1)).tolist():
+        name = snapshot.nodes.names[row]
+        grew = snapshot.axes.amounts(snapshot.used[row]) != was.axes.amounts(was.used[was.nodes.row[name]])
+        assert not grew, f"over-committed: {name} uses {snapshot.axes.amounts(snapshot.used[row])}"
+
+
+def _check_gangs(before: Cluster, plan: Plan, after: Cluster) -> None:
+    """A gang that a plan touches ends with its minimum or without a pod; one in part before may stay in part."""
+    minimum = {job.key: job.min_member for job in before.jobs if job.phase is not Phase.COMPLETED}
+    of = {task.key: task.job for task in before.tasks}
+    touched = {of[b.task] for b in plan.bind} | {of[e.task] for e in plan.evict}
+    was, now = _ready(before), _ready(after)
+    for job in touched:
+        begun = 0 < was[job] < minimum[job]
+        whole = now[job] == 0 or now[job] >= minimum[job]
+        assert whole or begun, f"gang in part: {job} has {now[job]} of {minimum[job]}"
+
+
+def _ready(cluster: Cluster) -> Counter[str]:
+    return Counter(t.job for t in cluster.tasks if t.status in (Status.BOUND, Status.SUCCEEDED))
