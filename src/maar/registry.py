@@ -13,12 +13,15 @@ from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 
 from maar.actions import allocate
-from maar.plugins import gang, priority
+from maar.plugins import conformance, cooldown, gang, pdb, priority
 from maar.session.config import Catalog, Kind
 
 PLUGINS: tuple[Kind, ...] = (
-    Kind(gang.NAME, gang.Gang, gang.Arguments),
     Kind(priority.NAME, priority.Priority, priority.Arguments),
+    Kind(gang.NAME, gang.Gang, gang.Arguments),
+    Kind(conformance.NAME, conformance.Conformance, conformance.Arguments),
+    Kind(pdb.NAME, pdb.Pdb, pdb.Arguments),
+    Kind(cooldown.NAME, cooldown.Cooldown, cooldown.Arguments),
 )
 
 ACTIONS: tuple[Kind, ...] = (Kind(allocate.NAME, allocate.Allocate, allocate.Arguments),)

@@ -56,7 +56,7 @@ def test_check_says_what_a_file_means(file: Path) -> None:
 
 
 def test_check_says_all_that_is_wrong(file: Path) -> None:
-    file.write_text("actions: allocate\ntiers: [{plugins: [{name: gang, enableJobOrder: x}, {nam: y}]}]\n")
+    file.write_text("actions: allocate\ntiers: [{plugins: [{name: gang, enableJobOrder: x}, {}]}]\n")
     result = run("check", str(file))
     assert (1, "") == (result.exit_code, result.stdout)
     assert [

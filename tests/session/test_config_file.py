@@ -310,9 +310,9 @@ def test_among_other_objects_and_under_another_name() -> None:
 
 def test_problems_inside_a_config_map_have_a_path() -> None:
     assert [
-        "conf.yaml: data.my.conf: actions: unknown action `alocate`; did you mean `allocate`? known: "
+        "conf.yaml: data.my.conf: actions: unknown action `allokate`; did you mean `allocate`? known: "
         "allocate, backfill, enqueue, needy, preempt, reclaim"
-    ] == problems(CONFIG_MAP + "  my.conf: |\n    actions: alocate\n    " + TIERS)
+    ] == problems(CONFIG_MAP + "  my.conf: |\n    actions: allokate\n    " + TIERS)
 
 
 @pytest.mark.parametrize(
@@ -433,12 +433,12 @@ def test_a_file_that_holds_no_configuration(text: str, problem: str) -> None:
             ],
         ),
         (
-            ALLOCATE + TIERS + "configurations: [{name: enqueue}, {name: enqueue}, {name: gang}, {nam: x}, ~]\n",
+            ALLOCATE + TIERS + "configurations: [{name: enqueue}, {name: enqueue}, {name: gang}, {naame: x}, ~]\n",
             [
                 "conf.yaml: configurations[1]: `enqueue` is configured twice: at `configurations[0]` and here",
                 "conf.yaml: configurations[2]: `gang` is a plugin, not an action: write it in `tiers`",
                 "conf.yaml: configurations[3].name: expected a name, got nothing",
-                "conf.yaml: configurations[3]: unknown key `nam`; did you mean `name`? known: arguments, name",
+                "conf.yaml: configurations[3]: unknown key `naame`; did you mean `name`? known: arguments, name",
                 "conf.yaml: configurations[4].name: expected a name, got nothing",
             ],
         ),
@@ -471,20 +471,20 @@ def test_an_unknown_flag_gets_a_suggestion() -> None:
 def test_all_problems_are_said_at_once() -> None:
     assert [
         "conf.yaml: unknown key `metric`; did you mean `metrics`? known: actions, configurations, metrics, tiers",
-        "conf.yaml: actions: unknown action `alocate`; did you mean `allocate`? "
+        "conf.yaml: actions: unknown action `allokate`; did you mean `allocate`? "
         "known: allocate, backfill, enqueue, needy, preempt, reclaim",
         "conf.yaml: configurations[0].arguments.minCandidateNodesAbsolute: expected a whole number, got `few`",
         "conf.yaml: tiers[1].plugins[0].arguments.overcommit-factor: expected a number, got `many`",
-        "conf.yaml: tiers[1].plugins[1].arguments: unknown argument `leastrequested.wight`; "
+        "conf.yaml: tiers[1].plugins[1].arguments: unknown argument `leastrequested.weightt`; "
         "did you mean `leastrequested.weight`? known: leastrequested.weight, mostrequested.weight",
     ] == problems(
         """
-        actions: "alocate, preempt"
+        actions: "allokate, preempt"
         tiers:
         - plugins: [{name: gang}]
         - plugins:
           - {name: overcommit, arguments: {overcommit-factor: many}}
-          - {name: nodeorder, arguments: {leastrequested.wight: 1}}
+          - {name: nodeorder, arguments: {leastrequested.weightt: 1}}
         configurations: [{name: preempt, arguments: {minCandidateNodesAbsolute: few}}]
         metric: {}
         """
