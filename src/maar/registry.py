@@ -12,8 +12,8 @@ from collections.abc import Iterable
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 
-from maar.actions import allocate
-from maar.plugins import conformance, cooldown, gang, pdb, priority
+from maar.actions import allocate, backfill, elect, preempt, reclaim, reserve
+from maar.plugins import conformance, cooldown, gang, pdb, priority, reservation
 from maar.session.config import Catalog, Kind
 
 PLUGINS: tuple[Kind, ...] = (
@@ -22,9 +22,17 @@ PLUGINS: tuple[Kind, ...] = (
     Kind(conformance.NAME, conformance.Conformance, conformance.Arguments),
     Kind(pdb.NAME, pdb.Pdb, pdb.Arguments),
     Kind(cooldown.NAME, cooldown.Cooldown, cooldown.Arguments),
+    Kind(reservation.NAME, reservation.Reservation, reservation.Arguments),
 )
 
-ACTIONS: tuple[Kind, ...] = (Kind(allocate.NAME, allocate.Allocate, allocate.Arguments),)
+ACTIONS: tuple[Kind, ...] = (
+    Kind(elect.NAME, elect.Elect, elect.Arguments),
+    Kind(allocate.NAME, allocate.Allocate, allocate.Arguments),
+    Kind(preempt.NAME, preempt.Preempt, preempt.Arguments),
+    Kind(reclaim.NAME, reclaim.Reclaim, reclaim.Arguments),
+    Kind(backfill.NAME, backfill.Backfill, backfill.Arguments),
+    Kind(reserve.NAME, reserve.Reserve, reserve.Arguments),
+)
 
 ALGORITHMS: tuple[Kind, ...] = ()
 """How many workers each elastic job gets."""
