@@ -76,10 +76,8 @@ def _members(
 
     def read(pod: Pod) -> Member | None:
         foreign = scheduler_names is not None and pod.spec.scheduler_name not in scheduler_names
-        if not pod.spec.node_name:
-            leaving = pod.metadata.deletion_timestamp is not None and not pod.finished
-            if foreign or leaving:
-                return None
+        if pod.metadata.deletion_timestamp is not None and not pod.spec.node_name and not pod.finished:
+            return None
         return member(pod, shapes.draft(pod), priorities, names, now, foreign)
 
     return [m for m in _each("Pod", objects.pods, read) if m is not None]

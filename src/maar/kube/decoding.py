@@ -28,10 +28,13 @@ def decode(document: object, struct: type[T]) -> T:
     """The struct; a field that is null counts as left out, as for an API server."""
     try:
         return msgspec.convert(document, struct)
-    except msgspec.ValidationError:
-        cleaned = without_nulls(document)
+    except (msgspec.ValidationError, RecursionError):
+        pass
     try:
+        cleaned = without_nulls(document)
         return msgspec.convert(cleaned, struct)
+    except RecursionError:
+        raise FieldError("document", "too deep, or an anchor that refers to itself") from None
     except msgspec.ValidationError as error:
         raise _field_error(str(error), cleaned) from None
 

@@ -79,7 +79,7 @@ def gangs(members: Iterable[Member], dialects: tuple[Dialect, ...], priorities: 
 def _sort_in(
     members: Iterable[Member], dialects: tuple[Dialect, ...], groups: Mapping[Identity, Group]
 ) -> tuple[dict[Identity, list[Member]], set[Identity]]:
-    """Pods by gang, and the groups of which only other schedulers' pods are left: those are not ours."""
+    """Pods by gang, and the groups that other schedulers' pods belong to: without pods of ours they are not ours."""
     ours: dict[Identity, list[Member]] = {}
     foreign: set[Identity] = set()
     alone = len(dialects)
@@ -94,6 +94,8 @@ def _sort_in(
                 break
         if member.foreign:
             foreign.add(identity)
+            if not pod.spec.node_name:
+                continue
             identity = (alone, pod.namespace, pod.name)
         ours.setdefault(identity, []).append(member)
     return ours, foreign

@@ -73,6 +73,6 @@ def _taints(wire: WireNode) -> tuple[Taint, ...]:
     taints = {Taint(t.key, t.value, t.effect) for t in wire.spec.taints}
     for condition in wire.status.conditions:
         key = NOT_READY.get(condition.status) if condition.type == "Ready" else None
-        if key and not any(t.key == key for t in taints):
+        if key:
             taints.add(Taint(key))
     return tuple(sorted(taints)) if taints else ()

@@ -1,0 +1,107 @@
+"""Queues, and the weights of namespaces."""
+
+from collections.abc import Callable
+
+import pytest
+
+from maar.model.queues import Queue
+from maar.model.snapshot import Cluster
+
+Load = Callable[..., Cluster]
+
+
+def queue(load: Load, spec: str = "", meta: str = "", status: str = "") -> Queue:
+    (found,) = load(
+        f"{{apiVersion: scheduling.volcano.sh/v1beta1, kind: Queue, metadata: {{name: q, {meta}}}, "
+        f"spec: {{{spec}}}, status: {{{status}}}}}"
+    ).queues
+    return found
+
+
+def test_all_fields(load: Load) -> None:
+    found = queue(
+        load,
+        "weight: 4, capability: {cpu: 8, memory: 1Gi}, deserved: {cpu: 4}, guarantee: {resource: {cpu: 1500m}}, "
+        "parent: eng, priority: 3, reclaimable: false",
+        "uid: u, creationTimestamp: 1970-01-01T00:00:05Z, "
+        "annotations: {volcano.sh/hierarchy: root/eng/q, volcano.sh/hierarchy-weights: 1/2/8}",
+    )
+    expected = Queue(
+        "q",
+        weight=4,
+        capability={"cpu": 8000, "memory": 2**30},
+        deserved={"cpu": 4000},
+        guarantee={"cpu": 1500},
+        parent="eng",
+        priority=3,
+        reclaimable=False,
+        hierarchy=("root", "eng", "q"),
+        hierarchy_weights=(1, 2, 8),
+        created=5.0,
+        uid="u",
+    )
+    assert expected == found
+
+
+def test_defaults(load: Load) -> None:
+    assert Queue("q") == queue(load)
+
+
+@pytest.mark.parametrize(
+    ("status", "spec", "expected"),
+    [
+        ("", "", True),
+        ("state: Open", "", True),
+        ("state: Closed", "", False),
+        ("state: Closing", "", False),
+        ("", "state: Closed", False),
+    ],
+)
+def test_open(load: Load, status: str, spec: str, expected: bool) -> None:
+    assert expected == queue(load, spec, status=status).open
+
+
+@pytest.mark.parametrize(
+    ("spec", "annotations", "problem"),
+    [
+        ("weight: -1", "", "spec.weight: expected a number of at least 1, got `-1`"),
+        ("weight: 0", "", "spec.weight: expected a number of at least 1, got `0`"),
+        ("capability: {cpu: -1}", "", "spec.capability.cpu: expected an amount of at least 0, got `-1`"),
+        ("deserved: {cpu: many}", "", "spec.deserved.cpu: not a quantity: `many`"),
+        (
+            "guarantee: {resource: {cpu: -2}}",
+            "",
+            "spec.guarantee.resource.cpu: expected an amount of at least 0, got `-2`",
+        ),
+        (
+            "",
+            "volcano.sh/hierarchy: root//q, volcano.sh/hierarchy-weights: 1/2/3",
+            "`volcano.sh/hierarchy`: expected names like `root/eng/dev`, got `root//q`",
+        ),
+        (
+            "",
+            "volcano.sh/hierarchy: root/q, volcano.sh/hierarchy-weights: 1/much",
+            "`volcano.sh/hierarchy-weights`: expected numbers like `1/2/8`, got `1/much`",
+        ),
+        (
+            "",
+            "volcano.sh/hierarchy: root/q, volcano.sh/hierarchy-weights: 1/2/3",
+            "`volcano.sh/hierarchy-weights`: expected as many as `root/q` has names (2), got `1/2/3`",
+        ),
+    ],
+)
+def test_what_makes_no_sense_is_kept_as_the_reason(load: Load, spec: str, annotations: str, problem: str) -> None:
+    found = queue(load, spec, f"annotations: {{{annotations}}}")
+    assert found.broken.startswith(problem)
+    assert found.weight >= 1
+
+
+def test_a_namespace_has_the_largest_weight_of_its_quotas(load: Load) -> None:
+    quota = "\n---\n{apiVersion: v1, kind: ResourceQuota, metadata: {name: %s, namespace: %s}, spec: {hard: {%s}}}\n"
+    text = (
+        quota % ("a", "red", "volcano.sh/namespace.weight: 3")
+        + quota % ("b", "red", "volcano.sh/namespace.weight: '5'")
+        + quota % ("c", "red", "cpu: 4")
+        + quota % ("d", "blue", "cpu: 4")
+    )
+    assert {"red": 5} == load(text).namespace_weights
