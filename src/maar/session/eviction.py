@@ -128,8 +128,10 @@ class Search:
         return True
 
     def _give_back(self, groups: list[tuple[Group, int]], terms: Terms) -> None:
-        """Spare, last first, every unit without which the job still fits."""
+        """Spare, last first, every unit without which the job still fits; not the surplus of a gang that goes."""
         for unit in reversed(list(self._gone)):
+            if not unit.whole and any(other.whole and other.job == unit.job for other in self._gone):
+                continue
             with self._session.statement() as statement:
                 for task in unit.tasks:
                     self._session.state.spare(task)

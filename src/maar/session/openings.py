@@ -34,11 +34,13 @@ class Opening(NamedTuple):
     brings: int
     """How many more tasks then fit, on all nodes."""
     work: Work
+    key: tuple[tuple[str, int], ...]
+    """Jobs by key and, of one job, the highest index first: worker 0 hosts the rendezvous."""
 
-    def cost(self, wanted: int) -> tuple[bool, int, Fraction, Work, int]:
+    def cost(self, wanted: int) -> tuple[object, ...]:
         """Cheaper is smaller, where so many tasks still lack room."""
         share = Fraction(self.wholes, max(min(self.brings, wanted), 1))
-        return self.wholes > 0, self.priority, share, self.work, self.row
+        return self.wholes > 0, self.priority, share, self.work, self.key, self.row
 
 
 class Openings:
@@ -61,7 +63,13 @@ class Openings:
         changed, self._cursor = self._session.state.touched_since(self._cursor)
         if changed is not None:
             self._look(self._rows & set(changed.tolist()))
-        return min(self._by_row.values(), key=lambda o: o.cost(wanted), default=None)
+        while self._by_row:
+            best = min(self._by_row.values(), key=lambda o: o.cost(wanted))
+            # What has gone elsewhere may have been the last surplus of a job that is also here.
+            self._look({best.row})
+            if self._by_row.get(best.row) == best:
+                return best
+        return None
 
     def look_again(self) -> None:
         """A unit turned out not to be allowed to go: openings that counted on it are void."""
@@ -98,21 +106,9 @@ class Openings:
 
     def _singles(self, tasks: list[int], lack: dict[int, int]) -> list[tuple[Unit, Gift]]:
         """Surplus tasks here, cheapest first, no more of a job or role than it has above its minimum."""
-        jobs, roles = self._session.snapshot.tasks.job, self._session.snapshot.jobs.task_role
-        left: dict[int, int] = {}
-        left_of_role: dict[int, int] = {}
-        units = []
-        for task in tasks:
-            job, role = int(jobs[task]), int(roles[task])
-            if job not in left:
-                left[job] = self._candidates.surplus(job)
-                left_of_role.update(self._candidates.role_surplus(job))
-            if left[job] > 0 and left_of_role.get(role, 1) > 0:
-                left[job] -= 1
-                if role in left_of_role:
-                    left_of_role[role] -= 1
-                units.append((Unit(job, (task,), False), self._gift([task], lack)))
-        return units
+        jobs = self._session.snapshot.tasks.job
+        chosen = self._candidates.singles(tasks)
+        return [(Unit(int(jobs[t]), (t,), False), self._gift([t], lack)) for t in chosen]
 
     def _wholes(self, tasks: list[int], lack: dict[int, int]) -> list[tuple[Unit, Gift]]:
         """Whole gangs with a member here: low priority first, then those that free most of what is lacking."""
@@ -135,7 +131,9 @@ class Openings:
         wholes = sum(u.whole for u in units)
         priority = max(self._session.job(u.job).priority for u in units)
         brings = self._brings(list(tasks)) if wholes else 1
-        return Opening(row, units, priority, wholes, brings, self._candidates.work(tasks))
+        table = self._session.snapshot.tasks.tasks
+        key = tuple(sorted((table[t].job, -table[t].index) for t in tasks))
+        return Opening(row, units, priority, wholes, brings, self._candidates.work(tasks), key)
 
     def _brings(self, tasks: list[int]) -> int:
         rows, place = np.unique(self._session.state.node[tasks], return_inverse=True)

@@ -47,9 +47,10 @@ def _nominations(session: Session) -> tuple[Nominate, ...]:
 
 
 def _evictions(session: Session) -> tuple[Evict, ...]:
+    """Who runs and must go; tasks that were only about to be bound stay pending instead (`_gave_way`)."""
     now, before = session.state.status, session.snapshot.tasks.status
     evictions = []
-    for t in np.flatnonzero((now == Status.RELEASING) & (before != Status.RELEASING)).tolist():
+    for t in np.flatnonzero((now == Status.RELEASING) & (before == Status.BOUND)).tolist():
         job, why = session.evictions[t]
         evictions.append(Evict(session.snapshot.tasks.tasks[t].key, job.key, why))
     return tuple(evictions)
@@ -78,12 +79,24 @@ def _reasons(session: Session, job: Job) -> list[Reason]:
         nodes = ", ".join(dict.fromkeys(names[row] for row in session.state.node[promised].tolist()))
         what = f"{len(promised)} pods wait for room that is being freed on {nodes}"
         reasons.append(Reason("allocate", "Nominated", what, since=since))
+    reasons.extend(_gave_way(session, job))
     if len(session.tasks_of(job, Status.PENDING)):
         reasons.extend(_why_pending(session, job, notes))
     for t in session.tasks_of(job, Status.BLOCKED).tolist():
         task = session.snapshot.tasks.tasks[t]
         reasons.append(Reason("maar", "Blocked", f"pod `{task.key}` is held back: {task.blocked}", since=since))
     return reasons
+
+
+def _gave_way(session: Session, job: Job) -> list[Reason]:
+    """Tasks that were given room in this cycle, which a more important job then took."""
+    before = session.snapshot.tasks.status
+    gone = [t for t in session.tasks_of(job, Status.RELEASING).tolist() if before[t] <= Status.NOMINATED]
+    if not gone:
+        return []
+    takers = ", ".join(dict.fromkeys(f"`{session.evictions[t][0].key}`" for t in gone))
+    what = f"{len(gone)} pods would fit, but their room goes to {takers}"
+    return [Reason("allocate", "GaveWay", what, since=session.waiting_since(job))]
 
 
 def _why_pending(session: Session, job: Job, notes: list[Reason]) -> list[Reason]:

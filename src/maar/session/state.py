@@ -78,7 +78,9 @@ class State:
         while len(self._journal) > mark.journal:
             column, index, delta = self._journal.pop()
             column[index] -= delta
-        self._touched.extend(self._touched[mark.touched :])
+        undone = self._touched[mark.touched :]
+        if undone:
+            self._touched.append(undone[0] if len(undone) == 1 else np.unique(np.concatenate(undone)))
 
     def forget(self) -> None:
         """Nothing before this moment will be undone any more."""

@@ -89,6 +89,24 @@ class Candidates:
         minimums = {} if gang is None else gang.role_minimums(self._session.job(job))
         return {role: max(int(state.role_ready[role]) - n, 0) for role, n in minimums.items()}
 
+    def singles(self, tasks: list[int]) -> list[int]:
+        """Those of some tasks that may go one by one, in order: no more of a job or role than is surplus."""
+        jobs, roles = self._session.snapshot.tasks.job, self._session.snapshot.jobs.task_role
+        left: dict[int, int] = {}
+        left_of_role: dict[int, int] = {}
+        chosen = []
+        for task in tasks:
+            job, role = int(jobs[task]), int(roles[task])
+            if job not in left:
+                left[job] = self.surplus(job)
+                left_of_role.update(self.role_surplus(job))
+            if left[job] > 0 and left_of_role.get(role, 1) > 0:
+                left[job] -= 1
+                if role in left_of_role:
+                    left_of_role[role] -= 1
+                chosen.append(task)
+        return chosen
+
     def whole(self, job: int) -> Unit | None:
         """A gang as one unit, if whole gangs may go and every running member of this one may."""
         gang = self._session.hooks.gang
@@ -108,7 +126,7 @@ class Candidates:
         for job, tasks in self.by_job.items():
             who = self._session.job(job)
             here = [t for t in tasks if self._session.state.status[t] == Status.BOUND]
-            for task in sorted(here, key=self._single_cost)[: self.surplus(job)]:
+            for task in self.singles(sorted(here, key=self._single_cost)):
                 unit = Unit(job, (task,), False)
                 found.append(((False, who.priority, self.work(unit.tasks), who.key, -task), unit))
             whole = self.whole(job)
@@ -178,6 +196,7 @@ def _work_lost(session: Session, tasks: Ints) -> list[Work]:
     saved: Floats = table.checkpoint[tasks]
     since = np.maximum(table.started[tasks], np.where(np.isnan(saved), -np.inf, saved))
     seconds = np.maximum(session.now - since, 0.0)
+    seconds[table.status[tasks] != Status.BOUND] = 0.0  # bound in this very cycle: nothing has run
     shapes = table.shape[tasks]
     cpu = snapshot.shapes.requests[shapes, snapshot.axes.index[CPU]]
     return list(zip((snapshot.shapes.gpus[shapes] * seconds).tolist(), (cpu * seconds).tolist(), strict=True))
