@@ -7,7 +7,7 @@ import pytest
 from maar.model.jobs import Phase
 from maar.model.plan import Elect, Lock, Plan
 from maar.model.snapshot import Cluster
-from maar.testing.builders import cluster, gang, node
+from maar.testing.builders import Part, cluster, gang, node
 from maar.testing.confs import RESERVE
 from maar.testing.scenario import configured, cycles, scene
 
@@ -67,7 +67,7 @@ def test_others_may_not_use_locked_nodes_and_are_told() -> None:
 
 
 def test_the_target_may_use_every_node_and_the_locks_go_when_it_is_placed() -> None:
-    locks = [Elect("ns/wide", 0.0), Lock("n1", "ns/wide", 0.0)]
+    locks: list[Part] = [Elect("ns/wide", 0.0), Lock("n1", "ns/wide", 0.0)]
     scenery = cluster(
         node("n1", gpu=8),
         node("n2", gpu=8),
@@ -83,7 +83,7 @@ def test_the_target_may_use_every_node_and_the_locks_go_when_it_is_placed() -> N
 
 
 def test_locks_of_a_deleted_job_go() -> None:
-    locks = [Elect("ns/gone", 0.0), Lock("n1", "ns/gone", 0.0)]
+    locks: list[Part] = [Elect("ns/gone", 0.0), Lock("n1", "ns/gone", 0.0)]
     plans = scene(cluster(node("n1", gpu=8), gang("small", 1, gpu=1), locks), CONFIG, now=10.0)
     assert plans[0].locks == ()
     assert [b.task for b in plans[0].bind] == ["ns/small-0"]
@@ -151,7 +151,7 @@ def test_an_election_ends_after_the_timeout_and_another_has_its_turn() -> None:
     config = configured(
         RESERVE.replace("{name: reservation}", "{name: reservation, arguments: {reservation.timeout: 10s}}")
     )
-    locks = [Elect("ns/wide", 0.0), Lock("n1", "ns/wide", 0.0)]
+    locks: list[Part] = [Elect("ns/wide", 0.0), Lock("n1", "ns/wide", 0.0)]
     scenery = two_full_nodes(gang("other", 1, gpu=8, created=5.0), *locks)
     plans, after = cycles(scenery, config, 3, now=8.0)
     assert [p.elect.job for p in plans if p.elect] == ["ns/wide", "ns/wide", "ns/other"]
