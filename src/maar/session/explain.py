@@ -17,7 +17,7 @@ from maar.model.reasons import Reason
 from maar.model.resources import CPU, EPHEMERAL, MEMORY, PODS, Ints, Mask, in_words
 from maar.model.tasks import Status
 from maar.session.hooks import Limit
-from maar.session.placement import Group, domains_of, groups_of, missing
+from maar.session.placement import Group, Terms, domains_of, groups_of, missing, place
 from maar.session.session import Session
 
 
@@ -46,6 +46,17 @@ def _since(session: Session, job: Job, reason: Reason) -> Reason:
 
 def _why_nodes(session: Session, job: Job, group: Group, wanted: int) -> Reason | None:
     """The nodes' part of the answer, or nothing if `wanted` tasks of the group fit."""
+    if not session.limits(group.shape, False):
+        return _count_nodes(session, job, group, wanted, 0)
+    with session.statement():  # not committed: where one pod limits the next, see how far it gets and what stops it
+        domain, usable = next(domains_of(session, job), None), session.open_to(job)
+        within = domain if usable is None else (usable if domain is None else usable & domain)
+        placed = place(session, job, group, wanted, Terms(within=within))
+        return _count_nodes(session, job, group, wanted, placed) if placed < wanted else None
+
+
+def _count_nodes(session: Session, job: Job, group: Group, wanted: int, placed: int) -> Reason | None:
+    """The nodes counted by what refuses one more; `placed` of the wanted have found room already."""
     view = session.view(group.shape)
     fits = view.fits.copy()
     for _, rejection in session.closed_to(job):
@@ -54,8 +65,8 @@ def _why_nodes(session: Session, job: Job, group: Group, wanted: int) -> Reason 
     for _, limit in limits:
         fits = np.minimum(fits, limit.room)
     close = [m for m in domains_of(session, job) if m is not None]
-    room = max((int(fits[m].sum()) for m in close), default=int(fits.sum()))
-    if room >= wanted and not any(limit.coupled for _, limit in limits):
+    room = placed or max((int(fits[m].sum()) for m in close), default=int(fits.sum()))
+    if room >= wanted:
         return None
     causes = _causes(session, job, group, fits, limits)
     total, fitting = len(fits), int((fits > 0).sum())

@@ -1,0 +1,87 @@
+"""Nodes that a shape's own selectors, affinity and tolerations accept, whatever runs there.
+
+Shared by `predicates`, which refuses the others, and by topology spread, which counts domains among these only.
+Equal selectors are evaluated once in a session, and taints once for each distinct set of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from maar.model.nodes import NodeTable
+from maar.model.resources import Mask
+from maar.model.selectors import NodeTerm, Requirement, Spread, Taint, Toleration
+from maar.model.shapes import Shape
+
+REFUSING = ("NoSchedule", "NoExecute")
+"""Effects of taints that keep pods off a node; PreferNoSchedule only scores."""
+
+
+class NodeMasks:
+    """Masks over one node table, each made once."""
+
+    def __init__(self, nodes: NodeTable) -> None:
+        self._nodes = nodes
+        self._selected: dict[tuple[Requirement, ...], Mask] = {}
+        self._near: dict[tuple[NodeTerm, ...], Mask] = {}
+        self._tolerated: dict[tuple[Toleration, ...], Mask] = {}
+
+    def selected(self, selector: tuple[Requirement, ...]) -> Mask:
+        """The nodes that meet a node selector."""
+        mask = self._selected.get(selector)
+        if mask is None:
+            mask = np.ones(len(self._nodes), dtype=np.bool_)
+            for requirement in selector:
+                mask &= self._nodes.meets(requirement)
+            self._selected[selector] = mask
+        return mask
+
+    def liked(self, terms: tuple[NodeTerm, ...]) -> Mask:
+        """The nodes that meet one of the required node affinity terms."""
+        mask = self._near.get(terms)
+        if mask is None:
+            mask = np.zeros(len(self._nodes), dtype=np.bool_)
+            for term in terms:
+                mask |= self._meets(term)
+            self._near[terms] = mask
+        return mask
+
+    def _meets(self, term: NodeTerm) -> Mask:
+        """As the node table says, but names are looked up and not compared with every node's."""
+        mask = np.full(len(self._nodes), bool(term.expressions or term.fields))
+        for requirement in term.expressions:
+            mask &= self._nodes.meets(requirement)
+        for requirement in term.fields:
+            named = np.zeros(len(self._nodes), dtype=np.bool_)
+            named[[self._nodes.row[name] for name in requirement.values if name in self._nodes.row]] = True
+            mask &= named if requirement.operator == "In" else ~named
+        return mask
+
+    def tolerated(self, tolerations: tuple[Toleration, ...]) -> Mask:
+        """The nodes without a taint that refuses these tolerations."""
+        mask = self._tolerated.get(tolerations)
+        if mask is None:
+            by_set = [next(refusing(taints, tolerations), None) is None for taints in self._nodes.taint_sets]
+            mask = np.array(by_set, dtype=np.bool_)[self._nodes.taint_class]
+            self._tolerated[tolerations] = mask
+        return mask
+
+    def eligible(self, shape: Shape, constraint: Spread) -> Mask:
+        """The nodes that count as domains of a spread constraint of the shape."""
+        mask = np.ones(len(self._nodes), dtype=np.bool_)
+        if constraint.honor_affinity:
+            mask &= self.selected(shape.node_selector)
+            if shape.node_terms is not None:
+                mask &= self.liked(shape.node_terms)
+        if constraint.honor_taints:
+            mask &= self.tolerated(shape.tolerations)
+        return mask
+
+
+def refusing(taints: tuple[Taint, ...], tolerations: tuple[Toleration, ...]) -> Iterator[Taint]:
+    """The taints that keep a pod with those tolerations off a node."""
+    for taint in taints:
+        if taint.effect in REFUSING and not any(t.tolerates(taint) for t in tolerations):
+            yield taint

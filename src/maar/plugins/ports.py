@@ -1,0 +1,30 @@
+"""Host ports: a part of `predicates`. A node opens each of its ports for one pod only."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from maar.model.shapes import Shape
+from maar.plugins.neighbours import Neighbours
+from maar.session.hooks import Limit, Rejection
+
+
+class HostPorts:
+    """What is left for a shape that wants host ports: one pod a node, where none of them is taken."""
+
+    def __init__(self, shape: Shape, neighbours: Neighbours, nodes: int) -> None:
+        self._neighbours = neighbours
+        self._nodes = nodes
+        self._conflicts = dict.fromkeys(other for port in shape.ports for other in neighbours.conflicting(port))
+        numbers = sorted({port.port for port in shape.ports})
+        self._words = "have its host port taken: " + ", ".join(map(str, numbers))
+
+    def limit(self, later: bool) -> Limit:
+        """Where the ports are free."""
+        taken = np.zeros(self._nodes, dtype=np.bool_)
+        for other in self._conflicts:
+            counts = self._neighbours.counts(other, later)
+            if counts is not None:
+                taken |= counts > 0
+        room = (~taken).astype(np.int64)
+        return Limit(room, coupled=False, causes=(Rejection("NodePorts", self._words, taken),))
