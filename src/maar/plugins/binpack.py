@@ -1,0 +1,116 @@
+"""binpack: fill nodes that are already in use, so that whole nodes stay free for large pods.
+
+A score: for each resource that a pod asks for and the configuration weighs, how full the node would be with the pod on
+it; their weighted mean, 0 to 100, times the plugin's weight. A node on which one of them would exceed scores 0.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import msgspec
+import numpy as np
+
+from maar.model.resources import CPU, MEMORY, Floats, Ints
+from maar.plugins.fullness import Fullness
+from maar.session.register import Register
+from maar.session.session import Session
+
+NAME = "binpack"
+RESOURCES = "binpack.resources"
+
+
+class Arguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """How much each resource weighs. As in Volcano, a negative weight of a resource counts as 1."""
+
+    weight: float = msgspec.field(name="binpack.weight", default=1.0)
+    cpu: float = msgspec.field(name="binpack.cpu", default=1.0)
+    memory: float = msgspec.field(name="binpack.memory", default=1.0)
+    resources: dict[str, float] = msgspec.field(name=RESOURCES, default_factory=dict)
+
+    @classmethod
+    def normalise(cls, raw: dict[str, object]) -> dict[str, object]:
+        """Gather `binpack.resources` (`a, b`) and `binpack.resources.<name>` in one mapping."""
+        return gather_weights(raw, RESOURCES)
+
+    def weights(self) -> dict[str, float]:
+        """Resource to its weight, without those that weigh nothing."""
+        given = {**self.resources, CPU: self.cpu, MEMORY: self.memory}
+        return {name: 1.0 if weight < 0 else weight for name, weight in given.items() if weight != 0}
+
+
+def gather_weights(raw: dict[str, object], key: str) -> dict[str, object]:
+    """Arguments with `key: a, b` and `key.a: 2` gathered as `key: {a: 2, b: 1}`."""
+    rest = {name: value for name, value in raw.items() if name != key and not name.startswith(f"{key}.")}
+    listed = raw.get(key, "")
+    if isinstance(listed, str):
+        listed = [name.strip() for name in listed.split(",")]
+    if not isinstance(listed, list) or not all(isinstance(name, str) for name in listed):
+        raise ValueError(f"{key}: expected names of resources separated by commas, got `{raw[key]}`")
+    weights: dict[str, object] = {name: 1.0 for name in listed if name}
+    for name, value in raw.items():
+        if name.startswith(f"{key}."):
+            weights[name.removeprefix(f"{key}.")] = _number(name, value)
+    return {**rest, key: weights} if weights else rest
+
+
+def _number(name: str, value: object) -> float:
+    try:
+        return msgspec.convert(value, float, strict=False)
+    except msgspec.ValidationError:
+        raise ValueError(f"{name}: expected a number, got `{value}`") from None
+
+
+class Term(NamedTuple):
+    """One resource's part in a shape's score."""
+
+    dim: int
+    request: int
+    points: float
+    """What a node gets that would be full of it."""
+
+
+class Binpack:
+    """Wires the packing of nodes to their scores."""
+
+    def __init__(self, arguments: Arguments) -> None:
+        self._arguments = arguments
+        self._terms: dict[int, list[Term]] = {}
+
+    def open(self, session: Session, on: Register) -> None:
+        """Register."""
+        self._session = session
+        self._fullness = Fullness(session)
+        if self._arguments.weight != 0:
+            on.score(self._score)
+
+    def _score(self, shape: int, rows: Ints | slice) -> Floats:
+        terms = self._terms.get(shape)
+        if terms is None:
+            terms = self._terms[shape] = self._terms_of(shape)
+        return packed(self._fullness, terms, self._session.snapshot.nodes.allocatable, rows)
+
+    def _terms_of(self, shape: int) -> list[Term]:
+        axes = self._session.snapshot.axes
+        request = self._session.snapshot.shapes.requests[shape]
+        weights = {
+            dim: weight
+            for name, weight in self._arguments.weights().items()
+            if (dim := axes.index.get(name)) is not None and request[dim] > 0
+        }
+        points = 100.0 * self._arguments.weight / sum(weights.values()) if weights else 0.0
+        return [Term(dim, int(request[dim]), points * weight) for dim, weight in weights.items()]
+
+
+def packed(fullness: Fullness, terms: list[Term], allocatable: Ints, rows: Ints | slice) -> Floats:
+    """How full each of those nodes would be, in points."""
+    scores = np.zeros(allocatable[rows, 0].shape, dtype=np.float64)
+    if not terms:
+        return scores
+    fits = np.ones(scores.shape, dtype=np.bool_)
+    for dim, request, points in terms:
+        after = fullness.taken(rows, dim) + request
+        scores += after * fullness.unit(dim)[rows] * points
+        fits &= after <= allocatable[rows, dim]
+    scores *= fits
+    return scores

@@ -1,0 +1,178 @@
+"""nodeorder: Kubernetes' own scores, weighted.
+
+Each score is 0 to 100 times its weight. What depends on a node's room (least and most requested, balanced) is computed
+for the rows that changed only; what the snapshot fixes (preferred node affinity, taints that are better avoided, images
+already there) once for a shape, normalised over the nodes it may use; what depends on other pods (preferred pod
+affinity, spread) whenever the shape is placed, see `neighbour_scores`. A score that does not apply to a shape costs
+nothing.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import msgspec
+import numpy as np
+
+from maar.model.nodes import NodeTable
+from maar.model.resources import CPU, MEMORY, UNLIMITED, Floats, Ints, Mask
+from maar.model.shapes import Shape
+from maar.plugins.fullness import Fullness
+from maar.plugins.neighbour_scores import NeighbourScores
+from maar.session.hooks import Limit
+from maar.session.register import Register
+from maar.session.session import Session
+
+NAME = "nodeorder"
+
+SMALLEST_IMAGE, LARGEST_IMAGE = 23 * 2**20, 1000 * 2**20
+"""Kubernetes' thresholds: less on a node is worth nothing, more (for each container) is worth no more."""
+
+
+class Arguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The weight of each score; 0 leaves it out."""
+
+    least: float = msgspec.field(name="leastrequested.weight", default=1.0)
+    most: float = msgspec.field(name="mostrequested.weight", default=0.0)
+    node_affinity: float = msgspec.field(name="nodeaffinity.weight", default=2.0)
+    pod_affinity: float = msgspec.field(name="podaffinity.weight", default=2.0)
+    balanced: float = msgspec.field(name="balancedresource.weight", default=1.0)
+    taints: float = msgspec.field(name="tainttoleration.weight", default=3.0)
+    images: float = msgspec.field(name="imagelocality.weight", default=1.0)
+    spread: float = msgspec.field(name="podtopologyspread.weight", default=2.0)
+
+
+class Dim(NamedTuple):
+    """One resource in a shape's room scores."""
+
+    number: int
+    request: int
+
+
+class Nodeorder:
+    """Wires the scores to hooks."""
+
+    def __init__(self, arguments: Arguments) -> None:
+        self._weights = arguments
+        self._dims: dict[int, list[Dim]] = {}
+        self._fixed: dict[int, Floats | None] = {}
+        self._images: dict[str, Floats] = {}
+
+    def open(self, session: Session, on: Register) -> None:
+        """Register."""
+        self._session = session
+        self._fullness = Fullness(session)
+        on.score(self._score)
+        if on.flags.get("nodeOrder", True):
+            weights = self._weights
+            self._neighbours = NeighbourScores(session, weights.pod_affinity, weights.spread)
+            on.cluster_score(self._neighbours.score)
+            on.limit(self._one_by_one)
+
+    def _one_by_one(self, shape: int, later: bool) -> Limit | None:
+        """Pods that prefer to be near or far from their own like are placed singly: each moves the scores."""
+        if not self._neighbours.sees_itself(shape):
+            return None
+        return Limit(np.full(len(self._session.snapshot.nodes), UNLIMITED, dtype=np.int64), coupled=True)
+
+    def _score(self, shape: int, rows: Ints | slice) -> Floats:
+        if shape not in self._fixed:
+            self._fixed[shape] = self._fixed_of(shape)
+            self._dims[shape] = self._dims_of(shape)
+        scores = self._room(self._dims[shape], rows)
+        fixed = self._fixed[shape]
+        if fixed is not None:
+            scores += fixed[rows]
+        return scores
+
+    # -- what changes with a node's room
+
+    def _dims_of(self, shape: int) -> list[Dim]:
+        """CPU and memory, then the accelerators that are asked for (they only count for the balance)."""
+        snapshot = self._session.snapshot
+        request = snapshot.shapes.requests[shape]
+        wanted = [snapshot.axes.index[CPU], snapshot.axes.index[MEMORY]]
+        wanted += [dim for dim in snapshot.axes.accelerators if request[dim] > 0]
+        return [Dim(dim, int(request[dim])) for dim in wanted]
+
+    def _room(self, dims: list[Dim], rows: Ints | slice) -> Floats:
+        weights = self._weights
+        if not (weights.least or weights.most or weights.balanced):
+            return np.zeros(self._session.snapshot.nodes.unschedulable[rows].shape, dtype=np.float64)
+        # Column by column: elementwise operations give a row the same bits whatever rows it is scored with.
+        taken, unit = self._fullness.taken, self._fullness.unit
+        full = [(taken(rows, d.number) + d.request) * unit(d.number)[rows] for d in dims]
+        mean = (full[0] + full[1]) * 0.5
+        scores = 100.0 * ((weights.most - weights.least) * mean + weights.least)
+        if weights.balanced:
+            scores += weights.balanced * balance(full)
+        return scores
+
+    # -- what the snapshot fixes
+
+    def _fixed_of(self, shape: int) -> Floats | None:
+        snapshot, weights = self._session.snapshot, self._weights
+        wanted = snapshot.shapes.shapes[shape]
+        usable: Mask = np.ones(len(snapshot.nodes), dtype=np.bool_)
+        for _, rejection in self._session.rejections(shape):
+            usable &= ~rejection.nodes
+        parts = (
+            (weights.node_affinity, node_affinity(wanted, snapshot.nodes, usable)),
+            (weights.taints, avoided_taints(wanted, snapshot.nodes, usable)),
+            (weights.images, images_there([self._image(name) for name in wanted.images])),
+        )
+        applying = [weight * part for weight, part in parts if weight and part is not None]
+        return sum(applying[1:], applying[0]) if applying else None
+
+    def _image(self, name: str) -> Floats:
+        sizes = self._images.get(name)
+        if sizes is None:
+            sizes = self._images[name] = image_sizes(name, self._session.snapshot.nodes)
+        return sizes
+
+
+def balance(full: list[Floats]) -> Floats:
+    """100 where all resources are equally full, less the more they differ (by standard deviation)."""
+    mean = sum(full[1:], full[0]) * (1.0 / len(full))
+    variance = sum(((f - mean) ** 2 for f in full[1:]), (full[0] - mean) ** 2) * (1.0 / len(full))
+    return np.asarray(100.0 * (1.0 - np.minimum(np.sqrt(variance), 1.0)))
+
+
+def node_affinity(shape: Shape, nodes: NodeTable, usable: Mask) -> Floats | None:
+    """The weights of the preferred terms that each node meets; the best usable node gets 100."""
+    if not shape.node_preferences:
+        return None
+    scores = np.zeros(len(nodes), dtype=np.float64)
+    for weight, term in shape.node_preferences:
+        # Unlike a required one, a preferred term without any expression prefers no node, so it adds nothing either.
+        scores += weight * nodes.meets_term(term)
+    best = scores[usable].max(initial=0.0)
+    return scores * (100.0 / best) if best > 0 else None
+
+
+def avoided_taints(shape: Shape, nodes: NodeTable, usable: Mask) -> Floats | None:
+    """100 for nodes without a PreferNoSchedule taint that is not tolerated, less the more there are of them."""
+    soft = [
+        sum(t.effect == "PreferNoSchedule" and not any(x.tolerates(t) for x in shape.tolerations) for t in taints)
+        for taints in nodes.taint_sets
+    ]
+    if not any(soft):
+        return None
+    counts = np.array(soft, dtype=np.float64)[nodes.taint_class]
+    most = counts[usable].max(initial=0.0)
+    return 100.0 - np.minimum(counts * (100.0 / most), 100.0) if most > 0 else None
+
+
+def image_sizes(image: str, nodes: NodeTable) -> Floats:
+    """What an image is worth on each node, in bytes; one that few nodes have is worth less, to avoid crowding."""
+    here = np.array([n.images.get(image, 0) for n in nodes.nodes], dtype=np.float64)
+    return here * (np.count_nonzero(here) / max(len(nodes), 1))
+
+
+def images_there(sizes: list[Floats]) -> Floats | None:
+    """How much of a shape's images (given by what each is worth on each node) is there already."""
+    if not sizes:
+        return None
+    largest = LARGEST_IMAGE * len(sizes)
+    inside = np.clip(sum(sizes[1:], sizes[0]), SMALLEST_IMAGE, largest)
+    return 100.0 * (inside - SMALLEST_IMAGE) / (largest - SMALLEST_IMAGE)
