@@ -25,6 +25,8 @@ from maar.model.topology import pools
 
 UNWRAPPED = 10_000
 """Characters of a line where there is no screen: more than any reason has."""
+RULE = 100
+"""The longest rule under a heading, by taste."""
 FEW = 6
 """So many nodes are named in a row, by taste; the rest is counted."""
 
@@ -58,7 +60,13 @@ def as_text(cycles: list[Cycle]) -> str:
             for line in usage(cycle.after):
                 out.print(line)
             out.print()
-    return "\n".join(line.rstrip() for line in capture.get().rstrip().splitlines()) + "\n"
+    return "\n".join(map(_tidy, capture.get().rstrip().splitlines())) + "\n"
+
+
+def _tidy(line: str) -> str:
+    """No trailing space, and no rule under a heading that is longer than a screen."""
+    line = line.rstrip()
+    return line[:RULE] if set(line) == {"─"} else line
 
 
 def _parts(cycle: Cycle) -> Iterator[RenderableType]:
