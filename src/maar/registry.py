@@ -13,7 +13,7 @@ from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 
 from maar.actions import allocate, backfill, elect, preempt, reclaim, reserve
-from maar.plugins import conformance, cooldown, gang, pdb, priority, reservation
+from maar.plugins import binpack, conformance, cooldown, gang, nodeorder, pdb, predicates, priority, reservation
 from maar.session.config import Catalog, Kind
 
 PLUGINS: tuple[Kind, ...] = (
@@ -23,6 +23,9 @@ PLUGINS: tuple[Kind, ...] = (
     Kind(pdb.NAME, pdb.Pdb, pdb.Arguments),
     Kind(cooldown.NAME, cooldown.Cooldown, cooldown.Arguments),
     Kind(reservation.NAME, reservation.Reservation, reservation.Arguments),
+    Kind(predicates.NAME, predicates.Predicates, predicates.Arguments),
+    Kind(nodeorder.NAME, nodeorder.Nodeorder, nodeorder.Arguments),
+    Kind(binpack.NAME, binpack.Binpack, binpack.Arguments),
 )
 
 ACTIONS: tuple[Kind, ...] = (
