@@ -52,15 +52,17 @@ def is_begun(session: Session, job: Job) -> bool:
 
 def _waits(session: Session, job: Job) -> bool:
     """It has tasks that allocate places: a job of nothing but best-effort tasks is left to backfill."""
-    tasks = session.tasks_of(job, Status.PENDING, Status.NOMINATED)
-    if len(tasks) == 0:
+    if not session.waits(job):
         return False
+    if not session.snapshot.jobs.best_effort[job.index]:
+        return True
+    tasks = session.tasks_of(job, Status.PENDING, Status.NOMINATED)
     return not session.snapshot.shapes.best_effort[session.snapshot.tasks.shape[tasks]].all()
 
 
 def give(session: Session, job: Job) -> bool:
     """Give a job its next room: its missing minimum, or part of its surplus. False if none can be bound now."""
-    promised = session.tasks_of(job, Status.NOMINATED)
+    promised = session.promised(job)
     terms = Terms(within=session.open_to(job), prefer=session.state.node[promised])
     if _bind(session, job, promised, terms):
         session.notes.pop(job.index, None)

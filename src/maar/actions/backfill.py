@@ -33,6 +33,8 @@ class Backfill:
 
 
 def _waits(session: Session, job: Job) -> bool:
+    if not session.snapshot.jobs.best_effort[job.index]:
+        return False
     tasks = session.tasks_of(job, Status.PENDING)
     return (
         not session.is_pending(job)

@@ -57,7 +57,7 @@ def may_claim(session: Session, job: Job) -> bool:
     return (
         not session.is_pending(job)
         and job.preempts
-        and len(session.tasks_of(job, Status.PENDING)) > 0
+        and session.state.job_pending[job.index] > 0
         and session.hooks.is_valid(job) is None
     )
 

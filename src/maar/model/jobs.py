@@ -111,12 +111,18 @@ class JobTable:
         ready = np.isin(tasks.status, (Status.BOUND, Status.SUCCEEDED))
         self.ready: Ints = np.bincount(tasks.job[ready], minlength=n).astype(np.int64)
         nominated = tasks.status == Status.NOMINATED
+        pending = tasks.status == Status.PENDING
+        self.pending: Ints = np.bincount(tasks.job[pending], minlength=n).astype(np.int64)
+        blocked = tasks.status == Status.BLOCKED
+        self.blocked: Ints = np.bincount(tasks.job[blocked], minlength=n).astype(np.int64)
+        modest = shapes.best_effort[tasks.shape]
+        self.best_effort: Ints = np.bincount(tasks.job[modest], minlength=n).astype(np.int64)
+        """How many tasks of a job ask for nothing but a pod slot."""
         self.nominated: Ints = np.bincount(tasks.job[nominated], minlength=n).astype(np.int64)
         roles = len(self.role_min)
         self.role_ready: Ints = np.bincount(self.task_role[ready], minlength=roles).astype(np.int64)
         self.role_nominated: Ints = np.bincount(self.task_role[nominated], minlength=roles).astype(np.int64)
-        waits = (tasks.status == Status.PENDING) | nominated | (tasks.status == Status.BLOCKED)
-        active = np.bincount(tasks.job[waits], minlength=n) > 0
+        active = (self.pending + self.nominated + self.blocked) > 0
         active |= np.array([j.phase is Phase.PENDING for j in self.jobs], dtype=np.bool_)
         active |= np.array([bool(j.broken) for j in self.jobs], dtype=np.bool_)
         active |= np.array(

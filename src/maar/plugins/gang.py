@@ -75,16 +75,15 @@ class Gang:
 
     def _valid(self, job: Job) -> Reason | None:
         """Enough pods exist to make up the minimum."""
-        members = self._session.snapshot.jobs.members[job.index]
-        status = self._session.state.status[members]
-        usable = (status <= Status.BOUND) | (status == Status.SUCCEEDED)
-        count, since = int(usable.sum()), self._session.waiting_since(job)
+        state, since = self._session.state, self._session.waiting_since(job)
+        count = int(state.job_pending[job.index] + state.job_nominated[job.index] + state.job_ready[job.index])
         if count < job.min_member:
             what = f"needs {job.min_member} pods, {count} can be placed"
             return Reason(NAME, "NotEnoughTasks", what, needs=job.min_member, has=count, since=since)
         minimums = self._role_minimums(job)
         if minimums:
-            roles = self._session.snapshot.jobs.task_role[members[usable]]
+            usable = self._session.tasks_of(job, Status.PENDING, Status.NOMINATED, Status.BOUND, Status.SUCCEEDED)
+            roles = self._session.snapshot.jobs.task_role[usable]
             for role in self._session.snapshot.jobs.roles[job.index]:
                 minimum, there = minimums.get(role.index, 0), int((roles == role.index).sum())
                 if there < minimum:

@@ -34,7 +34,7 @@ def plan_of(session: Session) -> Plan:
 
 def _binds(session: Session) -> tuple[Bind, ...]:
     now, before = session.state.status, session.snapshot.tasks.status
-    chosen = np.flatnonzero((now == Status.BOUND) & (before != Status.BOUND))
+    chosen = np.flatnonzero((now == int(Status.BOUND)) & (before != int(Status.BOUND)))
     tasks, names = session.snapshot.tasks.tasks, session.snapshot.nodes.names
     rows = session.state.node[chosen].tolist()
     return tuple(Bind(tasks[t].key, names[row]) for t, row in zip(chosen.tolist(), rows, strict=True))
@@ -73,16 +73,17 @@ def _reasons(session: Session, job: Job) -> list[Reason]:
     reasons: list[Reason] = []
     if len(session.snapshot.jobs.members[job.index]) == 0:
         return [Reason("gang", "NoPods", "admitted; its pods are not created yet", since=since)]
-    promised = session.tasks_of(job, Status.NOMINATED)
+    promised = session.promised(job)
     if len(promised):
         names = session.snapshot.nodes.names
         nodes = ", ".join(dict.fromkeys(names[row] for row in session.state.node[promised].tolist()))
         what = f"{len(promised)} pods wait for room that is being freed on {nodes}"
         reasons.append(Reason("allocate", "Nominated", what, since=since))
-    reasons.extend(_gave_way(session, job))
-    if len(session.tasks_of(job, Status.PENDING)):
+    if session.evictions:
+        reasons.extend(_gave_way(session, job))
+    if session.state.job_pending[job.index]:
         reasons.extend(_why_pending(session, job, notes))
-    for t in session.tasks_of(job, Status.BLOCKED).tolist():
+    for t in session.tasks_of(job, Status.BLOCKED).tolist() if session.snapshot.jobs.blocked[job.index] else ():
         task = session.snapshot.tasks.tasks[t]
         reasons.append(Reason("maar", "Blocked", f"pod `{task.key}` is held back: {task.blocked}", since=since))
     return reasons

@@ -23,6 +23,8 @@ from maar.session.state import State
 from maar.session.statement import Statement
 from maar.session.view import View
 
+_NONE: Ints = np.zeros(0, dtype=np.int64)
+
 
 class Session:
     """One cycle."""
@@ -110,10 +112,19 @@ class Session:
         """Its tasks in some statuses, by number."""
         members = self.snapshot.jobs.members[job.index]
         status = self.state.status[members]
-        chosen = status == statuses[0]
+        # Plain integers: numpy takes long to find out that an enum's member is one.
+        chosen = status == int(statuses[0])
         for other in statuses[1:]:
-            chosen |= status == other
+            chosen |= status == int(other)
         return np.asarray(members[chosen])
+
+    def waits(self, job: Job) -> bool:
+        """Whether it has tasks without a node, promised one or not."""
+        return bool(self.state.job_pending[job.index] + self.state.job_nominated[job.index])
+
+    def promised(self, job: Job) -> Ints:
+        """Its tasks that wait for promised room."""
+        return self.tasks_of(job, Status.NOMINATED) if self.state.job_nominated[job.index] else _NONE
 
     # -- nodes and shapes
 

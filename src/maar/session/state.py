@@ -49,6 +49,7 @@ class State:
         self.job_allocated: Ints = jobs.allocated.copy()
         self.job_ready: Ints = jobs.ready.copy()
         self.job_nominated: Ints = jobs.nominated.copy()
+        self.job_pending: Ints = jobs.pending.copy()
         self.role_ready: Ints = jobs.role_ready.copy()
         self.role_nominated: Ints = jobs.role_nominated.copy()
         self.queue_allocated: Array = queue_sums(snapshot, jobs.allocated)
@@ -127,6 +128,7 @@ class State:
         self._show(self.features, shape, row, -1)
         self.add(self.status, task, np.int8(Status.PENDING - Status.NOMINATED))
         self.add(self.node, task, -1 - row)
+        self.add(self.job_pending, job, 1)
         self._count(job, self._role(task), shape, -1, self.job_nominated, self.role_nominated)
         self._touched.append(np.array([row]))
 
@@ -158,6 +160,7 @@ class State:
             self.add(self.features, (feature, rows), counts)
         self.add(self.status, tasks, np.int8(status - Status.PENDING))
         self.add(self.node, tasks, np.repeat(rows, counts) + 1)
+        self.add(self.job_pending, job, -len(tasks))
         bound = status is Status.BOUND
         self._count(
             job,
