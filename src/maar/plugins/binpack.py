@@ -19,6 +19,9 @@ from maar.session.session import Session
 NAME = "binpack"
 RESOURCES = "binpack.resources"
 
+JUST_FULL = 1.0 + 1e-9
+"""A node that would be full to the last unit does not exceed, whatever a division rounds to."""
+
 
 class Arguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """How much each resource weighs. As in Volcano, a negative weight of a resource counts as 1."""
@@ -88,7 +91,7 @@ class Binpack:
         terms = self._terms.get(shape)
         if terms is None:
             terms = self._terms[shape] = self._terms_of(shape)
-        return packed(self._fullness, terms, self._session.snapshot.nodes.allocatable, rows)
+        return packed(self._fullness, terms, rows)
 
     def _terms_of(self, shape: int) -> list[Term]:
         axes = self._session.snapshot.axes
@@ -102,15 +105,14 @@ class Binpack:
         return [Term(dim, int(request[dim]), points * weight) for dim, weight in weights.items()]
 
 
-def packed(fullness: Fullness, terms: list[Term], allocatable: Ints, rows: Ints | slice) -> Floats:
+def packed(fullness: Fullness, terms: list[Term], rows: Ints | slice) -> Floats:
     """How full each of those nodes would be, in points."""
-    scores = np.zeros(allocatable[rows, 0].shape, dtype=np.float64)
-    if not terms:
-        return scores
-    fits = np.ones(scores.shape, dtype=np.bool_)
+    taken = fullness.taken(rows)
+    scores = np.zeros(len(taken), dtype=np.float64)
+    exceeds = np.zeros(len(taken), dtype=np.bool_)
     for dim, request, points in terms:
-        after = fullness.taken(rows, dim) + request
-        scores += after * fullness.unit(dim)[rows] * points
-        fits &= after <= allocatable[rows, dim]
-    scores *= fits
+        full = (taken[:, dim] + request) * fullness.unit(dim)[rows]
+        scores += full * points
+        exceeds |= full > JUST_FULL
+    scores[exceeds] = 0.0
     return scores

@@ -20,13 +20,13 @@ class Fullness:
         self._allocatable = session.snapshot.nodes.allocatable
         self._units: dict[int, Floats] = {}
 
-    def taken(self, rows: Ints | slice, dim: int) -> Ints:
-        """What those nodes have given away of one resource."""
+    def taken(self, rows: Ints | slice) -> Ints:
+        """What those nodes have given away of each resource."""
         state = self._state
-        used = state.used[rows, dim]
+        used = state.used[rows]
         if not state.soft:
             return used
-        return used - state.releasing[rows, dim] + state.nominated[rows, dim]
+        return used - state.releasing[rows] + state.nominated[rows]
 
     def unit(self, dim: int) -> Floats:
         """For each node, which part of all it has one unit of a resource is."""

@@ -100,10 +100,9 @@ class Nodeorder:
         if not (weights.least or weights.most or weights.balanced):
             return np.zeros(self._session.snapshot.nodes.unschedulable[rows].shape, dtype=np.float64)
         # Column by column: elementwise operations give a row the same bits whatever rows it is scored with.
-        taken, unit = self._fullness.taken, self._fullness.unit
-        full = [(taken(rows, d.number) + d.request) * unit(d.number)[rows] for d in dims]
-        mean = (full[0] + full[1]) * 0.5
-        scores = 100.0 * ((weights.most - weights.least) * mean + weights.least)
+        taken, unit = self._fullness.taken(rows), self._fullness.unit
+        full = [(taken[:, d.number] + d.request) * unit(d.number)[rows] for d in dims]
+        scores = (full[0] + full[1]) * (50.0 * (weights.most - weights.least)) + 100.0 * weights.least
         if weights.balanced:
             scores += weights.balanced * balance(full)
         return scores
@@ -133,6 +132,8 @@ class Nodeorder:
 
 def balance(full: list[Floats]) -> Floats:
     """100 where all resources are equally full, less the more they differ (by standard deviation)."""
+    if len(full) == 2:
+        return np.asarray(100.0 - np.minimum(np.abs(full[0] - full[1]) * 50.0, 100.0))
     mean = sum(full[1:], full[0]) * (1.0 / len(full))
     variance = sum(((f - mean) ** 2 for f in full[1:]), (full[0] - mean) ** 2) * (1.0 / len(full))
     return np.asarray(100.0 * (1.0 - np.minimum(np.sqrt(variance), 1.0)))

@@ -1,0 +1,243 @@
+"""nodeorder: Kubernetes' scores, each with its weight."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import numpy as np
+from msgspec.structs import replace
+
+from maar.actions import allocate
+from maar.model.nodes import Node, NodeTable
+from maar.model.resources import Axes
+from maar.model.selectors import NodeTerm, PodSelector, PodTerm, Requirement, Selector, Spread, Taint, Toleration
+from maar.model.snapshot import Cluster, Snapshot
+from maar.plugins import gang as gang_plugin
+from maar.plugins import nodeorder, predicates
+from maar.plugins.nodeorder import Arguments, avoided_taints, balance, image_sizes, images_there, node_affinity
+from maar.session.config import ActionOption, Config, Kind, NoArguments, PluginOption
+from maar.session.session import Session
+from maar.testing.builders import cluster, gang, node, shape
+from maar.testing.scenario import scene
+
+ZONE = "zone"
+HOST = "kubernetes.io/hostname"
+NONE = {field.name: 0.0 for field in msgspec.structs.fields(Arguments)}
+
+
+def only(**weights: float) -> Arguments:
+    """All weights 0 but these."""
+    return Arguments(**{**NONE, **weights})
+
+
+def config(arguments: Arguments) -> Config:
+    return Config(
+        (ActionOption(Kind(allocate.NAME, allocate.Allocate), NoArguments()),),
+        (
+            (
+                PluginOption(Kind(gang_plugin.NAME, gang_plugin.Gang), gang_plugin.Arguments()),
+                PluginOption(Kind(predicates.NAME, predicates.Predicates), predicates.Arguments()),
+                PluginOption(Kind(nodeorder.NAME, nodeorder.Nodeorder), arguments),
+            ),
+        ),
+    )
+
+
+def opened(scenery: Cluster, arguments: Arguments) -> tuple[Session, int]:
+    """A session, and the shape of the pod `new`."""
+    session = Session(Snapshot(scenery), config(arguments), 0.0)
+    session.open()
+    return session, int(session.snapshot.tasks.shape[session.snapshot.tasks.number["ns/new-0"]])
+
+
+def scores(scenery: Cluster, **weights: float) -> list[float]:
+    """What every node scores for the pod `new`, rows and cluster together."""
+    session, number = opened(scenery, only(**weights))
+    whole = session.hooks.scores[0].call(number, slice(None))
+    rows = np.arange(len(session.snapshot.nodes))[::-1]
+    assert whole[rows].tolist() == session.hooks.scores[0].call(number, rows).tolist()
+    extra = session.hooks.cluster_scores[0].call(number)
+    total = whole if extra is None else whole + extra
+    return [round(x, 6) for x in total.tolist()]
+
+
+def table(*nodes: Node) -> NodeTable:
+    return NodeTable(nodes, Axes(()))
+
+
+def everywhere(nodes: NodeTable) -> Any:
+    return np.ones(len(nodes), dtype=np.bool_)
+
+
+def pods(app: str) -> PodSelector:
+    return PodSelector(Selector((Requirement("app", "In", (app,)),)), ("ns",))
+
+
+def placed(scenery: Cluster, arguments: Arguments) -> dict[str, str]:
+    return {b.task: b.node for b in scene(scenery, config(arguments))[0].bind}
+
+
+# -- room
+
+
+def half_full(**new: Any) -> Cluster:
+    return cluster(
+        [node("n1", cpu=10, memory="100Gi", gpu=4), node("n2", cpu=10, memory="100Gi", gpu=4)],
+        gang("old", cpu=5, memory="10Gi", on=["n2"]),
+        gang("new", **{"cpu": 1, "memory": "10Gi", **new}),
+    )
+
+
+def test_least_and_most_requested() -> None:
+    assert [90.0, 100 - (60 + 20) / 2] == scores(half_full(), least=1)
+    assert [2 * 10.0, 2 * (60 + 20) / 2] == scores(half_full(), most=2)
+    assert [100.0, 100.0] == scores(half_full(), least=1, most=1)
+
+
+def test_balanced_resources() -> None:
+    assert [100.0, 100 - (60 - 20) / 2] == scores(half_full(), balanced=1)
+    full = [np.array([0.1]), np.array([0.1]), np.array([0.25])]
+    assert round(100 * (1 - float(np.std([0.1, 0.1, 0.25]))), 9) == round(float(balance(full)[0]), 9)
+    one, two = (round(100 * (1 - float(np.std(f))), 6) for f in ([0.1, 0.1, 0.25], [0.6, 0.2, 0.25]))
+    assert [one, two] == scores(half_full(gpu=1), balanced=1)
+
+
+def test_the_default_weights_are_those_of_volcano() -> None:
+    assert (1, 0, 2, 2, 1, 3, 1, 2) == msgspec.structs.astuple(Arguments())
+    read = msgspec.convert({"leastrequested.weight": "0", "mostrequested.weight": 5}, Arguments, strict=False)
+    assert (0, 5) == (read.least, read.most)
+
+
+def test_an_empty_node_comes_first_by_default() -> None:
+    assert {"ns/new-0": "n1"} == placed(half_full(), Arguments())
+    assert {"ns/new-0": "n2"} == placed(half_full(), only(most=1))
+
+
+# -- what the snapshot fixes
+
+
+def test_preferred_node_affinity_is_stretched_over_usable_nodes() -> None:
+    ssd, big = NodeTerm((Requirement("disk", "In", ("ssd",)),)), NodeTerm((Requirement("size", "Exists"),))
+    nodes = table(node("n1"), node("n2", labels={"disk": "ssd"}), node("n3", labels={"disk": "ssd", "size": "1"}))
+    wants = shape(node_preferences=((30, ssd), (10, big)))
+    found = node_affinity(wants, nodes, everywhere(nodes))
+    assert found is not None
+    assert [0.0, 75.0, 100.0] == found.tolist()
+    without = node_affinity(wants, nodes, np.array([True, True, False]))
+    assert without is not None
+    assert [0.0, 100.0] == without[:2].tolist()
+    assert node_affinity(wants, nodes, np.array([True, False, False])) is None
+    assert node_affinity(shape(), nodes, everywhere(nodes)) is None
+
+
+def test_taints_that_are_better_avoided() -> None:
+    soft = [Taint(key, effect="PreferNoSchedule") for key in "ab"]
+    nodes = table(node("n1"), node("n2", taints=soft[:1]), node("n3", taints=[*soft, Taint("hard")]))
+    found = avoided_taints(shape(), nodes, everywhere(nodes))
+    assert found is not None
+    assert [100.0, 50.0, 0.0] == found.tolist()
+    tolerant = avoided_taints(shape(tolerations=(Toleration("b", "Exists"),)), nodes, everywhere(nodes))
+    assert tolerant is not None
+    assert [100.0, 0.0, 0.0] == tolerant.tolist()
+    assert avoided_taints(shape(tolerations=(Toleration("", "Exists"),)), nodes, everywhere(nodes)) is None
+
+
+def test_images_that_are_there_already() -> None:
+    size = 2000 * 2**20
+    nodes = table(replace(node("n1"), images={"train:1": size}), node("n2"))
+    assert [size / 2, 0.0] == image_sizes("train:1", nodes).tolist()
+    found = images_there([image_sizes("train:1", nodes)])
+    assert found is not None
+    assert [100.0, 0.0] == found.tolist()
+    halves = images_there([np.array([511.5 * 2**20])])
+    assert halves is not None
+    assert [50.0] == halves.tolist()
+    assert images_there([]) is None
+
+
+def test_each_fixed_score_has_its_weight() -> None:
+    nodes = [
+        replace(node("n1", labels={"disk": "ssd"}), images={"train:1": 4000 * 2**20}),
+        node("n2", taints=[Taint("a", effect="PreferNoSchedule")]),
+    ]
+    wants = {"node_preferences": ((1, NodeTerm((Requirement("disk", "Exists"),))),), "images": ("train:1",)}
+    scenery = cluster(nodes, gang("new", constraints=wants))
+    assert [200.0, 0.0] == scores(scenery, node_affinity=2)
+    assert [300.0, 0.0] == scores(scenery, taints=3)
+    assert [100.0, 0.0] == scores(scenery, images=1)
+    assert [600.0, 0.0] == scores(scenery, node_affinity=2, taints=3, images=1)
+
+
+# -- other pods
+
+
+def zones(**sizes: int) -> list[Node]:
+    return [node(f"{z}{i + 1}", labels={ZONE: z}) for z, n in sizes.items() for i in range(n)]
+
+
+def test_preferred_affinity_counts_the_pods_of_a_domain() -> None:
+    db = pods("db")
+    there = [gang("db", 3, on=["a1", "a1", "b1"], constraints={"matches": (db,)})]
+    new = gang("new", constraints={"pod_preferences": ((10, PodTerm(db, ZONE)),)})
+    scenery = cluster(zones(a=2, b=1, c=1), there, new)
+    assert [200.0, 200.0, 100.0, 0.0] == scores(scenery, pod_affinity=2)
+    away = gang("new", constraints={"pod_preferences": ((-10, PodTerm(db, ZONE)),)})
+    assert [0.0, 0.0, 50.0, 100.0] == scores(cluster(zones(a=2, b=1, c=1), there, away), pod_affinity=1)
+
+
+def test_the_preferences_of_placed_pods_count_too() -> None:
+    web = pods("web")
+    shy = gang("shy", on=["a1"], constraints={"pod_preferences": ((-5, PodTerm(web, ZONE)),)})
+    new = gang("new", constraints={"matches": (web,)})
+    assert [0.0, 0.0, 100.0] == scores(cluster(zones(a=2, b=1), shy, new), pod_affinity=1)
+
+
+def test_nodes_that_a_shape_may_not_use_do_not_stretch_the_scores() -> None:
+    db = pods("db")
+    there = gang("db", 11, on=["a1"] * 10 + ["b1"], constraints={"matches": (db,)})
+    wants = {"pod_preferences": ((1, PodTerm(db, ZONE)),), "node_selector": (Requirement(ZONE, "In", ("b", "c")),)}
+    found = scores(cluster(zones(a=1, b=1, c=1), there, gang("new", constraints=wants)), pod_affinity=1)
+    assert [100.0, 0.0] == found[1:]
+
+
+def test_spread_that_is_wished_for_prefers_empty_domains() -> None:
+    me = pods("me")
+    wish = (Spread(me, ZONE, 1, hard=False),)
+    there = gang("old", 3, on=["a1", "a1", "b1"], constraints={"matches": (me,)})
+    scenery = cluster(zones(a=1, b=1, c=1), node("x1"), there, gang("new", constraints={"spread": wish}))
+    assert [0.0, 50.0, 100.0, 0.0] == scores(scenery, spread=1)
+
+
+def test_shapes_that_wish_for_nothing_cost_nothing() -> None:
+    session, number = opened(cluster(node("n1"), gang("new")), Arguments())
+    assert session.hooks.cluster_scores[0].call(number) is None
+    assert [] == session.limits(number, False)
+
+
+def test_a_gang_that_wishes_to_be_spread_is_spread() -> None:
+    me = pods("me")
+    apart = {"matches": (me,), "pod_preferences": ((-100, PodTerm(me, HOST)),)}
+    scenery = cluster([node("n1"), node("n2"), node("n3")], gang("new", 3, constraints=apart))
+    assert ["n1", "n2", "n3"] == sorted(placed(scenery, only(pod_affinity=2)).values())
+    assert ["n1", "n1", "n1"] == sorted(placed(scenery, only(least=1)).values())
+    wish = {"matches": (me,), "spread": (Spread(me, ZONE, 1, hard=False),)}
+    found = placed(cluster(zones(a=2, b=2), gang("new", 4, constraints=wish)), only(spread=2)).values()
+    assert 2 == sum(name.startswith("a") for name in found)
+
+
+def test_a_gang_that_wishes_to_be_near_itself_is_near() -> None:
+    me = pods("me")
+    near = {"matches": (me,), "pod_preferences": ((100, PodTerm(me, ZONE)),)}
+    small = [node(name, cpu=1, labels={ZONE: z}) for name, z in (("n1", "a"), ("n2", "b"), ("n3", "a"))]
+    scenery = cluster(small, gang("new", 2, constraints=near))
+    assert ["n1", "n3"] == sorted(placed(scenery, only(pod_affinity=2)).values())
+    assert ["n1", "n2"] == sorted(placed(scenery, only(least=1)).values())
+
+
+def test_more_than_fits_is_explained_as_ever() -> None:
+    me = pods("me")
+    apart = {"matches": (me,), "pod_preferences": ((-100, PodTerm(me, HOST)),)}
+    plan = scene(cluster(node("n1", cpu=2), gang("new", 3, constraints=apart)), config(Arguments()))[0]
+    message = "needs 3 pods together, there is room for 2: 0/1 nodes fit: 1 short of cpu (needs 1, best has 0)"
+    assert [message] == [r.message for w in plan.waiting for r in w.reasons]
