@@ -55,7 +55,9 @@ def take_back(session: Session, job: Job) -> bool:
         what = "gang" if unit.whole else "surplus pod"
         return f"reclaimed: {what} of `{victim.key}` (queue {victim.queue}) for `{job.key}` (queue {job.queue})"
 
-    if len(candidates.tasks) and Search(session, claim, candidates, why).run(needs):
+    if not len(candidates.tasks):
+        return False
+    if Search(session, claim, candidates, why).run(needs):
         session.notes.pop(job.index, None)
         return True
     session.note(job, refusal(session, NAME, claim, candidates, needs))

@@ -126,7 +126,7 @@ class JobTable:
         active |= np.array([j.phase is Phase.PENDING for j in self.jobs], dtype=np.bool_)
         active |= np.array([bool(j.broken) for j in self.jobs], dtype=np.bool_)
         active |= np.array(
-            [not len(m) and j.phase is Phase.INQUEUE for j, m in zip(self.jobs, self.members, strict=True)],
+            [not len(m) and j.phase is not Phase.COMPLETED for j, m in zip(self.jobs, self.members, strict=True)],
             dtype=np.bool_,
         )
         self.active: list[int] = np.flatnonzero(active).tolist()

@@ -72,7 +72,7 @@ def _reasons(session: Session, job: Job) -> list[Reason]:
         return notes or [Reason("enqueue", "NotAdmitted", "its group was not admitted", since=since)]
     reasons: list[Reason] = []
     if len(session.snapshot.jobs.members[job.index]) == 0:
-        return [Reason("gang", "NoPods", "admitted; its pods are not created yet", since=since)]
+        return [Reason("gang", "NoPods", "its pods are not created yet", since=since)]
     promised = session.promised(job)
     if len(promised):
         names = session.snapshot.nodes.names
