@@ -1,0 +1,108 @@
+"""The books of admission: what is promised to admitted groups that do not have it yet, and what jobs have in surplus.
+
+Kept as columns of the session (a row a queue, the queues below it included), so that trying out an eviction and taking
+it back leaves them as they were. Nothing is counted, and nobody listens, unless some group waits to be admitted.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from maar.model.jobs import Job, Phase
+from maar.model.resources import UNLIMITED, Ints
+from maar.model.tasks import Status
+from maar.plugins.quotas import minimum_row, own_of
+from maar.plugins.shares import Row
+from maar.session.register import Register
+from maar.session.session import Session
+from maar.session.state import Array, queue_sums
+
+
+def is_asked(session: Session) -> bool:
+    """Whether any group waits to be admitted that says what it needs."""
+    jobs = session.snapshot.jobs
+    return any(jobs.jobs[i].phase is Phase.PENDING and jobs.jobs[i].min_resources for i in jobs.active)
+
+
+class Admission:
+    """Promised and surplus amounts by queue."""
+
+    def __init__(self, session: Session, on: Register) -> None:
+        size = (len(session.snapshot.queues), len(session.snapshot.axes))
+        self._session = session
+        self._promised: Array = np.zeros(size, dtype=object)
+        self._surplus: Array = np.zeros(size, dtype=object)
+        self._waiting: dict[int, tuple[Ints, Ints]] = {}
+        """Admitted jobs that lack something: what they need, and what they lacked when they were counted."""
+        if is_asked(session):
+            self._count_surplus()
+            for i in session.snapshot.jobs.active:
+                job = session.job(i)
+                if job.min_resources and job.phase in (Phase.INQUEUE, Phase.RUNNING):
+                    self._promise(job)
+            session.state.listen(self._changed)
+            on.job_enqueued(self._promise)
+
+    def promised(self, queue: int, own: bool = False) -> Row:
+        """What admitted groups of a queue (and of those below it, unless `own`) still lack of their minimum."""
+        return self._row(self._promised, queue, own)
+
+    def surplus(self, queue: int, own: bool = False) -> Row:
+        """What its jobs have above what they need at least."""
+        return self._row(self._surplus, queue, own)
+
+    def _row(self, column: Array, queue: int, own: bool) -> Row:
+        if own:
+            return own_of(self._session, column, queue)
+        row: Row = column[queue].tolist()
+        return row
+
+    def _count_surplus(self) -> None:
+        jobs = self._session.snapshot.jobs
+        self._minimums: Ints = np.full(jobs.allocated.shape, UNLIMITED, dtype=np.int64)
+        for job in jobs.jobs:
+            if job.min_resources:
+                # A resource that a group does not name has no minimum to be above of.
+                self._minimums[job.index] = self._session.snapshot.axes.row(job.min_resources, missing=UNLIMITED)
+        self._surplus += queue_sums(
+            self._session.snapshot, np.maximum(self._session.state.job_allocated - self._minimums, 0)
+        )
+
+    def _promise(self, job: Job) -> None:
+        if not job.min_resources or self._session.snapshot.jobs.queue[job.index] < 0:
+            return
+        needs = np.array(minimum_row(self._session, job), dtype=np.int64)
+        lacks = np.minimum(np.maximum(needs - self._session.state.job_allocated[job.index], 0), self._askable(job))
+        if lacks.any():
+            self._waiting[job.index] = needs, lacks
+            self._add(self._promised, job.index, lacks)
+
+    def _askable(self, job: Job) -> Ints:
+        """What its pods may still ask for: anything while some are not created, then what those that wait ask for.
+
+        So a group whose pods are held back, or partly done, keeps no room from others (as in Volcano).
+        """
+        snapshot = self._session.snapshot
+        members = snapshot.jobs.members[job.index]
+        if int((self._session.state.status[members] != Status.FAILED).sum()) < job.min_member or len(members) == 0:
+            return np.full(len(snapshot.axes), UNLIMITED, dtype=np.int64)
+        waiting = self._session.tasks_of(job, Status.PENDING)
+        return np.asarray(snapshot.shapes.requests[snapshot.tasks.shape[waiting]].sum(axis=0, dtype=np.int64))
+
+    def _changed(self, job: int, shape: int, count: int) -> None:
+        """A job got or lost tasks: less or more is lacking, more or less is surplus."""
+        after = self._session.state.job_allocated[job]
+        before = after - count * self._session.snapshot.shapes.requests[shape]
+        minimum = self._minimums[job]
+        self._add(self._surplus, job, np.maximum(after - minimum, 0) - np.maximum(before - minimum, 0))
+        if job in self._waiting:
+            needs, lacked = self._waiting[job]
+            now, then = (np.minimum(lacked, np.maximum(needs - has, 0)) for has in (after, before))
+            self._add(self._promised, job, now - then)
+
+    def _add(self, column: Array, job: int, amounts: Ints) -> None:
+        queue = int(self._session.snapshot.jobs.queue[job])
+        if queue >= 0 and amounts.any():
+            exact = amounts.astype(object)
+            for q in self._session.snapshot.queues.path[queue]:
+                self._session.state.add(column, q, exact)

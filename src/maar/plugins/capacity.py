@@ -1,0 +1,274 @@
+"""capacity: each queue says itself what it deserves, in every resource.
+
+A queue may have up to its limit (`capability`, less what others are guaranteed) while nobody else wants the room,
+keeps what it is guaranteed, and gets back what it deserves. With `enableHierarchy` queues form a tree: limits hold for
+a queue and all above it, only leaves take jobs, shares are compared from the root downwards, and a victim's queues are
+judged up to where its path meets the claimant's.
+
+`ancestorReclaimLevel` counts levels above a leaf. So many of a claimant's ancestors may claim for it what they deserve;
+and where it is given, so many of a victim's are judged (0: none, as Volcano's default), otherwise all of them.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from maar.model.jobs import Job
+from maar.model.queues import Queue
+from maar.model.reasons import Reason
+from maar.model.resources import UNLIMITED, Ints, Mask
+from maar.plugins.admission import Admission
+from maar.plugins.quotas import (
+    closed,
+    compared,
+    has_all,
+    has_own,
+    limit_row,
+    minimum_row,
+    over_limit,
+    vote_by_kind,
+    wanted_row,
+)
+from maar.plugins.shares import Row, at_least, at_most, how_many, less, plus, real_capability, share_of
+from maar.session.hooks import Claim, Vote
+from maar.session.register import Register
+from maar.session.session import Session
+
+NAME = "capacity"
+
+
+class Arguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """`ancestorReclaimLevel`, as above."""
+
+    ancestor_reclaim_level: int | None = msgspec.field(name="ancestorReclaimLevel", default=None)
+
+
+class Capacity:
+    """Wires what queues deserve to orders, allowances and victims."""
+
+    def __init__(self, arguments: Arguments) -> None:
+        self._claim_levels = max(arguments.ancestor_reclaim_level or 0, 0)
+        self._judge_levels = arguments.ancestor_reclaim_level
+
+    def open(self, session: Session, on: Register) -> None:
+        """Register."""
+        self._session = session
+        self._axes = session.snapshot.axes
+        self._queues = session.snapshot.queues
+        self._dims = compared(self._axes)
+        self._tree = on.flags.get("hierarchy") is True
+        self._guarantee = [self._axes.row(q.guarantee or {}) for q in self._queues.queues]
+        self._limit = tree_limits(session, self._guarantee) if self._tree else flat_limits(session, self._guarantee)
+        self._quota = [quota_of(row, session.total) for row in self._limit]
+        self._deserved = deserved_by(session, self._guarantee, self._limit)
+        self._admission = Admission(session, on)
+        on.queue_order(self._order)
+        on.victim_queue_order(self._victim_order)
+        on.job_valid(self._valid)
+        on.allocatable(self._allowed, self._why_not)
+        on.preemptive(self._may_take)
+        on.reclaimable(self._victims)
+        on.job_enqueueable(self._enqueueable)
+
+    # -- who is who
+
+    def _of(self, job: Job) -> int:
+        return int(self._session.snapshot.jobs.queue[job.index])
+
+    def _path(self, q: int) -> tuple[int, ...]:
+        """The queues whose limits hold for a queue's jobs, itself first."""
+        return self._queues.path[q] if self._tree else (q,)
+
+    def _has(self, q: int) -> Row:
+        return has_all(self._session, q) if self._tree else has_own(self._session, q)
+
+    def _meeting(self, q: int, other: int) -> int:
+        """How many steps above a queue its path meets another's."""
+        theirs = set(self._queues.path[other])
+        return next((steps for steps, above in enumerate(self._queues.path[q]) if above in theirs), 0)
+
+    # -- orders
+
+    def _share(self, q: int) -> tuple[Any, bool]:
+        """Its share, and whether it deserves nothing: then its share is 1, after all that deserve as much."""
+        deserves = any(self._deserved[q][d] > 0 for d in self._dims)
+        due = [d for d in self._dims if self._deserved[q][d] > 0]
+        return (share_of(self._has(q), self._deserved[q], due), False) if deserves else (1, True)
+
+    def _order(self, queue: Queue) -> tuple[Any, ...]:
+        path = self._path(self._queues.number[queue.name])
+        below_root = [q for q in reversed(path) if q != self._queues.root or not self._tree]
+        return -queue.priority, tuple(self._share(q) for q in below_root)
+
+    def _victim_order(self, queue: Queue, claimant: Job) -> int:
+        """The nearest relatives first."""
+        return self._meeting(self._of(claimant), self._queues.number[queue.name]) if self._tree else 0
+
+    # -- what a queue may have
+
+    def _refused(self, job: Job) -> Reason | None:
+        """Why a queue takes nothing at all."""
+        q = self._of(job)
+        if not self._tree:
+            return None if self._queues.queues[q].open else closed(NAME, self._queues.queues[q])
+        shut = next((above for above in self._path(q) if not self._queues.queues[above].open), None)
+        return closed(NAME, self._queues.queues[shut]) if shut is not None else self._valid(job)
+
+    def _valid(self, job: Job) -> Reason | None:
+        q = self._of(job)
+        if not self._tree or (self._queues.is_leaf(q) and q != self._queues.root):
+            return None
+        what = f"queue `{job.queue}` has queues below it: with `enableHierarchy` only those without take jobs"
+        return Reason(NAME, "QueueNotLeaf", what, queue=job.queue, since=self._session.waiting_since(job))
+
+    def _allowed(self, job: Job, shape: int, wanted: int) -> int:
+        if self._refused(job) is not None:
+            return 0
+        request = wanted_row(self._session, job, shape)
+        for q in self._path(self._of(job)):
+            wanted = how_many(less(self._quota[q], self._has(q)), request, wanted)
+        return wanted
+
+    def _why_not(self, job: Job, shape: int, wanted: int) -> Reason:
+        asks = [n * wanted for n in wanted_row(self._session, job, shape)]
+        refusal = self._refused(job)
+        for q in self._path(self._of(job)):
+            refusal = refusal or self._over(q, self._quota[q], self._has(q), asks)
+        return refusal or Reason(NAME, "OverCapability", f"queue `{job.queue}` may have no more", queue=job.queue)
+
+    def _over(self, q: int, limit: Row, has: Row, asks: Row, promised: Row | None = None) -> Reason | None:
+        queue = self._queues.queues[q]
+        return over_limit(NAME, "OverCapability", queue, self._axes, "capability", limit, has, asks, promised)
+
+    def _enqueueable(self, job: Job) -> Vote | Reason:
+        refusal, asks = self._refused(job), minimum_row(self._session, job)
+        for q in self._path(self._of(job)):
+            own = not self._tree
+            has = less(self._has(q), self._admission.surplus(q, own))
+            refusal = refusal or self._over(q, self._limit[q], has, asks, self._admission.promised(q, own))
+        return Vote.PERMIT if refusal is None else refusal
+
+    # -- what it may take from others
+
+    def _may_take(self, job: Job, shape: int, count: int) -> bool:
+        """Within the queue's limit, and with something of it that the queue (or one above that may) still deserves."""
+        q = self._of(job)
+        wanted = [n * count for n in wanted_row(self._session, job, shape)]
+        if self._refused(job) is not None or how_many(less(self._limit[q], self._has(q)), wanted, 1) < 1:
+            return False
+        levels = self._claim_levels if self._tree else 0
+        claimants = [above for above in self._path(q)[: levels + 1] if above != self._queues.root or above == q]
+        return any(self._deserves(above, wanted) for above in claimants)
+
+    def _deserves(self, q: int, wanted: Row) -> bool:
+        has, deserved = self._has(q), self._deserved[q]
+        return any(wanted[d] > 0 and 0 < deserved[d] >= has[d] + wanted[d] for d in self._dims)
+
+    def _victims(self, claim: Claim, tasks: Ints) -> Mask:
+        snapshot = self._session.snapshot
+        mine, wanted = self._of(claim.job), wanted_row(self._session, claim.job, claim.shape)
+        queues, shapes = snapshot.jobs.queue[snapshot.tasks.job[tasks]], snapshot.tasks.shape[tasks]
+        has: dict[int, Row] = {}
+
+        def judge(task: int, going: bool) -> bool:
+            q = int(snapshot.jobs.queue[snapshot.tasks.job[task]])
+            if q < 0 or not self._queues.queues[q].reclaimable:
+                return False
+            holds: Row = snapshot.shapes.requests[snapshot.tasks.shape[task]].tolist()
+            path = self._path(q)
+            for above in path:
+                has.setdefault(above, self._has(above))
+            guilty = self._may_go(mine, wanted, path, holds, has)
+            if guilty and going:
+                for above in path:
+                    has[above] = less(has[above], holds)
+            return guilty
+
+        return vote_by_kind(claim, tasks, queues * len(snapshot.shapes) + shapes, judge)
+
+    def _may_go(self, mine: int, wanted: Row, path: tuple[int, ...], holds: Row, has: dict[int, Row]) -> bool:
+        """Whether a task that holds so much may leave its queue (`path[0]`) for a claim of queue `mine`."""
+        held = [d for d in self._dims if holds[d] > 0]
+        if not any(wanted[d] > 0 for d in held):
+            return False
+        steps = self._meeting(path[0], mine) if self._tree else 1
+        if not self._judged(path[0], wanted, held, has[path[0]]) or not self._keeps(path[:steps], holds, has):
+            return False
+        if self._claim_levels and self._tree and path[steps] != self._queues.root:
+            # The claimant may speak for an ancestor of both: with no part of its own it takes none of its kin's.
+            own = any(self._deserved[mine][d] > 0 for d in self._dims if wanted[d] > 0)
+            if not own and not any(self._deserved[path[0]][d] > 0 for d in held):
+                return False
+        above = path[1:steps] if self._judge_levels is None else path[1 : min(steps, self._judge_levels + 1)]
+        return all(self._judged(q, wanted, held, has[q]) for q in above)
+
+    def _judged(self, q: int, wanted: Row, held: list[int], has: Row) -> bool:
+        """A queue has more than it deserves of what the task holds, or deserves nothing of that."""
+        deserved = self._deserved[q]
+        due = [d for d in held if deserved[d] > 0]
+        relevant = [d for d in due if wanted[d] > 0] or due
+        return not due or any(has[d] > deserved[d] for d in relevant)
+
+    def _keeps(self, queues: tuple[int, ...], holds: Row, has: dict[int, Row]) -> bool:
+        """What is guaranteed stays."""
+        return all(
+            has[q][d] - holds[d] >= self._guarantee[q][d]
+            for q in queues
+            for d in self._dims
+            if holds[d] > 0 and self._guarantee[q][d] > 0
+        )
+
+
+def flat_limits(session: Session, guarantee: list[Row]) -> list[Row]:
+    """What each queue can have at most, where all of them share the whole cluster."""
+    axes, queues = session.snapshot.axes, session.snapshot.queues
+    promised = [0] * len(axes)
+    for q, row in enumerate(guarantee):
+        promised = promised if q == queues.root else plus(promised, row)
+    return [
+        _limit(session, queue, session.total, promised, own)
+        for queue, own in zip(queues.queues, guarantee, strict=True)
+    ]
+
+
+def tree_limits(session: Session, guarantee: list[Row]) -> list[Row]:
+    """The same in a tree: children share what their parent can have at most."""
+    queues, nothing = session.snapshot.queues, [0] * len(session.snapshot.axes)
+    limits = [nothing for _ in queues.queues]
+    limits[queues.root] = _limit(session, queues.queues[queues.root], session.total, nothing, nothing)
+    unvisited = [queues.root]
+    while unvisited:
+        parent = unvisited.pop()
+        promised = nothing
+        for child in queues.children[parent]:
+            promised = plus(promised, guarantee[child])
+        for child in queues.children[parent]:
+            limits[child] = _limit(session, queues.queues[child], limits[parent], promised, guarantee[child])
+            unvisited.append(child)
+    return limits
+
+
+def _limit(session: Session, queue: Queue, available: Row, promised: Row, own: Row) -> Row:
+    """Its real capability. Pod slots count only where a queue's own limit names them."""
+    pods, limit = session.snapshot.axes.pods, limit_row(session.snapshot.axes, queue)
+    real = real_capability(available, promised, own, limit)
+    real[pods] = limit[pods]
+    return real
+
+
+def quota_of(limit: Row, total: Row) -> Row:
+    """The limit where it is one: that a queue cannot have more than there is, nodes say better than quotas."""
+    return [UNLIMITED if most >= there else most for most, there in zip(limit, total, strict=True)]
+
+
+def deserved_by(session: Session, guarantee: list[Row], limit: list[Row]) -> list[Row]:
+    """What each queue deserves: what it says, at most its limit, at least its guarantee; 0 where it says nothing."""
+    axes = session.snapshot.axes
+    rows = []
+    for q, queue in enumerate(session.snapshot.queues.queues):
+        row = at_least(at_most(axes.row(queue.deserved or {}), limit[q]), guarantee[q])
+        row[axes.pods] = 0
+        rows.append(row)
+    return rows

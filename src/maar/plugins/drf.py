@@ -1,0 +1,119 @@
+"""drf: dominant resource fairness. The job that has the smallest part of the cluster goes first.
+
+A job's share is its part of the resource of which it has most; shares are whole numbers here and compare exactly. A
+job may take from another of its queue if it has no larger share after the move than the other is left with. With
+`enableHierarchy` the same holds for queues in their tree (`plugins.hdrf`): it orders them and says who may take back
+from whom. Namespaces take turns by share and weight where the configuration or a ResourceQuota weighs them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from fractions import Fraction
+
+import msgspec
+import numpy as np
+
+from maar.model.queues import Queue
+from maar.model.resources import Ints, Mask
+from maar.plugins.fair_tree import FairTree
+from maar.plugins.quotas import vote_by_kind, wanted_row
+from maar.plugins.shares import Dominant, Row, less, plus
+from maar.session.hooks import Claim
+from maar.session.register import Register
+from maar.session.session import Session
+from maar.session.state import Array
+
+NAME = "drf"
+_BEFORE, _AFTER = "drf.namespace.", ".weight"
+
+
+class Arguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """`drf.namespace.<name>.weight`: how much more than others a namespace may have before it waits its turn."""
+
+    namespace_weights: dict[str, int] = msgspec.field(name="drf.namespace", default={})
+
+    @classmethod
+    def normalise(cls, raw: dict[str, object]) -> dict[str, object]:
+        """Gather the weights of all namespaces."""
+        weights: dict[str, int] = {}
+        for key in [k for k in raw if k.startswith(_BEFORE) and k.endswith(_AFTER)]:
+            text = str(raw.pop(key))
+            if not text.isdecimal() or int(text) < 1:
+                raise ValueError(f"{key}: expected a whole number of at least 1, got `{text}`")
+            weights[key.removeprefix(_BEFORE).removesuffix(_AFTER)] = int(text)
+        return {**raw, "drf.namespace": weights} if weights else raw
+
+
+class Drf:
+    """Wires shares to orders and victims."""
+
+    def __init__(self, arguments: Arguments) -> None:
+        self._arguments = arguments
+
+    def open(self, session: Session, on: Register) -> None:
+        """Register."""
+        self._session = session
+        self._dominant = Dominant(session.total, session.snapshot.axes.pods)
+        on.job_order(lambda job: self._dominant.share(self._has(job.index)))
+        on.preemptable(self._victims)
+        if on.flags.get("hierarchy") is True:
+            tree = FairTree(session, self._dominant)
+            on.queue_order(lambda queue: tree.key(_number(session, queue)))
+            on.reclaimable(tree.victims)
+        weights = {**session.snapshot.cluster.namespace_weights, **self._arguments.namespace_weights}
+        if weights or on.flags.get("namespaceOrder") is True:
+            on.namespace_order(NamespaceShares(session, self._dominant, weights).key)
+
+    def _has(self, job: int) -> Row:
+        row: Row = self._session.state.job_allocated[job].tolist()
+        return row
+
+    def _victims(self, claim: Claim, tasks: Ints) -> Mask:
+        """Tasks go while their job is left with no smaller share than the claimant has with what it wants."""
+        snapshot, dominant = self._session.snapshot, self._dominant
+        wanted = wanted_row(self._session, claim.job, claim.shape)
+        mine = dominant.share(plus(self._has(claim.job.index), wanted))
+        jobs, shapes = snapshot.tasks.job[tasks], snapshot.tasks.shape[tasks]
+        has: dict[int, Row] = {}
+
+        def judge(task: int, going: bool) -> bool:
+            job = int(snapshot.tasks.job[task])
+            if job == claim.job.index:
+                return True  # what moves inside a job changes no share
+            holds: Row = snapshot.shapes.requests[snapshot.tasks.shape[task]].tolist()
+            left = less(has.setdefault(job, self._has(job)), holds)
+            guilty = mine <= dominant.share(left)
+            if guilty and going:
+                has[job] = left
+            return guilty
+
+        return vote_by_kind(claim, tasks, jobs * len(snapshot.shapes) + shapes, judge)
+
+
+class NamespaceShares:
+    """What the jobs of each namespace have, in a column of the session."""
+
+    def __init__(self, session: Session, dominant: Dominant, weights: Mapping[str, int]) -> None:
+        jobs, requests = session.snapshot.jobs, session.snapshot.shapes.requests
+        self._dominant = dominant
+        self._weights = weights
+        self._number: dict[str, int] = {}
+        of_job = [self._number.setdefault(job.namespace, len(self._number)) for job in jobs.jobs]
+        self._has: Array = np.zeros((len(self._number), len(session.snapshot.axes)), dtype=object)
+        np.add.at(self._has, of_job, session.state.job_allocated.astype(object))
+        session.state.listen(
+            lambda job, shape, count: session.state.add(
+                self._has, of_job[job], (requests[shape] * count).astype(object)
+            )
+        )
+
+    def key(self, namespace: str) -> Fraction:
+        """A namespace's share for its weight."""
+        number = self._number.get(namespace)
+        has = 0 if number is None else self._dominant.share(self._has[number].tolist())
+        return Fraction(has, max(self._weights.get(namespace, 1), 1))
+
+
+def _number(session: Session, queue: Queue) -> int:
+    return session.snapshot.queues.number[queue.name]

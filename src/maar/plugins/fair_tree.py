@@ -1,0 +1,168 @@
+"""The hierarchical part of drf: the tree of `plugins.hdrf` on a session's columns.
+
+Which jobs can grow is known from the jobs that wait and those that this session has touched; all others have what they
+ask for. What the jobs of a queue have is summed up again only when one of them changed, and the tree only when any did:
+each change leaves a new number in a journaled column, which a rollback takes back with the change.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from maar.model.resources import Ints, Mask, total
+from maar.model.snapshot import Snapshot
+from maar.model.tasks import Status
+from maar.plugins.hdrf import Part, Path, Standing, Tree
+from maar.plugins.quotas import InUse, has_own, vote_by_kind, wanted_row
+from maar.plugins.shares import Dominant, Row, at_least, less, plus
+from maar.session.hooks import Claim
+from maar.session.session import Session
+
+Changes = dict[int, Row]
+"""Jobs and what they have instead of what they have now."""
+
+
+class Watched(NamedTuple):
+    """The jobs of a queue that may be able to grow, and what each asks for in all."""
+
+    jobs: Ints
+    requests: Ints
+
+
+class FairTree:
+    """Orders queues, and judges victims, by shares in the tree."""
+
+    def __init__(self, session: Session, dominant: Dominant) -> None:
+        self._session = session
+        self._dominant = dominant
+        self._dims = [d for d, _ in dominant.scales]
+        self._tree = Tree(session.snapshot.queues)
+        self._in_use = InUse(session)
+        queues = len(session.snapshot.queues)
+        self._known: list[dict[int, Row]] = [{} for _ in range(queues)]
+        """For each queue the jobs that wait, or that changed, and what they ask for."""
+        self._watched: list[Watched | None] = [None] * queues
+        for i in session.snapshot.jobs.active:
+            self._watch(i)
+        self._latest = 0
+        self._stamp: Ints = session.state.column(queues + 1)
+        """The number of the latest change of each queue, and last of all."""
+        self._parts: list[tuple[Any, Part] | None] = [None] * queues
+        self._keys: list[tuple[tuple[bool, Fraction], ...]] = []
+        self._keys_of: int | None = None
+        session.state.listen(self._changed)
+
+    def key(self, queue: int) -> tuple[tuple[bool, Fraction], ...]:
+        """A queue's place among queues."""
+        stamp = int(self._stamp[-1])
+        if self._keys_of != stamp:
+            standings = self._tree.standings(self._all_parts())
+            self._keys = [self._tree.key(q, standings) for q in range(len(self._known))]
+            self._keys_of = stamp
+        return self._keys[queue]
+
+    def victims(self, claim: Claim, tasks: Ints) -> Mask:
+        """Tasks go while their queue's branch is left with no smaller a share than the claimant's has then."""
+        snapshot = self._session.snapshot
+        mine = int(snapshot.jobs.queue[claim.job.index])
+        self._watch(claim.job.index)
+        wanted = wanted_row(self._session, claim.job, claim.shape)
+        has: Changes = {claim.job.index: plus(self._has(claim.job.index), wanted)}
+        parts = self._all_parts()
+        parts[mine] = self._part(mine, has)
+
+        def judge(task: int, going: bool) -> bool:
+            job = int(snapshot.tasks.job[task])
+            queue = int(snapshot.jobs.queue[job])
+            rivals = None if queue < 0 else self._tree.rivals(mine, queue)
+            if rivals is None or not snapshot.queues.queues[queue].reclaimable:
+                return False
+            self._watch(job)
+            holds: Row = snapshot.shapes.requests[snapshot.tasks.shape[task]].tolist()
+            left = {**has, job: less(has.get(job, self._has(job)), holds)}
+            moved = [self._part(q, left) if q == queue else part for q, part in enumerate(parts)]
+            guilty = self._lighter(rivals, self._tree.standings(moved))
+            if guilty and going:
+                has.update(left)
+                parts[queue] = moved[queue]
+            return guilty
+
+        kinds = snapshot.tasks.job[tasks] * len(snapshot.shapes) + snapshot.tasks.shape[tasks]
+        return vote_by_kind(claim, tasks, kinds, judge)
+
+    def _lighter(self, rivals: tuple[Path, Path], standings: dict[Path, Standing]) -> bool:
+        return self._tree.weighted(rivals[0], standings) <= self._tree.weighted(rivals[1], standings)
+
+    # -- what jobs have
+
+    def _has(self, job: int) -> Row:
+        row: Row = self._session.state.job_allocated[job].tolist()
+        return row
+
+    def _used_up(self) -> Mask:
+        """The resources of which nothing is left."""
+        return np.array([a <= b for a, b in zip(self._session.total, self._in_use.row(), strict=True)], dtype=np.bool_)
+
+    def _changed(self, job: int, shape: int, count: int) -> None:
+        queue = int(self._session.snapshot.jobs.queue[job])
+        self._watch(job)
+        self._latest += 1
+        for place in {queue, len(self._stamp) - 1}:
+            self._session.state.add(self._stamp, place, self._latest - int(self._stamp[place]))
+
+    def _watch(self, job: int) -> None:
+        """From now on look at whether this job can grow."""
+        queue = int(self._session.snapshot.jobs.queue[job])
+        if queue >= 0 and job not in self._known[queue]:
+            self._known[queue][job] = asked(self._session.snapshot, job)
+            self._watched[queue] = None
+
+    def _watching(self, queue: int) -> Watched:
+        watched = self._watched[queue]
+        if watched is None:
+            known = self._known[queue]
+            requests = np.array(list(known.values()), dtype=np.int64).reshape(len(known), len(self._session.total))
+            watched = self._watched[queue] = Watched(np.array(list(known), dtype=np.int64), requests)
+        return watched
+
+    def _all_parts(self) -> list[Part]:
+        used_up = self._used_up().tobytes()
+        found = []
+        for queue, known in enumerate(self._parts):
+            stamp = int(self._stamp[queue]), used_up, len(self._known[queue])
+            if known is None or known[0] != stamp:
+                known = self._parts[queue] = stamp, self._part(queue, {})
+            found.append(known[1])
+        return found
+
+    def _part(self, queue: int, changes: Changes) -> Part:
+        """What the jobs of a queue have (some of them something else than now), those apart that can grow."""
+        full = has_own(self._session, queue)
+        jobs, requests = self._watching(queue)
+        if len(jobs) == 0:
+            return Part(self._dominant.parts(full), ())
+        has = self._session.state.job_allocated[jobs]
+        for at, job in enumerate(jobs.tolist() if changes else ()):
+            if job in changes:
+                full = plus(less(full, has[at].tolist()), changes[job])
+                has[at] = changes[job]
+        lacks = (requests > has)[:, self._dims]
+        growing = has[lacks.any(axis=1) & ~(lacks & self._used_up()[self._dims]).any(axis=1)]
+        kinds, counts = np.unique(growing, axis=0, return_counts=True)
+        rows = [tuple(self._dominant.parts(row)) for row in kinds.tolist()]
+        return Part(self._dominant.parts(less(full, total(growing))), tuple(zip(rows, counts.tolist(), strict=True)))
+
+
+def asked(snapshot: Snapshot, job: int) -> Row:
+    """What a job had and waited for when the session began; of pods that are not created, what their group needs."""
+    members = snapshot.jobs.members[job]
+    pending = members[snapshot.tasks.status[members] == Status.PENDING]
+    waits = snapshot.shapes.requests[snapshot.tasks.shape[pending]].sum(axis=0, dtype=np.int64)
+    row: Row = (snapshot.jobs.allocated[job] + waits).tolist()
+    group = snapshot.jobs.jobs[job]
+    if group.min_resources and len(members) < group.min_member:
+        row = at_least(row, snapshot.axes.row(group.min_resources))
+    return row

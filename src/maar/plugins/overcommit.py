@@ -1,0 +1,58 @@
+"""overcommit: how much may be admitted that does not fit yet.
+
+Admitted groups have their pods created, and pods that wait cost: so groups are admitted only while what they need, with
+what is used and promised already, stays within the whole cluster times a factor.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import msgspec
+
+from maar.model.jobs import Job
+from maar.model.reasons import Reason
+from maar.model.resources import in_words
+from maar.plugins.admission import Admission
+from maar.plugins.quotas import InUse, compared, minimum_row
+from maar.session.hooks import Vote
+from maar.session.register import Register
+from maar.session.session import Session
+
+NAME = "overcommit"
+DEFAULT_FACTOR = 1.2
+"""Volcano's."""
+
+
+class Arguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """`overcommit-factor`: how many times the cluster may be promised. Below 1 it is 1.2, as in Volcano."""
+
+    factor: float = msgspec.field(name="overcommit-factor", default=DEFAULT_FACTOR)
+
+
+class Overcommit:
+    """Wires the factor to admission."""
+
+    def __init__(self, arguments: Arguments) -> None:
+        factor = arguments.factor if arguments.factor >= 1 else DEFAULT_FACTOR
+        self._factor = Fraction(str(factor))  # 1.2 is six fifths, as a person wrote it
+
+    def open(self, session: Session, on: Register) -> None:
+        """Register."""
+        self._session = session
+        self._in_use = InUse(session)
+        self._admission = Admission(session, on)
+        on.job_enqueueable(self._enqueueable)
+
+    def _enqueueable(self, job: Job) -> Vote | Reason:
+        session, axes = self._session, self._session.snapshot.axes
+        asks, used = minimum_row(session, job), self._in_use.row()
+        promised = self._admission.promised(session.snapshot.queues.root)
+        for d in [*compared(axes), axes.pods]:
+            room = self._factor * session.total[d] - used[d] - promised[d]
+            if 0 < asks[d] and asks[d] > room:
+                name, left = axes.names[d], max(int(room), 0)
+                what = f"needs {in_words(name, asks[d])} {name}, {in_words(name, left)} may still be promised"
+                of = f"the cluster has {in_words(name, session.total[d])}, times {float(self._factor):g}"
+                return Reason(NAME, "Overcommitted", f"{what} ({of})", resource=name, needs=asks[d], has=left)
+        return Vote.PERMIT

@@ -1,0 +1,128 @@
+"""The arithmetic of queues: how a total is divided, what a share is, how many more fit under a limit.
+
+Pure functions on rows of Python integers (a place a resource), shared by the plugins that speak for queues. Everything
+is exact: no float, no tolerance, so equal shares are equal and a division ends with nothing left over.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from fractions import Fraction
+from math import lcm
+
+Row = list[int]
+
+
+def divide(total: int, weights: Sequence[int], low: Sequence[int], high: Sequence[int]) -> Row:
+    """Water-filling: share `total` by weight, nobody below `low` nor above `high`, all in whole units.
+
+    The water rises for all at the rate of their weights; who is full stops, who was given a guarantee waits until the
+    water reaches it. The sum is `total`, unless everybody is full before or the guarantees alone are more. Units
+    that cannot be split go to the largest remainders, of equal ones to the first.
+
+    The rounds are those of CSS flexible boxes: give everybody left their share, freeze those on the side (too little,
+    or too much) that is violated most, again with the rest. Volcano's rounds have the same limit, and a remainder.
+    """
+    high = [max(a, b) for a, b in zip(low, high, strict=True)]
+    if sum(high) <= total:
+        return list(high)
+    given = list(low)
+    if sum(low) >= total:
+        return given
+    left, rest, weight = set(range(len(weights))), total, sum(weights)
+    while left:
+        share = {i: rest * weights[i] for i in left}  # in units of 1 / weight
+        under = {i for i in left if share[i] < low[i] * weight}
+        over = {i for i in left if share[i] > high[i] * weight}
+        violated = sum(low[i] * weight - share[i] for i in under) + sum(high[i] * weight - share[i] for i in over)
+        frozen = (under if violated >= 0 else set()) | (over if violated <= 0 else set())
+        if not frozen:
+            return _whole(given, share, rest, weight)
+        for i in frozen:
+            given[i] = low[i] if i in under else high[i]
+            rest -= given[i]
+            weight -= weights[i]
+        left -= frozen
+    return given
+
+
+def _whole(given: Row, share: dict[int, int], rest: int, weight: int) -> Row:
+    for i, part in share.items():
+        given[i] = part // weight
+        rest -= given[i]
+    for i in sorted(share, key=lambda i: (-(share[i] % weight), i))[:rest]:
+        given[i] += 1
+    return given
+
+
+def share_of(allocated: Sequence[int], deserved: Sequence[int], dims: Iterable[int]) -> Fraction:
+    """How much of what it deserves something has, in the resource of which it has most.
+
+    Of a resource that it does not deserve, anything is all (1), as in Volcano.
+    """
+    best, of = 0, 1
+    for d in dims:
+        has, due = allocated[d], deserved[d]
+        if has <= 0:
+            continue
+        if due <= 0:
+            has = due = 1
+        if has * of > best * due:
+            best, of = has, due
+    return Fraction(best, of)
+
+
+def how_many(room: Sequence[int], request: Sequence[int], wanted: int) -> int:
+    """How many of so many wanted fit into what is left of each resource."""
+    for has, needs in zip(room, request, strict=True):
+        if needs > 0:
+            wanted = min(wanted, has // needs)
+            if wanted <= 0:
+                return 0
+    return wanted
+
+
+def less(left: Sequence[int], right: Sequence[int]) -> Row:
+    """The difference of two rows; may be negative."""
+    return [a - b for a, b in zip(left, right, strict=True)]
+
+
+def plus(left: Sequence[int], right: Sequence[int], times: int = 1) -> Row:
+    """The sum of a row and some of another."""
+    return [a + b * times for a, b in zip(left, right, strict=True)]
+
+
+def at_most(left: Sequence[int], right: Sequence[int]) -> Row:
+    """The smaller of each pair."""
+    return [min(a, b) for a, b in zip(left, right, strict=True)]
+
+
+def at_least(left: Sequence[int], right: Sequence[int]) -> Row:
+    """The larger of each pair."""
+    return [max(a, b) for a, b in zip(left, right, strict=True)]
+
+
+def real_capability(available: Sequence[int], promised: Sequence[int], own: Sequence[int], limit: Sequence[int]) -> Row:
+    """What a queue can have at most: its limit, or what others' guarantees leave of what is there."""
+    rest = at_least(less(available, promised), [0] * len(own))
+    return at_most(plus(rest, own), limit)
+
+
+class Dominant:
+    """Dominant shares of one total as plain integers, so that they compare exactly and fast.
+
+    A share of 1 is `whole`: the least common multiple of the totals, in which every fraction of them is a whole number.
+    """
+
+    def __init__(self, total: Sequence[int], ignored: int) -> None:
+        counted = [d for d, amount in enumerate(total) if amount > 0 and d != ignored]
+        self.whole = lcm(*(total[d] for d in counted))
+        self.scales: list[tuple[int, int]] = [(d, self.whole // total[d]) for d in counted]
+
+    def share(self, row: Sequence[int]) -> int:
+        """The largest part of a total, in units of `1 / whole`. What no node has does not count."""
+        return max((row[d] * scale for d, scale in self.scales), default=0)
+
+    def parts(self, row: Sequence[int]) -> list[int]:
+        """The part of every total that counts, in the same units."""
+        return [row[d] * scale for d, scale in self.scales]

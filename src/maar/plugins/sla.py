@@ -1,0 +1,77 @@
+"""sla: a job waits no longer than promised before it is admitted.
+
+The promise is the job's own (`sla-waiting-time` on its group) or the configuration's. Jobs go by the time at which it
+runs out; once it has, the job is admitted whatever later tiers say, and what it has is enough to evict for.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+
+import msgspec
+
+from maar.model.jobs import Job
+from maar.session.hooks import Vote
+from maar.session.register import Register
+from maar.session.session import Session
+
+NAME = "sla"
+ARGUMENT = "sla-waiting-time"
+SECONDS = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "μs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+"""Go's units of time, and days."""
+_PART = re.compile(r"(\d+\.?\d*|\.\d+)(ns|us|µs|μs|ms|s|m|h|d)")
+
+
+class Arguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """`sla-waiting-time`: a duration such as `1h30m`, in seconds here; without it only jobs with their own count."""
+
+    waiting_time: float | None = msgspec.field(name=ARGUMENT, default=None)
+
+    @classmethod
+    def normalise(cls, raw: dict[str, object]) -> dict[str, object]:
+        """Read the duration."""
+        text = raw.get(ARGUMENT)
+        if text is None:
+            return raw
+        seconds = duration(text) if isinstance(text, str) else None
+        if seconds is None or seconds <= 0:
+            raise ValueError(f"{ARGUMENT}: expected a duration such as `1h30m`, got `{text}`")
+        return {**raw, ARGUMENT: seconds}
+
+
+def duration(text: str) -> float | None:
+    """A Go duration (`1h30m`, `45m`, `1.5h`, also `2d`) in seconds; nothing if it is none."""
+    parts = _PART.findall(text)
+    if not parts or "".join(number + unit for number, unit in parts) != text.strip():
+        return None
+    return sum(float(number) * SECONDS[unit] for number, unit in parts)
+
+
+class Sla:
+    """Wires deadlines to orders and votes."""
+
+    def __init__(self, arguments: Arguments) -> None:
+        self._default = arguments.waiting_time
+
+    def open(self, session: Session, on: Register) -> None:
+        """Register; ask to be woken when the next promise runs out."""
+        self._session = session
+        on.job_order(self._deadline)
+        on.job_enqueueable(self._vote)
+        on.job_nominated(self._vote)
+        waiting = (session.job(i) for i in session.snapshot.jobs.active)
+        ahead = [at for job in waiting if session.now < (at := self._deadline(job)) < math.inf and self._lacks(job)]
+        if ahead:
+            session.wake(min(ahead))
+
+    def _lacks(self, job: Job) -> bool:
+        """It has not started: for those that run a deadline changes nothing."""
+        return self._session.is_pending(job) or bool(self._session.state.job_ready[job.index] < job.min_member)
+
+    def _deadline(self, job: Job) -> float:
+        wait = job.sla if job.sla is not None else self._default
+        return math.inf if wait is None else job.created + wait
+
+    def _vote(self, job: Job) -> Vote:
+        return Vote.PERMIT if self._session.now >= self._deadline(job) else Vote.ABSTAIN
