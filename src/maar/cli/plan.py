@@ -6,9 +6,11 @@ decision takes as `now` is an option, or the time of day. Nothing is printed on 
 
 from __future__ import annotations
 
+import gc
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import click
@@ -78,7 +80,8 @@ def plan(
     start = time.time() if now is None else now
     try:
         config, warnings = _config(config_file)
-        cluster, ignored = read(paths, frozenset(names) if names else None, start)
+        with _no_garbage():
+            cluster, ignored = read(paths, frozenset(names) if names else None, start)
     except (ManifestError, ConfigError) as error:
         click.echo(str(error), err=True)
         sys.exit(CANNOT_READ)
@@ -89,6 +92,16 @@ def plan(
         click.echo(f"ignored: {kinds}", err=True)
     decided = list(_decide(cluster, config, cycles, start))
     click.echo(as_json(decided) if output == "json" else as_text(decided), nl=False)
+
+
+@contextmanager
+def _no_garbage() -> Iterator[None]:
+    """Reading only adds objects: the collector finds nothing, and takes almost half of the time to see it."""
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
 
 
 def _config(file: str | None) -> tuple[Config, list[str]]:
