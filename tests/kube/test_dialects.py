@@ -286,7 +286,7 @@ def test_pods_of_a_batch_job_may_say_themselves_that_they_are_a_gang(load: Load)
 
 def test_a_pod_alone(load: Load) -> None:
     meta = "namespace: team, uid: u, labels: {volcano.sh/queue-name: q}, creationTimestamp: 1970-01-01T00:00:05Z"
-    expected = Job(key="team/a", queue="q", created=5.0, uid="u")
+    expected = Job(key="team/a", queue="q", created=5.0, uid="u", declared=False)
     assert expected == only(load(pod("a", meta)))
 
 
