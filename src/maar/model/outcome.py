@@ -7,11 +7,13 @@ plan says of nominations, the election and locks is what the next snapshot finds
 
 from __future__ import annotations
 
+from collections import Counter
+
 from msgspec.structs import replace
 
 from maar.model.jobs import Job, Phase
 from maar.model.plan import Plan
-from maar.model.snapshot import Cluster
+from maar.model.snapshot import Budget, Cluster
 from maar.model.tasks import Status, Task
 
 
@@ -30,6 +32,7 @@ def carry_out(cluster: Cluster, plan: Plan, now: float) -> Cluster:
         cluster,
         tasks=tasks,
         jobs=_jobs_after(cluster.jobs, tasks, admitted, set(plan.expired), now),
+        budgets=_budgets_after(cluster, gone),
         elect=plan.elect,
         locks=plan.locks,
     )
@@ -43,6 +46,12 @@ def _after(task: Task, bound: dict[str, str], nominated: dict[str, str], now: fl
     node = nominated.get(task.key, "")
     status = Status.NOMINATED if node else Status.PENDING
     return task if (task.status, task.node) == (status, node) else replace(task, status=status, node=node)
+
+
+def _budgets_after(cluster: Cluster, gone: set[str]) -> tuple[Budget, ...]:
+    """A pod that was evicted is one disruption less that its budgets allow, until it is made anew."""
+    spent = Counter(budget for task in cluster.tasks if task.key in gone for budget in task.budgets)
+    return tuple(replace(b, allowed=max(b.allowed - spent[b.key], 0)) if spent[b.key] else b for b in cluster.budgets)
 
 
 def _jobs_after(
