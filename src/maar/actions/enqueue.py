@@ -1,0 +1,185 @@
+"""enqueue: admit groups, so that their operators create their pods.
+
+Groups take turns by the order of queues and jobs. One that does not say what it needs is admitted at once; otherwise
+the plugins vote, and where none has an opinion what it needs must fit the idle room. A group that is refused is
+admitted too if room could be made for it: evictions that the plugins permit are tried out, and taken back, since only
+pods that exist can preempt. Nothing is evicted here, and a group that is not admitted holds nobody up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+from msgspec.structs import replace
+
+from maar.actions.preempt import lower_in_queue
+from maar.model.jobs import Job, Phase
+from maar.model.reasons import Reason
+from maar.model.resources import Ints, in_words, total
+from maar.model.tasks import Status
+from maar.plugins.quotas import compared
+from maar.session.config import NoArguments
+from maar.session.hooks import Claim, Vote, combine_votes
+from maar.session.session import Session
+from maar.session.turns import Turns
+from maar.session.victims import Candidates, Unit, others
+
+NAME = "enqueue"
+Arguments = NoArguments
+
+NO_SHAPE = -1
+"""A group without pods claims by what it says it needs, not by the shape of a task."""
+
+
+class Enqueue:
+    """Admits groups."""
+
+    def __init__(self, arguments: NoArguments) -> None:
+        del arguments
+
+    def execute(self, session: Session) -> None:
+        """Act."""
+        pending = [job for job in session.active() if session.is_pending(job)]
+        if not pending:
+            return
+        desk = Desk(session)
+        turns = Turns(session, pending, skip_overused=False)
+        while (job := turns.next()) is not None:
+            refusal = desk.refuse(job)
+            if refusal is not None and desk.could_make_room(job):
+                refusal = None
+            if refusal is None:
+                session.admit(job)
+                desk.promise(job)
+            else:
+                session.note(job, refusal)
+
+
+class Desk:
+    """Where groups ask: knows the idle room, what of it is promised, and who has been refused already."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._schedulable = ~session.snapshot.nodes.unschedulable
+        self._room: tuple[int, list[int]] | None = None
+        self._promised = [0] * len(session.snapshot.axes)
+        """To groups whose pods are not all created: nobody else counts it yet."""
+        self._hopeless: dict[tuple[int, int, tuple[bool, ...]], list[list[int]]] = {}
+        """What was asked for in vain, by queue, priority and resources: more of the same is asked in vain too."""
+        for i in session.snapshot.jobs.active:
+            job = session.job(i)
+            if job.phase is Phase.INQUEUE and len(session.snapshot.jobs.members[i]) < job.min_member:
+                self.promise(job)
+
+    def promise(self, job: Job) -> None:
+        """Keep what an admitted group needs and does not have."""
+        has = self._session.state.job_allocated[job.index].tolist()
+        lacks = [max(need - got, 0) for need, got in zip(self._needs(job), has, strict=True)]
+        self._promised = [a + b for a, b in zip(self._promised, lacks, strict=True)]
+
+    def refuse(self, job: Job) -> Reason | None:
+        """Why a group is not admitted as things stand."""
+        session, queue = self._session, self._session.queue_of(job)
+        since = session.waiting_since(job)
+        if not queue.open:
+            return Reason(NAME, "QueueClosed", f"queue `{queue.name}` is closed", queue=queue.name, since=since)
+        if not job.min_resources:
+            return None
+        accepted, vote = combine_votes((e.tier, e.call(job)) for e in session.hooks.job_enqueueable)
+        if accepted:
+            return self._no_room(job) if vote is Vote.ABSTAIN else None
+        if isinstance(vote, Reason):
+            return replace(vote, since=since)
+        return Reason(NAME, "Refused", "a plugin refused to admit it", queue=queue.name, since=since)
+
+    def _needs(self, job: Job) -> list[int]:
+        return self._session.snapshot.axes.row(job.min_resources or {})
+
+    def _idle(self) -> list[int]:
+        """Room that is there or coming on nodes that take pods, without what is promised."""
+        state, rows = self._session.state, self._schedulable
+        if self._room is None or self._room[0] != state.cursor:
+            free = self._session.snapshot.nodes.allocatable - state.used + state.releasing - state.nominated
+            self._room = state.cursor, total(np.maximum(free[rows], 0))
+        return [a - b for a, b in zip(self._room[1], self._promised, strict=True)]
+
+    def _no_room(self, job: Job) -> Reason | None:
+        """What a group needs more of than there is idle."""
+        axes, needs, idle = self._session.snapshot.axes, self._needs(job), self._idle()
+        for d in [*compared(axes), axes.pods]:
+            if needs[d] > 0 and needs[d] > idle[d]:
+                name, left = axes.names[d], max(idle[d], 0)
+                words = f"needs {in_words(name, needs[d])} {name}, {in_words(name, left)} idle and not promised"
+                since = self._session.waiting_since(job)
+                return Reason(NAME, "NotEnoughIdle", words, name, needs[d], left, queue=job.queue, since=since)
+        return None
+
+    # -- room that could be made
+
+    def could_make_room(self, job: Job) -> bool:
+        """Whether evictions that are permitted would let it in; they are tried out, and taken back."""
+        needs = self._needs(job)
+        kind = int(self._session.snapshot.jobs.queue[job.index]), job.priority, tuple(n > 0 for n in needs)
+        tried = self._hopeless.setdefault(kind, [])
+        if not job.preempts or not self._session.queue_of(job).open or any(_covers(needs, less) for less in tried):
+            return False
+        if any(self._suffice(job, candidates) for candidates in self._candidates(job)):
+            return True
+        tried.append(needs)
+        return False
+
+    def _candidates(self, job: Job) -> Iterator[Candidates]:
+        """Who could go for it: inside its queue by preempt, elsewhere by reclaim, where these are configured."""
+        session = self._session
+        if session.config.has_action("preempt") and lower_in_queue(session, job):
+            yield others(session, Claim(job, NO_SHAPE, across_queues=False, priority=job.priority))
+        if (
+            session.config.has_action("reclaim")
+            and session.hooks.is_overused(session.queue_of(job)) is None
+            and session.hooks.may_take(job, NO_SHAPE, 1)
+        ):
+            yield others(session, Claim(job, NO_SHAPE, across_queues=True, priority=job.priority))
+
+    def _suffice(self, job: Job, candidates: Candidates) -> bool:
+        """Send units away, cheapest first, until the group would be let in; then undo it all."""
+        if len(candidates.tasks) == 0 or not self._could_suffice(job, candidates):
+            return False
+        session, needs = self._session, np.array(self._needs(job))
+        soft, enough = session.state.soft, False
+        with session.statement():
+            for unit in candidates.units():
+                now = self._still_there(candidates, unit)
+                if now is None or not self._helps(now, needs) or not candidates.agreed(now):
+                    continue
+                for task in now.tasks:
+                    session.state.evict(task)
+                enough = self._no_room(job) is None and self.refuse(job) is None
+                if enough:
+                    break
+        session.state.soft = soft
+        return enough
+
+    def _could_suffice(self, job: Job, candidates: Candidates) -> bool:
+        """Whether there would be idle room with all of them gone: if not, nothing is tried."""
+        freed = total(candidates.room())
+        return all(
+            needs <= idle + more
+            for needs, idle, more in zip(self._needs(job), self._idle(), freed, strict=True)
+            if needs > 0
+        )
+
+    def _still_there(self, candidates: Candidates, unit: Unit) -> Unit | None:
+        """The unit as it is now: of a gang, those that have not gone as surplus."""
+        if unit.whole:
+            return candidates.whole(unit.job)
+        return unit if self._session.state.status[unit.tasks[0]] == Status.BOUND else None
+
+    def _helps(self, unit: Unit, needs: Ints) -> bool:
+        snapshot = self._session.snapshot
+        frees = snapshot.shapes.requests[snapshot.tasks.shape[list(unit.tasks)]]
+        return bool((frees[:, needs > 0] > 0).any())
+
+
+def _covers(left: list[int], right: list[int]) -> bool:
+    return all(a >= b for a, b in zip(left, right, strict=True))
