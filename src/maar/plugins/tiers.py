@@ -1,0 +1,63 @@
+"""Tiers of domains: a part of `topology`. Each is a list of domains of the network that are equally close.
+
+A tier adds up what nodes have by domain, for all domains at once; the mask of a domain is made when it is first tried.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import pairwise
+
+import numpy as np
+
+from maar.model.nodes import NodeTable
+from maar.model.resources import Ints, Mask
+from maar.model.topology import HyperNode, hypernode_rows
+
+
+class Tier:
+    """Domains, sorted by name, none of them empty. A node may be in several, or in none."""
+
+    def __init__(self, number: int, domains: dict[str, Ints], nodes: int) -> None:
+        self.number = number
+        self.names: list[str] = sorted(domains)
+        self._rows = [domains[name] for name in self.names]
+        self._nodes = nodes
+        self._all: Ints = np.concatenate(self._rows)
+        self._starts: Ints = np.cumsum([0, *(len(rows) for rows in self._rows[:-1])])
+        self._masks: dict[int, Mask] = {}
+
+    def sums(self, counts: Ints) -> Ints:
+        """Counts of nodes, added up by domain."""
+        return np.asarray(np.add.reduceat(counts[self._all], self._starts))
+
+    def mask(self, domain: int) -> Mask:
+        """The nodes of a domain."""
+        mask = self._masks.get(domain)
+        if mask is None:
+            mask = np.zeros(self._nodes, dtype=np.bool_)
+            mask[self._rows[domain]] = True
+            self._masks[domain] = mask
+        return mask
+
+
+def by_label(nodes: NodeTable, key: str) -> list[Tier]:
+    """The domains that the values of a node label make: one tier, or none where no node has the label."""
+    column = nodes.label(key)
+    if not column.values:
+        return []
+    order = np.argsort(column.codes, kind="stable")
+    bounds = np.searchsorted(column.codes[order], np.arange(len(column.values) + 1))
+    rows = [order[a:b] for a, b in pairwise(bounds.tolist())]
+    return [Tier(0, dict(zip(column.values, rows, strict=True)), len(nodes))]
+
+
+def by_hypernodes(nodes: NodeTable, hypernodes: Iterable[HyperNode]) -> list[Tier]:
+    """HyperNodes by tier, the lowest (closest) first; those without nodes are left out."""
+    known = list(hypernodes)
+    rows = {name: np.flatnonzero(mask) for name, mask in hypernode_rows(known, nodes).items()}
+    tiers: dict[int, dict[str, Ints]] = {}
+    for hypernode in known:
+        if len(rows[hypernode.name]):
+            tiers.setdefault(hypernode.tier, {})[hypernode.name] = rows[hypernode.name]
+    return [Tier(number, tiers[number], len(nodes)) for number in sorted(tiers)]

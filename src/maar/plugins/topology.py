@@ -1,0 +1,220 @@
+"""topology: a gang runs within one domain of the network, a rack or a block.
+
+A gang may say how close its pods must be: within one value of a node label, or within one HyperNode up to a tier. This
+plugin says which domains are tried, in turn: closest tier first; inside a tier the domain with the fewest free slots
+that are still enough (large domains stay whole), then those that lack least, for gangs that may take room from others.
+Where closeness is only wished for (soft), the last resort is anywhere. What already runs keeps a hard gang in its
+domain, its later pods included.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import msgspec
+import numpy as np
+
+from maar.model.jobs import Closeness, Job
+from maar.model.reasons import Reason
+from maar.model.resources import Ints, Mask
+from maar.model.tasks import Status
+from maar.plugins.binpack import gather_weights
+from maar.plugins.tiers import Tier, by_hypernodes, by_label
+from maar.session.hooks import Rejection
+from maar.session.placement import Group, groups_of, missing
+from maar.session.register import Register
+from maar.session.session import Session
+
+NAME = "topology"
+RESOURCES = "hypernode.binpack.resources"
+
+
+class Arguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Those of Volcano's network-topology-aware. Only the last one matters here, the others tune its scores."""
+
+    weight: float = 1.0
+    cpu: float = msgspec.field(name="hypernode.binpack.cpu", default=1.0)
+    memory: float = msgspec.field(name="hypernode.binpack.memory", default=1.0)
+    resources: dict[str, float] = msgspec.field(name=RESOURCES, default_factory=dict)
+    normal_pods: bool = msgspec.field(name="hypernode.binpack.normal-pod.enable", default=True)
+    fading: float = msgspec.field(name="hypernode.binpack.normal-pod.fading", default=0.8)
+    most_crowded: int = msgspec.field(name="hypernode.gradient.evict.max-hypernodes", default=8)
+    """How many domains of a tier without enough free room are tried, in case others may be evicted there."""
+
+    @classmethod
+    def normalise(cls, raw: dict[str, object]) -> dict[str, object]:
+        """Gather the resources and their weights."""
+        return gather_weights(raw, RESOURCES)
+
+
+class Topology:
+    """Wires domains to where gangs may start."""
+
+    def __init__(self, arguments: Arguments) -> None:
+        self._most_crowded = max(arguments.most_crowded, 1)
+        self._tiers: dict[tuple[str, int | None, str, bool], list[Tier]] = {}
+        self._hypernodes: list[Tier] | None = None
+        self._at_best: dict[int, Ints] = {}
+
+    def open(self, session: Session, on: Register) -> None:
+        """Register; domains are only looked up when a gang asks for them."""
+        self._session = session
+        on.domains(self._domains)
+        if on.flags.get("hyperNodeGradient", True):
+            on.job_valid(self._valid)
+            on.job_nodes(self._elsewhere)
+
+    def _domains(self, job: Job) -> list[list[Mask]] | None:
+        if job.closeness is None:
+            return None
+        need = Need(self._session, job, self._empty)
+        hard = job.closeness.hard
+        here = self._running(job, Status.BOUND, Status.NOMINATED)
+        found = [
+            [tier.mask(i) for i in choose(tier, need, here, hard, self._most_crowded)]
+            for tier in self._tiers_of(job.closeness)
+        ]
+        found = [masks for masks in found if masks]
+        if not hard:
+            return [*found, [np.ones(len(self._session.snapshot.nodes), dtype=np.bool_)]]
+        return found or self._roomiest(job.closeness, need, here)
+
+    def _roomiest(self, closeness: Closeness, need: Need, here: Ints) -> list[list[Mask]]:
+        """No domain could ever hold the gang: the one with most room, so that its reason says how much is missing."""
+        total, best, chosen = int(here.sum()), -1, []
+        for tier in self._tiers_of(closeness):
+            slots = np.where(tier.sums(here) == total, need.slots(tier), -1)
+            if int(slots.max()) > best:
+                best, chosen = int(slots.max()), [[tier.mask(int(slots.argmax()))]]
+        return chosen
+
+    def _valid(self, job: Job) -> Reason | None:
+        """A hard gang needs a domain, and its running pods must be within one."""
+        closeness = job.closeness
+        if closeness is None or not closeness.hard:
+            return None
+        tiers = self._tiers_of(closeness)
+        if not tiers:
+            return Reason(NAME, "NoDomain", no_domain(closeness), since=self._session.waiting_since(job))
+        here = self._running(job, Status.BOUND)
+        if any((tier.sums(here) == here.sum()).any() for tier in tiers):
+            return None
+        what = f"its running pods are not within one {in_words(closeness)}, so no more can join them"
+        return Reason(NAME, "NotWithinOneDomain", what, since=self._session.waiting_since(job))
+
+    def _elsewhere(self, job: Job) -> Rejection | None:
+        """Where a hard gang runs, its other pods must go."""
+        closeness = job.closeness
+        if closeness is None or not closeness.hard:
+            return None
+        here = self._running(job, Status.BOUND)
+        if not here.any():
+            return None
+        inside = np.zeros(len(here), dtype=np.bool_)
+        for tier in self._tiers_of(closeness):
+            for i in np.flatnonzero(tier.sums(here) == here.sum()).tolist():
+                inside |= tier.mask(i)
+        return Rejection("OtherDomain", f"outside the {in_words(closeness)} of its running pods", ~inside)
+
+    def _running(self, job: Job, *statuses: Status) -> Ints:
+        """How many of a gang's tasks each node has."""
+        rows = self._session.state.node[self._session.tasks_of(job, *statuses)]
+        return np.bincount(rows[rows >= 0], minlength=len(self._session.snapshot.nodes))
+
+    def _empty(self, shape: int) -> Ints:
+        """How many of a shape each node would take if it were empty."""
+        slots = self._at_best.get(shape)
+        if slots is None:
+            snapshot, view = self._session.snapshot, self._session.view(shape)
+            dims = np.flatnonzero(view.request)
+            slots = (snapshot.nodes.allocatable[:, dims] // view.request[dims]).min(axis=1) * view.open
+            self._at_best[shape] = slots
+        return slots
+
+    def _tiers_of(self, closeness: Closeness) -> list[Tier]:
+        """The domains a gang may use, closest tier first; tiers without domains are left out."""
+        asked = (closeness.key, closeness.tier, closeness.tier_name, closeness.hard)
+        tiers = self._tiers.get(asked)
+        if tiers is None:
+            nodes = self._session.snapshot.nodes
+            if closeness.key:
+                tiers = by_label(nodes, closeness.key)
+            else:
+                if self._hypernodes is None:
+                    self._hypernodes = by_hypernodes(nodes, self._session.snapshot.hypernodes)
+                tiers = self._hypernodes
+                if closeness.hard:
+                    highest = self._highest(closeness)
+                    tiers = [tier for tier in tiers if highest is None or tier.number <= highest]
+            self._tiers[asked] = tiers
+        return tiers
+
+    def _highest(self, closeness: Closeness) -> int | None:
+        """The highest tier allowed; a name that no HyperNode has allows none."""
+        if closeness.tier is not None or not closeness.tier_name:
+            return closeness.tier
+        named = [h.tier for h in self._session.snapshot.hypernodes if h.tier_name == closeness.tier_name]
+        return max(named, default=-1)
+
+
+class Need:
+    """What a gang still lacks, against the free slots of domains."""
+
+    def __init__(self, session: Session, job: Job, empty: Callable[[int], Ints]) -> None:
+        lacking, self._roles = missing(session, job)
+        self._lacking = max(lacking, 1)
+        self._groups: list[Group] = groups_of(session, job)
+        # Room to come counts: whether a gang is bound now or promised its room is for others to say.
+        self._free = [session.view(g.shape, later=True).fits for g in self._groups]
+        self._empty = [empty(g.shape) for g in self._groups]
+
+    def slots(self, tier: Tier) -> Ints:
+        """How many of its tasks each domain has room for, however many there are."""
+        return self._sum([tier.sums(free) for free in self._free], tier)
+
+    def is_met(self, tier: Tier, *, empty: bool = False) -> Mask:
+        """The domains that have (or, `empty`, could ever have) as many slots as the gang lacks, of each role too."""
+        useful = self._useful(tier, self._empty if empty else self._free)
+        met = self._sum(useful, tier) >= self._lacking
+        for role, lacking in self._roles.items():
+            of_role = [n for n, group in zip(useful, self._groups, strict=True) if group.role == role]
+            met &= self._sum(of_role, tier) >= lacking
+        return met
+
+    def _useful(self, tier: Tier, fits: list[Ints]) -> list[Ints]:
+        return [np.minimum(tier.sums(f), len(g.tasks)) for f, g in zip(fits, self._groups, strict=True)]
+
+    def _sum(self, parts: list[Ints], tier: Tier) -> Ints:
+        return sum(parts, np.zeros(len(tier.names), dtype=np.int64))
+
+
+def choose(tier: Tier, need: Need, here: Ints, hard: bool, most_crowded: int) -> list[int]:
+    """The domains of a tier to try, in order, by number (which is the order of names).
+
+    With room for the gang: where most of it runs already, then the tightest. After them a few without, roomiest first.
+    A hard gang only gets domains that hold all of it that runs.
+    """
+    running = tier.sums(here)
+    possible = need.is_met(tier, empty=True)
+    if hard:
+        possible &= running == here.sum()
+    slots, enough = need.slots(tier), need.is_met(tier)
+    order = np.lexsort((np.where(enough, slots, -slots), -running, ~enough))
+    order = order[possible[order]]
+    return [*order[enough[order]].tolist(), *order[~enough[order]][:most_crowded].tolist()]
+
+
+def in_words(closeness: Closeness) -> str:
+    """The kind of domain that a gang asks for."""
+    if closeness.key:
+        return f"`{closeness.key}`"
+    if closeness.tier is not None:
+        return f"HyperNode of tier {closeness.tier} or lower"
+    return f"HyperNode of tier `{closeness.tier_name}` or lower" if closeness.tier_name else "HyperNode"
+
+
+def no_domain(closeness: Closeness) -> str:
+    """Why there is nowhere to run."""
+    if closeness.key:
+        return f"must run within one `{closeness.key}`, and no node has that label"
+    return f"must run within one {in_words(closeness)}, and there is none with nodes"
