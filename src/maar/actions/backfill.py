@@ -10,7 +10,7 @@ from maar.actions.allocate import give
 from maar.model.jobs import Job
 from maar.model.tasks import Status
 from maar.session.config import NoArguments
-from maar.session.placement import Terms, groups_of, place
+from maar.session.placement import Terms, groups_of, missing, place
 from maar.session.session import Session
 from maar.session.turns import Turns
 
@@ -45,10 +45,14 @@ def _waits(session: Session, job: Job) -> bool:
 
 def fill(session: Session, job: Job) -> None:
     """Place a job's best-effort tasks: its missing minimum first, if they make it up, then all that fit."""
-    if not session.hooks.is_ready(job) and not give(session, job):
-        return
-    for task in session.tasks_of(job, Status.NOMINATED).tolist():
-        if session.snapshot.shapes.best_effort[session.snapshot.tasks.shape[task]]:
+    promised = session.tasks_of(job, Status.NOMINATED)
+    free = session.snapshot.shapes.best_effort[session.snapshot.tasks.shape[promised]]
+    if not session.hooks.is_ready(job):
+        waits_for_room = missing(session, job)[0] == 0 and not free.all()
+        if waits_for_room or not give(session, job):
+            return
+    else:
+        for task in promised[free].tolist():
             session.state.withdraw(task)
     terms = Terms(within=session.open_to(job))
     for group in groups_of(session, job):
