@@ -74,8 +74,15 @@ class Proportion:
     # -- what a queue may have
 
     def _overused(self, queue: Queue) -> bool:
-        """It has all that it deserves of everything that it deserves or asks for."""
+        """It has all that it deserves of everything that it deserves or asks for.
+
+        What is promised counts as had, so a queue with promises is let through to redeem them.
+        """
         q = self._number(queue)
+        if self._session.state.soft:
+            promised = self._session.state.job_nominated > 0
+            if (self._session.snapshot.jobs.queue[promised] == q).any():
+                return False
         deserved, request, has = self._deserved[q], self._request[q], has_own(self._session, q)
         cares = [d for d in self._dims if deserved[d] > 0 or request[d] > 0]
         return bool(cares) and all(has[d] >= deserved[d] for d in cares)
