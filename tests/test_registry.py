@@ -43,6 +43,13 @@ def test_other_names_are_nobodys_names() -> None:
     assert set() == set(catalog.aliases) & set(catalog.missing)
 
 
+def test_other_names_lead_somewhere() -> None:
+    catalog = registry.make_catalog([])
+    real = {*catalog.plugins, *catalog.actions}
+    assert set() == set(catalog.aliases.values()) - real
+    assert set() == set(catalog.ignored) - real
+
+
 def test_the_catalog_is_made_once() -> None:
     assert registry.catalog() is registry.catalog()
 

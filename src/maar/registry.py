@@ -12,23 +12,46 @@ from collections.abc import Iterable
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 
-from maar.actions import allocate, backfill, elect, preempt, reclaim, reserve
-from maar.plugins import binpack, conformance, cooldown, gang, nodeorder, pdb, predicates, priority, reservation
+from maar.actions import allocate, backfill, elect, enqueue, preempt, reclaim, reserve
+from maar.plugins import (
+    binpack,
+    capacity,
+    conformance,
+    cooldown,
+    drf,
+    gang,
+    nodeorder,
+    overcommit,
+    pdb,
+    predicates,
+    priority,
+    proportion,
+    reservation,
+    sla,
+    topology,
+)
 from maar.session.config import Catalog, Kind
 
 PLUGINS: tuple[Kind, ...] = (
     Kind(priority.NAME, priority.Priority, priority.Arguments),
     Kind(gang.NAME, gang.Gang, gang.Arguments),
     Kind(conformance.NAME, conformance.Conformance, conformance.Arguments),
+    Kind(sla.NAME, sla.Sla, sla.Arguments),
     Kind(pdb.NAME, pdb.Pdb, pdb.Arguments),
     Kind(cooldown.NAME, cooldown.Cooldown, cooldown.Arguments),
     Kind(reservation.NAME, reservation.Reservation, reservation.Arguments),
+    Kind(overcommit.NAME, overcommit.Overcommit, overcommit.Arguments),
+    Kind(drf.NAME, drf.Drf, drf.Arguments),
     Kind(predicates.NAME, predicates.Predicates, predicates.Arguments),
+    Kind(proportion.NAME, proportion.Proportion, proportion.Arguments),
+    Kind(capacity.NAME, capacity.Capacity, capacity.Arguments),
     Kind(nodeorder.NAME, nodeorder.Nodeorder, nodeorder.Arguments),
     Kind(binpack.NAME, binpack.Binpack, binpack.Arguments),
+    Kind(topology.NAME, topology.Topology, topology.Arguments),
 )
 
 ACTIONS: tuple[Kind, ...] = (
+    Kind(enqueue.NAME, enqueue.Enqueue, enqueue.Arguments),
     Kind(elect.NAME, elect.Elect, elect.Arguments),
     Kind(allocate.NAME, allocate.Allocate, allocate.Arguments),
     Kind(preempt.NAME, preempt.Preempt, preempt.Arguments),
@@ -66,6 +89,9 @@ MISSING = {
 _NO_CACHE = "a refusal is found once for all equal pods anyway"
 _ALL_NODES = "all nodes are looked at, and victims that are not needed are given back"
 _NO_DOMAINS = "all domains are looked at"
+_NO_CLAIMS = "what pods claim as dynamic resources does not count"
+_NO_SHARING = "a GPU cannot be shared: pods get whole GPUs, by count"
+_NO_SET_ASIDE = "no CPU and memory are kept free for idle GPUs"
 
 IGNORED = {
     "enqueue": {"overcommit-factor": "it is an argument of the `overcommit` plugin"},
@@ -81,6 +107,16 @@ IGNORED = {
         "maxDomains": _NO_DOMAINS,
     },
     "reclaim": {"predicateErrorCacheEnable": _NO_CACHE, "maxDomains": _NO_DOMAINS},
+    "predicates": {
+        "predicate.GPUSharingEnable": _NO_SHARING,
+        "predicate.GPUNumberEnable": _NO_SHARING,
+        "predicate.ProportionalEnable": _NO_SET_ASIDE,
+        "predicate.resources*": _NO_SET_ASIDE,
+    },
+    "capacity": {
+        "capacity.DynamicResourceAllocationEnable": _NO_CLAIMS,
+        "capacity.DRAConsumableCapacityEnable": _NO_CLAIMS,
+    },
 }
 """Arguments of Volcano that change nothing here, and why; one that a plugin declares is never looked up here."""
 

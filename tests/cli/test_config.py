@@ -107,7 +107,7 @@ def test_show_prints_a_file_that_can_be_used() -> None:
 class Arguments(msgspec.Struct, frozen=True):
     zone: str
     weight: int = msgspec.field(name="toy.weight", default=1)
-    weights: dict[str, int] = {}
+    weights: dict[str, float] = {}
     names: tuple[str, ...] = ()
 
 
@@ -118,13 +118,15 @@ class Toy:
 def test_settings_are_what_differs_from_the_defaults() -> None:
     kind = Kind("toy", Toy, Arguments)
     plain = PluginOption(kind, Arguments("z"))
-    changed = PluginOption(kind, Arguments("z", 2, {"a": 1}, ("x",)), {"jobOrder": False, "hierarchy": True})
+    changed = PluginOption(
+        kind, Arguments("z", 2, {"a": 1.0, "b": 2.5}, ("x", "y")), {"jobOrder": False, "hierarchy": True}
+    )
     assert ["zone: z"] == settings(plain)
     assert [
         "zone: z",
         "toy.weight: 2",
-        'weights: {"a":1}',
-        'names: ["x"]',
+        "weights: {a: 1, b: 2.5}",
+        "names: [x, y]",
         "enableJobOrder: false",
         "enableHierarchy: true",
     ] == settings(changed)

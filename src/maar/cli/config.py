@@ -101,5 +101,15 @@ def _default(field: msgspec.structs.FieldInfo) -> object:
 
 
 def _said(value: object) -> str:
-    plain = msgspec.to_builtins(value)
-    return plain if isinstance(plain, str) else msgspec.json.encode(plain).decode()
+    """A value as YAML would write it on one line."""
+    match msgspec.to_builtins(value):
+        case bool() as truth:
+            return str(truth).lower()
+        case float() as number:
+            return f"{number:g}"
+        case dict() as mapping:
+            return "{" + ", ".join(f"{key}: {_said(item)}" for key, item in mapping.items()) + "}"
+        case list() | tuple() as items:
+            return "[" + ", ".join(map(_said, items)) + "]"
+        case other:
+            return str(other)
