@@ -5,7 +5,8 @@ does with `enableHierarchy`. A job's share is its dominant share. Inside the tre
 children have, where first the children that still want and can get something are scaled down to the least of their
 shares: what a child has beyond that is no burden to its siblings. A node is *saturated* when nothing below it can
 grow, because it has all that it asks for or because a resource that it needs is used up; saturated children are not
-scaled.
+scaled. Shares are for a child's weight there too (Volcano leaves weights out when it scales, so that a branch whose
+children have unequal weights gets more than its own).
 
 Exact throughout: parts of the cluster are whole numbers in units of `Dominant.whole`, or fractions after scaling.
 """
@@ -67,7 +68,7 @@ class Tree:
         """The standing of every node, from what the jobs of each queue have."""
         found: dict[Path, Standing] = {}
         for node in self._order:
-            below = [found[child] for child in self.children[node]]
+            below = [(found[child], self.weight[child]) for child in self.children[node]]
             found[node] = combine(below, [parts[q] for q in self.queues[node]])
         return found
 
@@ -90,26 +91,26 @@ class Tree:
         return None
 
 
-def combine(nodes: Iterable[Standing], parts: Iterable[Part]) -> Standing:
-    """The standing of a node with such children: inner nodes, and jobs of its own queues."""
+def combine(nodes: Iterable[tuple[Standing, int]], parts: Iterable[Part]) -> Standing:
+    """The standing of a node with such children: inner nodes with their weights, and jobs of its own queues."""
     full: list[Number] = []
-    growing: list[tuple[Sequence[Number], Number, int]] = []
+    growing: list[tuple[Sequence[Number], Fraction, int]] = []
     saturated = True
-    for node in nodes:
+    for node, weight in nodes:
         saturated &= node.saturated
         if node.saturated:
             full = _sum(full, node.parts)
         elif node.share:
-            growing.append((node.parts, node.share, 1))
+            growing.append((node.parts, Fraction(node.share) / weight, 1))
     for part in parts:
         full = _sum(full, part.full)
         for own, count in part.growing:
             saturated = False
             if dominant := max(own, default=0):
-                growing.append((own, dominant, count))
-    least = min((share for _, share, _ in growing), default=0)
+                growing.append((own, Fraction(dominant), count))
+    least = min((share for _, share, _ in growing), default=Fraction(0))
     for row, share, count in growing:
-        scale: Number = count if share == least else Fraction(least) * count / share
+        scale: Number = count if share == least else least * count / share
         full = _sum(full, [amount * scale for amount in row])
     return Standing(full, max(full, default=0), saturated)
 
