@@ -148,6 +148,7 @@ class Reservation:
         nodes = session.snapshot.nodes
         mask = np.zeros(len(nodes), dtype=np.bool_)
         mask[[nodes.row[name] for name in session.locks if name in nodes.row]] = True
+        mask[session.state.node[session.tasks_of(job, Status.NOMINATED)]] = False  # promised before it was locked
         return Rejection("Locked", f"locked for `{session.elect.job}`", mask)
 
     def _ends_in_time(self, job: Job) -> bool:
