@@ -1,0 +1,111 @@
+"""Liveness: what fits starts, what waits knows why, and what has settled stays."""
+
+from __future__ import annotations
+
+from hypothesis import given, note, settings
+from msgspec.structs import replace
+
+from maar.decide import decide
+from maar.model.jobs import Job
+from maar.model.outcome import carry_out
+from maar.model.plan import Plan
+from maar.model.snapshot import Cluster, Snapshot
+from maar.model.tasks import Status, Task
+from maar.registry import catalog
+from maar.session.config_file import default_config
+from maar.testing.scenario import cycles, scene
+from maar.testing.strategies import clusters, described, least, short
+
+CONFIG = default_config(catalog())
+NOW = 10.0
+
+
+def decided(cluster: Cluster, now: float = NOW) -> Plan:
+    """The plan, and in a failing example's notes what it was made for."""
+    plan = decide(Snapshot(cluster), CONFIG, now)
+    note(described(cluster))
+    note(f"{now}: bind {plan.bind}\n  nominate {plan.nominate}\n  evict {plan.evict}\n  locks {plan.locks}")
+    return plan
+
+
+@settings(max_examples=150, deadline=None)
+@given(clusters(gangs=1))
+def test_a_gang_that_fits_alone_starts_at_once(cluster: Cluster) -> None:
+    """On an idle cluster. By counting: so many of its shape fit on the nodes together."""
+    idle = [replace(t, status=Status.PENDING, node="", started=None) for t in cluster.tasks]
+    cluster = replace(cluster, tasks=tuple(idle))
+    plan = decided(cluster)
+    for job in cluster.jobs:
+        members = [t for t in idle if t.job == job.key]
+        if members and len({t.shape for t in members}) == 1:
+            room = sum(how_many(n.allocatable, members[0]) for n in cluster.nodes)
+            expected = min(room, len(members)) if room >= least(job, members) else 0
+            assert expected == len(plan.bind)
+            assert () == (plan.nominate, plan.evict)[len(plan.bind) > 0 :][0]
+
+
+@settings(max_examples=150, deadline=None)
+@given(clusters())
+def test_whoever_waits_knows_why(cluster: Cluster) -> None:
+    plan = decided(cluster)
+    told = {w.job: w.reasons for w in plan.waiting}
+    after = carry_out(cluster, plan, NOW)
+    waiting = {t.job for t in after.tasks if t.status in (Status.PENDING, Status.NOMINATED)}
+    assert waiting <= set(told)
+    assert [] == [job for job, reasons in told.items() if not reasons or not all(r.message for r in reasons)]
+    assert [] == [job for job, reasons in told.items() if any("\n" in r.message for r in reasons)]
+
+
+@settings(max_examples=150, deadline=None)
+@given(clusters())
+def test_it_wakes_in_the_future_or_not_at_all(cluster: Cluster) -> None:
+    plan = decided(cluster)
+    assert plan.wake_at is None or plan.wake_at > NOW
+
+
+@settings(max_examples=60, deadline=None)
+@given(clusters())
+def test_what_is_carried_out_settles_and_stays(cluster: Cluster) -> None:
+    note(described(cluster))
+    _, begun = cycles(cluster, CONFIG, 1, NOW)  # what was leaving has left: nothing but decisions moves things now
+    scene(begun, CONFIG, NOW + 1, most=60)
+
+
+@settings(max_examples=100, deadline=None)
+@given(clusters())
+def test_nobody_waits_beside_room_that_fits(cluster: Cluster) -> None:
+    """A settled cluster has no gang of one shape that idle, unlocked room would take whole and its queue allows."""
+    now = NOW
+    for _ in range(60):
+        plan = decided(cluster, now)
+        cluster = carry_out(cluster, plan, now)
+        now += 1
+        if not plan.moves and not plan.nominate:
+            break
+    else:
+        return
+    locked = {lock.node for lock in plan.locks}
+    snapshot = Snapshot(cluster)
+    free = {
+        name: snapshot.axes.amounts(snapshot.nodes.allocatable[i] - snapshot.used[i])
+        for i, name in enumerate(snapshot.nodes.names)
+        if name not in locked
+    }
+    for job in cluster.jobs:
+        lacking = waits_whole(job, [t for t in cluster.tasks if t.job == job.key])
+        if lacking:
+            room = sum(how_many(amounts, lacking[0]) for amounts in free.values())
+            (reasons,) = [w.reasons for w in plan.waiting if w.job == job.key]
+            assert room < len(lacking) or any(r.queue for r in reasons), f"{job.key} fits: {reasons}"
+
+
+def waits_whole(job: Job, members: list[Task]) -> list[Task]:
+    """The minimum of a gang of one shape that has nothing; nothing for others."""
+    if {t.status for t in members} != {Status.PENDING} or len({t.shape for t in members}) > 1:
+        return []
+    first = members[: least(job, members)]
+    return [] if short(job, first, (Status.PENDING,)) else first
+
+
+def how_many(room: dict[str, int], task: Task) -> int:
+    return max(min(room.get(name, 0) // amount for name, amount in task.shape.requests), 0)
