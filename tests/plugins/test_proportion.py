@@ -63,7 +63,7 @@ def test_queues_get_room_by_weight() -> None:
     parts = (node("n1", gpu=8), Queue("a", weight=3), Queue("b"), singles("a", 8), singles("b", 8))
     plans = scene(cluster(*parts), CONFIG)
     assert {"a": 6, "b": 2} == bound(plans)
-    assert ["queue `b` may have 2 nvidia.com/gpu (deserved), has 2, asks for 1"] == reasons(plans[0], "b7")
+    assert "queue `b` may have 2 nvidia.com/gpu (deserved), has 2, asks for 1" in reasons(plans[0], "b7")
 
 
 def test_what_one_queue_does_not_want_the_other_gets() -> None:
@@ -89,7 +89,7 @@ def test_a_capability_may_limit_the_number_of_pods() -> None:
     parts = (node("n1", gpu=8), Queue("a", capability={"pods": 2}), singles("a", 8))
     plans = scene(cluster(*parts), CONFIG)
     assert {"a": 2} == bound(plans)
-    assert ["queue `a` may have 2 pods (deserved), has 2, asks for 1"] == reasons(plans[0], "a7")
+    assert "queue `a` may have 2 pods (deserved), has 2, asks for 1" in reasons(plans[0], "a7")
 
 
 def test_what_is_guaranteed_to_others_is_not_lent() -> None:
@@ -107,14 +107,14 @@ def test_a_gang_that_is_more_than_its_queue_deserves_waits_whole() -> None:
     )
     plans = scene(cluster(*parts), CONFIG)
     assert {"b": 4} == bound(plans)
-    assert ["queue `a` may have 4 nvidia.com/gpu (deserved), has 0, asks for 5"] == reasons(plans[0], "a")
+    assert "queue `a` may have 4 nvidia.com/gpu (deserved), has 0, asks for 5" in reasons(plans[0], "a")
 
 
 def test_a_closed_queue_gets_nothing_and_keeps_no_room_from_others() -> None:
     parts = (node("n1", gpu=8), Queue("a", open=False), Queue("b"), singles("a", 8), singles("b", 8))
     plans = scene(cluster(*parts), CONFIG)
     assert {"b": 8} == bound(plans)
-    assert ["queue `a` is closed"] == reasons(plans[0], "a0")
+    assert "queue `a` is closed" in reasons(plans[0], "a0")
 
 
 def test_queues_of_higher_priority_go_first_then_those_with_less_of_their_part() -> None:

@@ -66,6 +66,7 @@ class Search:
         """Make room on some nodes: what it costs, or nothing if it cannot be done."""
         session, terms = self._session, Terms(later=True, within=within)
         self._gone = []
+        self._candidates.begin(self._claim)
         with session.statement() as statement:
             made = all(self._make(group, count, terms) for group, count in groups)
             if not made or not session.hooks.is_nominated(self._job):
@@ -83,36 +84,49 @@ class Search:
     def _make(self, group: Group, wanted: int, terms: Terms) -> bool:
         """Nominate `wanted` tasks of a group, opening nodes as needed."""
         session, placed = self._session, 0
-        openings: Openings | None = None
         while True:
             rest = group._replace(tasks=group.tasks[placed:])
             placed += place(session, self._job, rest, wanted - placed, terms)
             if placed == wanted:
                 return True
-            if session.hooks.allowed(self._job, group.shape, 1) == 0:
+            if session.hooks.allowed(self._job, group.shape, 1) == 0 and self._has_room(group, terms):
                 if not self._free_quota():
                     return False
                 continue
-            if openings is None:
-                view = session.view(group.shape, later=True)
-                openings = Openings(session, self._candidates, view, self._promising(group, terms))
-            opening = openings.cheapest(wanted - placed)
+            opening = self._openings(group, terms).cheapest(wanted - placed)
             if opening is None:
                 return False
-            if not all(self._evict(unit) for unit in opening.units):
-                openings.look_again()
+            for unit in opening.units:
+                if not self._evict(unit):
+                    break
+
+    def _openings(self, group: Group, terms: Terms) -> Openings:
+        """What nodes cost for this shape; remembered until a unit turns out not to be allowed to go."""
+        asked = (group.shape, b"" if terms.within is None else terms.within.tobytes())
+        known: Openings | None = self._candidates.openings.get(asked)
+        if known is None:
+            view = self._session.view(group.shape, later=True)
+            known = Openings(self._session, self._candidates, view, self._promising(group, terms))
+            if not self._session.limits(group.shape, True):
+                self._candidates.openings[asked] = known
+        return known
+
+    def _has_room(self, group: Group, terms: Terms) -> bool:
+        """Whether it is not for want of nodes that the group cannot have one more."""
+        return bool(self._usable(self._session.view(group.shape, later=True).fits, group, terms).any())
 
     def _promising(self, group: Group, terms: Terms) -> Ints:
         """The nodes that would take one more with all candidates gone."""
         fits = room_at_best(self._session, self._candidates, group.shape)
+        return np.flatnonzero(self._usable(fits, group, terms))
+
+    def _usable(self, fits: Ints, group: Group, terms: Terms) -> Ints:
         for _, limit in self._session.limits(group.shape, True):
             fits = np.minimum(fits, limit.room)
-        if terms.within is not None:
-            fits = fits * terms.within
-        return np.flatnonzero(fits)
+        return fits if terms.within is None else fits * terms.within
 
     def _free_quota(self) -> bool:
-        """The queue may have no more while its own jobs have it: the cheapest unit of the queue goes."""
+        """Nodes have room, but the queue may have no more while its own jobs have it: its cheapest unit goes."""
         if self._claim.across_queues:
             return False
         return any(self._evict(unit) for unit in self._candidates.units())
@@ -201,7 +215,7 @@ def refusal(
     """Why no room could be made."""
     verb = "reclaimed" if claim.across_queues else "preempted"
     since = session.waiting_since(claim.job)
-    if len(candidates.tasks) == 0:
+    if len(candidates.left()) == 0:
         return Reason(action, "NoVictims", f"no running pod may be {verb} for it", since=since)
     short = shortfall(session, candidates, needs, session.open_to(claim.job))
     if short is None:

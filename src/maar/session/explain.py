@@ -15,7 +15,6 @@ from msgspec.structs import replace
 from maar.model.jobs import Job
 from maar.model.reasons import Reason
 from maar.model.resources import CPU, EPHEMERAL, MEMORY, PODS, Ints, Mask, in_words
-from maar.model.tasks import Status
 from maar.session.hooks import Limit
 from maar.session.placement import Group, Terms, domains_of, groups_of, missing, place
 from maar.session.session import Session
@@ -23,31 +22,39 @@ from maar.session.session import Session
 
 def why_waiting(session: Session, job: Job) -> list[Reason]:
     """Everything that keeps a job's pending tasks from starting, in the session's present state."""
-    reasons: list[Reason] = []
+    nodes: list[Reason] = []
+    queues: list[Reason] = []
     lacking, _ = missing(session, job)
-    nominated = len(session.tasks_of(job, Status.NOMINATED))
     for group in groups_of(session, job):
         wanted = min(len(group.tasks), max(lacking, 1))
-        refusals = session.hooks.refusals(job, group.shape, wanted)
-        reasons.extend(refusals)
-        if not refusals and (reason := _why_nodes(session, job, group, wanted)) is not None:
-            reasons.append(reason)
+        queues.extend(session.hooks.refusals(job, group.shape, wanted))
+        reason = _why_nodes(session, job, group, wanted)
+        if reason is not None:
+            nodes.append(reason)
+    overused = session.overused.get(job.queue)
+    if overused is not None and not queues:
+        queues.append(overused)
+    reasons = [*nodes, *queues]
     if not reasons and lacking > 0:
         what = f"its {lacking} missing pods fit one by one but not together"
         reasons.append(Reason("allocate", "NotTogether", what))
-    if not reasons and not nominated:
+    if not reasons and not session.state.job_nominated[job.index]:
         reasons.append(Reason("allocate", "NotReached", "fits, but was not reached in this cycle"))
-    return [_since(session, job, r) for r in reasons]
-
-
-def _since(session: Session, job: Job, reason: Reason) -> Reason:
-    return replace(reason, since=session.waiting_since(job))
+    return [replace(reason, since=session.waiting_since(job)) for reason in reasons]
 
 
 def _why_nodes(session: Session, job: Job, group: Group, wanted: int) -> Reason | None:
     """The nodes' part of the answer, or nothing if `wanted` tasks of the group fit."""
     if not session.limits(group.shape, False):
-        return _count_nodes(session, job, group, wanted, 0)
+        if job.closeness is not None:
+            return _count_nodes(session, job, group, wanted, 0)
+        closed = tuple((r.code, r.words) for _, r in session.closed_to(job))
+        asked = (group.shape, wanted, closed, session.state.cursor)
+        if asked not in session.explained:
+            session.explained[asked] = _count_nodes(session, job, group, wanted, 0)
+        return session.explained[asked]
+    if session.hooks.allowed(job, group.shape, wanted) < wanted:
+        return None  # its queue stops it before nodes could
     with session.statement():  # not committed: where one pod limits the next, see how far it gets and what stops it
         domain, usable = next(domains_of(session, job), None), session.open_to(job)
         within = domain if usable is None else (usable if domain is None else usable & domain)

@@ -39,7 +39,7 @@ class Opening(NamedTuple):
 
     def cost(self, wanted: int) -> tuple[object, ...]:
         """Cheaper is smaller, where so many tasks still lack room."""
-        share = Fraction(self.wholes, max(min(self.brings, wanted), 1))
+        share = self.wholes / max(min(self.brings, wanted), 1)
         return self.wholes > 0, self.priority, share, self.work, self.key, self.row
 
 
@@ -51,6 +51,9 @@ class Openings:
         self._candidates = candidates
         self._view = view
         self._dims: list[int] = np.flatnonzero(view.request).tolist()
+        self._wants: list[int] = view.request.tolist()
+        self._free: dict[int, list[int]] = {d: view.free(slice(None), d).tolist() for d in self._dims}
+        """What each node has of each resource that is asked for, as plain integers."""
         self._requests: list[list[int]] = session.snapshot.shapes.requests.tolist()
         self._shape_of: Ints = session.snapshot.tasks.shape
         self._cursor = session.state.cursor
@@ -62,6 +65,9 @@ class Openings:
         """The best next step while `wanted` tasks are still without room."""
         changed, self._cursor = self._session.state.touched_since(self._cursor)
         if changed is not None:
+            for dim, free in self._free.items():
+                for row, has in zip(changed.tolist(), self._view.free(changed, dim).tolist(), strict=True):
+                    free[row] = has
             self._look(self._rows & set(changed.tolist()))
         while self._by_row:
             best = min(self._by_row.values(), key=lambda o: o.cost(wanted))
@@ -70,10 +76,6 @@ class Openings:
             if self._by_row.get(best.row) == best:
                 return best
         return None
-
-    def look_again(self) -> None:
-        """A unit turned out not to be allowed to go: openings that counted on it are void."""
-        self._look(self._rows)
 
     def _look(self, rows: set[int]) -> None:
         for row in sorted(rows):
@@ -96,9 +98,8 @@ class Openings:
 
     def _deficit(self, row: int) -> dict[int, int]:
         """What the node lacks for one more, by resource; empty if it lacks nothing."""
-        place = np.array([row])
-        free = {dim: int(self._view.free(place, dim)[0]) for dim in self._dims}
-        return {dim: int(self._view.request[dim]) - has for dim, has in free.items() if has < self._view.request[dim]}
+        lack = {dim: self._wants[dim] - self._free[dim][row] for dim in self._dims}
+        return {dim: amount for dim, amount in lack.items() if amount > 0}
 
     def _gift(self, tasks: list[int], lack: dict[int, int]) -> Gift:
         requests = [self._requests[self._shape_of[t]] for t in tasks]
@@ -136,12 +137,19 @@ class Openings:
         return Opening(row, units, priority, wholes, brings, self._candidates.work(tasks), key)
 
     def _brings(self, tasks: list[int]) -> int:
-        rows, place = np.unique(self._session.state.node[tasks], return_inverse=True)
-        freed = np.zeros((len(rows), len(self._view.request)), dtype=np.int64)
-        np.add.at(freed, place, self._session.snapshot.shapes.requests[self._shape_of[tasks]])
-        fits = np.min([(self._view.free(rows, d) + freed[:, d]) // self._view.request[d] for d in self._dims], axis=0)
-        more = np.maximum(fits, 0) * self._view.open[rows] - self._view.fits[rows]
-        return int(more.sum())
+        """How many more tasks of the shape fit, on all nodes, once these have gone."""
+        freed: dict[int, list[int]] = {}
+        for task, row in zip(tasks, self._session.state.node[tasks].tolist(), strict=True):
+            request = self._requests[self._shape_of[task]]
+            here = freed.setdefault(row, [0] * len(request))
+            for dim in self._dims:
+                here[dim] += request[dim]
+        more = 0
+        for row, gift in freed.items():
+            if self._view.open[row]:
+                fits = min((self._free[d][row] + gift[d]) // self._wants[d] for d in self._dims)
+                more += max(fits, 0) - int(self._view.fits[row])
+        return more
 
 
 def cover(lack: Gift, units: list[tuple[Unit, Gift]]) -> tuple[Unit, ...] | None:

@@ -104,7 +104,4 @@ def _why_pending(session: Session, job: Job, notes: list[Reason]) -> list[Reason
     invalid = session.hooks.is_valid(job)
     if invalid is not None:
         return [invalid]
-    queue = session.queue_of(job)
-    overused = session.overused.get(queue.name)
-    found = [overused] if overused is not None else why_waiting(session, job)
-    return [*found, *notes]
+    return [*why_waiting(session, job), *notes]

@@ -7,6 +7,9 @@ through `hooks`. The plan is read off the state at the end, by comparison with t
 
 from __future__ import annotations
 
+from collections.abc import Hashable
+from typing import Any
+
 import numpy as np
 
 from maar.model.jobs import Job, Phase
@@ -46,6 +49,10 @@ class Session:
         """Job row to what actions found out about why it waits."""
         self.overused: dict[str, Reason] = {}
         """Queues that were passed over in this cycle, and why."""
+        self.candidates: dict[Hashable, Any] = {}
+        """Who could go for claims of one kind (`session.victims`)."""
+        self.explained: dict[Hashable, Reason | None] = {}
+        """What nodes said to a question, so that equal jobs are not counted again."""
         self.elect: Elect | None = snapshot.cluster.elect
         self.locks: dict[str, Lock] = {k.node: k for k in snapshot.cluster.locks}
         self.expired: list[str] = []

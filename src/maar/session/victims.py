@@ -11,7 +11,7 @@ then a key.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -19,6 +19,9 @@ from maar.model.resources import CPU, Floats, Ints
 from maar.model.tasks import Status
 from maar.session.hooks import Claim
 from maar.session.session import Session
+
+BOUND = int(Status.BOUND)
+"""A plain integer: numpy takes long to find out that an enum's member is one."""
 
 Work = tuple[float, float]
 """Work lost: GPU seconds since the start or the last checkpoint; CPU seconds, for pods without GPUs."""
@@ -33,7 +36,7 @@ class Unit(NamedTuple):
 
 
 class Candidates:
-    """The tasks that could go for one claim, by job and by node."""
+    """The tasks that could go for a claim, by job and by node; kept for claims that are equal but for the job."""
 
     def __init__(self, session: Session, claim: Claim, tasks: Ints) -> None:
         self._session = session
@@ -48,24 +51,34 @@ class Candidates:
             self.by_row.setdefault(row, []).append(task)
             self.by_job.setdefault(job, []).append(task)
         self._work: dict[int, Work] = dict(zip(tasks.tolist(), _work_lost(session, tasks), strict=True))
+        self.openings: dict[tuple[int, bytes], Any] = {}
+        """The search's memory of what nodes cost, by shape and usable nodes (`session.openings`)."""
+        self.begin(claim)
+
+    def begin(self, claim: Claim) -> None:
+        """Start a search: whoever was dropped in another is a candidate again."""
+        self._claim = claim
         self._refused: set[int] = set()
         """Jobs that may not go whole after all."""
+        self._dropped: set[int] = set()
+        """Tasks that may not go after all."""
 
     def room(self) -> Ints:
         """What each node would have more if all of them went: the bound that proves the impossible."""
         snapshot = self._session.snapshot
         extra = np.zeros_like(self._session.state.used)
-        np.add.at(
-            extra, self._session.state.node[self.tasks], snapshot.shapes.requests[snapshot.tasks.shape[self.tasks]]
-        )
+        left = self.left()
+        np.add.at(extra, self._session.state.node[left], snapshot.shapes.requests[snapshot.tasks.shape[left]])
         return extra
+
+    def left(self) -> Ints:
+        """Those that have not gone yet."""
+        return np.asarray(self.tasks[self._session.state.status[self.tasks] == BOUND])
 
     def here(self, row: int) -> list[int]:
         """The candidates still on a node, cheapest single first."""
-        there = [t for t in self.by_row.get(row, ()) if self._session.state.status[t] == Status.BOUND]
-        there.sort(key=self._single_cost)
-        self.by_row[row] = there
-        return there
+        there = [t for t in self.by_row.get(row, ()) if self._session.state.status[t] == BOUND]
+        return sorted((t for t in there if t not in self._dropped), key=self._single_cost)
 
     def _single_cost(self, task: int) -> tuple[int, int, Work, str, int, int]:
         table, jobs = self._session.snapshot.tasks, self._session.snapshot.jobs
@@ -114,18 +127,17 @@ class Candidates:
             return None
         if not (gang.whole_for_reclaim if self._claim.across_queues else gang.whole_for_preempt):
             return None
-        running = self._session.tasks_of(self._session.job(job), Status.BOUND)
-        if len(running) == 0 or not set(running.tolist()) <= set(self.by_job.get(job, ())):
+        running = self._session.tasks_of(self._session.job(job), Status.BOUND).tolist()
+        if self._dropped.intersection(running) or not set(running) <= set(self.by_job.get(job, ())):
             self._refused.add(job)
-            return None
-        return Unit(job, tuple(running.tolist()), True)
+        return None if job in self._refused or not running else Unit(job, tuple(running), True)
 
     def units(self) -> list[Unit]:
         """All units there are now, cheapest first."""
         found: list[tuple[tuple[bool, int, Work, str, int], Unit]] = []
         for job, tasks in self.by_job.items():
             who = self._session.job(job)
-            here = [t for t in tasks if self._session.state.status[t] == Status.BOUND]
+            here = [t for t in tasks if self._session.state.status[t] == BOUND and t not in self._dropped]
             for task in self.singles(sorted(here, key=self._single_cost)):
                 unit = Unit(job, (task,), False)
                 found.append(((False, who.priority, self.work(unit.tasks), who.key, -task), unit))
@@ -136,21 +148,14 @@ class Candidates:
 
     def agreed(self, unit: Unit) -> bool:
         """Whether all voters let exactly these go now, after what has gone already."""
-        claim = self._claim
-        agreed = bool(self._session.hooks.victims(claim, np.array(unit.tasks)).all())
-        if not agreed:
-            self.drop(unit)
-        return agreed
-
-    def drop(self, unit: Unit) -> None:
-        """Forget a unit that may not go."""
+        if self._session.hooks.victims(self._claim, np.array(unit.tasks)).all():
+            return True
         if unit.whole:
             self._refused.add(unit.job)
         else:
-            for task in unit.tasks:
-                row = int(self._session.state.node[task])
-                self.by_row[row] = [t for t in self.by_row[row] if t != task]
-                self.by_job[unit.job] = [t for t in self.by_job[unit.job] if t != task]
+            self._dropped.update(unit.tasks)
+        self.openings.clear()
+        return False
 
 
 def find(session: Session, claim: Claim) -> Candidates:
@@ -183,12 +188,19 @@ def inside(session: Session, claim: Claim) -> Candidates:
 
 
 def others(session: Session, claim: Claim) -> Candidates:
-    """Candidates of other jobs than the claimant's."""
-    found = find(session, claim)
-    if claim.job.index not in found.by_job:
-        return found
-    theirs = session.snapshot.tasks.job[found.tasks] != claim.job.index
-    return Candidates(session, claim, found.tasks[theirs])
+    """Candidates of other jobs than the claimant's; looked for once for all claims that are equal but for the job."""
+    job = claim.job
+    has = session.state.job_allocated[job.index]
+    if has.any():
+        found = find(session, claim)
+        theirs = session.snapshot.tasks.job[found.tasks] != job.index
+        return Candidates(session, claim, found.tasks[theirs])
+    equal = (claim.across_queues, job.queue, job.priority, claim.shape)
+    if equal not in session.candidates:
+        session.candidates[equal] = find(session, claim)
+    candidates: Candidates = session.candidates[equal]
+    candidates.begin(claim)
+    return candidates
 
 
 def _work_lost(session: Session, tasks: Ints) -> list[Work]:
