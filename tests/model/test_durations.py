@@ -1,0 +1,35 @@
+"""Durations as people write them."""
+
+from __future__ import annotations
+
+import pytest
+
+from maar.model.durations import parse_duration
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [
+        ("90s", 90.0),
+        ("1h30m", 5400.0),
+        ("250ms", 0.25),
+        ("2d", 172800.0),
+        ("1.5h", 5400.0),
+        (".5s", 0.5),
+        ("1m0.5s", 60.5),
+        ("3us", 3e-6),
+        ("3µs", 3e-6),
+        ("0", 0.0),
+        (" 5 ", 5.0),
+        (5, 5.0),
+        (0.25, 0.25),
+    ],
+)
+def test_durations(text: str | float, seconds: float) -> None:
+    assert seconds == pytest.approx(parse_duration(text))
+
+
+@pytest.mark.parametrize("text", ["", "s", "5 s", "5x", "1h-3m", "-5s", "-1", "nan", "inf", "1h30", "five", True])
+def test_nonsense_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match=r"^not a duration: `"):
+        parse_duration(text)
