@@ -8,7 +8,9 @@ pods that exist can preempt. Nothing is evicted here, and a group that is not ad
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
+from typing import NamedTuple
 
 import numpy as np
 from msgspec.structs import replace
@@ -30,6 +32,10 @@ Arguments = NoArguments
 
 NO_SHAPE = -1
 """A group without pods claims by what it says it needs, not by the shape of a task."""
+
+MOST_IN_VAIN = 2000
+"""So many evictions are tried out in vain for a queue in one cycle, about a tenth of a second's worth, before its
+other groups are left to the next cycle. By taste: only a queue with thousands of possible victims comes near it."""
 
 
 class Enqueue:
@@ -54,6 +60,19 @@ class Enqueue:
                 desk.promise(job)
             else:
                 session.note(job, refusal)
+        desk.close()
+
+
+class Line(NamedTuple):
+    """Units in the order in which they would go, and for how much some were refused after those before had gone."""
+
+    units: list[Unit]
+    refused: dict[Unit, Ints]
+
+    def knows_refusal(self, unit: Unit, needs: Ints) -> bool:
+        """Whether it was refused to somebody who needed no more."""
+        before = self.refused.get(unit)
+        return before is not None and bool((before <= needs).all())
 
 
 class Desk:
@@ -67,6 +86,12 @@ class Desk:
         """To groups whose pods are not all created: nobody else counts it yet."""
         self._hopeless: dict[tuple[int, int, tuple[bool, ...]], list[list[int]]] = {}
         """What was asked for in vain, by queue, priority and resources: more of the same is asked in vain too."""
+        self._lines: dict[tuple[bool, str, int], Line] = {}
+        self._in_vain: Counter[str] = Counter()
+        """How many evictions were tried out in vain for each queue."""
+        self._gone: list[int] = []
+        """Tasks that went for groups that were admitted: the next group finds them gone, and its own go besides."""
+        self._soft = session.state.soft
         for i in session.snapshot.jobs.active:
             job = session.job(i)
             if job.phase is Phase.INQUEUE and len(session.snapshot.jobs.members[i]) < job.min_member:
@@ -77,6 +102,12 @@ class Desk:
         has = self._session.state.job_allocated[job.index].tolist()
         lacks = [max(need - got, 0) for need, got in zip(self._needs(job), has, strict=True)]
         self._promised = [a + b for a, b in zip(self._promised, lacks, strict=True)]
+
+    def close(self) -> None:
+        """Take back all that was tried out."""
+        for task in reversed(self._gone):
+            self._session.state.spare(task)
+        self._session.state.soft = self._soft
 
     def refuse(self, job: Job) -> Reason | None:
         """Why a group is not admitted as things stand."""
@@ -124,41 +155,56 @@ class Desk:
         tried = self._hopeless.setdefault(kind, [])
         if not job.preempts or not self._session.queue_of(job).open or any(_covers(needs, less) for less in tried):
             return False
-        if any(self._suffice(job, candidates) for candidates in self._candidates(job)):
+        if self._in_vain[job.queue] > MOST_IN_VAIN:
+            return False
+        if any(self._suffice(job, candidates, across) for candidates, across in self._candidates(job)):
             return True
         tried.append(needs)
         return False
 
-    def _candidates(self, job: Job) -> Iterator[Candidates]:
+    def _candidates(self, job: Job) -> Iterator[tuple[Candidates, bool]]:
         """Who could go for it: inside its queue by preempt, elsewhere by reclaim, where these are configured."""
         session = self._session
         if session.config.has_action("preempt") and lower_in_queue(session, job):
-            yield others(session, Claim(job, NO_SHAPE, across_queues=False, priority=job.priority))
+            yield others(session, Claim(job, NO_SHAPE, across_queues=False, priority=job.priority)), False
         if (
             session.config.has_action("reclaim")
             and session.hooks.is_overused(session.queue_of(job)) is None
             and session.hooks.may_take(job, NO_SHAPE, 1)
         ):
-            yield others(session, Claim(job, NO_SHAPE, across_queues=True, priority=job.priority))
+            yield others(session, Claim(job, NO_SHAPE, across_queues=True, priority=job.priority)), True
 
-    def _suffice(self, job: Job, candidates: Candidates) -> bool:
-        """Send units away, cheapest first, until the group would be let in; then undo it all."""
+    def _suffice(self, job: Job, candidates: Candidates, across: bool) -> bool:
+        """Send units away, cheapest first, until the group would be let in; if it would not be, none has gone."""
         if len(candidates.tasks) == 0 or not self._could_suffice(job, candidates):
             return False
-        session, needs = self._session, np.array(self._needs(job))
-        soft, enough = session.state.soft, False
-        with session.statement():
-            for unit in candidates.units():
-                now = self._still_there(candidates, unit)
-                if now is None or not self._helps(now, needs) or not candidates.agreed(now):
+        session, needs, gone = self._session, np.array(self._needs(job)), list[int]()
+        line, refused = self._line(job, candidates, across), list[Unit]()
+        with session.statement() as statement:
+            for unit in line.units:
+                now = None if line.knows_refusal(unit, needs) else self._still_there(candidates, unit)
+                if now is None or not self._helps(now, needs):
+                    continue
+                if not candidates.agreed(now):
+                    refused.append(unit)
                     continue
                 for task in now.tasks:
                     session.state.evict(task)
-                enough = self._no_room(job) is None and self.refuse(job) is None
-                if enough:
-                    break
-        session.state.soft = soft
-        return enough
+                gone.extend(now.tasks)
+                if self._no_room(job) is None and self.refuse(job) is None:
+                    statement.commit()
+                    self._gone.extend(gone)
+                    line.refused.update((unit, needs) for unit in refused)
+                    return True
+        self._in_vain[job.queue] += len(gone)
+        return False
+
+    def _line(self, job: Job, candidates: Candidates, across: bool) -> Line:
+        """The units for a group, cheapest first; in this action they only go, so one line is enough for its equals."""
+        equals = across, job.queue, job.priority
+        if equals not in self._lines:
+            self._lines[equals] = Line(candidates.units(), {})
+        return self._lines[equals]
 
     def _could_suffice(self, job: Job, candidates: Candidates) -> bool:
         """Whether there would be idle room with all of them gone: if not, nothing is tried."""

@@ -179,7 +179,8 @@ class Capacity:
             holds: Row = snapshot.shapes.requests[snapshot.tasks.shape[task]].tolist()
             path = self._path(q)
             for above in path:
-                has.setdefault(above, self._has(above))
+                if above not in has:
+                    has[above] = self._has(above)
             guilty = self._may_go(mine, wanted, path, holds, has)
             if guilty and going:
                 for above in path:

@@ -82,7 +82,7 @@ class Drf:
             if job == claim.job.index:
                 return True  # what moves inside a job changes no share
             holds: Row = snapshot.shapes.requests[snapshot.tasks.shape[task]].tolist()
-            left = less(has.setdefault(job, self._has(job)), holds)
+            left = less(has[job] if job in has else self._has(job), holds)
             guilty = mine <= dominant.share(left)
             if guilty and going:
                 has[job] = left

@@ -135,17 +135,19 @@ class Proportion:
         snapshot = self._session.snapshot
         wanted = wanted_row(self._session, claim.job, claim.shape)
         queues, shapes = snapshot.jobs.queue[snapshot.tasks.job[tasks]], snapshot.tasks.shape[tasks]
+        dims = [d for d in self._dims if wanted[d] > 0]
         has: dict[int, Row] = {}
 
         def judge(task: int, going: bool) -> bool:
             q = int(snapshot.jobs.queue[snapshot.tasks.job[task]])
             if q < 0 or not snapshot.queues.queues[q].reclaimable:
                 return False
+            if q not in has:
+                has[q] = has_own(self._session, q)
             holds: Row = snapshot.shapes.requests[snapshot.tasks.shape[task]].tolist()
-            mine = has.setdefault(q, has_own(self._session, q))
-            over = any(mine[d] > self._deserved[q][d] for d in self._dims if wanted[d] > 0 and holds[d] > 0)
+            over = any(holds[d] > 0 and has[q][d] > self._deserved[q][d] for d in dims)
             if over and going:
-                has[q] = less(mine, holds)
+                has[q] = less(has[q], holds)
             return over
 
         return vote_by_kind(claim, tasks, queues * len(snapshot.shapes) + shapes, judge)
