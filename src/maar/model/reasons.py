@@ -19,6 +19,8 @@ class Reason(msgspec.Struct, frozen=True, omit_defaults=True):
     needs: int | None = None
     has: int | None = None
     """What there is of the resource where it is most: on the best node, left under the quota."""
+    limit: int | None = None
+    """The quota or share that refused it."""
     nodes: dict[str, int] = {}
     """How many nodes were refused, by cause."""
     queue: str = ""

@@ -12,6 +12,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from msgspec.structs import replace
 
 from maar.model.jobs import Job
 from maar.model.queues import Queue
@@ -92,9 +93,7 @@ class Proportion:
         short = less(self._request[q], has_own(self._session, q))
         reason = self._over(q, at_least(short, [0] * len(short)))
         if reason is not None:
-            return Reason(
-                NAME, "QueueOverused", reason.message, reason.resource, reason.needs, reason.has, {}, queue.name
-            )
+            return replace(reason, code="QueueOverused")
         return Reason(NAME, "QueueOverused", f"queue `{queue.name}` has all that it deserves", queue=queue.name)
 
     def _over(self, q: int, asks: Row) -> Reason | None:

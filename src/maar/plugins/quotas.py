@@ -130,6 +130,7 @@ def over_limit(
                 resource=name,
                 needs=asks[d],
                 has=max(limit[d] - has[d] - waiting, 0),
+                limit=limit[d],
                 queue=queue.name,
             )
     return None

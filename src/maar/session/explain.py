@@ -34,13 +34,19 @@ def why_waiting(session: Session, job: Job) -> list[Reason]:
     overused = session.overused.get(job.queue)
     if overused is not None and not queues:
         queues.append(overused)
-    reasons = [*nodes, *queues]
-    if not reasons and lacking > 0:
+    reasons = [*nodes, *(r for r in queues if not nodes or not _is_whole_cluster(session, r))]
+    if not reasons and lacking > 1:
         what = f"its {lacking} missing pods fit one by one but not together"
         reasons.append(Reason("allocate", "NotTogether", what))
     if not reasons and not session.state.job_nominated[job.index]:
         reasons.append(Reason("allocate", "NotReached", "fits, but was not reached in this cycle"))
     return [replace(reason, since=session.waiting_since(job)) for reason in reasons]
+
+
+def _is_whole_cluster(session: Session, refusal: Reason) -> bool:
+    """A queue that may have everything refuses only what nodes do not have either."""
+    dim = session.snapshot.axes.index.get(refusal.resource)
+    return dim is not None and refusal.limit is not None and refusal.limit >= session.total[dim]
 
 
 def _why_nodes(session: Session, job: Job, group: Group, wanted: int) -> Reason | None:
