@@ -29,8 +29,8 @@ $(STAMP): pyproject.toml requirements.txt requirements-dev.txt
 
 run: setup ## show what Maar decides for each of the examples
 	@set -e; for file in $(sort $(wildcard examples/[0-9]*.yaml)); do \
-		printf '\n=== maar plan %s\n\n' "$$file"; \
-		$(BIN)/maar plan "$$file"; \
+		printf '\n=== maar plan --cycles 2 --now 2026-11-01T10:00:00Z %s\n\n' "$$file"; \
+		$(BIN)/maar plan --cycles 2 --now 2026-11-01T10:00:00Z "$$file"; \
 	done
 
 test: setup ## run all tests
@@ -53,7 +53,7 @@ format: setup ## format the code and mend what the linter can
 bench: bench-decide ## run all benchmarks
 
 bench-decide: setup ## measure one decision: speed, idle cost, hopeless searches, memory
-	$(BIN)/python bench/decide.py
+	$(BIN)/python -m bench.decide
 
 # Pins for every platform and for every Python that pyproject.toml allows; no index, host or path is written.
 LOCK := .venv-lock/bin/uv pip compile --quiet --universal --fork-strategy fewest --upgrade --generate-hashes \

@@ -17,9 +17,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-import reference
-import scenes
-
+from bench import reference, scenes
 from maar.decide import decide
 from maar.model.plan import Plan
 from maar.model.snapshot import Cluster, Snapshot
@@ -51,8 +49,11 @@ def placing(nodes: int, pods: int, tries: int = 3) -> tuple[float, float]:
     assert len(plan.bind) == pods, f"placed {len(plan.bind)} of {pods}: {plan.waiting[:3]}"
     seconds = best(lambda: decide(snapshot, CONFIG, 1e6), tries)
     assert reference.best_fit(Snapshot(cluster)) == pods
-    yardstick = min(best(lambda s=Snapshot(cluster): reference.best_fit(s), 1) for _ in range(tries))  # type: ignore[misc]
-    return pods / seconds, pods / yardstick
+    return pods / seconds, pods / min(_yardstick(Snapshot(cluster)) for _ in range(tries))
+
+
+def _yardstick(snapshot: Snapshot) -> float:
+    return best(lambda: reference.best_fit(snapshot), 1)
 
 
 def idle_ms() -> float:
@@ -67,14 +68,15 @@ def search_ms(cluster: Cluster, evicted_gangs: int) -> float:
     snapshot = Snapshot(cluster)
     plan = decide(snapshot, CONFIG, 1e6)
     assert len({e.task.rsplit("-", 1)[0] for e in plan.evict}) == evicted_gangs, plan.evict[:3]
-    assert plan.waiting and plan.waiting[0].reasons
+    assert plan.waiting
+    assert plan.waiting[0].reasons
     return best(lambda: decide(snapshot, CONFIG, 1e6), 5) * 1000
 
 
 def rss_mb() -> float:
     """The memory of a process that holds 5,000 nodes and 50,000 pods and has decided once."""
-    script = str(Path(__file__).resolve())
-    done = subprocess.run([sys.executable, script, "--memory"], check=True, capture_output=True, text=True)
+    command = [sys.executable, "-m", "bench.decide", "--memory"]
+    done = subprocess.run(command, check=True, capture_output=True, text=True)
     return float(done.stdout)
 
 

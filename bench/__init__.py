@@ -1,0 +1,1 @@
+"""Benchmarks: what a decision costs. Figures, not tests."""
