@@ -31,12 +31,6 @@ def limit_row(axes: Axes, queue: Queue) -> Row:
     return axes.row(queue.capability or {}, missing=UNLIMITED)
 
 
-def without_pods(axes: Axes, row: Row, instead: int = 0) -> Row:
-    """The row with pod slots out of the comparison."""
-    row[axes.pods] = instead
-    return row
-
-
 def minimum_row(session: Session, job: Job) -> Row:
     """What a group says it needs at least."""
     return session.snapshot.axes.row(job.min_resources or {})
