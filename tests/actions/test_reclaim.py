@@ -89,3 +89,19 @@ def test_a_job_that_would_not_fit_takes_nothing() -> None:
         gang("a", 1, gpu=8, queue="a"),
     )
     assert scene(cluster(*parts), CONFIG)[0].evict == ()
+
+
+def test_a_queue_takes_back_from_its_sibling_while_their_parent_is_at_its_limit() -> None:
+    config = configured(RECLAIM.replace("{name: proportion}", "{name: capacity, enableHierarchy: true}"))
+    half = {"nvidia.com/gpu": 4}
+    parts = (
+        [node(f"n{i}", gpu=8) for i in (1, 2)],
+        Queue("dept", capability={"nvidia.com/gpu": 8}, deserved={"nvidia.com/gpu": 8}),
+        Queue("a", parent="dept", deserved=half),
+        Queue("b", parent="dept", deserved=half),
+        [gang(f"b{i}", 1, gpu=2, on=["n1"], queue="b") for i in range(4)],
+        gang("a", 1, gpu=4, queue="a"),
+    )
+    plans = scene(cluster(*parts), config)
+    assert len(plans[0].evict) == 2
+    assert [b.task for p in plans for b in p.bind] == ["ns/a-0"]

@@ -127,9 +127,17 @@ class Search:
 
     def _free_quota(self) -> bool:
         """Nodes have room, but the queue may have no more while its own jobs have it: its cheapest unit goes."""
+        units = self._candidates.units()
         if self._claim.across_queues:
-            return False
-        return any(self._evict(unit) for unit in self._candidates.units())
+            # Taking from strangers frees no quota of ours; taking from queues under the same parent may.
+            units = [unit for unit in units if self._is_kin(unit.job)]
+        return any(self._evict(unit) for unit in units)
+
+    def _is_kin(self, job: int) -> bool:
+        """Whether its queue has a parent in common with the claimant's, below the root."""
+        queues, of = self._session.snapshot.queues, self._session.snapshot.jobs.queue
+        mine, theirs = queues.path[int(of[self._job.index])], queues.path[int(of[job])]
+        return bool(set(mine[1:-1]) & set(theirs[1:-1]))
 
     def _evict(self, unit: Unit) -> bool:
         """Send a unit away, if all voters agree to exactly that now."""

@@ -195,7 +195,8 @@ def others(session: Session, claim: Claim) -> Candidates:
         found = find(session, claim)
         theirs = session.snapshot.tasks.job[found.tasks] != job.index
         return Candidates(session, claim, found.tasks[theirs])
-    equal = (claim.across_queues, job.queue, job.priority, claim.shape)
+    asks = None if claim.shape >= 0 else tuple(sorted((job.min_resources or {}).items()))
+    equal = (claim.across_queues, job.queue, job.priority, claim.shape, asks)
     if equal not in session.candidates:
         session.candidates[equal] = find(session, claim)
     candidates: Candidates = session.candidates[equal]
