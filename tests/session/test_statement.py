@@ -1,0 +1,204 @@
+"""Statements: kept if committed, and otherwise as if nothing had been."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from maar.model.queues import Queue
+from maar.model.selectors import Port
+from maar.model.tasks import Status
+from maar.session.session import Session
+from maar.testing.builders import cluster, gang, node
+
+
+@pytest.fixture
+def session(opened: Callable[..., Session]) -> Session:
+    """Two nodes; `ns/a` runs on both, `ns/b` waits. A plugin counts tasks by job."""
+    made = opened(
+        cluster(
+            node("n1", gpu=4),
+            node("n2", gpu=4),
+            gang("a", 2, gpu=1, on=["n1", "n2"], constraints={"ports": (Port(80),)}),
+            gang("b", 2, gpu=2),
+        )
+    )
+    counts = made.state.column(2)
+    made.state.listen(lambda job, shape, n: made.state.add(counts, job, n))
+    vars(made)["counts"] = counts
+    return made
+
+
+def books(session: Session) -> dict[str, Any]:
+    """Every column of the state, and the plugin's."""
+    arrays = {name: a.tolist() for name, a in vars(session.state).items() if isinstance(a, np.ndarray)}
+    return {**arrays, "counts": vars(session)["counts"].tolist()}
+
+
+def bind(session: Session, count: int = 1, first: int = 0, row: int = 0) -> None:
+    job = session.snapshot.jobs.number["ns/b"]
+    tasks = session.snapshot.jobs.members[job][first : first + count]
+    shape = int(session.snapshot.tasks.shape[tasks[0]])
+    session.state.bind(job, shape, tasks, np.array([row]), np.array([count]))
+
+
+def nominate(session: Session, row: int = 1) -> int:
+    job = session.snapshot.jobs.number["ns/b"]
+    tasks = session.snapshot.jobs.members[job][:1]
+    session.state.nominate(job, int(session.snapshot.tasks.shape[tasks[0]]), tasks, np.array([row]), np.array([1]))
+    return int(tasks[0])
+
+
+def number(session: Session, key: str) -> int:
+    return session.snapshot.tasks.number[key]
+
+
+def test_leaving_without_commit_undoes_everything(session: Session) -> None:
+    before = books(session)
+    with session.statement():
+        bind(session, 2)
+        session.state.evict(number(session, "ns/a-1"))
+        assert before != books(session)
+    assert before == books(session)
+
+
+def test_what_is_committed_stays(session: Session) -> None:
+    with session.statement() as statement:
+        bind(session, 2)
+        statement.commit()
+    gpu = session.snapshot.axes.index["nvidia.com/gpu"]
+    assert [5, 1] == session.state.used[:, gpu].tolist()
+    assert [0, 2] == vars(session)["counts"].tolist()
+    assert [2, 2] == session.state.job_ready.tolist()
+
+
+def test_an_exception_undoes_even_what_was_committed(session: Session) -> None:
+    before = books(session)
+
+    def fail() -> None:
+        with session.statement() as statement:
+            bind(session)
+            statement.commit()
+            raise KeyError("a plugin's mistake")
+
+    with pytest.raises(KeyError):
+        fail()
+    assert before == books(session)
+    assert 0 == session.depth
+
+
+def test_a_checkpoint_is_a_point_to_go_back_to(session: Session) -> None:
+    with session.statement() as statement:
+        bind(session, 1)
+        middle, mark = books(session), statement.checkpoint()
+        for row in (0, 1, 1):
+            bind(session, 1, first=1, row=row)
+            statement.rollback(mark)
+            assert middle == books(session)
+        statement.commit()
+    assert middle == books(session)
+
+
+def test_rolling_back_many_times_stays_cheap(session: Session) -> None:
+    with session.statement() as statement:
+        mark = statement.checkpoint()
+        for _ in range(100):
+            bind(session)
+            statement.rollback(mark)
+        rows, _ = session.state.touched_since(0)
+        assert rows is not None
+        assert [0] == rows.tolist()
+        assert session.state.cursor <= 200
+
+
+def test_rolling_back_to_the_beginning(session: Session) -> None:
+    before = books(session)
+    with session.statement() as statement:
+        bind(session)
+        statement.rollback()
+        assert before == books(session)
+        bind(session, row=1)
+        after = books(session)
+        statement.commit()
+    assert after == books(session)
+
+
+@pytest.mark.parametrize(("inner", "outer"), [(False, False), (False, True), (True, False), (True, True)])
+def test_statements_nest(session: Session, inner: bool, outer: bool) -> None:
+    """An inner commit hands its changes to the outer one, which may still undo them."""
+    before = books(session)
+    with session.statement() as outside:
+        bind(session)
+        first = books(session)
+        with session.statement() as inside:
+            bind(session, first=1, row=1)
+            both = books(session)
+            if inner:
+                inside.commit()
+        assert (both if inner else first) == books(session)
+        if outer:
+            outside.commit()
+    assert {False: before, True: both if inner else first}[outer] == books(session)
+
+
+def test_evict_and_spare(session: Session) -> None:
+    before, task = books(session), number(session, "ns/a-0")
+    session.state.evict(task)
+    gpu = session.snapshot.axes.index["nvidia.com/gpu"]
+    assert Status.RELEASING == session.state.status[task]
+    assert [1, 1] == session.state.used[:, gpu].tolist()
+    assert [1, 0] == session.state.releasing[:, gpu].tolist()
+    assert [[1, 0]] == session.state.leaving.tolist()
+    assert [-1, 0] == vars(session)["counts"].tolist()
+    assert 1 == session.state.job_ready[0]
+    root = session.snapshot.queues.root
+    assert 1 == session.state.queue_allocated[root, gpu]
+    session.state.spare(task)
+    assert before == books(session)
+
+
+def test_nominate_and_withdraw(session: Session) -> None:
+    before = books(session)
+    task = nominate(session)
+    gpu = session.snapshot.axes.index["nvidia.com/gpu"]
+    assert Status.NOMINATED == session.state.status[task]
+    assert 1 == session.state.node[task]
+    assert [0, 2] == session.state.nominated[:, gpu].tolist()
+    assert [1, 1] == session.state.used[:, gpu].tolist()
+    assert [0, 1] == session.state.job_nominated.tolist()
+    assert 2 == session.state.job_allocated[1, gpu]
+    session.state.withdraw(task)
+    assert before == books(session)
+
+
+def test_a_pod_on_a_node_that_has_gone_can_be_evicted(opened: Callable[..., Session]) -> None:
+    session = opened(cluster(node("n1"), gang("a", on=["gone"])))
+    with session.statement() as statement:
+        session.state.evict(0)
+        statement.commit()
+    assert [Status.RELEASING] == session.state.status.tolist()
+    assert 0 == session.state.releasing.sum()
+
+
+def test_queues_above_count_too(opened: Callable[..., Session]) -> None:
+    session = opened(
+        cluster(
+            node("n1", gpu=8), Queue("team"), Queue("me", parent="team"), gang("a", 2, gpu=3, queue="me", on=["n1"])
+        )
+    )
+    gpu, number = session.snapshot.axes.index["nvidia.com/gpu"], session.snapshot.queues.number
+    session.state.bind(0, 0, np.array([1]), np.array([0]), np.array([1]))
+    had = {name: int(session.state.queue_allocated[q, gpu]) for name, q in number.items()}
+    assert {"me": 6, "team": 6, "root": 6, "default": 0} == had
+    assert all(isinstance(x, int) for x in session.state.queue_allocated.flat)
+
+
+def test_features_follow_their_pods(session: Session) -> None:
+    assert {Port(80): 0} == session.snapshot.shapes.feature
+    with session.statement():
+        session.state.evict(number(session, "ns/a-0"))
+        assert ([[1, 1]], [[1, 0]]) == (session.state.features.tolist(), session.state.leaving.tolist())
+    assert ([[1, 1]], [[0, 0]]) == (session.state.features.tolist(), session.state.leaving.tolist())
