@@ -47,6 +47,8 @@ class Metadata(Wire, frozen=True):
     creation_timestamp: Time | None = None
     deletion_timestamp: Time | None = None
     owner_references: tuple[OwnerReference, ...] = ()
+    resource_version: str = ""
+    """Where a watch goes on, and what a write that must not overwrite another's states."""
 
 
 class Object(Wire, frozen=True):
