@@ -7,13 +7,15 @@ priority. The `JobTable` adds what its tasks make of it: who its members are, ho
 from __future__ import annotations
 
 import enum
-from itertools import pairwise
+from collections.abc import Iterator
+from functools import cached_property
 
 import msgspec
 import numpy as np
 
-from maar.model.resources import Ints
+from maar.model.resources import Ints, Mask
 from maar.model.shapes import ShapeTable
+from maar.model.splice import Splice
 from maar.model.tasks import Status, TaskTable
 
 
@@ -85,73 +87,139 @@ class Role(msgspec.Struct, frozen=True):
     minimum: int
 
 
+class Members:
+    """Which tasks belong to which job: a job's are neighbours in the task table."""
+
+    def __init__(self, sizes: Ints) -> None:
+        self._bounds: list[int] = [0, *np.cumsum(sizes).tolist()]
+
+    def __len__(self) -> int:
+        return len(self._bounds) - 1
+
+    def __getitem__(self, job: int) -> Ints:
+        if not 0 <= job < len(self):
+            raise IndexError(job)
+        return np.arange(self._bounds[job], self._bounds[job + 1])
+
+    def __iter__(self) -> Iterator[Ints]:
+        return (self[job] for job in range(len(self)))
+
+
+class Roles:
+    """The roles of each job, numbered through over all jobs."""
+
+    def __init__(self, names: list[tuple[str, ...]], minimums: Ints) -> None:
+        self._names = names
+        self._minimums = minimums
+        self.starts: Ints = np.cumsum([0, *map(len, names)])
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+    def __iter__(self) -> Iterator[tuple[Role, ...]]:
+        return (self[job] for job in range(len(self)))
+
+    def __getitem__(self, job: int) -> tuple[Role, ...]:
+        first = int(self.starts[job])
+        return tuple(Role(first + i, name, int(self._minimums[first + i])) for i, name in enumerate(self._names[job]))
+
+
 class JobTable:
     """All jobs of a snapshot, sorted by key, with what their tasks make of them."""
 
     def __init__(self, jobs: list[Job], queues: dict[str, int]) -> None:
+        self._take(jobs)
+        self.queue: Ints = np.array([queues.get(j.queue, -1) for j in jobs], dtype=np.int64)
+        self.priority: Ints = np.array([j.priority for j in jobs], dtype=np.int64)
+        self.minimum: Ints = np.array([j.min_member for j in jobs], dtype=np.int64)
+
+    def _take(self, jobs: list[Job]) -> None:
         self.jobs: list[Job] = [
             job if job.index == i else msgspec.structs.replace(job, index=i) for i, job in enumerate(jobs)
         ]
-        self.number: dict[str, int] = {job.key: i for i, job in enumerate(self.jobs)}
-        self.queue: Ints = np.array([queues.get(j.queue, -1) for j in self.jobs], dtype=np.int64)
-        self.priority: Ints = np.array([j.priority for j in self.jobs], dtype=np.int64)
-        self.minimum: Ints = np.array([j.min_member for j in self.jobs], dtype=np.int64)
 
     def __len__(self) -> int:
         return len(self.jobs)
 
+    @cached_property
+    def number(self) -> dict[str, int]:
+        """Key to row."""
+        return {job.key: i for i, job in enumerate(self.jobs)}
+
+    @cached_property
+    def active(self) -> list[int]:
+        """Jobs that a cycle must look at: they wait for something."""
+        rows: list[int] = np.flatnonzero(self.waits).tolist()
+        return rows
+
     def count(self, tasks: TaskTable, shapes: ShapeTable) -> None:
         """Fill in what depends on tasks: members, roles, what each job has and how many are ready."""
         n = len(self.jobs)
-        bounds = np.searchsorted(tasks.job, np.arange(n + 1))
-        self.members: list[Ints] = [np.arange(a, b) for a, b in pairwise(bounds.tolist())]
+
+        def by_job(chosen: Mask) -> Ints:
+            return np.bincount(tasks.job[chosen], minlength=n).astype(np.int64)
+
+        self.sizes: Ints = np.bincount(tasks.job, minlength=n).astype(np.int64)
+        self.members = Members(self.sizes)
         self._number_roles(tasks)
-        have = np.isin(tasks.status, (Status.BOUND, Status.NOMINATED))
-        self.allocated: Ints = _sum_by(tasks.job[have], shapes.requests[tasks.shape[have]], n)
-        ready = np.isin(tasks.status, (Status.BOUND, Status.SUCCEEDED))
-        self.ready: Ints = np.bincount(tasks.job[ready], minlength=n).astype(np.int64)
+        have = (tasks.status == Status.BOUND) | (tasks.status == Status.NOMINATED)
+        self.allocated: Ints = np.zeros((n, shapes.requests.shape[1]), dtype=np.int64)
+        np.add.at(self.allocated, tasks.job[have], shapes.requests[tasks.shape[have]])
+        ready = (tasks.status == Status.BOUND) | (tasks.status == Status.SUCCEEDED)
         nominated = tasks.status == Status.NOMINATED
-        pending = tasks.status == Status.PENDING
-        self.pending: Ints = np.bincount(tasks.job[pending], minlength=n).astype(np.int64)
-        blocked = tasks.status == Status.BLOCKED
-        self.blocked: Ints = np.bincount(tasks.job[blocked], minlength=n).astype(np.int64)
-        modest = shapes.best_effort[tasks.shape]
-        self.best_effort: Ints = np.bincount(tasks.job[modest], minlength=n).astype(np.int64)
+        self.ready = by_job(ready)
+        self.nominated = by_job(nominated)
+        self.pending = by_job(tasks.status == Status.PENDING)
+        self.blocked = by_job(tasks.status == Status.BLOCKED)
+        self.best_effort = by_job(shapes.best_effort[tasks.shape])
         """How many tasks of a job ask for nothing but a pod slot."""
-        self.nominated: Ints = np.bincount(tasks.job[nominated], minlength=n).astype(np.int64)
         roles = len(self.role_min)
         self.role_ready: Ints = np.bincount(self.task_role[ready], minlength=roles).astype(np.int64)
         self.role_nominated: Ints = np.bincount(self.task_role[nominated], minlength=roles).astype(np.int64)
-        active = (self.pending + self.nominated + self.blocked) > 0
-        active |= np.array([j.phase is Phase.PENDING for j in self.jobs], dtype=np.bool_)
-        active |= np.array([bool(j.broken) for j in self.jobs], dtype=np.bool_)
-        active |= np.array(
-            [not len(m) and j.phase is not Phase.COMPLETED for j, m in zip(self.jobs, self.members, strict=True)],
-            dtype=np.bool_,
-        )
-        self.active: list[int] = np.flatnonzero(active).tolist()
-        """Jobs that a cycle must look at: they wait for something."""
+        asks = [_asks(job, size) for job, size in zip(self.jobs, self.sizes.tolist(), strict=True)]
+        self.waits: Mask = (self.pending + self.nominated + self.blocked > 0) | np.array(asks, dtype=np.bool_)
 
     def _number_roles(self, tasks: TaskTable) -> None:
-        self.roles: list[tuple[Role, ...]] = []
-        self.task_role: Ints = np.zeros(len(tasks), dtype=np.int64)
+        names: list[tuple[str, ...]] = []
+        own: list[int] = []
         minimums: list[int] = []
         for job, members in zip(self.jobs, self.members, strict=True):
-            names = dict.fromkeys([*(tasks.tasks[t].role for t in members.tolist()), *job.role_min])
-            roles = {}
-            for name in names:
-                roles[name] = Role(len(minimums), name, job.role_min.get(name, 0))
-                minimums.append(roles[name].minimum)
-            self.roles.append(tuple(roles.values()))
-            if len(roles) == 1:
-                self.task_role[members] = len(minimums) - 1
-            else:
-                for t in members.tolist():
-                    self.task_role[t] = roles[tasks.tasks[t].role].index
+            of_tasks = [tasks.tasks[t].role for t in members.tolist()]
+            known = {name: i for i, name in enumerate(dict.fromkeys([*of_tasks, *job.role_min]))}
+            names.append(tuple(known))
+            own.extend(known[role] for role in of_tasks)
+            minimums.extend(job.role_min.get(name, 0) for name in known)
+        self.role_names = names
+        self.own_role: Ints = np.array(own, dtype=np.int64)
+        """A task's role, counted from its job's first."""
         self.role_min: Ints = np.array(minimums, dtype=np.int64)
+        self.roles = Roles(names, self.role_min)
+        self.task_role: Ints = self.own_role + np.repeat(self.roles.starts[:-1], self.sizes)
+
+    def changed(self, new: JobTable, change: Splice) -> JobTable:
+        """The table with some jobs gone and those of `new` in their place."""
+        table = JobTable.__new__(JobTable)
+        table._take(change.items(self.jobs, new.jobs))
+        for name in PER_JOB:
+            setattr(table, name, change.rows(getattr(self, name), getattr(new, name)))
+        table.members = Members(table.sizes)
+        roles = change.parts(np.diff(self.roles.starts), np.diff(new.roles.starts))
+        for name in PER_ROLE:
+            setattr(table, name, roles.rows(getattr(self, name), getattr(new, name)))
+        table.role_names = change.items(self.role_names, new.role_names)
+        table.own_role = change.parts(self.sizes, new.sizes).rows(self.own_role, new.own_role)
+        table.roles = Roles(table.role_names, table.role_min)
+        table.task_role = table.own_role + np.repeat(table.roles.starts[:-1], table.sizes)
+        return table
 
 
-def _sum_by(groups: Ints, rows: Ints, size: int) -> Ints:
-    sums = np.zeros((size, rows.shape[1]), dtype=np.int64)
-    np.add.at(sums, groups, rows)
-    return sums
+PER_JOB = (
+    *("queue", "priority", "minimum", "sizes", "allocated"),
+    *("ready", "nominated", "pending", "blocked", "best_effort", "waits"),
+)
+PER_ROLE = ("role_min", "role_ready", "role_nominated")
+
+
+def _asks(job: Job, size: int) -> bool:
+    """Whether a job wants something whatever its tasks are: admission, pods, or to be mended."""
+    return job.phase is Phase.PENDING or bool(job.broken) or (not size and job.phase is not Phase.COMPLETED)

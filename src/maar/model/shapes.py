@@ -13,7 +13,7 @@ from collections.abc import Iterable
 import msgspec
 import numpy as np
 
-from maar.model.resources import PODS, Axes, Ints
+from maar.model.resources import PODS, Axes, Ints, Mask
 from maar.model.selectors import NodeTerm, PodSelector, PodTerm, Port, Requirement, Spread, Toleration
 
 Feature = PodSelector | PodTerm | Port
@@ -54,21 +54,36 @@ class Shape(msgspec.Struct, frozen=True):
 
 
 class ShapeTable:
-    """All shapes of a snapshot, with their requests as rows and their features by number."""
+    """All shapes of a snapshot, with their requests as rows and their features by number.
+
+    It only grows: numbers stay what they are, so snapshots that follow each other share one table.
+    """
 
     def __init__(self, shapes: Iterable[Shape], axes: Axes) -> None:
-        self.shapes: list[Shape] = list(dict.fromkeys(shapes))
-        self.number: dict[Shape, int] = {shape: i for i, shape in enumerate(self.shapes)}
-        self.requests: Ints = np.array([axes.row(dict(s.requests)) for s in self.shapes], dtype=np.int64).reshape(
-            len(self.shapes), len(axes)
-        )
+        self._axes = axes
+        self.shapes: list[Shape] = []
+        self.number: dict[Shape, int] = {}
         self.feature: dict[Feature, int] = {}
-        for shape in self.shapes:
-            for feature in shape.features():
-                self.feature.setdefault(feature, len(self.feature))
-        self.features: list[list[int]] = [[self.feature[f] for f in s.features()] for s in self.shapes]
-        self.gpus: Ints = self.requests[:, list(axes.accelerators)].sum(axis=1, dtype=np.int64)
-        self.best_effort = np.array([s.best_effort for s in self.shapes], dtype=np.bool_)
+        self.features: list[list[int]] = []
+        self.requests: Ints = np.zeros((0, len(axes)), dtype=np.int64)
+        self.gpus: Ints = np.zeros(0, dtype=np.int64)
+        self.best_effort: Mask = np.zeros(0, dtype=np.bool_)
+        self.add(shapes)
 
     def __len__(self) -> int:
         return len(self.shapes)
+
+    def add(self, shapes: Iterable[Shape]) -> None:
+        """Number those that are new."""
+        new = [shape for shape in dict.fromkeys(shapes) if shape not in self.number]
+        if not new:
+            return
+        for shape in new:
+            self.number[shape] = len(self.shapes)
+            self.shapes.append(shape)
+            self.features.append([self.feature.setdefault(f, len(self.feature)) for f in shape.features()])
+        rows = np.array([self._axes.row(dict(shape.requests)) for shape in new], dtype=np.int64)
+        self.requests = np.concatenate((self.requests, rows))
+        gpus = rows[:, list(self._axes.accelerators)].sum(axis=1, dtype=np.int64)
+        self.gpus = np.concatenate((self.gpus, gpus))
+        self.best_effort = np.concatenate((self.best_effort, [shape.best_effort for shape in new]))

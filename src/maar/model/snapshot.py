@@ -6,7 +6,7 @@ tables, sorted, so that equal clusters give equal snapshots whatever order they 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 import msgspec
 import numpy as np
@@ -17,6 +17,7 @@ from maar.model.plan import Elect, Lock
 from maar.model.queues import Queue, QueueTree
 from maar.model.resources import Axes, Ints
 from maar.model.shapes import ShapeTable
+from maar.model.splice import Splice
 from maar.model.tasks import Status, Task, TaskTable, placing_order
 from maar.model.topology import HyperNode
 
@@ -56,34 +57,77 @@ class Snapshot:
         self.jobs = JobTable(sorted(cluster.jobs, key=lambda j: j.key), self.queues.number)
         self.tasks = TaskTable(tasks, self.jobs.number, self.shapes.number, self.nodes.row)
         self.jobs.count(self.tasks, self.shapes)
-        self.budgets: dict[str, Budget] = {b.key: b for b in sorted(cluster.budgets, key=lambda b: b.key)}
-        self.hypernodes = tuple(sorted(cluster.hypernodes, key=lambda h: (h.tier, h.name)))
-        self._count_nodes()
-
-    def _count_nodes(self) -> None:
-        """What tasks take of each node, and the features they leave there."""
+        self._take_rest(cluster)
         n, r = self.nodes.allocatable.shape
         self.used: Ints = np.zeros((n, r), dtype=np.int64)
         self.releasing: Ints = np.zeros((n, r), dtype=np.int64)
         self.nominated: Ints = np.zeros((n, r), dtype=np.int64)
-        status, node, shape = self.tasks.status, self.tasks.node, self.tasks.shape
-        for statuses, column in (
-            ((Status.BOUND, Status.RELEASING), self.used),
-            ((Status.RELEASING,), self.releasing),
-            ((Status.NOMINATED,), self.nominated),
-        ):
-            chosen = np.isin(status, statuses) & (node >= 0)
-            np.add.at(column, node[chosen], self.shapes.requests[shape[chosen]])
         self.features: Ints = np.zeros((len(self.shapes.feature), n), dtype=np.int64)
         self.leaving: Ints = np.zeros_like(self.features)
+        self._count_nodes(self.tasks, 1)
+
+    def _take_rest(self, cluster: Cluster) -> None:
+        self.budgets: dict[str, Budget] = {b.key: b for b in sorted(cluster.budgets, key=lambda b: b.key)}
+        self.hypernodes = tuple(sorted(cluster.hypernodes, key=lambda h: (h.tier, h.name)))
+
+    def _count_nodes(self, tasks: TaskTable, sign: int) -> None:
+        """Add what tasks take of each node, and the features they leave there; or (-1) subtract it."""
+        status, node, shape = tasks.status, tasks.node, tasks.shape
+        bound, leaving, nominated = (status == s for s in (Status.BOUND, Status.RELEASING, Status.NOMINATED))
+        for chosen, column in ((bound | leaving, self.used), (leaving, self.releasing), (nominated, self.nominated)):
+            there = chosen & (node >= 0)
+            np.add.at(column, node[there], self.shapes.requests[shape[there]] * sign)
         visible = np.array([bool(f) for f in self.shapes.features], dtype=np.bool_)
         if visible.any():
-            present = (Status.BOUND, Status.RELEASING, Status.NOMINATED)
-            there = np.isin(status, present) & (node >= 0) & visible[shape]
+            there = (bound | leaving | nominated) & (node >= 0) & visible[shape]
             for t in np.flatnonzero(there).tolist():
-                self.features[self.shapes.features[shape[t]], node[t]] += 1
-                if status[t] == Status.RELEASING:
-                    self.leaving[self.shapes.features[shape[t]], node[t]] += 1
+                self.features[self.shapes.features[shape[t]], node[t]] += sign
+                if leaving[t]:
+                    self.leaving[self.shapes.features[shape[t]], node[t]] += sign
+
+    def after(self, rest: Cluster, changed: Mapping[str, Changed]) -> Snapshot | None:
+        """The next snapshot, where nodes and queues are the same and some jobs have changed (`None`: are gone).
+
+        `rest` is the cluster without jobs and tasks. The cost grows with the change; columns are copied as they are.
+        Gives nothing where a new resource changes the axes: then a snapshot is made anew.
+        """
+        jobs = sorted((c[0] for c in changed.values() if c is not None), key=lambda j: j.key)
+        tasks = sorted((t for c in changed.values() if c is not None for t in c[1]), key=placing_order)
+        shapes = dict.fromkeys(t.shape for t in tasks)
+        mentioned = {name for shape in shapes for name, _ in shape.requests}
+        mentioned.update(name for job in jobs for name in job.min_resources or ())
+        if not mentioned <= self.axes.index.keys():
+            return None
+        next_ = Snapshot.__new__(Snapshot)
+        next_.cluster, next_.axes, next_.nodes, next_.queues = rest, self.axes, self.nodes, self.queues
+        next_.shapes = self.shapes
+        next_.shapes.add(shapes)
+        new_jobs = JobTable(jobs, self.queues.number)
+        new_tasks = TaskTable(tasks, new_jobs.number, self.shapes.number, self.nodes.row)
+        new_jobs.count(new_tasks, self.shapes)
+        splice = Splice.by_key([j.key for j in self.jobs.jobs], [j.key for j in jobs], set(changed))
+        next_.jobs = self.jobs.changed(new_jobs, splice)
+        of_tasks = splice.parts(self.jobs.sizes, new_jobs.sizes)
+        next_.tasks = self.tasks.changed(new_tasks, of_tasks, next_.jobs.sizes)
+        next_._take_rest(rest)
+        next_._recount_nodes(self, new_tasks, changed)
+        return next_
+
+    def _recount_nodes(self, before: Snapshot, new: TaskTable, changed: Mapping[str, Changed]) -> None:
+        self.used, self.releasing = before.used.copy(), before.releasing.copy()
+        self.nominated = before.nominated.copy()
+        more = np.zeros((len(self.shapes.feature) - len(before.features), len(self.nodes)), dtype=np.int64)
+        self.features = np.concatenate((before.features, more))
+        self.leaving = np.concatenate((before.leaving, more))
+        known = before.jobs.number
+        rows = [before.jobs.members[known[key]] for key in changed if key in known]
+        if rows:
+            self._count_nodes(before.tasks.only(np.concatenate(rows)), -1)
+        self._count_nodes(new, 1)
+
+
+Changed = tuple[Job, tuple[Task, ...]] | None
+"""A job with its tasks as they are now; `None` where it is gone."""
 
 
 def _resource_names(cluster: Cluster) -> Iterable[str]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Iterable
+from functools import cached_property
 
 import msgspec
 import numpy as np
@@ -16,6 +17,7 @@ import numpy.typing as npt
 
 from maar.model.resources import Floats, Ints
 from maar.model.shapes import Shape
+from maar.model.splice import Splice
 
 
 class Status(enum.IntEnum):
@@ -81,7 +83,6 @@ class TaskTable:
 
     def __init__(self, tasks: list[Task], jobs: dict[str, int], shapes: dict[Shape, int], nodes: dict[str, int]):
         self.tasks = tasks
-        self.number: dict[str, int] = {t.key: i for i, t in enumerate(tasks)}
         self.job: Ints = _ints(jobs[t.job] for t in tasks)
         self.shape: Ints = _ints(shapes[t.shape] for t in tasks)
         self.status: npt.NDArray[np.int8] = np.array([t.status for t in tasks], dtype=np.int8)
@@ -103,6 +104,35 @@ class TaskTable:
 
     def __len__(self) -> int:
         return len(self.tasks)
+
+    @cached_property
+    def number(self) -> dict[str, int]:
+        """Key to row."""
+        return {task.key: i for i, task in enumerate(self.tasks)}
+
+    def only(self, rows: Ints) -> TaskTable:
+        """The columns of some tasks."""
+        table = TaskTable.__new__(TaskTable)
+        table.tasks = [self.tasks[row] for row in rows.tolist()]
+        table.job = self.job[rows]
+        for name in PER_TASK:
+            setattr(table, name, getattr(self, name)[rows])
+        return table
+
+    def changed(self, new: TaskTable, change: Splice, sizes: Ints) -> TaskTable:
+        """The table with some jobs' tasks gone and those of `new` in their place; `sizes` are the jobs' after it."""
+        table = TaskTable.__new__(TaskTable)
+        table.tasks = change.items(self.tasks, new.tasks)
+        table.job = np.repeat(np.arange(len(sizes)), sizes)
+        for name in PER_TASK:
+            setattr(table, name, change.rows(getattr(self, name), getattr(new, name)))
+        return table
+
+
+PER_TASK = (
+    *("shape", "status", "node", "priority", "preemptable", "critical", "resident"),
+    *("started", "checkpoint"),
+)
 
 
 def placing_order(task: Task) -> tuple[str, int, float, str]:

@@ -1,0 +1,54 @@
+"""Splicing: sorted tables with some blocks gone and others in their place.
+
+A snapshot that follows another differs in a few jobs. Their rows are cut out of every column and the new ones put in
+where they belong in the order: a copy of memory a column, whatever the size of the cluster, and no object is made anew.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from itertools import compress
+from typing import Any, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from maar.model.resources import Ints, Mask
+
+T = TypeVar("T")
+Array = npt.NDArray[Any]
+
+
+class Splice:
+    """Which old rows stay, and before which of those each new row goes."""
+
+    def __init__(self, keep: Mask, at: Ints) -> None:
+        self._keep = keep
+        self._at = at
+
+    @classmethod
+    def by_key(cls, old: list[str], new: list[str], gone: set[str]) -> Splice:
+        """Rows sorted by key: those `gone` leave, the `new` enter."""
+        keep = np.array([key not in gone for key in old], dtype=np.bool_) if gone else np.ones(len(old), dtype=np.bool_)
+        kept = list(compress(old, keep.tolist())) if gone else old
+        return cls(keep, np.array([bisect_left(kept, key) for key in new], dtype=np.int64))
+
+    def rows(self, old: Array, new: Array) -> Array:
+        """A column after the change."""
+        return np.insert(old[self._keep], self._at, new, axis=0)
+
+    def items(self, old: list[T], new: list[T]) -> list[T]:
+        """A list after the change."""
+        kept = list(compress(old, self._keep.tolist()))
+        after: list[T] = []
+        start = 0
+        for position, item in zip(self._at.tolist(), new, strict=True):
+            after += kept[start:position]
+            after.append(item)
+            start = position
+        return after + kept[start:]
+
+    def parts(self, old: Ints, new: Ints) -> Splice:
+        """The same change for what the rows consist of: `old[i]` and `new[i]` parts each."""
+        bounds = np.concatenate(([0], np.cumsum(old[self._keep])))
+        return Splice(np.repeat(self._keep, old), np.repeat(bounds[self._at], new))
