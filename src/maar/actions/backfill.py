@@ -35,7 +35,7 @@ class Backfill:
 def _waits(session: Session, job: Job) -> bool:
     if not session.snapshot.jobs.best_effort[job.index]:
         return False
-    tasks = session.tasks_of(job, Status.PENDING)
+    tasks = session.tasks_of(job, Status.PENDING, Status.NOMINATED)
     return (
         not session.is_pending(job)
         and len(tasks) > 0
