@@ -1,0 +1,73 @@
+"""Making room without ever leaving a gang in part: scenes in which that once went wrong."""
+
+from __future__ import annotations
+
+from maar.model.plan import Bind, Elect, Lock, Plan
+from maar.model.tasks import Status
+from maar.registry import catalog
+from maar.session.config_file import default_config
+from maar.testing.builders import Part, cluster, gang, node
+from maar.testing.scenario import cycles, scene
+
+CONFIG = default_config(catalog())
+
+
+def first(*parts: Part | list[Part]) -> Plan:
+    """The first plan of a scene that then settles."""
+    return scene(cluster(*parts), CONFIG)[0]
+
+
+def evicted(plan: Plan) -> list[str]:
+    return [e.task.removeprefix("ns/") for e in plan.evict]
+
+
+def test_surplus_is_not_counted_on_two_nodes_at_once() -> None:
+    """One surplus pod, on any of three nodes; the second node costs the gang, which then goes whole."""
+    plan = first(
+        [node(f"n{i}", gpu=1) for i in range(3)],
+        gang("low", 3, minimum=2, gpu=1, on=["n0", "n1", "n2"]),
+        gang("high", 2, gpu=1, priority=5),
+    )
+    assert ["low-0", "low-1", "low-2"] == evicted(plan)
+
+
+def test_the_surplus_of_a_gang_that_goes_is_not_given_back() -> None:
+    plan = first(
+        node("n1", gpu=1),
+        node("n2", gpu=2),
+        gang("low", 3, minimum=2, gpu=1, on=["n2", "n2", "n1"]),
+        gang("high", 2, gpu=1, priority=5),
+    )
+    assert ["low-0", "low-1", "low-2"] == evicted(plan)
+
+
+def test_a_pod_that_was_about_to_start_is_not_evicted() -> None:
+    plan = first(node("n1", gpu=4), gang("run", gpu=2, on=["n1"]), gang("low", gpu=2), gang("high", gpu=4, priority=5))
+    assert ["run-0"] == evicted(plan)
+    assert "GaveWay" in [r.code for w in plan.waiting if w.job == "ns/low" for r in w.reasons]
+
+
+def test_a_promise_outlives_a_lock() -> None:
+    """A preemptor's room is on a node that was then locked for the elected job: it still gets it."""
+    plans, _ = cycles(
+        cluster(
+            node("n0", gpu=2),
+            node("n1", gpu=2),
+            gang("busy", gpu=1, on=["n1"], task={"preemptable": False}),
+            gang("high", gpu=1, task={"status": Status.NOMINATED, "node": "n0"}),
+            gang("target", 2, gpu=2),
+            Elect("ns/target", -1.0),
+            Lock("n0", "ns/target", -1.0),
+        ),
+        CONFIG,
+        1,
+    )
+    assert (Bind("ns/high-0", "n0"),) == plans[0].bind
+    assert "n0" in [lock.node for lock in plans[0].locks]
+
+
+def test_promised_pods_that_ask_for_nothing_start_whole() -> None:
+    """Backfill once took promises for pods that run, and bound the rest of the gang without them."""
+    made = gang("free", 3, minimum=2, cpu=0, memory=0, task={"status": Status.NOMINATED, "node": "n0"})
+    plan = first(node("n0"), made)
+    assert ["ns/free-0", "ns/free-1", "ns/free-2"] == [b.task for b in plan.bind]

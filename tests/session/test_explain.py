@@ -1,0 +1,172 @@
+"""Why a job waits, in one line and as data."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from msgspec.structs import replace
+
+from maar.model.queues import Queue
+from maar.model.reasons import Reason, in_one_line
+from maar.model.resources import Mask
+from maar.model.tasks import Status
+from maar.plugins import gang as gang_plugin
+from maar.session.config import Kind, PluginOption
+from maar.session.explain import why_waiting
+from maar.session.hooks import Limit, Rejection
+from maar.session.register import Register
+from maar.session.session import Session
+from maar.testing.builders import Part, cluster, gang, node
+
+Opened = Callable[..., Session]
+GANG = PluginOption(Kind("gang", gang_plugin.Gang, gang_plugin.Arguments), gang_plugin.Arguments())
+
+
+def rows(session: Session, *names: str) -> Mask:
+    return np.isin(np.array(session.snapshot.nodes.names), names)
+
+
+def tainted(*names: str) -> Callable[[Session, Register], None]:
+    return lambda session, on: on.predicate(lambda shape: [Rejection("Tainted", "tainted", rows(session, *names))])
+
+
+def why(opened: Opened, *parts: Any, plugins: tuple[Any, ...] = (), job: str = "ns/waits") -> tuple[Reason, ...]:
+    flat: list[Part] = []
+    for part in parts:
+        flat.extend(part if isinstance(part, list) else [part])
+    session = opened(cluster(flat), [GANG, *plugins])
+    return tuple(why_waiting(session, session.job(session.snapshot.jobs.number[job])))
+
+
+def test_the_line_of_the_style_guide(opened: Opened) -> None:
+    nodes = [node(f"free-{i}", gpu=8) for i in range(312)] + [node(f"tainted-{i}", gpu=8) for i in range(188)]
+    busy = [gang(f"busy-{i}", gpu=6 if i else 7, on=[f"free-{i}"]) for i in range(312)]
+    taint = tainted(*(f"tainted-{i}" for i in range(188)))
+    (reason,) = why(opened, nodes, busy, gang("waits", gpu=4, created=3.0), plugins=(taint,))
+    assert "0/500 nodes fit: 312 short of nvidia.com/gpu (needs 4, best has 2), 188 tainted" == reason.message
+    assert (
+        Reason(
+            "allocate",
+            "NotEnoughResources",
+            reason.message,
+            resource="nvidia.com/gpu",
+            needs=4,
+            has=2,
+            nodes={"nvidia.com/gpu": 312, "Tainted": 188},
+            since=3.0,
+        )
+        == reason
+    )
+
+
+@pytest.mark.parametrize(
+    ("nodes", "wants", "message"),
+    [
+        ([], {"gpu": 1}, "0/0 nodes fit"),
+        (
+            [node("n1", cpu=2), node("n2", cpu="1500m")],
+            {"cpu": 4},
+            "0/2 nodes fit: 2 short of cpu (needs 4, best has 2)",
+        ),
+        (
+            [node("n1", memory="2Gi"), node("n2", memory="512Mi")],
+            {"memory": "4Gi"},
+            "0/2 nodes fit: 2 short of memory (needs 4Gi, best has 2Gi)",
+        ),
+        ([node("n1", pods=0)], {}, "0/1 nodes fit: 1 short of pods (needs 1, best has 0)"),
+        # A node is counted once, under what is scarcest there: devices before CPU before memory.
+        (
+            [node("n1", cpu=1), node("n2", cpu=1, gpu=8), node("n3", memory="1Gi", gpu=8)],
+            {"gpu": 1, "cpu": 2, "memory": "2Gi"},
+            "0/3 nodes fit: 1 short of cpu (needs 2, best has 1), 1 short of memory (needs 2Gi, best has 1Gi), "
+            "1 short of nvidia.com/gpu (needs 1, best has 0)",
+        ),
+    ],
+)
+def test_short_of_a_resource(opened: Opened, nodes: list[Part], wants: dict[str, Any], message: str) -> None:
+    assert message == in_one_line(why(opened, nodes, gang("waits", **wants)))
+
+
+def test_a_gang_that_fits_in_part(opened: Opened) -> None:
+    nodes = [node("n1", gpu=4), node("n2", gpu=2), node("n3", gpu=1)]
+    (reason,) = why(opened, nodes, gang("waits", 4, gpu=2))
+    assert (
+        "needs 4 pods together, there is room for 3: 2/3 nodes fit: 1 short of nvidia.com/gpu (needs 2, best has 1)"
+    ) == reason.message
+
+
+def test_nodes_that_predicates_refuse(opened: Opened) -> None:
+    (reason,) = why(opened, [node("n1"), node("n2")], gang("waits"), plugins=(tainted("n1", "n2"),))
+    assert ("predicates", "Tainted", "0/2 nodes fit: 2 tainted") == (reason.plugin, reason.code, reason.message)
+    assert {"Tainted": 2} == reason.nodes
+
+
+def test_the_first_predicate_that_refuses_a_node_counts(opened: Opened) -> None:
+    def both(session: Session, on: Register) -> None:
+        on.predicate(
+            lambda shape: [
+                Rejection("Tainted", "tainted", rows(session, "n1", "n2")),
+                Rejection("Selector", "do not match the node selector", rows(session, "n1", "n2", "n3")),
+            ]
+        )
+
+    (reason,) = why(opened, [node("n1"), node("n2"), node("n3")], gang("waits"), plugins=(both,))
+    assert "0/3 nodes fit: 2 tainted, 1 do not match the node selector" == reason.message
+
+
+def test_locked_nodes(opened: Opened) -> None:
+    def lock(session: Session, on: Register) -> None:
+        locked = Rejection("Locked", "locked for `ns/target`", rows(session, "n1"))
+        on.job_nodes(lambda job: None if job.key == "ns/target" else locked)
+
+    (reason,) = why(opened, [node("n1", gpu=8), node("n2", gpu=1)], gang("waits", gpu=4), plugins=(lock,))
+    assert (
+        "0/2 nodes fit: 1 locked for `ns/target`, 1 short of nvidia.com/gpu (needs 4, best has 1)"
+    ) == reason.message
+
+
+def test_what_placed_pods_leave(opened: Opened) -> None:
+    def spread(session: Session, on: Register) -> None:
+        cause = Rejection("AntiAffinity", "repelled by pods there", rows(session, "n1", "n2"))
+        on.limit(lambda shape, later: Limit(np.zeros(2, dtype=np.int64), True, (cause,)))
+
+    (reason,) = why(opened, [node("n1"), node("n2")], gang("waits"), plugins=(spread,))
+    assert "0/2 nodes fit: 2 repelled by pods there" == reason.message
+
+
+def test_a_queue_that_refuses(opened: Opened) -> None:
+    def quota(session: Session, on: Register) -> None:
+        on.allocatable(
+            lambda job, shape, wanted: 1, lambda job, shape, wanted: Reason("quota", "Over", f"not {wanted}", queue="q")
+        )
+
+    reasons = why(opened, node("n1"), gang("waits", 3, queue="q", created=2.0), Queue("q"), plugins=(quota,))
+    assert (Reason("quota", "Over", "not 3", queue="q", since=2.0),) == reasons
+
+
+def test_groups_that_fit_only_one_by_one(opened: Opened) -> None:
+    """Two roles, each of which fits alone: together they do not."""
+    big, small = gang("waits", 1, gpu=2, minimum=3), gang("small", 2, gpu=1)
+    members = (*big.tasks, *(replace(t, job="ns/waits", key=f"ns/waits-s{t.index}", role="s") for t in small.tasks))
+    (reason,) = why(opened, node("n1", gpu=3), replace(big, tasks=members))
+    assert ("NotTogether", "its 3 missing pods fit one by one but not together") == (reason.code, reason.message)
+
+
+def test_one_that_fits(opened: Opened) -> None:
+    (reason,) = why(opened, node("n1"), gang("waits"))
+    assert ("NotReached", "fits, but was not reached in this cycle") == (reason.code, reason.message)
+
+
+def test_room_that_is_promised_to_another_is_not_there(opened: Opened) -> None:
+    promised = gang("other", gpu=3, task={"status": Status.NOMINATED, "node": "n1"})
+    assert "0/1 nodes fit: 1 short of nvidia.com/gpu (needs 2, best has 1)" == in_one_line(
+        why(opened, node("n1", gpu=4), promised, gang("waits", gpu=2))
+    )
+
+
+def test_equal_messages_are_said_once() -> None:
+    a, b = Reason("x", "A", "no room"), Reason("y", "B", "no quota")
+    assert "no room; no quota" == in_one_line((a, b, a))

@@ -1,0 +1,162 @@
+"""The plan is the difference between the session's books and the snapshot, with reasons for who waits."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from maar.model.jobs import Phase
+from maar.model.plan import Admit, Bind, Elect, Evict, Lock, Nominate, Plan, Wait
+from maar.model.queues import Queue
+from maar.model.reasons import Reason
+from maar.model.tasks import Status
+from maar.plugins import gang as gang_plugin
+from maar.session.config import Kind, PluginOption
+from maar.session.plan import plan_of
+from maar.session.session import Session
+from maar.testing.builders import cluster, gang, node
+
+Opened = Callable[..., Session]
+GANG = PluginOption(Kind("gang", gang_plugin.Gang, gang_plugin.Arguments), gang_plugin.Arguments())
+
+
+def put(session: Session, verb: Any, key: str, row: int) -> None:
+    task = session.snapshot.tasks.number[key]
+    table = session.snapshot.tasks
+    verb(int(table.job[task]), int(table.shape[task]), np.array([task]), np.array([row]), np.array([1]))
+
+
+def said(plan: Plan) -> dict[str, list[tuple[str, str]]]:
+    return {w.job: [(r.code, r.message) for r in w.reasons] for w in plan.waiting}
+
+
+def test_nothing_done_is_an_empty_plan(opened: Opened) -> None:
+    session = opened(cluster(node("n1"), gang("a", on=["n1"])))
+    assert Plan() == plan_of(session)
+    assert not plan_of(session).moves
+
+
+def test_what_was_committed_is_in_the_plan(opened: Opened) -> None:
+    session = opened(
+        cluster(
+            node("n1", gpu=2),
+            node("n2", gpu=2),
+            gang("a", gpu=1),
+            gang("b", gpu=1),
+            gang("low", 2, gpu=1, on=["n1", "n2"]),
+            gang("kept", gpu=1, task={"status": Status.NOMINATED, "node": "n2"}),
+        )
+    )
+    for_b = session.job(session.snapshot.jobs.number["ns/b"])
+    with session.statement() as statement:
+        put(session, session.state.bind, "ns/a-0", 0)
+        session.evict(session.snapshot.tasks.number["ns/low-1"], for_b, "needed")
+        put(session, session.state.nominate, "ns/b-0", 1)
+        statement.commit()
+    with session.statement():
+        session.evict(session.snapshot.tasks.number["ns/low-0"], for_b, "not committed")
+    plan = plan_of(session)
+    assert (Bind("ns/a-0", "n1"),) == plan.bind
+    assert (Evict("ns/low-1", "ns/b", "needed"),) == plan.evict
+    assert (Nominate("ns/b-0", "n2"), Nominate("ns/kept-0", "n2")) == plan.nominate
+    assert plan.moves
+
+
+def test_a_promise_is_no_move_and_a_withdrawn_one_is_not_in_the_plan(opened: Opened) -> None:
+    session = opened(
+        cluster(node("n1"), gang("a", 2, task={"status": Status.NOMINATED, "node": "n1"})),
+    )
+    session.state.withdraw(0)
+    plan = plan_of(session)
+    assert (Nominate("ns/a-1", "n1"),) == plan.nominate
+    assert not plan.moves
+
+
+def test_admissions_elections_locks_and_the_next_look(opened: Opened) -> None:
+    session = opened(cluster(node("n1"), gang("b", phase=Phase.PENDING), gang("a", phase=Phase.PENDING)), now=5.0)
+    for key in ("ns/b", "ns/a"):
+        session.admit(session.job(session.snapshot.jobs.number[key]))
+    session.elect = Elect("ns/a", 5.0)
+    session.locks = {n: Lock(n, "ns/a", 5.0) for n in ("n2", "n1")}
+    session.expired += ["ns/z", "ns/c"]
+    for at in (9.0, 7.0, 5.0, 3.0):
+        session.wake(at)
+    plan = plan_of(session)
+    assert (Admit("ns/a"), Admit("ns/b")) == plan.admit
+    assert Elect("ns/a", 5.0) == plan.elect
+    assert ["n1", "n2"] == [lock.node for lock in plan.locks]
+    assert ("ns/c", "ns/z") == plan.expired
+    assert 7.0 == plan.wake_at
+
+
+def test_without_a_plugin_that_elects_there_is_no_election(opened: Opened) -> None:
+    made = cluster(node("n1"), gang("a"), Elect("ns/a", 0.0), Lock("n1", "ns/a", 0.0))
+    assert (None, ()) == ((plan := plan_of(opened(made))).elect, plan.locks)
+    kept = plan_of(opened(made, [lambda session, on: on.target_job(lambda jobs: None)]))
+    assert (Elect("ns/a", 0.0), (Lock("n1", "ns/a", 0.0),)) == (kept.elect, kept.locks)
+
+
+@pytest.mark.parametrize(
+    ("parts", "expected"),
+    [
+        ([gang("x", broken="minMember is negative: -1")], ("Invalid", "minMember is negative: -1")),
+        ([gang("x", queue="nowhere")], ("QueueNotFound", "queue `nowhere` does not exist")),
+        (
+            [gang("x", queue="q"), Queue("q", parent="gone")],
+            ("QueueInvalid", "queue `q`: parent queue `gone` does not exist"),
+        ),
+        ([gang("x", phase=Phase.PENDING)], ("NotAdmitted", "its group was not admitted")),
+        ([gang("x", 0, minimum=2)], ("NoPods", "its pods are not created yet")),
+        (
+            [gang("x", task={"status": Status.BLOCKED, "blocked": "scheduling gate `wait`"})],
+            ("Blocked", "pod `ns/x-0` is held back: scheduling gate `wait`"),
+        ),
+        (
+            [gang("x", 2, task={"status": Status.NOMINATED, "node": "n1"})],
+            ("Nominated", "2 pods wait for room that is being freed on n1"),
+        ),
+        ([gang("x", 2, minimum=3)], ("NotEnoughTasks", "needs 3 pods, 2 can be placed")),
+        ([gang("x", cpu=99)], ("NotEnoughResources", "0/1 nodes fit: 1 short of cpu (needs 99, best has 64)")),
+    ],
+    ids=lambda value: value[0] if isinstance(value, tuple) else "",
+)
+def test_whoever_waits_is_told_why(opened: Opened, parts: list[Any], expected: tuple[str, str]) -> None:
+    plan = plan_of(opened(cluster(node("n1"), *parts), [GANG]))
+    assert {"ns/x": [expected]} == said(plan)
+
+
+def test_reasons_say_since_when(opened: Opened) -> None:
+    session = opened(
+        cluster(node("n1"), gang("a", queue="no", created=3.0), gang("b", queue="no", created=3.0, waiting_since=4.0))
+    )
+    assert [3.0, 4.0] == [w.reasons[0].since for w in plan_of(session).waiting]
+
+
+def test_notes_of_actions_are_added_once(opened: Opened) -> None:
+    session = opened(cluster(node("n1"), gang("a", cpu=99)), [GANG])
+    note = Reason("preempt", "NoVictims", "no running pod may be preempted for it")
+    session.note(session.job(0), note)
+    session.note(session.job(0), note)
+    (wait,) = plan_of(session).waiting
+    assert ["NotEnoughResources", "NoVictims"] == [r.code for r in wait.reasons]
+
+
+def test_a_pod_bound_and_then_displaced_stays_pending(opened: Opened) -> None:
+    """It was given room in this cycle, and a more important job took it: nobody is evicted."""
+    session = opened(cluster(node("n1", gpu=1), gang("low", gpu=1), gang("high", gpu=1, priority=5)), [GANG])
+    put(session, session.state.bind, "ns/low-0", 0)
+    high = session.job(session.snapshot.jobs.number["ns/high"])
+    session.evict(session.snapshot.tasks.number["ns/low-0"], high, "preempted")
+    put(session, session.state.nominate, "ns/high-0", 0)
+    plan = plan_of(session)
+    assert ((), (), (Nominate("ns/high-0", "n1"),)) == (plan.bind, plan.evict, plan.nominate)
+    assert [("GaveWay", "1 pods would fit, but their room goes to `ns/high`")] == said(plan)["ns/low"]
+
+
+def test_jobs_that_run_are_not_mentioned(opened: Opened) -> None:
+    session = opened(cluster(node("n1"), gang("runs", on=["n1"]), gang("waits", queue="no")))
+    assert ["ns/waits"] == [w.job for w in plan_of(session).waiting]
+    assert isinstance(plan_of(session).waiting[0], Wait)
