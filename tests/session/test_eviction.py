@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from msgspec.structs import replace
+
 from maar.model.plan import Bind, Elect, Lock, Plan
 from maar.model.tasks import Status
 from maar.registry import catalog
 from maar.session.config_file import default_config
-from maar.testing.builders import Part, cluster, gang, node
+from maar.testing.builders import Part, cluster, gang, node, shape
 from maar.testing.scenario import cycles, scene
 
 CONFIG = default_config(catalog())
@@ -71,3 +73,18 @@ def test_promised_pods_that_ask_for_nothing_start_whole() -> None:
     made = gang("free", 3, minimum=2, cpu=0, memory=0, task={"status": Status.NOMINATED, "node": "n0"})
     plan = first(node("n0"), made)
     assert ["ns/free-0", "ns/free-1", "ns/free-2"] == [b.task for b in plan.bind]
+
+
+def test_two_shapes_are_bound_as_they_were_promised() -> None:
+    """Packed greedily, the first would take the last pod slot of the only node that the second fits on."""
+    parts = gang("two", roles={"ps": 1, "worker": 1}, role_min={"ps": 1}, minimum=2, task={"status": Status.NOMINATED})
+    ps, worker = parts.tasks
+    two = replace(parts, tasks=(replace(ps, shape=shape(cpu=0, memory=0), node="n0"), replace(worker, node="n1")))
+    plan = first(
+        node("n0", cpu=2),
+        node("n1", cpu=2, pods=2),
+        gang("busy", 2, cpu=1, on=["n0", "n0"]),
+        gang("other", cpu=1, on=["n1"]),
+        two,
+    )
+    assert (Bind("ns/two-ps-0", "n0"), Bind("ns/two-worker-0", "n1")) == plan.bind

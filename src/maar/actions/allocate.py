@@ -7,11 +7,13 @@ is promised it. Gangs that run in part (a crash, a lost node) are finished first
 
 from __future__ import annotations
 
+import numpy as np
+
 from maar.model.jobs import Job
 from maar.model.resources import Ints
 from maar.model.tasks import Status
 from maar.session.config import NoArguments
-from maar.session.placement import Terms, groups_of, missing, place, start
+from maar.session.placement import Group, Terms, groups_of, missing, place, start
 from maar.session.session import Session
 from maar.session.turns import Turns
 
@@ -64,7 +66,7 @@ def give(session: Session, job: Job) -> bool:
     """Give a job its next room: its missing minimum, or part of its surplus. False if none can be bound now."""
     promised = session.promised(job)
     terms = Terms(within=session.open_to(job), prefer=session.state.node[promised])
-    if _bind(session, job, promised, terms):
+    if _bind(session, job, promised, terms) or _redeem(session, job, promised, terms):
         session.notes.pop(job.index, None)
         return True
     if session.state.soft:
@@ -100,10 +102,34 @@ def _promise(session: Session, job: Job, promised: Ints, terms: Terms) -> None:
         if missing(session, job)[0] > 0:
             if not start(session, job, later) or not session.hooks.is_nominated(job):
                 statement.rollback()
-                _withdraw(session, promised)
+                if not _redeem(session, job, promised, later):
+                    _withdraw(session, promised)
         elif len(promised):
             _place_surplus(session, job, later, len(promised))
         statement.commit()
+
+
+def _redeem(session: Session, job: Job, promised: Ints, terms: Terms) -> bool:
+    """Place promised tasks exactly where they were promised room: shapes that were packed once might not be again."""
+    if len(promised) == 0:
+        return False
+    table, rows = session.snapshot.tasks, session.state.node[promised].tolist()
+    parts: dict[tuple[int, int, int], list[int]] = {}
+    for task, row in zip(promised.tolist(), rows, strict=True):
+        parts.setdefault((row, int(session.snapshot.jobs.task_role[task]), int(table.shape[task])), []).append(task)
+    with session.statement() as statement:
+        _withdraw(session, promised)
+        for (row, role, shape), tasks in parts.items():
+            there = np.zeros(len(session.snapshot.nodes), dtype=np.bool_)
+            there[row] = terms.within is None or terms.within[row]
+            group = Group(role, shape, np.array(tasks))
+            if place(session, job, group, len(tasks), terms._replace(within=there)) < len(tasks):
+                return False
+        enough = session.hooks.is_nominated(job) if terms.later else session.hooks.is_ready(job)
+        if enough:
+            statement.commit()
+            return True
+    return False
 
 
 def _withdraw(session: Session, promised: Ints) -> None:
