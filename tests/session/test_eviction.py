@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import pytest
 from msgspec.structs import replace
 
+from maar.model.jobs import Phase
 from maar.model.plan import Bind, Elect, Lock, Plan
 from maar.model.tasks import Status
 from maar.registry import catalog
 from maar.session.config_file import default_config
-from maar.testing.builders import Part, cluster, gang, node, shape
+from maar.testing.builders import GPU, Gang, Part, cluster, gang, node, shape
 from maar.testing.scenario import cycles, scene
 
 CONFIG = default_config(catalog())
+PROMISED = {"status": Status.NOMINATED, "node": "n0"}
 
 
 def first(*parts: Part | list[Part]) -> Plan:
@@ -88,3 +91,18 @@ def test_two_shapes_are_bound_as_they_were_promised() -> None:
         two,
     )
     assert (Bind("ns/two-ps-0", "n0"), Bind("ns/two-worker-0", "n1")) == plan.bind
+
+
+@pytest.mark.parametrize(
+    "stuck",
+    [
+        gang("stuck", minimum=2, gpu=2, task=PROMISED),  # its other pod was deleted
+        gang("stuck", gpu=2, queue="gone", task=PROMISED),
+        gang("stuck", gpu=2, broken="minMember is negative: -1", task=PROMISED),
+        gang("stuck", gpu=2, phase=Phase.PENDING, min_resources={GPU: 99}, task=PROMISED),
+    ],
+    ids=["pods", "queue", "broken", "pending"],
+)
+def test_a_gang_that_cannot_start_holds_no_room(stuck: Gang) -> None:
+    plan = first(node("n0", gpu=2), stuck, gang("fits", gpu=2))
+    assert ((Bind("ns/fits-0", "n0"),), ()) == (plan.bind, plan.nominate)

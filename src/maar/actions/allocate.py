@@ -39,12 +39,22 @@ class Allocate:
                 session.admit(job)
             if not session.is_pending(job) and _waits(session, job) and session.hooks.is_valid(job) is None:
                 jobs.append(job)
+        _release(session)
         for job in sorted((j for j in jobs if is_begun(session, j)), key=session.hooks.job_key):
             give(session, job)
         turns = Turns(session, (job for job in jobs if _waits(session, job)))
         while (turn := turns.next()) is not None:
             if give(session, turn) and _waits(session, turn):
                 turns.again(turn)
+
+
+def _release(session: Session) -> None:
+    """A gang that cannot start whatever room it has (pods deleted, queue gone) loses what was promised to it."""
+    with session.statement() as statement:
+        for job in map(session.job, np.flatnonzero(session.state.job_nominated).tolist()):
+            if session.trouble(job) or session.is_pending(job) or session.hooks.is_valid(job):
+                _withdraw(session, session.promised(job))
+        statement.commit()
 
 
 def is_begun(session: Session, job: Job) -> bool:
