@@ -54,7 +54,7 @@ def _why_nodes(session: Session, job: Job, group: Group, wanted: int) -> Reason 
     if not session.limits(group.shape, False):
         if job.closeness is not None:
             return _count_nodes(session, job, group, wanted, 0)
-        closed = tuple((r.code, r.words) for _, r in session.closed_to(job))
+        closed = tuple((r.words, r.nodes.tobytes()) for _, r in session.closed_to(job))
         asked = (group.shape, wanted, closed, session.state.cursor)
         if asked not in session.explained:
             session.explained[asked] = _count_nodes(session, job, group, wanted, 0)
