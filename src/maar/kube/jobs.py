@@ -17,6 +17,7 @@ from maar.kube.groups import Dialect, Group
 from maar.kube.priorities import Priorities
 from maar.kube.tasks import Member
 from maar.kube.values import duration, first, moment, runtime
+from maar.kube.wire_pods import Pod
 from maar.model.jobs import Closeness, Job
 from maar.model.plan import Elect
 from maar.model.queues import DEFAULT
@@ -68,11 +69,11 @@ def gangs(members: Iterable[Member], dialects: tuple[Dialect, ...], priorities: 
         keys.add(key)
         inside = sorted(sorted_in[identity], key=lambda m: m.pod.name)
         if rank == len(dialects):
-            group = _alone(inside[0])
+            group = alone(inside[0])
         else:
             found = groups.get(identity)
             group = found or dialects[rank].missing(namespace, name, [m.pod for m in inside])
-        made.append(_gang(key, group, inside, priorities, now))
+        made.append(gang_of(key, group, inside, priorities, now))
     return made
 
 
@@ -82,26 +83,30 @@ def _sort_in(
     """Pods by gang, and the groups that other schedulers' pods belong to: without pods of ours they are not ours."""
     ours: dict[Identity, list[Member]] = {}
     foreign: set[Identity] = set()
-    alone = len(dialects)
     for member in members:
         pod = member.pod
-        identity = (alone, pod.namespace, pod.name)
-        for rank, dialect in enumerate(dialects):
-            if name := dialect.group_of(pod):
-                group = groups.get((rank, pod.namespace, name))
-                if group is None or group.gang:
-                    identity = (rank, pod.namespace, name)
-                break
+        identity = identity_of(pod, dialects, groups)
         if member.foreign:
             foreign.add(identity)
             if not pod.spec.node_name:
                 continue
-            identity = (alone, pod.namespace, pod.name)
+            identity = (len(dialects), pod.namespace, pod.name)
         ours.setdefault(identity, []).append(member)
     return ours, foreign
 
 
-def _alone(member: Member) -> Group:
+def identity_of(pod: Pod, dialects: tuple[Dialect, ...], groups: Mapping[Identity, Group]) -> Identity:
+    """To which gang a pod belongs: that of the first dialect that it speaks, else its own."""
+    for rank, dialect in enumerate(dialects):
+        if name := dialect.group_of(pod):
+            group = groups.get((rank, pod.namespace, name))
+            if group is None or group.gang:
+                return rank, pod.namespace, name
+            break
+    return len(dialects), pod.namespace, pod.name
+
+
+def alone(member: Member) -> Group:
     """A pod by itself is a gang of one and speaks for it."""
     meta = member.pod.metadata
     return Group(
@@ -114,7 +119,8 @@ def _alone(member: Member) -> Group:
     )
 
 
-def _gang(key: str, group: Group, members: list[Member], priorities: Priorities, now: float) -> Gang:
+def gang_of(key: str, group: Group, members: list[Member], priorities: Priorities, now: float) -> Gang:
+    """The job that a group and its pods make."""
     notes = Notes(group.annotations, _from_pods(members))
     own = Notes(group.annotations)
     value, preempts, unknown_class = _priority(group, members, priorities)

@@ -46,12 +46,7 @@ class Shapes:
     def selectors(self) -> Iterable[PodSelector]:
         """All selectors that the drafts use."""
         for shape in self._drafts:
-            for term in (*shape.affinity, *shape.anti_affinity):
-                yield term.pods
-            for _, term in shape.pod_preferences:
-                yield term.pods
-            for constraint in shape.spread:
-                yield constraint.pods
+            yield from selectors_of(shape)
 
     def finish(self, draft: Shape, pod: Pod, matcher: Matcher) -> Shape:
         """The draft with the selectors that match the pod."""
@@ -89,6 +84,16 @@ class Shapes:
             return ()
         names = {full_image(c.image) for c in (*spec.init_containers, *spec.containers)}
         return tuple(sorted(names & self._images))
+
+
+def selectors_of(shape: Shape) -> Iterable[PodSelector]:
+    """All selectors by which a shape means other pods."""
+    for term in (*shape.affinity, *shape.anti_affinity):
+        yield term.pods
+    for _, term in shape.pod_preferences:
+        yield term.pods
+    for constraint in shape.spread:
+        yield constraint.pods
 
 
 @lru_cache(maxsize=4096)

@@ -1,0 +1,400 @@
+"""The live picture: what watches have shown, and the model it makes, kept up to date object by object.
+
+`to_cluster` reads everything at once; a picture does the same work only for what changed. Watches put objects in and
+take them out; a cycle takes the jobs that changed since the last one. What has been decided but not yet seen (a bind on
+its way, a nomination) is laid over the pods as `assumed`, so that the next decision knows it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from typing import TypeVar
+
+import msgspec
+
+from maar.kube import wire
+from maar.kube.budgets import budget, cover
+from maar.kube.dialects import dialects
+from maar.kube.dialects.owners import Owners
+from maar.kube.errors import FieldError
+from maar.kube.groups import Dialect, Group
+from maar.kube.hypernodes import hypernode
+from maar.kube.jobs import Gang, Identity, alone, gang_of, identity_of
+from maar.kube.neighbours import Matcher, Namespaces
+from maar.kube.nodes import lock, node
+from maar.kube.objects import Objects
+from maar.kube.priorities import Priorities
+from maar.kube.queues import namespace_weight, queue
+from maar.kube.shapes import Shapes, selectors_of
+from maar.kube.tasks import Member, member, task
+from maar.kube.wire_groups import BatchJob
+from maar.kube.wire_pods import Pod
+from maar.model.jobs import Job
+from maar.model.nodes import Node
+from maar.model.plan import Elect, Lock
+from maar.model.selectors import PodSelector
+from maar.model.shapes import Shape
+from maar.model.snapshot import Budget, Changed, Cluster
+from maar.model.tasks import Status, Task
+
+W = TypeVar("W", bound=wire.Object)
+
+GROUP_HOMES = ("upstream_groups", "volcano_groups", "plugins_groups")
+"""Homes of group objects; their place here is their dialect's rank."""
+OWNER_HOMES = ("kubeflow_jobs", "volcano_jobs", "job_sets", "batch_jobs")
+OWNERS_RANK = 4
+
+
+class Assumed(msgspec.Struct, frozen=True):
+    """Where a pod will stand once what was decided has been carried out."""
+
+    uid: str
+    status: Status
+    node: str = ""
+
+
+class Update(msgspec.Struct, frozen=True):
+    """What has changed since the last one was taken."""
+
+    rest: Cluster
+    """Everything but jobs and tasks."""
+    changed: dict[str, Changed]
+    anew: bool
+    """Nodes or queues changed: tables are made anew."""
+
+
+class Picture:
+    """All objects, and the model they make."""
+
+    def __init__(
+        self, scheduler_names: frozenset[str] | None = None, ours: Callable[[wire.Node], bool] = lambda _: True
+    ) -> None:
+        self.objects: dict[str, dict[str, wire.Object]] = {}
+        """Home (as in `Objects`) to key to object."""
+        self.assumed: dict[str, Assumed] = {}
+        self._names = scheduler_names
+        self._ours = ours
+        self._nodes: dict[str, Node] = {}
+        self._locks: dict[str, Lock] = {}
+        self._members: dict[str, Member] = {}
+        self._identity: dict[str, Identity] = {}
+        self._pods_of: dict[Identity, dict[str, None]] = {}
+        self._groups: dict[Identity, Group] = {}
+        self._gangs: dict[Identity, tuple[Gang, tuple[Task, ...]]] = {}
+        self._keys: dict[str, Identity] = {}
+        self._broken: dict[str, Job] = {}
+        self._dialects: tuple[Dialect, ...] = dialects(Objects())
+        self._dirty_pods: set[str] = set()
+        self._dirty_gangs: set[Identity] = set()
+        self._dirty_broken: set[str] = set()
+        self._stale: set[str] = {"nodes", "queues", "rest", "shapes"}
+        self._priorities = Priorities(())
+        self._shapes = Shapes(Namespaces((), ()), frozenset())
+        self._matcher = Matcher(())
+        self._selectors: frozenset[PodSelector] = frozenset()
+        self._choosy: Counter[Shape] = Counter()
+        """Drafts that mean other pods, and how many pods have each."""
+        self._covered: dict[str, tuple[str, ...]] = {}
+        self._rest = Cluster()
+
+    # -- what watches say
+
+    def put(self, home: str, item: wire.Object) -> bool:
+        """Take in an object as it is now. False if it changes nothing that a decision could see."""
+        key = item.key if home not in CLUSTER_WIDE else item.name
+        before = self.objects.setdefault(home, {}).get(key)
+        self.objects[home][key] = item
+        self._unbreak(home, key)
+        return self._note(home, key, before, item)
+
+    def drop(self, home: str, key: str) -> bool:
+        """An object is gone."""
+        before = self.objects.get(home, {}).pop(key, None)
+        self._unbreak(home, key)
+        return self._note(home, key, before, None) if before is not None else False
+
+    def replace(self, home: str, items: Iterable[wire.Object]) -> None:
+        """All objects of a kind, after a list: those that are not among them are gone."""
+        kept = set()
+        for item in items:
+            kept.add(item.key if home not in CLUSTER_WIDE else item.name)
+            self.put(home, item)
+        for key in [k for k in self.objects.get(home, {}) if k not in kept]:
+            self.drop(home, key)
+
+    def broken(self, home: str, key: str, error: str) -> None:
+        """An object does not decode: what it was before is gone, and a job of its name waits with the reason."""
+        self.drop(home, key)
+        if home in ("pods", *GROUP_HOMES):
+            self._broken[f"{home}:{key}"] = Job(key, broken=error)
+            self._dirty_broken.add(key)
+
+    def assume(self, pod: str, assumed: Assumed) -> None:
+        """Lay over a pod what was decided for it."""
+        self.assumed[pod] = assumed
+        self._dirty_pods.add(pod)
+
+    def forget(self, pod: str) -> None:
+        """What was assumed of a pod did not come true."""
+        if self.assumed.pop(pod, None) is not None:
+            self._dirty_pods.add(pod)
+
+    def _unbreak(self, home: str, key: str) -> None:
+        if self._broken.pop(f"{home}:{key}", None) is not None:
+            self._dirty_broken.add(key)
+
+    def _note(self, home: str, key: str, before: wire.Object | None, after: wire.Object | None) -> bool:
+        if home == "pods":
+            self._dirty_pods.add(key)
+        elif home == "nodes":
+            return self._note_node(key, after)
+        elif home in GROUP_HOMES or home in OWNER_HOMES:
+            self._note_group(home, before, after)
+        elif home == "queues":
+            self._stale.update(("queues", "rest"))
+        elif home in ("priority_classes", "namespaces"):
+            self._stale.add("shapes")
+        else:
+            self._stale.add("rest")
+        return True
+
+    def _note_node(self, key: str, after: wire.Object | None) -> bool:
+        was = (self._nodes.pop(key, None), self._locks.pop(key, None))
+        if isinstance(after, wire.Node) and self._ours(after):
+            try:
+                # Images change whenever a pod starts; they would make tables anew all the time for a small score.
+                self._nodes[key] = msgspec.structs.replace(node(after), images={})
+            except FieldError:
+                self._nodes.pop(key, None)
+            held = lock(after)
+            if held is not None:
+                self._locks[key] = held
+        is_ = (self._nodes.get(key), self._locks.get(key))
+        if was[0] != is_[0]:
+            self._stale.update(("nodes", "rest"))
+        if was[1] != is_[1]:
+            self._stale.add("rest")
+        return was != is_
+
+    def _note_group(self, home: str, before: wire.Object | None, after: wire.Object | None) -> None:
+        rank = GROUP_HOMES.index(home) if home in GROUP_HOMES else OWNERS_RANK
+        item = after or before
+        assert item is not None
+        identity = (rank, item.namespace, item.name)
+        made = None if after is None else _group(home, after)
+        was = self._groups.pop(identity, None)
+        if made is not None:
+            self._groups[identity] = made
+        if home == "batch_jobs":
+            owners = Owners(Objects(batch_jobs=self._all(home, BatchJob)))
+            self._dialects = (*self._dialects[:OWNERS_RANK], owners)
+        if (was is None or was.gang) != (made is None or made.gang) or home == "batch_jobs":
+            self._dirty_pods.update(k for k, m in self._members.items() if m.pod.namespace == item.namespace)
+        self._dirty_gangs.add(identity)
+
+    # -- what a cycle takes
+
+    def take(self, now: float) -> Update:
+        """The jobs that changed since the last time, and everything else."""
+        anew = bool(self._stale & {"nodes", "queues"})
+        if "shapes" in self._stale:
+            self._read_anew()
+        self._read_pods(now)
+        self._match_anew()
+        rest = self._take_rest(now)
+        changed = self._take_gangs(now)
+        self._stale.clear()
+        return Update(msgspec.structs.replace(rest, elect=self._elect()), changed, anew)
+
+    def cluster(self, rest: Cluster) -> Cluster:
+        """Everything, for tables made anew or a record."""
+        gangs = self._gangs.values()
+        return msgspec.structs.replace(
+            rest,
+            tasks=tuple(t for _, tasks in gangs for t in tasks),
+            jobs=(*(g.job for g, _ in gangs), *self._unknown_broken()),
+        )
+
+    def _unknown_broken(self) -> list[Job]:
+        return list({job.key: job for job in self._broken.values() if job.key not in self._keys}.values())
+
+    def _read_anew(self) -> None:
+        """Priorities or namespaces changed: every pod is read again."""
+        self._priorities = Priorities(self._all("priority_classes", wire.PriorityClass))
+        spaces = self._all("namespaces", wire.Namespace)
+        self._shapes = Shapes(
+            Namespaces(spaces, {k.partition("/")[0] for k in self.objects.get("pods", {})}), frozenset()
+        )
+        self._dirty_pods.update(self.objects.get("pods", {}))
+        self._dirty_gangs.update(self._pods_of)
+
+    def _read_pods(self, now: float) -> None:
+        for key in self._dirty_pods:
+            was = self._identity.pop(key, None)
+            if was is not None:
+                self._pods_of[was].pop(key, None)
+                if not self._pods_of[was]:
+                    del self._pods_of[was]
+                self._dirty_gangs.add(was)
+            self._count_choosy(self._members.pop(key, None), -1)
+            made = self._read_pod(key, now)
+            self._count_choosy(made, 1)
+            if made is not None:
+                self._members[key] = made
+                identity = identity_of(made.pod, self._dialects, self._groups)
+                if made.foreign:
+                    identity = (len(self._dialects), made.pod.namespace, made.pod.name)
+                self._identity[key] = identity
+                self._pods_of.setdefault(identity, {})[key] = None
+                self._dirty_gangs.add(identity)
+        self._dirty_pods.clear()
+
+    def _count_choosy(self, of: Member | None, sign: int) -> None:
+        if of is not None and any(True for _ in selectors_of(of.draft)):
+            self._choosy[of.draft] += sign
+            if not self._choosy[of.draft]:
+                del self._choosy[of.draft]
+
+    def _read_pod(self, key: str, now: float) -> Member | None:
+        pod = self.objects.get("pods", {}).get(key)
+        if not isinstance(pod, Pod):
+            self.assumed.pop(key, None)
+            return None
+        foreign = self._names is not None and pod.spec.scheduler_name not in self._names
+        if not pod.spec.node_name and (foreign or (pod.metadata.deletion_timestamp is not None and not pod.finished)):
+            return None
+        try:
+            made = member(pod, self._shapes.draft(pod), self._priorities, self._nodes, now, foreign)
+        except FieldError as error:
+            self._broken[f"pods:{key}"] = Job(key, broken=f"{error.field}: {error.problem}")
+            self._dirty_broken.add(key)
+            return None
+        return self._overlaid(key, made)
+
+    def _overlaid(self, key: str, made: Member) -> Member:
+        """The pod with what was assumed of it, unless its object says as much by now."""
+        assumed = self.assumed.get(key)
+        if assumed is None:
+            return made
+        same = assumed.uid == made.pod.metadata.uid
+        seen = (assumed.status, assumed.node) == (made.status, made.node)
+        later = made.status in (Status.SUCCEEDED, Status.FAILED, Status.RELEASING) or (
+            assumed.status is not Status.RELEASING and made.status is Status.BOUND
+        )
+        if not same or seen or later:
+            del self.assumed[key]
+            return made
+        made.status, made.node = assumed.status, assumed.node or made.node
+        return made
+
+    def _match_anew(self) -> None:
+        """A selector that nobody used before may match any pod: then all tasks are made again."""
+        selectors = frozenset(pods for draft in self._choosy for pods in selectors_of(draft))
+        if selectors != self._selectors:
+            self._selectors = selectors
+            self._matcher = Matcher(selectors)
+            self._dirty_gangs.update(self._pods_of)
+
+    def _take_rest(self, now: float) -> Cluster:
+        budgets = self.objects.get("budgets", {})
+        if not self._stale and not budgets:
+            return self._rest
+        found, covered = self._cover(budgets)
+        for key in self._covered.keys() | covered.keys():
+            if self._covered.get(key) != covered.get(key) and key in self._identity:
+                self._dirty_gangs.add(self._identity[key])
+        self._covered = covered
+        self._rest = Cluster(
+            nodes=tuple(self._nodes.values()),
+            queues=tuple(queue(q, now) for q in self._all("queues", wire.Queue)),
+            budgets=tuple(found),
+            hypernodes=tuple(hypernode(h) for h in self._all("hypernodes", wire.HyperNode)),
+            namespace_weights=self._weights(),
+            locks=tuple(self._locks.values()),
+        )
+        return self._rest
+
+    def _cover(self, budgets: Mapping[str, wire.Object]) -> tuple[list[Budget], dict[str, tuple[str, ...]]]:
+        found: list[Budget] = []
+        covered: dict[str, tuple[str, ...]] = {}
+        for item in budgets.values():
+            if isinstance(item, wire.PodDisruptionBudget):
+                inside = [m for m in self._members.values() if m.pod.namespace == item.namespace]
+                inside = cover(item, inside)
+                for m in inside:
+                    covered[m.pod.key] = (*covered.get(m.pod.key, ()), item.key)
+                found.append(budget(item, inside))
+        return found, {key: tuple(sorted(keys)) for key, keys in covered.items()}
+
+    def _take_gangs(self, now: float) -> dict[str, Changed]:
+        changed: dict[str, Changed] = {}
+        for identity in sorted(self._dirty_gangs):
+            known = self._gangs.pop(identity, None)
+            if known is not None:
+                changed[known[0].job.key] = None
+                self._keys.pop(known[0].job.key, None)
+            made = self._make_gang(identity, now)
+            if made is not None:
+                self._gangs[identity] = made
+                self._keys[made[0].job.key] = identity
+                changed[made[0].job.key] = (made[0].job, made[1])
+        for key in self._dirty_broken:
+            if key not in self._keys:
+                broken = next((j for j in self._unknown_broken() if j.key == key), None)
+                changed[key] = None if broken is None else (broken, ())
+        self._dirty_gangs.clear()
+        self._dirty_broken.clear()
+        return changed
+
+    def _make_gang(self, identity: Identity, now: float) -> tuple[Gang, tuple[Task, ...]] | None:
+        rank, namespace, name = identity
+        members = [self._members[k] for k in sorted(self._pods_of.get(identity, ()))]
+        group = self._groups.get(identity)
+        if not members and (group is None or not group.stands or not group.gang):
+            return None
+        if rank == len(self._dialects):
+            group = alone(members[0])
+        elif group is None:
+            group = self._dialects[rank].missing(namespace, name, [m.pod for m in members])
+        key = f"{namespace}/{name}"
+        if self._keys.get(key, identity) != identity:
+            key = f"{key}@{(*(d.name for d in self._dialects), 'pod')[rank]}"
+        gang = gang_of(key, group, members, self._priorities, now)
+        return gang, tuple(
+            task(
+                m,
+                key,
+                self._shapes.finish(m.draft, m.pod, self._matcher),
+                self._covered.get(m.pod.key, ()),
+                gang.promise,
+                gang.checkpoint,
+            )
+            for m in members
+        )
+
+    def _elect(self) -> Elect | None:
+        elected = [g.elect for g, _ in self._gangs.values() if g.elect is not None]
+        return min(elected, key=lambda e: (e.since, e.job), default=None)
+
+    def _weights(self) -> dict[str, int]:
+        weights: dict[str, int] = {}
+        for quota in self._all("quotas", wire.ResourceQuota):
+            weight = namespace_weight(quota)
+            if weight is not None:
+                weights[quota.namespace] = max(weight, weights.get(quota.namespace, 1))
+        return weights
+
+    def _all(self, home: str, struct: type[W]) -> list[W]:
+        return [item for item in self.objects.get(home, {}).values() if isinstance(item, struct)]
+
+
+CLUSTER_WIDE = ("nodes", "namespaces", "priority_classes", "queues", "hypernodes")
+
+
+def _group(home: str, item: wire.Object) -> Group | None:
+    """The group that one object makes; `None` where it makes none (a batch Job that is no gang)."""
+    objects = Objects()
+    getattr(objects, home).append(item)
+    rank = GROUP_HOMES.index(home) if home in GROUP_HOMES else OWNERS_RANK
+    return next(iter(dialects(objects)[rank].groups()), None)

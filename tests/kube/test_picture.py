@@ -1,0 +1,177 @@
+"""A live picture makes of the same objects what one reading of them makes, whatever order they come and go in."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import msgspec
+import pytest
+
+from maar.kube.cluster import to_cluster
+from maar.kube.decoding import decode_json
+from maar.kube.objects import KINDS, Objects, api_group
+from maar.kube.picture import Assumed, Picture
+from maar.kube.wire import Object
+from maar.model.snapshot import Cluster, Snapshot
+from maar.model.tasks import Status
+
+NOW = 1000.0
+
+
+def pod(name: str, **more: Any) -> dict[str, Any]:
+    """A pod's JSON."""
+    metadata = {"name": name, "namespace": "ns", "uid": f"uid-{name}", **more.pop("metadata", {})}
+    status = more.pop("status", {})
+    container = {"name": "c", "resources": {"requests": {"cpu": more.pop("cpu", "1")}}}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": metadata,
+        "spec": {"containers": [container], "schedulerName": "maar", **more},
+        "status": status,
+    }
+
+
+def group(name: str, minimum: int, **metadata: Any) -> dict[str, Any]:
+    return {
+        "apiVersion": "scheduling.volcano.sh/v1beta1",
+        "kind": "PodGroup",
+        "metadata": {"name": name, "namespace": "ns", **metadata},
+        "spec": {"minMember": minimum},
+        "status": {"phase": "Inqueue"},
+    }
+
+
+def named(kind: str, name: str, api: str = "v1", **more: Any) -> dict[str, Any]:
+    return {"apiVersion": api, "kind": kind, "metadata": {"name": name}, **more}
+
+
+def decoded(item: dict[str, Any]) -> tuple[str, Object]:
+    kind = KINDS[api_group(item["apiVersion"]), item["kind"]]
+    return kind.home, decode_json(msgspec.json.encode(item), kind.struct)
+
+
+def sorted_cluster(cluster: Cluster) -> dict[str, Any]:
+    return {
+        "nodes": sorted(cluster.nodes, key=lambda n: n.name),
+        "tasks": sorted(cluster.tasks, key=lambda t: t.key),
+        "jobs": sorted(cluster.jobs, key=lambda j: j.key),
+        "queues": sorted(cluster.queues, key=lambda q: q.name),
+        "budgets": sorted(cluster.budgets, key=lambda b: b.key),
+        "elect": cluster.elect,
+        "locks": sorted(cluster.locks, key=lambda k: k.node),
+    }
+
+
+def whole(items: list[dict[str, Any]]) -> dict[str, Any]:
+    objects = Objects()
+    for item in items:
+        home, made = decoded(item)
+        getattr(objects, home).append(made)
+    return sorted_cluster(to_cluster(objects, frozenset({"maar"}), NOW))
+
+
+GROUPED = {"annotations": {"scheduling.k8s.io/group-name": "g"}}
+APART = {
+    "podAntiAffinity": {
+        "requiredDuringSchedulingIgnoredDuringExecution": [
+            {"labelSelector": {"matchLabels": {"app": "x"}}, "topologyKey": "zone"}
+        ]
+    }
+}
+ITEMS: list[dict[str, Any]] = [
+    named("Node", "n1", status={"allocatable": {"cpu": "8"}}),
+    {
+        **named("Node", "n2", status={"allocatable": {"cpu": "4"}}),
+        "metadata": {"name": "n2", "annotations": {"maar.dev/locked-for": "ns/g"}},
+    },
+    named("PriorityClass", "high", "scheduling.k8s.io/v1", value=10),
+    named("Queue", "q", "scheduling.volcano.sh/v1beta1", spec={"weight": 2}),
+    group("g", 2, annotations={"maar.dev/elected-since": "2026-01-01T00:00:00Z"}),
+    group("empty", 3),
+    pod("g-0", metadata=GROUPED, priorityClassName="high"),
+    pod("g-1", metadata=GROUPED, nodeName="n1", status={"phase": "Running"}),
+    pod("alone", metadata={"labels": {"app": "x"}}),
+    pod("apart", affinity=APART),
+    pod("foreign", schedulerName="other", nodeName="n2"),
+    pod("stranger", schedulerName="other"),
+    pod("leaving", nodeName="n1", metadata={"deletionTimestamp": "2026-01-01T00:00:00Z"}),
+    pod("plain-0", metadata={"annotations": {"pod_group": "p", "pod_group_size": "2"}}),
+    {
+        **named("PodDisruptionBudget", "b", "policy/v1"),
+        "metadata": {"name": "b", "namespace": "ns"},
+        "spec": {"minAvailable": 0, "selector": {"matchLabels": {"app": "x"}}},
+    },
+]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_any_order_gives_what_one_reading_gives(seed: int) -> None:
+    rng = random.Random(seed)
+    items = rng.sample(ITEMS, len(ITEMS))
+    picture = Picture(frozenset({"maar"}))
+    there: list[dict[str, Any]] = []
+    snapshot: Snapshot | None = None
+    for step in range(60):
+        item = rng.choice(items)
+        home, made = decoded(item)
+        if item in there and rng.random() < 0.5:
+            there.remove(item)
+            picture.drop(home, made.name if home in ("nodes", "queues", "priority_classes") else made.key)
+        else:
+            if item not in there:
+                there.append(item)
+            picture.put(home, made)
+        if step % 3 == 0:
+            update = picture.take(NOW)
+            cluster = picture.cluster(update.rest)
+            assert whole(there) == sorted_cluster(cluster)
+            following = None if snapshot is None or update.anew else snapshot.after(update.rest, update.changed)
+            snapshot = following or Snapshot(cluster)
+            assert [t.key for t in Snapshot(cluster).tasks.tasks] == [t.key for t in snapshot.tasks.tasks]
+
+
+def test_what_is_assumed_holds_until_it_is_seen() -> None:
+    picture = Picture()
+    picture.put(*decoded(pod("a")))
+    picture.put(*decoded(named("Node", "n1", status={"allocatable": {"cpu": "8"}})))
+    picture.take(NOW)
+    picture.assume("ns/a", Assumed("uid-a", Status.BOUND, "n1"))
+    changed = picture.take(NOW).changed["ns/a"]
+    assert changed is not None
+    assert (Status.BOUND, "n1") == (changed[1][0].status, changed[1][0].node)
+    picture.put(*decoded(pod("a", metadata={"labels": {"x": "y"}})))
+    assert Status.BOUND is picture.cluster(picture.take(NOW).rest).tasks[0].status
+    picture.put(*decoded(pod("a", nodeName="n1")))
+    picture.take(NOW)
+    assert {} == picture.assumed
+
+
+def test_a_successor_of_the_same_name_is_not_assumed_bound() -> None:
+    picture = Picture()
+    picture.put(*decoded(pod("a")))
+    picture.assume("ns/a", Assumed("uid-a", Status.BOUND, "n1"))
+    picture.put(*decoded(pod("a", metadata={"uid": "another"})))
+    assert Status.PENDING is picture.cluster(picture.take(NOW).rest).tasks[0].status
+
+
+def test_what_did_not_come_true_is_forgotten() -> None:
+    picture = Picture()
+    picture.put(*decoded(pod("a")))
+    picture.assume("ns/a", Assumed("uid-a", Status.BOUND, "n1"))
+    picture.take(NOW)
+    picture.forget("ns/a")
+    assert Status.PENDING is picture.cluster(picture.take(NOW).rest).tasks[0].status
+
+
+def test_an_object_that_does_not_decode_waits_with_a_reason_until_it_does() -> None:
+    picture = Picture()
+    picture.broken("pods", "ns/a", "spec: expected an object")
+    changed = picture.take(NOW).changed["ns/a"]
+    assert changed is not None
+    assert "spec: expected an object" == changed[0].broken
+    picture.put(*decoded(pod("a")))
+    again = picture.take(NOW).changed["ns/a"]
+    assert again is not None
+    assert "" == again[0].broken
