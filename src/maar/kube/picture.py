@@ -43,7 +43,9 @@ W = TypeVar("W", bound=wire.Object)
 GROUP_HOMES = ("upstream_groups", "volcano_groups", "plugins_groups")
 """Homes of group objects; their place here is their dialect's rank."""
 OWNER_HOMES = ("kubeflow_jobs", "volcano_jobs", "job_sets", "batch_jobs")
-OWNERS_RANK = 4
+PLAIN_RANK, OWNERS_RANK = 3, 4
+SETTLING = 2.0
+"""Seconds without a new pod after which a gang that nothing counts is taken to be complete."""
 
 
 class Assumed(msgspec.Struct, frozen=True):
@@ -80,6 +82,8 @@ class Picture:
         self._members: dict[str, Member] = {}
         self._identity: dict[str, Identity] = {}
         self._pods_of: dict[Identity, dict[str, None]] = {}
+        self._grew: dict[Identity, float] = {}
+        """When a gang last got a pod."""
         self._groups: dict[Identity, Group] = {}
         self._gangs: dict[Identity, tuple[Gang, tuple[Task, ...]]] = {}
         self._keys: dict[str, Identity] = {}
@@ -230,12 +234,14 @@ class Picture:
         self._dirty_gangs.update(self._pods_of)
 
     def _read_pods(self, now: float) -> None:
+        emptied: set[Identity] = set()
         for key in self._dirty_pods:
             was = self._identity.pop(key, None)
             if was is not None:
                 self._pods_of[was].pop(key, None)
                 if not self._pods_of[was]:
                     del self._pods_of[was]
+                    emptied.add(was)
                 self._dirty_gangs.add(was)
             self._count_choosy(self._members.pop(key, None), -1)
             made = self._read_pod(key, now)
@@ -247,7 +253,11 @@ class Picture:
                     identity = (len(self._dialects), made.pod.namespace, made.pod.name)
                 self._identity[key] = identity
                 self._pods_of.setdefault(identity, {})[key] = None
+                if was != identity:
+                    self._grew[identity] = now
                 self._dirty_gangs.add(identity)
+        for identity in emptied - self._pods_of.keys():
+            self._grew.pop(identity, None)
         self._dirty_pods.clear()
 
     def _count_choosy(self, of: Member | None, sign: int) -> None:
@@ -330,10 +340,10 @@ class Picture:
     def _take_gangs(self, now: float) -> dict[str, Changed]:
         changed: dict[str, Changed] = {}
         for identity in sorted(self._dirty_gangs):
-            known = self._gangs.pop(identity, None)
-            if known is not None:
-                changed[known[0].job.key] = None
-                self._keys.pop(known[0].job.key, None)
+            was = self._gangs.pop(identity, None)
+            if was is not None:
+                changed[was[0].job.key] = None
+                self._keys.pop(was[0].job.key, None)
             made = self._make_gang(identity, now)
             if made is not None:
                 self._gangs[identity] = made
@@ -361,6 +371,8 @@ class Picture:
         if self._keys.get(key, identity) != identity:
             key = f"{key}@{(*(d.name for d in self._dialects), 'pod')[rank]}"
         gang = gang_of(key, group, members, self._priorities, now)
+        if rank == PLAIN_RANK and group.minimum is None:
+            gang.job = msgspec.structs.replace(gang.job, settles=self._grew[identity] + SETTLING)
         return gang, tuple(
             task(
                 m,

@@ -68,6 +68,8 @@ class Job(msgspec.Struct, frozen=True):
     """When it last lost its election because its locks were too old."""
     declared: bool = True
     """Has an object of its own (a PodGroup), and so exists also without pods."""
+    settles: float | None = None
+    """Until when its pods may still be being added: it has no object that says how many there will be."""
     broken: str = ""
     """Why it makes no sense and waits until its owner mends it."""
     index: int = -1

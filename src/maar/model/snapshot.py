@@ -69,6 +69,8 @@ class Snapshot:
     def _take_rest(self, cluster: Cluster) -> None:
         self.budgets: dict[str, Budget] = {b.key: b for b in sorted(cluster.budgets, key=lambda b: b.key)}
         self.hypernodes = tuple(sorted(cluster.hypernodes, key=lambda h: (h.tier, h.name)))
+        self.resting: frozenset[int] = frozenset()
+        """Jobs that wait and need not be looked at: nothing that could help them has changed since they last were."""
 
     def _count_nodes(self, tasks: TaskTable, sign: int) -> None:
         """Add what tasks take of each node, and the features they leave there; or (-1) subtract it."""

@@ -18,7 +18,8 @@ from maar.session.session import Session
 
 def plan_of(session: Session) -> Plan:
     """What the session decided."""
-    waiting = [w for i in session.snapshot.jobs.active if (w := _wait(session, session.job(i))) is not None]
+    looked_at = (session.job(i) for i in session.snapshot.jobs.active if i not in session.snapshot.resting)
+    waiting = [w for job in looked_at if (w := _wait(session, job)) is not None]
     return Plan(
         bind=_binds(session),
         nominate=_nominations(session),

@@ -84,12 +84,18 @@ class Session:
 
     def active(self) -> list[Job]:
         """Jobs that wait for something and can be looked at: whole, in an open queue that makes sense."""
-        return [j for i in self.snapshot.jobs.active if not (j := self.job(i)).broken and self.trouble(j) is None]
+        rows = self.snapshot.jobs.active
+        jobs = [self.job(i) for i in rows if i not in self.snapshot.resting]
+        return [job for job in jobs if self.trouble(job) is None]
 
     def trouble(self, job: Job) -> Reason | None:
         """Why a job cannot be looked at at all, whatever the plugins say."""
         if job.broken:
             return Reason("maar", "Invalid", job.broken, since=self.waiting_since(job))
+        if job.settles is not None and self.now < job.settles:
+            self.wake(job.settles)
+            what = "waits for more of its pods to be created, since nothing says how many there will be"
+            return Reason("maar", "Settling", what, since=self.waiting_since(job))
         queue = int(self.snapshot.jobs.queue[job.index])
         if queue < 0:
             known = f"queue `{job.queue}` does not exist"
