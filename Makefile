@@ -7,11 +7,11 @@ VENV  := .venv
 BIN   := $(VENV)/bin
 STAMP := $(VENV)/.installed
 # What is formatted, linted and typed; folders that are not there yet are left out.
-CODE  := $(wildcard src tests bench)
+CODE  := $(wildcard src tests bench tools)
 PIP   := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test test-fast check format bench bench-decide lock clean
+.PHONY: help setup run test test-fast check format real real-operator bench bench-decide lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -33,11 +33,17 @@ run: setup ## show what Maar decides for each of the examples
 		$(BIN)/maar plan --cycles 2 --now 2026-11-01T10:00:00Z "$$file"; \
 	done
 
-test: setup ## run all tests
-	$(BIN)/python -m pytest -n auto $(PYTEST_ARGS)
+test: setup real ## run all tests
+	MAAR_REAL=1 $(BIN)/python -m pytest -n auto $(PYTEST_ARGS)
 
 test-fast: setup ## run the tests, without the slow and the real ones
 	$(BIN)/python -m pytest -n auto -m 'not slow and not real' $(PYTEST_ARGS)
+
+real: setup ## build a real control plane for the tests, once, into a cache outside the checkout
+	@$(BIN)/python tools/controlplane/build.py
+
+real-operator: setup ## build Kubeflow's training operator, into the same cache
+	@$(BIN)/python tools/controlplane/build.py training-operator
 
 check: setup ## format, lint, types, import contracts, spelling
 	$(BIN)/ruff format --check $(CODE)
