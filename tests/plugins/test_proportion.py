@@ -243,3 +243,15 @@ def test_the_order_in_which_queues_come_does_not_matter() -> None:
     forth = cluster(node("n1", gpu=7), queues, jobs)
     back = cluster(node("n1", gpu=7), reversed(queues), reversed(jobs))
     assert decide(Snapshot(forth), CONFIG, 0.0) == decide(Snapshot(back), CONFIG, 0.0)
+
+
+def test_no_room_is_kept_for_a_gang_that_the_cluster_could_never_hold() -> None:
+    parts = (
+        node("n0", cpu=7, gpu=1),
+        Queue("blue"),
+        gang("hopeless", 3, gpu=2, queue="blue"),
+        gang("many", 9, gpu=1, queue="blue"),
+        gang("fits", gpu=1),
+    )
+    plans = scene(cluster(*parts), CONFIG)
+    assert ["ns/fits-0"] == [b.task for b in plans[0].bind]

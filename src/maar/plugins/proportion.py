@@ -162,6 +162,7 @@ def requested(session: Session) -> list[Row]:
     asking = _asking(session)
     pending = np.flatnonzero(session.state.status == Status.PENDING)
     pending = pending[asking[snapshot.tasks.job[pending]]]
+    pending = pending[~_hopeless(session, pending)[snapshot.tasks.job[pending]]]
     queues, shapes = snapshot.jobs.queue[snapshot.tasks.job[pending]], snapshot.tasks.shape[pending]
     kinds, counts = np.unique(queues * len(snapshot.shapes) + shapes, return_counts=True)
     for kind, count in zip(kinds.tolist(), counts.tolist(), strict=True):
@@ -173,6 +174,23 @@ def requested(session: Session) -> list[Row]:
             known = snapshot.shapes.requests[snapshot.tasks.shape[members]].sum(axis=0).tolist()
             rows[q] = plus(rows[q], at_least(less(minimum_row(session, job), known), [0] * len(known)))
     return rows
+
+
+def _hopeless(session: Session, pending: Ints) -> Mask:
+    """Jobs that the empty cluster could not hold: to keep room for them would leave it idle for ever."""
+    snapshot = session.snapshot
+    hopeless = np.zeros(len(snapshot.jobs), dtype=np.bool_)
+    if len(pending) == 0:
+        return hopeless
+    jobs, first = np.unique(snapshot.tasks.job[pending], return_index=True)
+    least = np.minimum.reduceat(snapshot.shapes.requests[snapshot.tasks.shape[pending]], first)
+    lacking = np.maximum(snapshot.jobs.minimum[jobs] - snapshot.jobs.ready[jobs], 0)
+    capped = np.array([min(amount, UNLIMITED) for amount in session.total], dtype=np.int64)
+    # As floats: least times lacking may be more than an integer of 64 bits holds.
+    too_many = (least.astype(np.float64) * lacking[:, None] > capped).any(axis=1)
+    largest = snapshot.nodes.allocatable.max(axis=0) if len(snapshot.nodes) else np.zeros_like(capped)
+    hopeless[jobs] = too_many | (least > largest).any(axis=1)
+    return hopeless
 
 
 def _asking(session: Session) -> Mask:
