@@ -1,0 +1,69 @@
+"""A tiny HTTP server for tests of the Kubernetes side: a handler per test says how it behaves, and mostly misbehaves.
+
+Real bytes over a real socket, and nothing of our own code replaced. A whole API server is `maar.embedded`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import ssl
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+from aiohttp import web
+
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+PATIENCE = 20.0
+"""Seconds until a test that waits for something has failed; far above what a busy machine needs."""
+
+
+@asynccontextmanager
+async def serving(handler: Handler, tls: ssl.SSLContext | None = None) -> AsyncIterator[str]:
+    """The address of a server that answers every request with `handler`."""
+    app = web.Application()
+    app.router.add_route("*", "/{path:.*}", handler)
+    runner = web.AppRunner(app, shutdown_timeout=0.01, handler_cancellation=True)
+    await runner.setup()
+    site = web.TCPSite(runner, "127.0.0.1", 0, ssl_context=tls)
+    await site.start()
+    host, port = runner.addresses[0][:2]
+    try:
+        yield f"{'https' if tls else 'http'}://{host}:{port}"
+    finally:
+        await runner.cleanup()
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    """Until something is so."""
+    async with asyncio.timeout(PATIENCE):
+        while not condition():
+            await asyncio.sleep(0.001)
+
+
+def answer(document: Any, status: int = 200, **headers: str) -> web.Response:
+    """A JSON answer; headers with underscores for dashes."""
+    named = {key.replace("_", "-"): value for key, value in headers.items()}
+    return web.Response(body=json.dumps(document).encode(), status=status, headers=named)
+
+
+def refusal(status: int, reason: str = "", message: str = "", **details: Any) -> web.Response:
+    """How an API server says no."""
+    said = {"kind": "Status", "status": "Failure", "code": status, "reason": reason, "message": message}
+    return answer(said | ({"details": details} if details else {}), status)
+
+
+def cut(request: web.Request) -> None:
+    """Drop the connection in the middle of whatever it is at."""
+    assert request.transport is not None
+    request.transport.abort()
+
+
+async def stream(request: web.Request, *lines: Any) -> web.StreamResponse:
+    """Begin an answer that goes on: a watch. Lines are documents, or bytes as they are."""
+    response = web.StreamResponse()
+    await response.prepare(request)
+    for line in lines:
+        await response.write(line if isinstance(line, bytes) else json.dumps(line).encode() + b"\n")
+    return response
