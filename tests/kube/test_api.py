@@ -53,7 +53,7 @@ def pod(name: str, version: int = 1, **more: Any) -> dict[str, Any]:
 
 
 async def watched(api: Api, version: str = "1", **options: Any) -> list[WatchEvent[Pod]]:
-    async with aclosing(api.watch(PODS, version, **options)) as events:  # type: ignore[type-var]
+    async with aclosing(api.watch(PODS, version, **options)) as events:
         return [event async for event in events]
 
 

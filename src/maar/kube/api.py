@@ -6,7 +6,7 @@ binds and evicts, elections and events write. Nothing is tried again here: wheth
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, Mapping
 from typing import Any, Literal, TypeVar
 
 import aiohttp
@@ -153,7 +153,7 @@ class Api:
         allow_bookmarks: bool = True,
         timeout_seconds: float = 300.0,
         stall_seconds: float | None = None,
-    ) -> AsyncIterator[WatchEvent[T]]:
+    ) -> AsyncGenerator[WatchEvent[T], None]:
         """What changes after a version, until the server ends it; an ERROR is raised, a cut is `Unreachable`.
 
         Without a byte for `stall_seconds` the connection counts as cut. To be closed with `contextlib.aclosing`.

@@ -1,0 +1,218 @@
+"""One kind of object, kept up to date: a list, then a watch, resumed for as long as that is possible.
+
+Informers stand before the cycle: each feeds a sink, which only notes what changed; the controller decides later, so
+that a watch is always read at once. They are independent streams: an object may arrive before what it refers to.
+
+    list --> watch --> ended, cut or stalled --> watch from the last version seen --> ...
+     ^                                            |
+     `------- 410: that version is too old <------'
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+import time
+from collections.abc import Callable
+from contextlib import aclosing
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from maar.kube.api import PAGE, Api
+from maar.kube.backoff import Backoff
+from maar.kube.errors import ApiError, Gone, ServerFault
+from maar.kube.reading import Broken
+from maar.kube.resources import Resource
+from maar.kube.wire import Object
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T", bound=Object)
+
+
+@dataclass(frozen=True, slots=True)
+class Replaced(Generic[T]):
+    """All objects that there are: what the sink knew and is not among them has gone."""
+
+    objects: list[T | Broken]
+
+
+@dataclass(frozen=True, slots=True)
+class Changed(Generic[T]):
+    """An object is new, or is not what it was."""
+
+    object: T | Broken
+
+
+@dataclass(frozen=True, slots=True)
+class Removed(Generic[T]):
+    """An object has gone; the namespace is empty for kinds that have none."""
+
+    namespace: str
+    name: str
+    uid: str
+    object: T | Broken
+
+
+Delta = Replaced[T] | Changed[T] | Removed[T]
+
+
+@dataclass(frozen=True)
+class Pace:
+    """The times of an informer, in seconds."""
+
+    first: float = 0.1
+    """The wait after a first failure."""
+    most: float = 5.0
+    """The longest wait: what an API server that restarts may cost us; by taste."""
+    watch: float = 300.0
+    """A watch is asked for this long, to twice this long (client-go's choice), so that not all end at once."""
+    stall: float = 90.0
+    """Without a byte for this long the connection is dropped: API servers send a bookmark every minute."""
+    healthy: float = 1.0
+    """A watch that lasted this long, or brought something, has worked: the next one starts without a wait."""
+
+
+@dataclass(slots=True)
+class Counts:
+    """What an informer has done so far."""
+
+    lists: int = 0
+    watches: int = 0
+    resumes: int = 0
+    """Watches that went on from where the one before had ended."""
+    events: int = 0
+    bookmarks: int = 0
+    broken: int = 0
+    """Objects that did not decode, as often as they came."""
+    errors: int = 0
+
+
+class Informer(Generic[T]):
+    """Feeds `sink` with all objects of a kind; `run` it as a task."""
+
+    def __init__(
+        self,
+        api: Api,
+        resource: Resource[T],
+        sink: Callable[[Delta[T]], None],
+        *,
+        namespace: str | None = None,
+        label_selector: str = "",
+        field_selector: str = "",
+        seed: int = 0,
+        pace: Pace = Pace(),  # noqa: B008
+        page: int = PAGE,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.api = api
+        self.resource = resource
+        self.synced = asyncio.Event()
+        """Set once the first list has reached the sink."""
+        self.counts = Counts()
+        self.error = ""
+        """What went wrong last, while it does; empty when a watch is open."""
+        self._sink = sink
+        self._namespace = namespace
+        self._labels = label_selector
+        self._fields = field_selector
+        self._pace = pace
+        self._page = page
+        self._clock = clock
+        self._dice = random.Random(f"{resource}{seed}")
+        self._version = ""
+        self._heard = clock()
+
+    def lag_seconds(self) -> float:
+        """How long ago the server was last heard of: how old, at worst, the sink's picture is."""
+        return self._clock() - self._heard
+
+    async def run(self) -> None:
+        """Until cancelled."""
+        backoff = Backoff(self._pace.first, self._pace.most, self._dice)
+        while True:
+            begun, version, wait = self._clock(), self._version, 0.0
+            try:
+                if not self._version:
+                    await self._list()
+                    begun, version = self._clock(), self._version
+                await self._watch()
+            except Gone as error:
+                log.info("%s: list again: %s", self.resource, error)
+                self._version = ""
+            except ApiError as error:
+                self._failed(error)
+                wait = error.retry_after
+            lasted = self._clock() - begun >= self._pace.healthy
+            if self._version and (lasted or self._version != version):
+                backoff.reset()
+            else:
+                wait = backoff.next(wait)
+            await asyncio.sleep(wait)
+
+    async def _list(self) -> None:
+        listed = await self.api.list(
+            self.resource,
+            self._namespace,
+            label_selector=self._labels,
+            field_selector=self._fields,
+            limit=self._page,
+        )
+        self.counts.lists += 1
+        self.counts.broken += sum(isinstance(item, Broken) for item in listed.items)
+        self._heard = self._clock()
+        self._sink(Replaced(listed.items))
+        self._version = listed.resource_version
+        self.synced.set()
+
+    async def _watch(self) -> None:
+        """One watch, from the last version on, until it ends in any way."""
+        counts, sink, kind = self.counts, self._sink, self.resource
+        watch = self.api.watch(
+            kind,
+            self._version,
+            self._namespace,
+            label_selector=self._labels,
+            field_selector=self._fields,
+            timeout_seconds=self._pace.watch * self._dice.uniform(1.0, 2.0),
+            stall_seconds=self._pace.stall,
+        )
+        counts.resumes += counts.watches >= counts.lists
+        counts.watches += 1
+        async with aclosing(watch) as events:
+            async for event in events:
+                self._heard, self.error = self._clock(), ""
+                item = event.object
+                if item is None:
+                    counts.bookmarks += 1
+                else:
+                    counts.events += 1
+                    if isinstance(item, Broken):
+                        self._check(item)
+                    if event.type == "DELETED":
+                        sink(_removed(item))
+                    else:
+                        sink(Changed(item))
+                self._version = event.resource_version or self._version
+
+    def _check(self, item: Broken) -> None:
+        """Something changed that we cannot read: if not even its name, only a list tells what there is now."""
+        self.counts.broken += 1
+        if not item.name:
+            self._version = ""
+            raise ServerFault(item.error, verb="WATCH", path=self.resource.path(self._namespace))
+
+    def _failed(self, error: ApiError) -> None:
+        self.counts.errors += 1
+        message = str(error)
+        if message != self.error:
+            log.warning("%s: tried again: %s", self.resource, message)
+        self.error = message
+
+
+def _removed(item: T | Broken) -> Removed[T]:
+    if isinstance(item, Broken):
+        return Removed(item.namespace, item.name, item.uid, item)
+    metadata = item.metadata
+    return Removed(metadata.namespace, metadata.name, metadata.uid, item)

@@ -1,0 +1,79 @@
+"""Which kinds a server serves."""
+
+import asyncio
+
+import pytest
+from aiohttp import web
+
+from maar.kube.access import Access
+from maar.kube.api import Api
+from maar.kube.discovery import served
+from maar.kube.errors import ServerFault
+from maar.kube.resources import (
+    NODES,
+    PODS,
+    PRIORITY_CLASSES,
+    QUEUES,
+    UPSTREAM_GROUPS,
+    UPSTREAM_GROUPS_BETA,
+    VOLCANO_GROUPS,
+    Resource,
+)
+from maar.kube.wire import Object
+from maar.testing.sockets import answer, refusal, serving
+
+CORE = {"/api/v1": ["nodes", "nodes/status", "pods", "secrets"], "/apis/scheduling.k8s.io/v1": ["priorityclasses"]}
+
+
+def found(*servers: dict[str, list[str]]) -> list[set[Resource[Object]]]:
+    """What is found when the server serves first this, then that."""
+    serves = dict[str, list[str]]()
+
+    async def handler(request: web.Request) -> web.Response:
+        if request.path not in serves:
+            return refusal(404, "NotFound", "the server could not find the requested resource")
+        return answer({"kind": "APIResourceList", "resources": [{"name": name} for name in serves[request.path]]})
+
+    async def main() -> list[set[Resource[Object]]]:
+        async with serving(handler) as address:
+            api = await Api.open(Access(address))
+            try:
+                answers = []
+                for server in servers:
+                    serves.clear()
+                    serves.update(server)
+                    answers.append(await served(api))
+                return answers
+            finally:
+                await api.close()
+
+    return asyncio.run(main())
+
+
+def test_crds_may_come_later() -> None:
+    volcano = {"/apis/scheduling.volcano.sh/v1beta1": ["queues", "queues/status", "podgroups"]}
+    core = {NODES, PODS, PRIORITY_CLASSES}
+    assert [core, core | {QUEUES, VOLCANO_GROUPS}] == found(CORE, CORE | volcano)
+
+
+def test_of_several_versions_the_newest_is_taken() -> None:
+    alpha = {"/apis/scheduling.k8s.io/v1alpha2": ["podgroups"]}
+    beta = {"/apis/scheduling.k8s.io/v1beta1": ["podgroups"]}
+    answers = found(alpha, beta, alpha | beta)
+    assert [{UPSTREAM_GROUPS}, {UPSTREAM_GROUPS_BETA}, {UPSTREAM_GROUPS_BETA}] == answers
+
+
+def test_a_server_that_cannot_say_is_not_one_that_has_nothing() -> None:
+    async def handler(request: web.Request) -> web.Response:
+        return refusal(503, "ServiceUnavailable", "starting") if "policy" in request.path else answer({})
+
+    async def main() -> None:
+        async with serving(handler) as address:
+            api = await Api.open(Access(address))
+            try:
+                await served(api)
+            finally:
+                await api.close()
+
+    with pytest.raises(ServerFault, match="starting"):
+        asyncio.run(main())

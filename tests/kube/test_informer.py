@@ -1,0 +1,306 @@
+"""Informers against servers that cut, stall, forget and send garbage."""
+
+import asyncio
+import json
+import time
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+from aiohttp import web
+
+from maar.kube.access import Access
+from maar.kube.api import Api
+from maar.kube.informer import Changed, Delta, Informer, Pace, Removed, Replaced
+from maar.kube.reading import Broken
+from maar.kube.resources import PODS
+from maar.kube.wire_pods import Pod
+from maar.testing.sockets import answer, cut, refusal, serving, stream, until
+
+PACE = Pace(first=0.001, most=0.01, watch=1000.0, stall=20.0, healthy=20.0)
+
+
+class Cluster:
+    """A server of pods: a test says what each list and each watch answers, the last one again and again."""
+
+    def __init__(self, *, lists: list[Any], watches: list[Any]) -> None:
+        self.lists = lists
+        self.watches = watches
+        self.listed = 0
+        self.asked: list[dict[str, str]] = []
+        """The parameters of each watch."""
+
+    async def handle(self, request: web.Request) -> Any:
+        if "watch" not in request.query:
+            self.listed += 1
+            return _response(self.lists[min(self.listed, len(self.lists)) - 1])
+        self.asked.append(dict(request.query))
+        play = self.watches[min(len(self.asked), len(self.watches)) - 1]
+        if isinstance(play, int):
+            return _response(play)
+        return await stream(request, *play) if isinstance(play, list) else await play(request)
+
+    @property
+    def versions(self) -> list[str]:
+        """From where each watch was asked for."""
+        return [asked["resourceVersion"] for asked in self.asked]
+
+
+def _response(play: Any) -> web.Response:
+    return refusal(play, "", "because") if isinstance(play, int) else answer(play)
+
+
+def pod(name: str, version: int, **spec: Any) -> dict[str, Any]:
+    metadata = {"namespace": "ns", "name": name, "uid": f"uid-{name}", "resourceVersion": str(version)}
+    return {"metadata": metadata, "spec": spec}
+
+
+def added(name: str, version: int, **spec: Any) -> dict[str, Any]:
+    return {"type": "ADDED", "object": pod(name, version, **spec)}
+
+
+def bookmark(version: int) -> dict[str, Any]:
+    return {"type": "BOOKMARK", "object": {"metadata": {"resourceVersion": str(version)}}}
+
+
+def listing(version: int, *pods: dict[str, Any]) -> dict[str, Any]:
+    return {"metadata": {"resourceVersion": str(version)}, "items": list(pods)}
+
+
+async def forever(request: web.Request) -> web.StreamResponse:
+    """A watch that stays open."""
+    await stream(request)
+    await asyncio.Event().wait()
+    raise AssertionError
+
+
+def then(play: Callable[[web.Request], Awaitable[None]], *lines: Any) -> Any:
+    """A watch that delivers lines and then does something."""
+
+    async def watch(request: web.Request) -> web.StreamResponse:
+        response = await stream(request, *lines)
+        await play(request)
+        return response
+
+    return watch
+
+
+def observed(
+    cluster: Cluster,
+    enough: Callable[[Cluster, Informer[Pod]], bool],
+    pace: Pace = PACE,
+    clock: Callable[[], float] | None = None,
+    seed: int = 0,
+) -> tuple[list[Delta[Pod]], Informer[Pod]]:
+    """What reached the sink until that was enough."""
+    deltas: list[Delta[Pod]] = []
+
+    async def main() -> Informer[Pod]:
+        async with serving(cluster.handle) as server:
+            api = await Api.open(Access(server))
+            more: dict[str, Any] = {"clock": clock} if clock else {}
+            informer = Informer(api, PODS, deltas.append, seed=seed, pace=pace, label_selector="a=b", **more)
+            running = asyncio.create_task(informer.run())
+            try:
+                await until(lambda: running.done() or enough(cluster, informer))
+                if running.done():
+                    running.result()
+            finally:
+                running.cancel()
+                await asyncio.wait([running])
+                await api.close()
+            return informer
+
+    return deltas, asyncio.run(main())
+
+
+def names(deltas: list[Delta[Pod]]) -> list[str]:
+    """`=a,b` for a list, `+a` and `-a` for events."""
+    words = []
+    for delta in deltas:
+        match delta:
+            case Replaced(objects):
+                words.append("=" + ",".join(item.name for item in objects))
+            case Changed(item):
+                words.append("+" + item.name)
+            case Removed(_, name, _, _):
+                words.append("-" + name)
+    return words
+
+
+def test_a_list_then_events() -> None:
+    gone = {"type": "DELETED", "object": pod("a", 8)}
+    cluster = Cluster(lists=[listing(5, pod("a", 3))], watches=[[added("b", 6), gone, bookmark(9)], forever])
+    deltas, informer = observed(cluster, lambda c, i: len(c.asked) == 2)
+    assert ["=a", "+b", "-a"] == names(deltas)
+    removed = deltas[-1]
+    assert isinstance(removed, Removed)
+    assert ("ns", "a", "uid-a") == (removed.namespace, removed.name, removed.uid)
+    assert informer.synced.is_set()
+    asked = cluster.asked[0]
+    assert ("5", "true", "a=b") == (asked["resourceVersion"], asked["allowWatchBookmarks"], asked["labelSelector"])
+    assert 1000 <= int(asked["timeoutSeconds"]) <= 2000
+    counts = informer.counts
+    assert (1, 2, 1, 2, 1) == (counts.lists, counts.watches, counts.resumes, counts.events, counts.bookmarks)
+
+
+def test_a_watch_that_the_server_ends_is_resumed_without_a_list() -> None:
+    cluster = Cluster(lists=[listing(5)], watches=[[added("a", 6)], [bookmark(8)], [added("b", 9)], forever])
+    deltas, informer = observed(cluster, lambda c, i: len(c.asked) == 4)
+    assert ["5", "6", "8", "9"] == cluster.versions
+    assert ["=", "+a", "+b"] == names(deltas)
+    assert (1, 3) == (cluster.listed, informer.counts.resumes)
+
+
+def test_a_watch_that_is_cut_is_resumed_without_a_list() -> None:
+    seen = asyncio.Event()
+
+    async def cut_when_seen(request: web.Request) -> None:
+        await seen.wait()
+        cut(request)
+
+    def enough(cluster: Cluster, informer: Informer[Pod]) -> bool:
+        if informer.counts.events == 1:
+            seen.set()
+        return len(cluster.asked) == 2
+
+    cluster = Cluster(lists=[listing(5)], watches=[then(cut_when_seen, added("a", 6), b'{"type":"AD'), forever])
+    deltas, informer = observed(cluster, enough)
+    assert (["5", "6"], 1) == (cluster.versions, cluster.listed)
+    assert ["=", "+a"] == names(deltas)
+    assert 1 == informer.counts.errors
+
+
+@pytest.mark.parametrize("how", ["status", "event"])
+def test_a_version_that_is_too_old_means_list_again(how: str) -> None:
+    expired = [{"type": "ERROR", "object": {"kind": "Status", "code": 410, "reason": "Expired", "message": "too old"}}]
+    cluster = Cluster(
+        lists=[listing(5, pod("a", 1)), listing(50, pod("b", 40))],
+        watches=[410 if how == "status" else expired, forever],
+    )
+    deltas, _ = observed(cluster, lambda c, i: len(c.asked) == 2)
+    assert ["=a", "=b"] == names(deltas)
+    assert (["5", "50"], 2) == (cluster.versions, cluster.listed)
+
+
+def test_a_watch_that_stalls_in_silence_is_dropped_and_resumed() -> None:
+    async def stall(request: web.Request) -> None:
+        await asyncio.Event().wait()
+
+    cluster = Cluster(lists=[listing(5)], watches=[then(stall, added("a", 6)), forever])
+    deltas, informer = observed(cluster, lambda c, i: len(c.asked) == 2, Pace(0.001, 0.01, 1000.0, stall=0.05))
+    assert ["=", "+a"] == names(deltas)
+    assert (["5", "6"], 1) == (cluster.versions, cluster.listed)
+    assert "in time" in informer.error
+
+
+def test_failures_are_tried_again_and_the_first_list_is_waited_for() -> None:
+    cluster = Cluster(lists=[500, 503, 429, listing(5, pod("a", 1))], watches=[500, 429, [added("b", 6)], forever])
+    deltas, informer = observed(cluster, lambda c, i: len(c.asked) == 4)
+    assert ["=a", "+b"] == names(deltas)
+    assert (["5", "5", "5", "6"], 4) == (cluster.versions, cluster.listed)
+    assert (5, "") == (informer.counts.errors, informer.error)
+
+
+def test_never_a_tight_loop() -> None:
+    """Each of these repeats for as long as nothing changes: the waits must grow to their most."""
+    for lists, watches in (([500], []), ([listing(5)], [[]]), ([listing(5)], [410]), ([listing(5)], [[b"garbage\n"]])):
+        cluster = Cluster(lists=lists, watches=watches)
+        started = time.monotonic()
+        observed(cluster, lambda c, i: c.listed + len(c.asked) >= 12, Pace(first=0.01, most=0.04, healthy=20.0))
+        elapsed = time.monotonic() - started
+        # At least 5 waits lie between 12 requests (a list and a watch in turns), of half of 10, 20, 40, 40 and 40 ms.
+        assert elapsed >= 0.075
+
+
+def test_waits_are_as_long_as_the_server_asks() -> None:
+    refused = refusal(429, "TooManyRequests", "because", retryAfterSeconds=1)
+    times: list[float] = []
+
+    async def handle(request: web.Request) -> web.StreamResponse:
+        times.append(time.monotonic())
+        return (
+            refused if len(times) == 1 else await forever(request) if "watch" in request.query else answer(listing(5))
+        )
+
+    async def main() -> None:
+        async with serving(handle) as server:
+            api = await Api.open(Access(server))
+            informer = Informer(api, PODS, lambda delta: None, pace=PACE)
+            running = asyncio.create_task(informer.run())
+            await asyncio.wait_for(informer.synced.wait(), 20)
+            running.cancel()
+            await asyncio.wait([running])
+            await api.close()
+
+    asyncio.run(main())
+    assert times[1] - times[0] >= 1.0
+
+
+def test_an_object_that_does_not_decode_is_delivered_and_the_rest_goes_on() -> None:
+    bad = added("bad", 6, priority="high")
+    cluster = Cluster(
+        lists=[listing(5, pod("a", 1), pod("worse", 2, priority=[]))], watches=[[bad, added("b", 7)], forever]
+    )
+    deltas, informer = observed(cluster, lambda c, i: len(c.asked) == 2)
+    assert ["=a,worse", "+bad", "+b"] == names(deltas)
+    changed = deltas[1]
+    assert isinstance(changed, Changed)
+    assert isinstance(changed.object, Broken)
+    assert "spec.priority: expected a whole number, got `high`" == changed.object.error
+    assert (["5", "7"], 2) == (cluster.versions, informer.counts.broken)
+
+
+def test_garbage_means_that_something_was_missed_so_list_again() -> None:
+    cluster = Cluster(lists=[listing(5), listing(8, pod("b", 7))], watches=[[added("a", 6), b"{garbage\n"], forever])
+    deltas, _ = observed(cluster, lambda c, i: len(c.asked) == 2)
+    assert ["=", "+a", "=b"] == names(deltas)
+    assert ["5", "8"] == cluster.versions
+
+
+def test_long_lines_are_no_trouble() -> None:
+    long = json.dumps(added("long", 6, containers=[{"name": "x" * 300_000}])).encode() + b"\n"
+    cluster = Cluster(lists=[listing(5)], watches=[[long], forever])
+    deltas, _ = observed(cluster, lambda c, i: len(c.asked) == 2)
+    assert ["=", "+long"] == names(deltas)
+
+
+def test_lag_is_the_time_since_the_server_was_heard() -> None:
+    now = [100.0]
+    cluster = Cluster(lists=[listing(5)], watches=[forever])
+    lags: list[float] = []
+
+    def enough(cluster: Cluster, informer: Informer[Pod]) -> bool:
+        if cluster.asked:
+            now[0] += 7.0
+            lags.append(informer.lag_seconds())
+        return bool(lags)
+
+    observed(cluster, enough, clock=lambda: now[0])
+    assert [7.0] == lags
+
+
+def test_what_breaks_the_sink_ends_the_informer() -> None:
+    async def main() -> None:
+        async with serving(Cluster(lists=[listing(5)], watches=[forever]).handle) as server:
+            api = await Api.open(Access(server))
+
+            def sink(delta: Delta[Pod]) -> None:
+                raise RuntimeError("a defect")
+
+            try:
+                await asyncio.wait_for(Informer(api, PODS, sink).run(), 20)
+            finally:
+                await api.close()
+
+    with pytest.raises(RuntimeError, match="a defect"):
+        asyncio.run(main())
+
+
+def test_the_same_seed_waits_the_same() -> None:
+    def asked(seed: int) -> list[str]:
+        cluster = Cluster(lists=[listing(5)], watches=[[added("a", 6)], [added("b", 7)], forever])
+        observed(cluster, lambda c, i: len(c.asked) == 3, seed=seed)
+        return [ask["timeoutSeconds"] for ask in cluster.asked]
+
+    assert asked(1) == asked(1) != asked(2)
