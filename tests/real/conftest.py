@@ -1,0 +1,58 @@
+"""Real clusters for the tests of this folder, all of which carry the marker `real`.
+
+`make test` builds the binaries before and sets MAAR_REAL, so that a missing one is a failure there; plain pytest skips.
+"""
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from maar.testing.real import RealCluster, available
+
+HERE = Path(__file__).parent
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if HERE in item.path.parents:
+            item.add_marker(pytest.mark.real)
+
+
+@pytest.fixture(scope="session")
+def real_parts() -> None:
+    """Skip, or under `make test` fail, if the control plane is not built."""
+    found = available()
+    if not found and os.environ.get("MAAR_REAL"):
+        pytest.fail(found.why_not)
+    elif not found:
+        pytest.skip(found.why_not)
+
+
+@pytest.fixture(scope="session")
+def running_cluster(real_parts: None) -> Iterator[RealCluster]:
+    with RealCluster() as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def real_cluster(running_cluster: RealCluster) -> Iterator[RealCluster]:
+    """The plain cluster: one for the whole session, and empty for each test."""
+    yield running_cluster
+    running_cluster.stop_kwok()
+    running_cluster.stop_controller_manager()
+    running_cluster.clear()
+
+
+@pytest.fixture
+def new_cluster(real_parts: None) -> Iterator[Callable[..., RealCluster]]:
+    """Makes clusters of the test's own: `new_cluster(gates=..., runtime_config=...)`, as RealCluster's arguments."""
+    with ExitStack() as stack:
+
+        def make(**arguments: Any) -> RealCluster:
+            return stack.enter_context(RealCluster(**arguments))
+
+        yield make
