@@ -111,7 +111,14 @@ class Proportion:
         q = self._of(job)
         queue = self._session.snapshot.queues.queues[q]
         asks = [n * wanted for n in wanted_row(self._session, job, shape)]
-        return closed(NAME, queue) if not queue.open else self._over(q, asks) or self._why_overused(queue)
+        if not queue.open:
+            return closed(NAME, queue)
+        reason = self._over(q, asks) or self._why_overused(queue)
+        pending = self._session.tasks_of(job, Status.PENDING)
+        if len(pending) and _hopeless(self._session, pending)[job.index]:
+            # Not the queue stops it, the cluster does: its share was made without this job.
+            return replace(reason, limit=UNLIMITED)
+        return reason
 
     def _enqueueable(self, job: Job) -> Vote | Reason:
         """What it needs at least, with what its queue has and has promised, surplus aside, is within the limit."""
