@@ -109,6 +109,8 @@ class Picture:
         key = item.key if home not in CLUSTER_WIDE else item.name
         before = self.objects.setdefault(home, {}).get(key)
         self.objects[home][key] = item
+        if before is not None and _same(before, item):
+            return False
         self._unbreak(home, key)
         return self._note(home, key, before, item)
 
@@ -219,6 +221,15 @@ class Picture:
             tasks=tuple(t for _, tasks in gangs for t in tasks),
             jobs=(*(g.job for g, _ in gangs), *self._unknown_broken()),
         )
+
+    def group_of(self, job: str) -> tuple[str, wire.Object] | None:
+        """The object of a job's group and its home, where it has one."""
+        identity = self._keys.get(job)
+        if identity is None or identity[0] >= len(GROUP_HOMES):
+            return None
+        home = GROUP_HOMES[identity[0]]
+        found = self.objects.get(home, {}).get(f"{identity[1]}/{identity[2]}")
+        return None if found is None else (home, found)
 
     def _unknown_broken(self) -> list[Job]:
         return list({job.key: job for job in self._broken.values() if job.key not in self._keys}.values())
@@ -399,6 +410,16 @@ class Picture:
 
     def _all(self, home: str, struct: type[W]) -> list[W]:
         return [item for item in self.objects.get(home, {}).values() if isinstance(item, struct)]
+
+
+def _same(before: wire.Object, after: wire.Object) -> bool:
+    """Whether an object changed in nothing that is read of it."""
+    old, new = before.metadata, after.metadata
+    if old.resource_version != new.resource_version:
+        before = msgspec.structs.replace(
+            before, metadata=msgspec.structs.replace(old, resource_version=new.resource_version)
+        )
+    return before == after
 
 
 CLUSTER_WIDE = ("nodes", "namespaces", "priority_classes", "queues", "hypernodes")

@@ -1,0 +1,175 @@
+"""`maar run`: Maar on a Kubernetes cluster, until it is told to stop."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import signal
+import socket
+from pathlib import Path
+
+import click
+
+from maar.controller.brake_file import BrakeFile
+from maar.controller.reload import ConfigFile
+from maar.controller.run import Scheduler
+from maar.controller.settings import Settings
+from maar.controller.shadow import Shadow
+from maar.kube.access import load_access
+from maar.kube.api import Api
+from maar.kube.errors import AccessError
+from maar.kube.leases import LeaderElection
+from maar.model.selectors import Requirement, Selector
+from maar.session.config_file import ConfigError
+from maar.web.metrics import Metrics
+from maar.web.server import serve
+
+logger = logging.getLogger("maar")
+
+SHADOW_EVERY = 30.0
+"""Seconds between two lines of shadow mode."""
+
+
+@click.command()
+@click.option("--kubeconfig", metavar="FILE", help="Kubeconfig; in a cluster its service account if not given.")
+@click.option("--context", metavar="NAME", help="Context of the kubeconfig.")
+@click.option("--config", "config_file", metavar="FILE", help="Configuration, read again when it changes.")
+@click.option("--brakes", "brake_file", metavar="FILE", help="Brakes on evictions, read again when it changes.")
+@click.option(
+    "--scheduler-name", "names", multiple=True, default=("maar",), show_default=True, metavar="NAME",
+    help="Pods with this schedulerName are ours (may be repeated).",
+)  # fmt: skip
+@click.option("--node-selector", metavar="KEY=VALUE,...", help="Only nodes with these labels are ours.")
+@click.option("--dry-run", is_flag=True, help="Shadow mode: decide, write nothing, and say how others differ.")
+@click.option("--record", metavar="FILE", help="Record what each cycle saw and decided, for `maar plan FILE`.")
+@click.option("--leader-elect/--no-leader-elect", default=True, help="Several replicas, of which one decides.")
+@click.option("--lease-namespace", default="kube-system", show_default=True, help="Where the lease lives.")
+@click.option("--http-port", default=8080, show_default=True, help="For /healthz, /readyz and /metrics; 0: none.")
+@click.option("--delete-victims", is_flag=True, help="Delete victims instead of evicting them, past their budgets.")
+@click.option("--pod-events", is_flag=True, help="An event for each pod that is bound, not only for its gang.")
+def run(
+    kubeconfig: str | None,
+    context: str | None,
+    config_file: str | None,
+    brake_file: str | None,
+    names: tuple[str, ...],
+    node_selector: str | None,
+    dry_run: bool,
+    record: str | None,
+    leader_elect: bool,
+    lease_namespace: str,
+    http_port: int,
+    delete_victims: bool,
+    pod_events: bool,
+) -> None:
+    """Schedule the pods of a cluster, until SIGTERM or SIGINT."""
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
+    settings = Settings(
+        scheduler_names=frozenset(names),
+        node_selector=_selector(node_selector),
+        dry_run=dry_run,
+        delete_victims=delete_victims,
+        pod_events=pod_events,
+    )
+    try:
+        config = ConfigFile(None if config_file is None else Path(config_file))
+    except ConfigError as error:
+        raise click.ClickException("\n".join(error.problems)) from None
+    except OSError as error:
+        raise click.ClickException(f"{config_file}: {error.strerror}") from None
+    lease = lease_namespace if leader_elect and not dry_run else None
+    try:
+        asyncio.run(_run(settings, config, kubeconfig, context, brake_file, record, lease, http_port))
+    except AccessError as error:
+        raise click.ClickException(str(error)) from None
+
+
+def _selector(text: str | None) -> Selector | None:
+    if text is None:
+        return None
+    requirements = []
+    for part in text.split(","):
+        key, equals, value = part.partition("=")
+        if not key or not equals:
+            raise click.BadParameter(f"expected KEY=VALUE, got `{part}`", param_hint="--node-selector")
+        requirements.append(Requirement(key.strip(), "In", (value.strip(),)))
+    return Selector(tuple(requirements))
+
+
+async def _run(
+    settings: Settings,
+    config: ConfigFile,
+    kubeconfig: str | None,
+    context: str | None,
+    brake_file: str | None,
+    record: str | None,
+    lease: str | None,
+    http_port: int,
+) -> None:
+    api = await Api.open(load_access(kubeconfig, context))
+    scheduler = Scheduler(api, settings, config, record=None if record is None else Path(record))
+    metrics = Metrics(scheduler.cache)
+    scheduler.loop.on_cycle.append(metrics.on_cycle)
+    config.on_refused.append(lambda _: metrics.config_refused())
+    stop = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    web = None
+    if http_port:
+        web = await serve(
+            http_port,
+            healthy=lambda: "",
+            ready=scheduler.not_ready,
+            metrics=lambda: metrics.text(scheduler.lags),
+        )
+    work = [asyncio.create_task(_work(api, scheduler, metrics, settings, lease))]
+    if brake_file is not None:
+        work.append(asyncio.create_task(BrakeFile(Path(brake_file), scheduler.brakes).watch()))
+    stopping = asyncio.create_task(stop.wait())
+    try:
+        await asyncio.wait([*work, stopping], return_when=asyncio.FIRST_COMPLETED)
+        for task in work:
+            if task.done() and task.exception() is not None:
+                task.result()
+    finally:
+        for task in (*work, stopping):
+            task.cancel()
+        await asyncio.gather(*work, stopping, return_exceptions=True)
+        await scheduler.close()
+        if web is not None:
+            await web.cleanup()
+        await api.close()
+        logger.info("stopped")
+
+
+async def _work(api: Api, scheduler: Scheduler, metrics: Metrics, settings: Settings, lease: str | None) -> None:
+    await scheduler.sync()
+    if settings.dry_run:
+        shadow = Shadow(scheduler.cache)
+        scheduler.loop.on_cycle.append(shadow.on_cycle)
+        async with asyncio.TaskGroup() as group:
+            group.create_task(scheduler.lead())
+            group.create_task(_say(shadow))
+        return
+    if lease is None:
+        metrics.set_leader(True)
+        await scheduler.lead()
+        return
+    identity = f"{socket.gethostname()}_{os.getpid()}"
+    election = LeaderElection(api, "maar", lease, identity)
+
+    async def started() -> None:
+        metrics.set_leader(True)
+        await scheduler.lead()
+
+    with contextlib.suppress(asyncio.CancelledError):
+        await election.lead(started)
+    metrics.set_leader(False)
+
+
+async def _say(shadow: Shadow) -> None:
+    while True:
+        await asyncio.sleep(SHADOW_EVERY)
+        logger.info("%s", shadow.line())

@@ -1,0 +1,54 @@
+"""The brakes' settings in a file, read again whenever it changes: the owner's hand on a running scheduler.
+
+    paused: false
+    perMinute: 20
+    queuesOff: [production]
+
+A file that does not make sense is refused and the settings before stay; a file that is gone means no brakes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from pathlib import Path
+
+import msgspec
+import yaml
+
+from maar.controller.brakes import Brakes, Settings
+
+logger = logging.getLogger("maar.brakes")
+
+INTERVAL = 1.0
+
+
+class BrakeFile:
+    """Keeps brakes as a file says."""
+
+    def __init__(self, path: Path, brakes: Brakes) -> None:
+        self._path = path
+        self._brakes = brakes
+        self._seen: str | None = None
+        self.problem = ""
+
+    def look(self) -> None:
+        """Read the file if it is another than the last time."""
+        text = self._path.read_text() if self._path.exists() else ""
+        if text == self._seen:
+            return
+        self._seen = text
+        try:
+            self._brakes.settings = msgspec.convert(yaml.load(text, yaml.CSafeLoader) or {}, Settings)
+        except (yaml.YAMLError, msgspec.ValidationError) as error:
+            self.problem = f"{self._path}: {error}"
+            logger.error("brakes refused, those before stay: %s", self.problem)
+        else:
+            self.problem = ""
+            logger.info("brakes: %s", self._brakes.settings)
+
+    async def watch(self) -> None:
+        """Look again and again until cancelled."""
+        while True:
+            self.look()
+            await asyncio.sleep(INTERVAL)

@@ -1,0 +1,125 @@
+"""The cache: one consistent picture for each cycle, with what was decided and not yet seen.
+
+A decision is assumed the moment it is made, so that the next cycle does not make it again; it is confirmed when a watch
+shows it, or forgotten when it failed for good:
+
+                  decide                    watch shows it
+    pending ────────────────► assumed ───────────────────────► bound
+       ▲                         │
+       └─────────────────────────┘
+           forget: the API server refused
+
+Watches write to the picture while a cycle runs; a snapshot is taken at once, between two of them, and never changes.
+"""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from maar.kube.picture import Assumed, Picture
+from maar.model.plan import Elect, Lock, Plan
+from maar.model.snapshot import Changed, Cluster, Snapshot
+from maar.model.tasks import Status, Task
+
+
+class Cache:
+    """The cluster as the next decision sees it."""
+
+    def __init__(self, picture: Picture) -> None:
+        self.picture = picture
+        self._snapshot: Snapshot | None = None
+        self._last: tuple[Elect | None, tuple[Lock, ...]] | None = None
+        self._resting: frozenset[str] = frozenset()
+
+    @property
+    def started(self) -> bool:
+        """Whether there was a cycle."""
+        return self._snapshot is not None
+
+    @property
+    def latest(self) -> Snapshot:
+        """The snapshot of the last cycle."""
+        assert self._snapshot is not None, "no cycle yet"
+        return self._snapshot
+
+    def snapshot(self, now: float) -> Snapshot:
+        """The cluster now; costs what changed since the last one."""
+        update = self.picture.take(now)
+        rest = update.rest
+        if self._last is not None:
+            # What the last plan said of elections and locks is on its way to the objects: until then it is here.
+            rest = replace(rest, elect=self._last[0], locks=self._last[1])
+        following = None
+        if self._snapshot is not None and not update.anew:
+            following = self._snapshot.after(rest, update.changed)
+        self.changed: dict[str, Changed] = update.changed
+        """The jobs that changed between the last two snapshots."""
+        self.anew: bool = following is None
+        """Whether the tables were made anew."""
+        self._snapshot = following or Snapshot(self.picture.cluster(rest))
+        self._rest(frozenset(update.changed))
+        return self._snapshot
+
+    def cluster(self) -> Cluster:
+        """All of the last snapshot as plain data, for a record."""
+        return self.picture.cluster(self.latest.cluster)
+
+    @property
+    def resting(self) -> frozenset[str]:
+        """Jobs that the last cycle did not look at."""
+        return frozenset(self.latest.jobs.jobs[i].key for i in self.latest.resting)
+
+    @property
+    def has_resting(self) -> bool:
+        """Whether the next cycle leaves some jobs out."""
+        return bool(self._resting)
+
+    def let_rest(self, jobs: frozenset[str]) -> None:
+        """These wait, and nothing but a change of their own or of the room could help them."""
+        self._resting = jobs
+
+    def wake_all(self) -> None:
+        """Room may have come, or the rules changed: everybody is looked at again."""
+        self._resting = frozenset()
+
+    def _rest(self, changed: frozenset[str]) -> None:
+        self._resting -= changed
+        number = self.latest.jobs.number
+        self.latest.resting = frozenset(number[key] for key in self._resting if key in number)
+
+    # -- assume, forget
+
+    def assume(self, plan: Plan) -> None:
+        """Everything that a plan decided is taken as done, until watches show it."""
+        for bind in plan.bind:
+            self._assume(bind.task, Status.BOUND, bind.node)
+        for evict in plan.evict:
+            self._assume(evict.task, Status.RELEASING, self.task(evict.task).node)
+        promised = {n.task: n.node for n in plan.nominate}
+        for nominate in plan.nominate:
+            self._assume(nominate.task, Status.NOMINATED, nominate.node)
+        for task in self._nominated_before():
+            if task.key not in promised and task.key not in {b.task for b in plan.bind}:
+                self._assume(task.key, Status.PENDING, "")
+        self._last = (plan.elect, plan.locks)
+
+    def _nominated_before(self) -> list[Task]:
+        table = self.latest.tasks
+        rows = (table.status == int(Status.NOMINATED)).nonzero()[0]
+        return [table.tasks[row] for row in rows.tolist()]
+
+    def _assume(self, key: str, status: Status, node: str) -> None:
+        known = self.picture.assumed.get(key)
+        uid = self.task(key).uid
+        if known is None or (known.status, known.node, known.uid) != (status, node, uid):
+            self.picture.assume(key, Assumed(uid, status, node))
+
+    def forget(self, key: str) -> None:
+        """What was assumed of a pod did not come true."""
+        self.picture.forget(key)
+        self.wake_all()
+
+    def task(self, key: str) -> Task:
+        """A task of the last snapshot."""
+        table = self.latest.tasks
+        return table.tasks[table.number[key]]

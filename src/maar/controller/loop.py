@@ -1,0 +1,135 @@
+"""The loop: events in, cycles, plans out.
+
+A cycle runs when something happened, when the last plan said that time alone would change the answer, and after the
+resync time. Events that arrive together are one cycle; the time between two cycles grows with how long they take, so
+that reading watches always has its share. What arrives while a cycle runs is in the next one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import time
+from collections.abc import Callable
+
+import msgspec
+
+from maar.controller.brakes import Brakes
+from maar.controller.cache import Cache
+from maar.controller.outbox import Outbox
+from maar.controller.record import Recorder
+from maar.controller.settings import Settings
+from maar.decide import decide
+from maar.model.plan import Plan
+from maar.session.config import Config
+
+logger = logging.getLogger("maar.controller")
+
+IN_A_THREAD = 20
+"""From so many waiting jobs on a decision runs beside the event loop, so that watches are read meanwhile; by taste."""
+
+
+class Cycle(msgspec.Struct, frozen=True):
+    """What one cycle did, for metrics and shadow mode."""
+
+    now: float
+    seconds: float
+    plan: Plan
+
+
+class Loop:
+    """Decides whenever something has happened."""
+
+    def __init__(
+        self,
+        cache: Cache,
+        outbox: Outbox | None,
+        config: Callable[[], tuple[Config, str | None]],
+        settings: Settings,
+        brakes: Brakes,
+        recorder: Recorder | None = None,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._cache = cache
+        self._outbox = outbox
+        self._config = config
+        self._settings = settings
+        self._brakes = brakes
+        self._recorder = recorder
+        self._clock = clock
+        self._happened = asyncio.Event()
+        self._known_config: Config | None = None
+        self._last_look = float("-inf")
+        self._look_at: float | None = None
+        """When time alone changes the answer for somebody."""
+        self.on_cycle: list[Callable[[Cycle], None]] = []
+        self.cycles = 0
+
+    def trigger(self) -> None:
+        """Something happened."""
+        self._happened.set()
+
+    async def run(self) -> None:
+        """Decide until cancelled."""
+        self.trigger()
+        wake: float | None = None
+        while True:
+            await self._wait(wake)
+            self._happened.clear()
+            started = time.perf_counter()
+            wake = await self.once()
+            seconds = time.perf_counter() - started
+            # Twice as long for reading and writing as for deciding.
+            await asyncio.sleep(max(self._settings.min_interval - seconds, min(2 * seconds, 1.0)))
+
+    async def _wait(self, wake: float | None) -> None:
+        ends = self._last_look + self._settings.resync
+        timeout = max(min(ends, wake if wake is not None else ends) - self._clock(), 0.0)
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._happened.wait(), timeout)
+
+    async def once(self) -> float | None:
+        """One cycle; when time alone would ask for the next."""
+        now = self._clock()
+        started = time.perf_counter()
+        config, text = self._config()
+        time_has_come = self._look_at is not None and now >= self._look_at
+        if config is not self._known_config or time_has_come or now >= self._last_look + self._settings.resync:
+            self._known_config = config
+            self._cache.wake_all()
+        if not self._cache.has_resting:
+            self._last_look = now
+        # 1 snapshot
+        snapshot = self._cache.snapshot(now)
+        # 2 to 4: open, act, plan
+        if len(snapshot.jobs.active) - len(snapshot.resting) >= IN_A_THREAD:
+            plan = await asyncio.to_thread(decide, snapshot, config, now)
+        else:
+            plan = decide(snapshot, config, now)
+        decided = self._brakes.apply(plan, snapshot, now)
+        self._record(now, plan, text)
+        # 5 apply
+        if self._outbox is not None:
+            self._cache.assume(decided)
+            self._outbox.send(decided, now)
+        self._cache.let_rest(frozenset(w.job for w in plan.waiting) | self._cache.resting)
+        # 6 record
+        self.cycles += 1
+        for listener in self.on_cycle:
+            listener(Cycle(now, time.perf_counter() - started, decided))
+        self._look_at = decided.wake_at
+        due = None if self._outbox is None else self._outbox.reports.due(now)
+        return min((moment for moment in (decided.wake_at, due) if moment is not None), default=None)
+
+    def _record(self, now: float, plan: Plan, text: str | None) -> None:
+        if self._recorder is not None:
+            self._recorder.write(
+                now,
+                plan,
+                rest=self._cache.latest.cluster,
+                changed=self._cache.changed,
+                whole=self._cache.cluster() if self._cache.anew else None,
+                resting=tuple(sorted(self._cache.resting)),
+                config=text,
+            )

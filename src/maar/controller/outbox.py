@@ -1,0 +1,177 @@
+"""From a plan to writes: binds, evictions, nominations, elections and locks, statuses and events.
+
+Everything goes to the executor, which carries it out in the background. What fails for good is forgotten by the cache,
+and the next cycle decides anew.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from datetime import UTC, datetime
+
+from maar.controller.cache import Cache
+from maar.controller.reports import Reports
+from maar.controller.settings import Settings
+from maar.kube import annotations as known
+from maar.kube.events import EventWriter, Reference
+from maar.kube.executor import Bind, Delete, Evict, Executor, Failed, Outcome, Patch, Work
+from maar.kube.resources import NODES, PODS
+from maar.model.plan import Elect, Lock, Plan
+from maar.model.reasons import in_one_line
+
+COMPONENT = "maar"
+
+
+class Outbox:
+    """Carries plans out."""
+
+    def __init__(
+        self,
+        cache: Cache,
+        executor: Executor,
+        events: EventWriter,
+        reports: Reports,
+        settings: Settings,
+        trigger: Callable[[], None],
+    ) -> None:
+        self._cache = cache
+        self._executor = executor
+        self._events = events
+        self.reports = reports
+        self._settings = settings
+        self._trigger = trigger
+        self._elect: Elect | None = None
+        self._locks: dict[str, Lock] | None = None
+        self._said: dict[str, str] = {}
+        self.counts: Counter[str] = Counter()
+
+    def send(self, plan: Plan, now: float) -> None:
+        """Carry a plan out; the cache has assumed it already."""
+        self._send_binds(plan)
+        self._send_evictions(plan)
+        self._send_nominations(plan)
+        self._send_elections(plan)
+        for report in self.reports.after(self._cache, plan, now):
+            self._submit(Patch(report.path, report.body, report.kind), None)
+        self._say_why(plan)
+
+    def _submit(self, work: Work, task: str | None) -> None:
+        def done(_: Work, outcome: Outcome) -> None:
+            if isinstance(outcome, Failed):
+                self.counts[f"failed:{type(work).__name__}"] += 1
+                if task is not None and not outcome.final:
+                    # Nobody knows whether it happened: what is assumed stays, and it is tried again.
+                    self._submit(work, task)
+                elif task is not None:
+                    self._cache.forget(task)
+                    self._trigger()
+            else:
+                self.counts[f"done:{type(work).__name__}"] += 1
+
+        self._executor.submit(work, done)
+
+    # -- pods
+
+    def _send_binds(self, plan: Plan) -> None:
+        gangs: Counter[str] = Counter()
+        for bind in plan.bind:
+            task = self._cache.task(bind.task)
+            namespace, _, name = bind.task.partition("/")
+            self._submit(Bind(namespace, name, task.uid, bind.node), bind.task)
+            gangs[task.job] += 1
+            if self._settings.pod_events:
+                what = f"bound to {bind.node}"
+                self._events.emit(Reference("v1", "Pod", namespace, name, task.uid), "Normal", "Scheduled", what)
+        for job, count in gangs.items():
+            self._said.pop(job, None)
+            self._emit(job, "Normal", "Scheduled", f"{count} pods of the gang were given their nodes")
+
+    def _send_evictions(self, plan: Plan) -> None:
+        for evict in plan.evict:
+            task = self._cache.task(evict.task)
+            namespace, _, name = evict.task.partition("/")
+            kind = Delete if self._settings.delete_victims else Evict
+            self._submit(kind(namespace, name, task.uid), evict.task)
+            reference = Reference("v1", "Pod", namespace, name, task.uid)
+            self._events.emit(reference, "Normal", "Preempted", evict.reason)
+
+    def _send_nominations(self, plan: Plan) -> None:
+        promised = {n.task: n.node for n in plan.nominate}
+        bound = {b.task for b in plan.bind}
+        pods = self._cache.picture.objects.get("pods", {})
+        for key, assumed in self._cache.picture.assumed.items():
+            node = promised.get(key, "")
+            pod = pods.get(key)
+            if key in bound or pod is None or (not node and assumed.status.name != "PENDING"):
+                continue
+            if getattr(pod, "status").nominated_node_name != node:  # noqa: B009
+                namespace, _, name = key.partition("/")
+                body = {"status": {"nominatedNodeName": node or None}}
+                self._submit(Patch(PODS.path(namespace, name, "status"), body, "merge"), None)
+
+    # -- elections and locks: annotations on objects
+
+    def _send_elections(self, plan: Plan) -> None:
+        if self._locks is None:
+            self._locks = {k.node: k for k in self._cache.latest.cluster.locks}
+            self._elect = self._cache.latest.cluster.elect
+        for job in plan.expired:
+            self._annotate_job(job, {known.ELECTION_EXPIRED[0]: _time(datetime.now(UTC).timestamp())})
+        if plan.elect != self._elect:
+            if self._elect is not None and (plan.elect is None or plan.elect.job != self._elect.job):
+                self._annotate_job(self._elect.job, {known.ELECTED_SINCE[0]: None})
+            if plan.elect is not None:
+                self._annotate_job(plan.elect.job, {known.ELECTED_SINCE[0]: _time(plan.elect.since)})
+            self._elect = plan.elect
+        locks = {k.node: k for k in plan.locks}
+        for node in self._locks.keys() | locks.keys():
+            if self._locks.get(node) != locks.get(node):
+                lock = locks.get(node)
+                said = {known.LOCKED_FOR: lock and lock.job, known.LOCKED_SINCE: lock and _time(lock.since)}
+                self._submit(Patch(NODES.path(name=node), {"metadata": {"annotations": said}}, "merge"), None)
+        self._locks = locks
+
+    def _annotate_job(self, job: str, said: dict[str, str | None]) -> None:
+        body = {"metadata": {"annotations": said}}
+        found = self._cache.picture.group_of(job)
+        if found is not None:
+            home, group = found
+            path = self.reports.resources[home].path(group.namespace, group.name)
+            self._submit(Patch(path, body, "merge"), None)
+            return
+        number = self._cache.latest.jobs.number.get(job)
+        if number is not None:
+            for row in self._cache.latest.jobs.members[number].tolist()[:1]:
+                namespace, _, name = self._cache.latest.tasks.tasks[row].key.partition("/")
+                self._submit(Patch(PODS.path(namespace, name), body, "merge"), None)
+
+    # -- events
+
+    def _say_why(self, plan: Plan) -> None:
+        """FailedScheduling, when the line is another one than the last time and has been written to the status."""
+        for wait in plan.waiting:
+            line = in_one_line(wait.reasons)
+            if self._said.get(wait.job) != line and self.reports.is_written(wait.job, line):
+                self._said[wait.job] = line
+                self._emit(wait.job, "Warning", "FailedScheduling", line)
+
+    def _emit(self, job: str, kind: str, reason: str, message: str) -> None:
+        found = self._cache.picture.group_of(job)
+        if found is not None:
+            home, group = found
+            resource = self.reports.resources[home]
+            regarding = Reference(resource.api_version, resource.kind, group.namespace, group.name, group.metadata.uid)
+            self._events.emit(regarding, kind, reason, message)
+            return
+        number = self._cache.latest.jobs.number.get(job)
+        if number is None:
+            return
+        for row in self._cache.latest.jobs.members[number].tolist()[:1]:
+            task = self._cache.latest.tasks.tasks[row]
+            namespace, _, name = task.key.partition("/")
+            self._events.emit(Reference("v1", "Pod", namespace, name, task.uid), kind, reason, message)
+
+
+def _time(now: float) -> str:
+    return datetime.fromtimestamp(now, UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")

@@ -1,0 +1,147 @@
+"""Recordings: what each cycle saw and decided, in a compact file that `maar plan` reads back.
+
+A file is a magic line, then frames: a length, then a deflated message. The first frame, and every one after the tables
+were made anew, holds the whole cluster; the others only the jobs that changed. Each has the time, the plan, and the
+configuration when it changed. Decided again, every frame gives its plan to the byte.
+"""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO
+
+import msgspec
+
+from maar.model.jobs import Job
+from maar.model.plan import Plan
+from maar.model.snapshot import Changed, Cluster
+from maar.model.tasks import Task
+
+MAGIC = b"maar recording 1\n"
+_LENGTH = struct.Struct(">I")
+
+
+class Frame(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One cycle."""
+
+    now: float
+    plan: Plan
+    cluster: Cluster | None = None
+    """Everything; missing where only some jobs changed."""
+    rest: Cluster | None = None
+    """Everything but jobs and tasks."""
+    changed: dict[str, tuple[Job, tuple[Task, ...]] | None] = {}
+    resting: tuple[str, ...] = ()
+    """Jobs that were not looked at."""
+    config: str | None = None
+    """The configuration's text, where it is not that of the frame before."""
+
+
+class Cycle(msgspec.Struct, frozen=True):
+    """One cycle, put together again."""
+
+    now: float
+    cluster: Cluster
+    resting: tuple[str, ...]
+    plan: Plan
+    config: str | None
+
+
+class RecordingError(Exception):
+    """A file that is no recording, or a damaged one."""
+
+
+class Recorder:
+    """Writes a recording."""
+
+    def __init__(self, path: Path) -> None:
+        self._file: IO[bytes] = path.open("wb")
+        self._file.write(MAGIC)
+        self._encoder = msgspec.msgpack.Encoder()
+        self._config: str | None = None
+        self._whole = False
+
+    def write(
+        self,
+        now: float,
+        plan: Plan,
+        *,
+        rest: Cluster,
+        changed: dict[str, Changed],
+        whole: Cluster | None,
+        resting: tuple[str, ...],
+        config: str | None,
+    ) -> None:
+        """Add a cycle; `whole` is the whole cluster, where the tables were made anew."""
+        new_config = config if config != self._config else None
+        self._config = config
+        frame = Frame(
+            now=now,
+            plan=plan,
+            cluster=whole,
+            rest=None if whole is not None else rest,
+            changed={} if whole is not None else changed,
+            resting=resting,
+            config=new_config,
+        )
+        data = zlib.compress(self._encoder.encode(frame), 6)
+        self._file.write(_LENGTH.pack(len(data)) + data)
+        self._file.flush()
+
+    def close(self) -> None:
+        """Done."""
+        self._file.close()
+
+
+def is_recording(path: Path) -> bool:
+    """Whether a file begins like one."""
+    try:
+        with path.open("rb") as file:
+            return file.read(len(MAGIC)) == MAGIC
+    except OSError:
+        return False
+
+
+def read_recording(path: Path) -> Iterator[Cycle]:
+    """All cycles of a recording, each with its whole cluster. A last frame that was cut off is left out."""
+    decoder = msgspec.msgpack.Decoder(Frame)
+    jobs: dict[str, tuple[Job, tuple[Task, ...]]] = {}
+    config: str | None = None
+    with path.open("rb") as file:
+        if file.read(len(MAGIC)) != MAGIC:
+            raise RecordingError(f"{path}: not a recording")
+        number = 0
+        while len(head := file.read(_LENGTH.size)) == _LENGTH.size:
+            data = file.read(_LENGTH.unpack(head)[0])
+            number += 1
+            if len(data) < _LENGTH.unpack(head)[0]:
+                return
+            try:
+                frame = decoder.decode(zlib.decompress(data))
+            except (zlib.error, msgspec.MsgspecError) as error:
+                raise RecordingError(f"{path}: cycle {number}: damaged: {error}") from None
+            config = frame.config if frame.config is not None else config
+            yield Cycle(frame.now, _put_together(frame, jobs, path, number), frame.resting, frame.plan, config)
+
+
+def _put_together(frame: Frame, jobs: dict[str, tuple[Job, tuple[Task, ...]]], path: Path, number: int) -> Cluster:
+    if frame.cluster is not None:
+        jobs.clear()
+        tasks: dict[str, list[Task]] = {}
+        for task in frame.cluster.tasks:
+            tasks.setdefault(task.job, []).append(task)
+        jobs.update({job.key: (job, tuple(tasks.get(job.key, ()))) for job in frame.cluster.jobs})
+        return frame.cluster
+    if frame.rest is None:
+        raise RecordingError(f"{path}: cycle {number}: damaged: no cluster")
+    for key, changed in frame.changed.items():
+        if changed is None:
+            jobs.pop(key, None)
+        else:
+            jobs[key] = changed
+    return msgspec.structs.replace(
+        frame.rest, jobs=tuple(job for job, _ in jobs.values()), tasks=tuple(t for _, ts in jobs.values() for t in ts)
+    )

@@ -1,0 +1,158 @@
+"""Maar, live: watches, the loop, writes, leadership and health put together. `maar run` and `maar demo` start it.
+
+The order of a start: connect, ask what the server serves, watch it, wait until all has been listed once, become the
+leader, decide. No cycle runs before the first sync. A stop lets writes that are on their way arrive.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Coroutine
+from pathlib import Path
+from typing import Any
+
+from maar.controller.brakes import Brakes
+from maar.controller.cache import Cache
+from maar.controller.loop import Loop
+from maar.controller.outbox import Outbox
+from maar.controller.record import Recorder
+from maar.controller.reload import ConfigFile
+from maar.controller.reports import Reports
+from maar.controller.settings import Settings
+from maar.controller.watching import Sink, home_of
+from maar.kube import wire
+from maar.kube.api import Api
+from maar.kube.discovery import served
+from maar.kube.errors import ApiError, Conflict
+from maar.kube.events import EventWriter
+from maar.kube.executor import Executor
+from maar.kube.informer import Informer
+from maar.kube.picture import GROUP_HOMES, Picture
+from maar.kube.resources import QUEUES, RESOURCES, Resource
+from maar.kube.wire import Object
+from maar.model.queues import DEFAULT
+
+logger = logging.getLogger("maar")
+
+DISCOVER_AGAIN = 30.0
+"""Seconds between two looks at what the server serves: CRDs may come later."""
+LAST_WRITES = 5.0
+"""Seconds that a stop gives to writes on their way."""
+
+
+class Scheduler:
+    """One running Maar."""
+
+    def __init__(
+        self, api: Api, settings: Settings, config: ConfigFile, brakes: Brakes | None = None, record: Path | None = None
+    ) -> None:
+        self._api = api
+        self._settings = settings
+        self.config = config
+        self.brakes = brakes or Brakes()
+        self.picture = Picture(settings.scheduler_names, self._is_ours)
+        self.cache = Cache(self.picture)
+        self.executor = Executor(api, in_flight=settings.in_flight)
+        self.events = EventWriter(api, "maar")
+        self.reports = Reports()
+        self._recorder = None if record is None else Recorder(record)
+        self.outbox = Outbox(self.cache, self.executor, self.events, self.reports, settings, self._trigger)
+        self.loop = Loop(
+            self.cache,
+            None if settings.dry_run else self.outbox,
+            config.current,
+            settings,
+            self.brakes,
+            self._recorder,
+        )
+        self.informers: dict[Resource[Object], Informer[Object]] = {}
+        self._tasks: set[asyncio.Task[Any]] = set()
+        config.on_changed.append(self._trigger)
+
+    def _trigger(self) -> None:
+        self.loop.trigger()
+
+    def _is_ours(self, node: wire.Node) -> bool:
+        selector = self._settings.node_selector
+        return selector is None or selector.matches(node.metadata.labels)
+
+    # -- starting
+
+    async def sync(self) -> None:
+        """Watch everything that the server serves, and wait until all of it has been listed once."""
+        await self._discover()
+        self._spawn(self._discover_again())
+        self._spawn(self.config.watch())
+        await asyncio.gather(*(informer.synced.wait() for informer in self.informers.values()))
+        if not self._settings.dry_run:
+            await self._make_default_queue()
+
+    async def _discover(self) -> None:
+        for resource in sorted(await served(self._api, RESOURCES), key=str):
+            home = home_of(resource)
+            if home is None or resource in self.informers:
+                continue
+            if home in GROUP_HOMES:
+                self.reports.resources[home] = resource
+            sink = Sink(self.picture, resource, self._trigger, self.cache.wake_all)
+            informer = self.informers[resource] = Informer(self._api, resource, sink)
+            self._spawn(informer.run())
+
+    async def _discover_again(self) -> None:
+        while True:
+            await asyncio.sleep(DISCOVER_AGAIN)
+            with contextlib.suppress(ApiError):
+                await self._discover()
+
+    async def _make_default_queue(self) -> None:
+        """Where Volcano's queues are served there is always a default one."""
+        if QUEUES in self.informers and DEFAULT not in self.picture.objects.get("queues", {}):
+            queue = {
+                "apiVersion": QUEUES.api_version,
+                "kind": QUEUES.kind,
+                "metadata": {"name": DEFAULT},
+                "spec": {"weight": 1, "reclaimable": True},
+            }
+            try:
+                await self._api.create(QUEUES.path(), queue)
+            except Conflict:
+                pass
+            except ApiError as error:
+                logger.warning("the default queue could not be made: %s", error)
+
+    def _spawn(self, work: Coroutine[Any, Any, Any]) -> None:
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    # -- running
+
+    async def lead(self) -> None:
+        """Decide until cancelled; then let the last writes arrive."""
+        try:
+            await self.loop.run()
+        finally:
+            await self.executor.drain(LAST_WRITES)
+
+    def lags(self) -> dict[str, float]:
+        """Seconds since each watch was last heard of."""
+        return {str(resource): informer.lag_seconds() for resource, informer in self.informers.items()}
+
+    def not_ready(self) -> str:
+        """What is missing before decisions can be made; empty if nothing is."""
+        missing = [str(r) for r, informer in self.informers.items() if not informer.synced.is_set()]
+        if not self.informers:
+            return "not connected yet"
+        return f"not listed yet: {', '.join(missing)}" if missing else ""
+
+    async def close(self) -> None:
+        """Stop watching and writing."""
+        for task in list(self._tasks):
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self.executor.close()
+        await self.events.close()
+        if self._recorder is not None:
+            self._recorder.close()

@@ -1,0 +1,28 @@
+"""How `maar run` runs: what is ours, how often, how much at once."""
+
+from __future__ import annotations
+
+import msgspec
+
+from maar.model.selectors import Selector
+
+
+class Settings(msgspec.Struct, frozen=True):
+    """Settings of one controller."""
+
+    scheduler_names: frozenset[str] = frozenset({"maar"})
+    """Pods of these are ours."""
+    node_selector: Selector | None = None
+    """Only nodes that match are ours."""
+    min_interval: float = 0.05
+    """Seconds between the starts of two cycles at least; a long cycle makes it longer."""
+    resync: float = 60.0
+    """Seconds after which a cycle looks at everything, whatever happened."""
+    in_flight: int = 64
+    """Writes at once."""
+    dry_run: bool = False
+    """Shadow mode: decide and write nothing."""
+    delete_victims: bool = False
+    """Delete pods instead of evicting them, past every disruption budget."""
+    pod_events: bool = False
+    """An event for each pod that is bound, besides one for its gang."""

@@ -1,0 +1,1 @@
+"""What Maar shows over HTTP: health, metrics."""

@@ -1,0 +1,82 @@
+"""Metrics for Prometheus: how long cycles take, what they did, who waits and why, how queues stand.
+
+Filled from cycles as they end; whoever scrapes reads what is there.
+"""
+
+from __future__ import annotations
+
+from collections import Counter as Tally
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+
+from maar.controller.cache import Cache
+from maar.controller.loop import Cycle
+from maar.session.state import queue_sums
+
+SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10)
+
+
+def _made(
+    registry: CollectorRegistry, kind: Callable[..., Any], name: str, what: str, *labels: str, **more: Any
+) -> Any:
+    return kind(name, what, labels, namespace="maar", registry=registry, **more)
+
+
+class Metrics:
+    """All of them, in a registry of their own."""
+
+    def __init__(self, cache: Cache) -> None:
+        self._cache = cache
+        self.registry = CollectorRegistry()
+        made = partial(_made, self.registry)
+        self._cycle: Histogram = made(Histogram, "cycle_seconds", "How long a cycle takes", buckets=SECONDS)
+        self._binds: Counter = made(Counter, "binds", "Pods that were given a node")
+        self._evictions: Counter = made(Counter, "evictions", "Pods that were sent away", "queue")
+        self._waiting: Gauge = made(Gauge, "waiting_jobs", "Jobs that wait, by the first reason", "reason")
+        self._allocated: Gauge = made(Gauge, "queue_allocated", "What a queue's jobs have", "queue", "resource")
+        self._lag: Gauge = made(Gauge, "watch_lag_seconds", "Since the last word of a watch", "resource")
+        self._refused: Counter = made(Counter, "config_refused", "Configurations that were refused")
+        self._leader: Gauge = made(Gauge, "leader", "Whether this one decides")
+        self._codes: dict[str, str] = {}
+
+    def on_cycle(self, cycle: Cycle) -> None:
+        """A cycle has ended."""
+        self._cycle.observe(cycle.seconds)
+        self._binds.inc(len(cycle.plan.bind))
+        snapshot = self._cache.latest
+        for evict in cycle.plan.evict:
+            job = self._cache.task(evict.task).job
+            self._evictions.labels(snapshot.jobs.jobs[snapshot.jobs.number[job]].queue).inc()
+        resting = self._cache.resting
+        self._codes = {job: code for job, code in self._codes.items() if job in resting}
+        self._codes.update({w.job: w.reasons[0].code for w in cycle.plan.waiting})
+        self._waiting.clear()
+        for code, count in Tally(self._codes.values()).items():
+            self._waiting.labels(code).set(count)
+
+    def text(self, lags: Callable[[], dict[str, float]]) -> bytes:
+        """The page for a scrape."""
+        self._tell_queues()
+        for resource, seconds in lags().items():
+            self._lag.labels(resource).set(seconds)
+        return generate_latest(self.registry)
+
+    def _tell_queues(self) -> None:
+        if not self._cache.started:
+            return
+        snapshot = self._cache.latest
+        sums = queue_sums(snapshot, snapshot.jobs.allocated)
+        for queue, row in zip(snapshot.queues.queues, sums.tolist(), strict=True):
+            for resource, amount in zip(snapshot.axes.names, row, strict=True):
+                self._allocated.labels(queue.name, resource).set(amount)
+
+    def set_leader(self, leads: bool) -> None:
+        """Whether this one decides."""
+        self._leader.set(int(leads))
+
+    def config_refused(self) -> None:
+        """A configuration was refused."""
+        self._refused.inc()

@@ -1,0 +1,37 @@
+"""The HTTP side of `maar run`: `/healthz`, `/readyz`, `/metrics`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from aiohttp import web
+
+Check = Callable[[], str]
+"""Empty if all is well, else what is not."""
+
+
+def _answer(check: Check) -> web.Response:
+    problem = check()
+    return web.Response(text=problem or "ok", status=503 if problem else 200)
+
+
+async def serve(
+    port: int, *, healthy: Check, ready: Check, metrics: Callable[[], bytes], host: str = "0.0.0.0"
+) -> web.AppRunner:
+    """Serve until the runner is cleaned up."""
+
+    async def healthz(_: web.Request) -> web.Response:
+        return _answer(healthy)
+
+    async def readyz(_: web.Request) -> web.Response:
+        return _answer(ready)
+
+    async def page(_: web.Request) -> web.Response:
+        return web.Response(body=metrics(), headers={"Content-Type": "text/plain; version=0.0.4; charset=utf-8"})
+
+    app = web.Application()
+    app.add_routes([web.get("/healthz", healthz), web.get("/readyz", readyz), web.get("/metrics", page)])
+    runner = web.AppRunner(app, access_log=None)
+    await runner.setup()
+    await web.TCPSite(runner, host, port).start()
+    return runner

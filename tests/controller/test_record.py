@@ -1,0 +1,81 @@
+"""Recordings: read back and decided again, every cycle gives its plan."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+
+from maar.controller.record import MAGIC, Recorder, RecordingError, is_recording, read_recording
+from maar.decide import decide
+from maar.model.outcome import carry_out
+from maar.model.snapshot import Changed, Cluster, Snapshot
+from maar.registry import catalog
+from maar.session.config_file import default_config
+from maar.testing.builders import cluster, gang, node
+
+CONFIG = default_config(catalog())
+
+
+def changes(before: Cluster, after: Cluster) -> dict[str, Changed]:
+    """The jobs that differ."""
+
+    def by_job(of: Cluster) -> dict[str, Changed]:
+        return {j.key: (j, tuple(t for t in of.tasks if t.job == j.key)) for j in of.jobs}
+
+    old, new = by_job(before), by_job(after)
+    return {key: new.get(key) for key in old.keys() | new.keys() if old.get(key) != new.get(key)}
+
+
+def test_a_recording_gives_its_plans_again(tmp_path: Path) -> None:
+    path = tmp_path / "week.rec"
+    recorder = Recorder(path)
+    now = cluster(
+        [node(f"n{i}", gpu=8) for i in range(2)],
+        gang("low", 2, gpu=8, on=["n0", "n1"], priority=1),
+        gang("high", 1, gpu=8, priority=9),
+    )
+    before, plans = now, []
+    for i in range(4):
+        plan = decide(Snapshot(now), CONFIG, 100.0 + i)
+        recorder.write(
+            100.0 + i,
+            plan,
+            rest=replace(now, tasks=(), jobs=()),
+            changed=changes(before, now),
+            whole=now if i == 0 else None,
+            resting=(),
+            config="actions: x" if i < 2 else "actions: y",
+        )
+        plans.append(plan)
+        before, now = now, carry_out(now, plan, 100.0 + i)
+    recorder.close()
+    assert is_recording(path)
+    cycles = list(read_recording(path))
+    assert plans == [c.plan for c in cycles]
+    assert plans == [decide(Snapshot(c.cluster), CONFIG, c.now) for c in cycles]
+    assert ["actions: x", "actions: x", "actions: y", "actions: y"] == [c.config for c in cycles]
+
+
+def test_a_last_frame_that_was_cut_off_is_left_out(tmp_path: Path) -> None:
+    path = tmp_path / "cut.rec"
+    recorder = Recorder(path)
+    scene = cluster(node("n0"))
+    for i in range(2):
+        plan = decide(Snapshot(scene), CONFIG, float(i))
+        recorder.write(float(i), plan, rest=scene, changed={}, whole=scene, resting=(), config=None)
+    recorder.close()
+    path.write_bytes(path.read_bytes()[:-3])
+    assert [0.0] == [c.now for c in read_recording(path)]
+
+
+def test_what_is_no_recording_says_so(tmp_path: Path) -> None:
+    path = tmp_path / "pods.yaml"
+    path.write_text("kind: Pod")
+    assert not is_recording(path)
+    with pytest.raises(RecordingError, match="not a recording"):
+        list(read_recording(path))
+    path.write_bytes(MAGIC + b"\x00\x00\x00\x03abc")
+    with pytest.raises(RecordingError, match="cycle 1: damaged"):
+        list(read_recording(path))
