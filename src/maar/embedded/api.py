@@ -27,7 +27,7 @@ from maar.embedded.kinds import BUILT_IN, CRDS, NAMESPACES, PRIORITY_CLASSES, Ki
 from maar.embedded.metadata import checked, made_up, refuse, stamped, typed
 from maar.embedded.pods import SYSTEM_PRIORITIES
 from maar.embedded.rules import NONE, RULES
-from maar.embedded.store import Item, Key, Store
+from maar.embedded.store import Item, Key, Store, with_version
 
 Change = Callable[[Obj], Obj | None]
 """From an object of one's own to what it shall be; `None` leaves it."""
@@ -174,8 +174,8 @@ class Api:
         if dry_run:
             return Item(new, current.version)
         if ready_to_go(kind, new):
-            self.store.write(kind, key, new)
-            return self.remove(kind, key)
+            gone = self.remove(kind, key)
+            return Item(with_version(new, gone.version), gone.version)
         item = self.store.write(kind, key, new)
         self._after_write(kind, new)
         return item

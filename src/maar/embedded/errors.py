@@ -31,7 +31,9 @@ class ApiError(Exception):
 def status(code: int, reason: str, message: str, details: Mapping[str, Any] | None = None) -> Obj:
     """A Status that says no."""
     answer: Obj = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure", "message": message}
-    answer |= {"reason": reason, "details": dict(details or {}), "code": code}
+    if reason:
+        answer["reason"] = reason
+    answer |= {"details": dict(details or {}), "code": code}
     return answer
 
 

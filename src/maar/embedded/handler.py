@@ -6,6 +6,7 @@ Knows requests and responses; does no work of its own. Faults are shown here, so
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from aiohttp import web
@@ -123,7 +124,7 @@ class Handler:
         return _bytes(200, rendered(kind, page))
 
     def _page(self, about: Target, query: Mapping[str, str]) -> Page:
-        return listed(
+        page = listed(
             self.api,
             about.kind,
             _match(about, query),
@@ -132,6 +133,9 @@ class Handler:
             version=query.get("resourceVersion", ""),
             exact=query.get("resourceVersionMatch") == "Exact",
         )
+        # A real server does not count what it would have to look at.
+        selected = query.get("labelSelector") or query.get("fieldSelector")
+        return replace(page, remaining=None) if selected else page
 
     async def _watch(self, request: web.BaseRequest, about: Target, query: Mapping[str, str]) -> web.StreamResponse:
         kind, include = about.kind, query.get("includeObject", "")

@@ -66,13 +66,14 @@ def listed(
     following = items[limit].obj["metadata"]
     next_token = _Token(at, (following.get("namespace", ""), following["name"]))
     text = base64.urlsafe_b64encode(encode(next_token)).decode().rstrip("=")
-    return Page(items[:limit], at, text, len(items) - limit if match is None else None)
+    return Page(items[:limit], at, text, len(items) - limit)
 
 
 def parse_version(text: str) -> int:
     """A resourceVersion as clients send it back."""
     if not text.isascii() or not text.isdecimal():
-        raise bad_request(f'Invalid value: "{text}": invalid resource version')
+        message = f'resourceVersion: Invalid value: "{text}": strconv.ParseUint: parsing "{text}": invalid syntax'
+        raise ApiError(500, "", message)  # what a real server says
     return int(text)
 
 

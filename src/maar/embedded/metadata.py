@@ -58,7 +58,7 @@ def stamped(obj: Obj, kind: Kind) -> None:
     metadata = obj["metadata"]
     metadata["uid"] = str(uuid.uuid4())
     metadata["creationTimestamp"] = now()
-    for name in ("deletionTimestamp", "deletionGracePeriodSeconds", "generation", "managedFields", "selfLink"):
+    for name in ("deletionTimestamp", "deletionGracePeriodSeconds", "managedFields", "selfLink"):
         metadata.pop(name, None)
     if kind.generation or kind.custom:
         metadata["generation"] = 1

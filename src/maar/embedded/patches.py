@@ -79,7 +79,7 @@ def _operate(holder: dict[str, Any], operation: Obj) -> None:
     if op == "add":
         _add(holder, path, operation["value"])
     elif op == "replace":
-        _get(holder, path)
+        # A missing field is set, against the RFC, as real servers do.
         parent, name = _parent(holder, path)
         parent[name] = operation["value"]
     elif op == "remove":

@@ -56,10 +56,13 @@ class Watch:
         self.woken = asyncio.Event()
         self.cut = False
         self.first: list[bytes] = []
+        self.begun = 0
+        """The version from which the stream goes on; a bookmark for it would say nothing."""
 
     def open(self) -> None:
         """Take the start, and listen from exactly there on."""
         self.first = self._start()
+        self.begun = int(self.wanted.version or 0) or self.api.store.version
         self.table.listeners.append(self._push)
 
     def close(self) -> None:
@@ -140,7 +143,8 @@ class Watch:
             if self.cut or loop.time() >= end:
                 return
             if self.wanted.bookmarks and loop.time() >= min(bookmark, last_call):
-                yield self._bookmark()
+                if self.api.store.version > self.begun:
+                    yield self._bookmark()
                 last_call = end if loop.time() >= last_call else last_call
                 bookmark = loop.time() + self.bookmark_seconds
                 continue

@@ -1,0 +1,302 @@
+"""One client for two servers: the suite of this folder runs against the embedded server and against a real one.
+
+The servers live as long as the session; every test gets a namespace of its own, and what has no namespace it names
+after that. Nothing here knows either server: only a URL, a token and plain HTTP.
+"""
+
+import asyncio
+import itertools
+import os
+import secrets
+import ssl
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+import aiohttp
+import msgspec
+import pytest
+
+from maar.embedded.server import EmbeddedServer
+from maar.testing.real import RealCluster, available
+
+Obj = dict[str, Any]
+
+PATIENCE = 20.0
+"""Seconds until something that should happen counts as not happening."""
+
+MERGE = "application/merge-patch+json"
+STRATEGIC = "application/strategic-merge-patch+json"
+JSON_PATCH = "application/json-patch+json"
+APPLY = "application/apply-patch+yaml"
+
+
+def new_map(name: str, **metadata: Any) -> Obj:
+    """The simplest object there is."""
+    return {"metadata": {"name": name, **metadata}, "data": {"x": "1"}}
+
+
+def new_pod(
+    name: str, *, labels: dict[str, str] | None = None, finalizers: list[str] | None = None, **spec: Any
+) -> Obj:
+    """A pod with one container."""
+    metadata: Obj = {"name": name, "labels": labels or {}}
+    if finalizers:
+        metadata["finalizers"] = finalizers
+    container = {"name": "main", "image": "train:1", "resources": {"requests": {"cpu": "1"}}}
+    return {"metadata": metadata, "spec": {"containers": [container], **spec}}
+
+
+def new_node(name: str) -> Obj:
+    """A node with eight GPUs."""
+    capacity = {"cpu": "8", "memory": "32Gi", "pods": "110", "nvidia.com/gpu": "8"}
+    return {"metadata": {"name": name}, "status": {"capacity": capacity}}
+
+
+class Answer(NamedTuple):
+    """What a server answered."""
+
+    code: int
+    body: Any
+
+    @property
+    def reason(self) -> str:
+        """Why not."""
+        assert "Status" == self.body["kind"], self.body
+        assert self.code == self.body["code"], self.body
+        return str(self.body["reason"])
+
+
+class Stream:
+    """A watch that is under way."""
+
+    def __init__(self, api: "Client", response: aiohttp.ClientResponse) -> None:
+        self.api = api
+        self.response = response
+
+    def next(self) -> Obj | None:
+        """The next event; `None` at the end of the stream."""
+
+        async def line() -> bytes:
+            async with asyncio.timeout(PATIENCE):
+                return await self.response.content.readline()
+
+        text = self.api.runner.run(line())
+        return msgspec.json.decode(text) if text else None
+
+    def expect(self, *types: str) -> list[Obj]:
+        """The objects of the next events, which must be of these types; bookmarks between them are passed over."""
+        found = []
+        for type in types:
+            event = self.next()
+            while event is not None and event["type"] == "BOOKMARK" and type != "BOOKMARK":
+                event = self.next()
+            assert event is not None, f"the watch ended before {type}"
+            assert type == event["type"], event
+            found.append(event["object"])
+        return found
+
+
+class Client:
+    """Plain HTTP to one server."""
+
+    def __init__(self, url: str, token: str, tls: ssl.SSLContext | None, real: bool) -> None:
+        self.real = real
+        self.runner = asyncio.Runner()
+        self.tls = tls
+        self.numbers = itertools.count()
+        self.session = self.runner.run(self._open(url, token))
+
+    async def _open(self, url: str, token: str) -> aiohttp.ClientSession:
+        headers = {"Authorization": f"Bearer {token}"}
+        return aiohttp.ClientSession(url, headers=headers, connector=aiohttp.TCPConnector(ssl=self.tls or True))
+
+    def close(self) -> None:
+        """Hang up."""
+
+        async def closed() -> None:
+            await self.session.close()
+            await asyncio.sleep(0)  # lets transports close before their loop does
+
+        self.runner.run(closed())
+        self.runner.close()
+
+    def ask(self, method: str, path: str, body: Any = None, type: str = "application/json", **query: Any) -> Answer:
+        """One request."""
+
+        async def asked() -> Answer:
+            data = None if body is None else msgspec.json.encode(body)
+            headers = {"Content-Type": type, "Accept": query.pop("accept", "application/json")}
+            params = {name: str(value) for name, value in query.items()}
+            async with self.session.request(method, path, data=data, headers=headers, params=params) as response:
+                text = await response.read()
+                is_json = response.content_type == "application/json"
+                return Answer(response.status, msgspec.json.decode(text) if is_json else text.decode())
+
+        return self.runner.run(asked())
+
+    def get(self, path: str, **query: Any) -> Obj:
+        """What is there."""
+        return self._good(self.ask("GET", path, **query), 200)
+
+    def post(self, path: str, body: Obj, **query: Any) -> Obj:
+        """What was created."""
+        return self._good(self.ask("POST", path, body, **query), 201)
+
+    def put(self, path: str, body: Obj, **query: Any) -> Obj:
+        """What it was replaced with."""
+        return self._good(self.ask("PUT", path, body, **query), 200)
+
+    def patch(self, path: str, body: Any, type: str = MERGE, **query: Any) -> Obj:
+        """What it was patched to."""
+        return self._good(self.ask("PATCH", path, body, type, **query), 200)
+
+    def delete(self, path: str, body: Obj | None = None, **query: Any) -> Obj:
+        """What a deletion answered."""
+        return self._good(self.ask("DELETE", path, body, **query), 200)
+
+    def gone(self, path: str) -> bool:
+        """Whether nothing is there."""
+        return self.ask("GET", path).code == 404
+
+    def _good(self, answer: Answer, code: int) -> Obj:
+        assert code == answer.code, answer.body
+        body: Obj = answer.body
+        return body
+
+    @contextmanager
+    def watch(self, path: str, **query: Any) -> Iterator[Stream]:
+        """A watch."""
+
+        async def opened() -> aiohttp.ClientResponse:
+            params = {"watch": "true", **{name: str(value) for name, value in query.items()}}
+            return await self.session.get(path, params=params, timeout=aiohttp.ClientTimeout(total=None))
+
+        response = self.runner.run(opened())
+        assert 200 == response.status, self.runner.run(response.text())
+        try:
+            yield Stream(self, response)
+        finally:
+            response.close()
+
+    def until(self, path: str, condition: Any) -> Obj:
+        """The object at a path, once it is as it should be."""
+
+        async def waited() -> Obj:
+            async with asyncio.timeout(PATIENCE):
+                while True:
+                    async with self.session.get(path) as response:
+                        body: Obj = await response.json()
+                        if condition(body):
+                            return body
+                    await asyncio.sleep(0.01)
+
+        return self.runner.run(waited())
+
+
+@pytest.fixture(scope="session")
+def embedded_client() -> Iterator[Client]:
+    """The embedded server, without controllers, as a bare kube-apiserver is."""
+    server = EmbeddedServer(bare=True, token="secret").start()
+    client = Client(server.url, "secret", None, real=False)
+    yield client
+    client.close()
+    server.stop()
+
+
+@pytest.fixture(scope="session")
+def real_client() -> Iterator[Client]:
+    """A real kube-apiserver."""
+    found = available("etcd", "kubernetes")
+    if not found:
+        (pytest.fail if os.environ.get("MAAR_REAL") else pytest.skip)(found.why_not)
+    with RealCluster() as cluster:
+        tls = ssl.create_default_context(cafile=str(cluster.ca))
+        client = Client(cluster.server, cluster.token, tls, real=True)
+        yield client
+        client.close()
+
+
+@pytest.fixture(params=["embedded", pytest.param("real", marks=pytest.mark.real)])
+def api(request: pytest.FixtureRequest) -> Client:
+    """Each of the two in turn."""
+    client: Client = request.getfixturevalue(f"{request.param}_client")
+    return client
+
+
+@pytest.fixture
+def namespace(api: Client) -> str:
+    """The name of a namespace of the test's own."""
+    name = f"t-{next(api.numbers)}-{secrets.token_hex(3)}"
+    api.post("/api/v1/namespaces", {"metadata": {"name": name}})
+    return name
+
+
+@pytest.fixture
+def pods(namespace: str) -> str:
+    """The path of its pods."""
+    return f"/api/v1/namespaces/{namespace}/pods"
+
+
+@pytest.fixture
+def maps(namespace: str) -> str:
+    """The path of its ConfigMaps."""
+    return f"/api/v1/namespaces/{namespace}/configmaps"
+
+
+def new_crd(group: str, **version: Any) -> Obj:
+    """A definition of Things: a size, and a status if asked for."""
+    schema = {
+        "type": "object",
+        "properties": {
+            "spec": {
+                "type": "object",
+                "required": ["size"],
+                "properties": {
+                    "size": {"type": "integer", "minimum": 0},
+                    "color": {"type": "string", "enum": ["red", "blue"], "default": "red"},
+                    "free": {"type": "object", "x-kubernetes-preserve-unknown-fields": True},
+                    "tags": {"type": "object", "additionalProperties": {"type": "string"}},
+                    "parts": {"type": "array", "items": {"type": "object", "properties": {"n": {"type": "integer"}}}},
+                },
+            },
+            "status": {"type": "object", "properties": {"phase": {"type": "string"}, "size": {"type": "integer"}}},
+        },
+    }
+    one = {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}, **version}
+    names = {"plural": "things", "kind": "Thing", "shortNames": ["th"]}
+    spec = {"group": group, "scope": "Namespaced", "names": names, "versions": [one]}
+    return {"metadata": {"name": f"things.{group}"}, "spec": spec}
+
+
+def define(api: Client, crd: Obj) -> Obj:
+    """Create a definition and wait until it is served."""
+    path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+    api.post(path, crd)
+
+    def established(obj: Obj) -> bool:
+        conditions = (obj.get("status") or {}).get("conditions") or []
+        return any(c["type"] == "Established" and c["status"] == "True" for c in conditions)
+
+    found = api.until(f"{path}/{crd['metadata']['name']}", established)
+    group = crd["spec"]["group"]
+    version = crd["spec"]["versions"][0]["name"]
+    api.until(f"/apis/{group}/{version}/{crd['spec']['names']['plural']}", lambda obj: "items" in obj)
+    return found
+
+
+@pytest.fixture
+def things(api: Client, namespace: str) -> str:
+    """The path of Things, of a kind made for the test, with status and scale."""
+    group = f"{namespace}.example.com"
+    scale = {"specReplicasPath": ".spec.size", "statusReplicasPath": ".status.size"}
+    define(api, new_crd(group, subresources={"status": {}, "scale": scale}))
+    return f"/apis/{group}/v1/namespaces/{namespace}/things"
+
+
+@pytest.fixture
+def plain_things(api: Client, namespace: str) -> str:
+    """The path of Things without subresources, as Volcano's PodGroup."""
+    group = f"plain.{namespace}.example.com"
+    define(api, new_crd(group))
+    return f"/apis/{group}/v1/namespaces/{namespace}/things"
