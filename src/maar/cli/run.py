@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 import os
 import signal
@@ -130,12 +129,13 @@ async def _run(
     stopping = asyncio.create_task(stop.wait())
     try:
         await asyncio.wait([*work, stopping], return_when=asyncio.FIRST_COMPLETED)
-        for task in work:
-            if task.done() and task.exception() is not None:
-                task.result()
+        for done in work:
+            if done.done():
+                done.result()
     finally:
-        for task in (*work, stopping):
-            task.cancel()
+        for running in work:
+            running.cancel()
+        stopping.cancel()
         await asyncio.gather(*work, stopping, return_exceptions=True)
         await scheduler.close()
         if web is not None:
@@ -164,9 +164,11 @@ async def _work(api: Api, scheduler: Scheduler, metrics: Metrics, settings: Sett
         metrics.set_leader(True)
         await scheduler.lead()
 
-    with contextlib.suppress(asyncio.CancelledError):
-        await election.lead(started)
-    metrics.set_leader(False)
+    def lost() -> None:
+        metrics.set_leader(False)
+        logger.warning("the lease is lost: somebody else decides now")
+
+    await election.lead(started, lost)
 
 
 async def _say(shadow: Shadow) -> None:
