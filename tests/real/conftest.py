@@ -44,6 +44,8 @@ def real_cluster(running_cluster: RealCluster) -> Iterator[RealCluster]:
     yield running_cluster
     running_cluster.stop_kwok()
     running_cluster.stop_controller_manager()
+    if not running_cluster.processes.runs("kube-apiserver"):  # a test that failed between killing and restarting it
+        running_cluster.restart_api_server()
     running_cluster.clear()
 
 

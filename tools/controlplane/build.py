@@ -5,6 +5,8 @@ outside the checkout; `build.py training-operator` builds that one part. Version
 this file, and go.sum vouches for every source. `build.py --where` prints as JSON in which folder each part belongs,
 built or not: maar.testing.real asks it. No container engine, no download of binaries, nothing but the standard
 library here: this runs before anything is installed.
+
+A newer version: change it in the part's go.mod (kubernetes: in the `replace` lines too), run `go mod tidy` there.
 """
 # ruff: noqa: TID251 - far from the pure half: a build reads its environment
 

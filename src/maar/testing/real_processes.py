@@ -92,7 +92,7 @@ class Processes:
         if not self.log(name).is_file():
             return f"--- no log of {name}"
         with self.log(name).open(errors="replace") as log:
-            return f"--- last lines of {self.log(name)}\n" + "".join(deque(log, lines))
+            return f"--- last lines of {self.log(name).name}\n" + "".join(deque(log, lines))
 
     def _tell_guard(self, sign: str, pid: int) -> None:
         assert self._guard.stdin is not None
