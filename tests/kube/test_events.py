@@ -1,0 +1,189 @@
+"""Events: written, counted, dropped; never in the way."""
+
+import asyncio
+import json
+from typing import Any
+
+import pytest
+from aiohttp import web
+
+from maar.kube.access import Access
+from maar.kube.api import Api
+from maar.kube.events import EventWriter, Reference
+from maar.kube.resources import PODS
+from maar.kube.wire import Metadata
+from maar.kube.wire_pods import Pod
+from maar.testing.sockets import answer, refusal, serving, until
+
+POD = Reference.to(PODS, Pod(Metadata("a", "ns", "u1")))
+NODE = Reference("v1", "Node", "", "n1")
+
+
+class Scene:
+    """A writer and the server that it writes to."""
+
+    def __init__(self) -> None:
+        self.writes: list[tuple[str, str, Any]] = []
+        self.refuse = 0
+        self.hold: asyncio.Event | None = None
+        self.now = 1_000_000.0
+        self.writer: EventWriter
+
+    async def handle(self, request: web.Request) -> web.StreamResponse:
+        self.writes.append((request.method, request.path, json.loads(await request.read())))
+        if self.hold is not None:
+            await self.hold.wait()
+        return refusal(self.refuse, "", "because") if self.refuse else answer({}, 201)
+
+    def emit(self, message: str = "why", regarding: Reference = POD) -> None:
+        self.writer.emit(regarding, "Warning", "FailedScheduling", message)
+
+
+def play(act: Any, **options: Any) -> Scene:
+    scene = Scene()
+
+    async def main() -> None:
+        async with serving(scene.handle) as address:
+            api = await Api.open(Access(address))
+            scene.writer = EventWriter(api, "maar", clock=lambda: scene.now, **options)
+            await act(scene)
+            await scene.writer.close()
+            await api.close()
+
+    asyncio.run(main())
+    return scene
+
+
+def test_an_event_is_what_kubectl_shows() -> None:
+    async def act(scene: Scene) -> None:
+        scene.writer.emit(POD, "Normal", "Scheduled", "to n1", related=NODE)
+
+    [(verb, path, event)] = play(act, instance="maar-0").writes
+    assert ("POST", "/api/v1/namespaces/ns/events") == (verb, path)
+    assert event["metadata"].pop("name").startswith("a.")
+    assert {
+        "apiVersion": "v1",
+        "kind": "Event",
+        "metadata": {"namespace": "ns"},
+        "involvedObject": {"apiVersion": "v1", "kind": "Pod", "namespace": "ns", "name": "a", "uid": "u1"},
+        "related": {"apiVersion": "v1", "kind": "Node", "name": "n1"},
+        "type": "Normal",
+        "reason": "Scheduled",
+        "message": "to n1",
+        "source": {"component": "maar"},
+        "reportingComponent": "maar",
+        "reportingInstance": "maar-0",
+        "firstTimestamp": "1970-01-12T13:46:40Z",
+        "lastTimestamp": "1970-01-12T13:46:40Z",
+        "count": 1,
+    } == event
+
+
+def test_objects_without_a_namespace_have_theirs_in_default() -> None:
+    async def act(scene: Scene) -> None:
+        scene.emit(regarding=NODE)
+
+    assert "/api/v1/namespaces/default/events" == play(act).writes[0][1]
+
+
+def test_the_same_again_is_one_write_more_in_a_window() -> None:
+    async def act(scene: Scene) -> None:
+        for _ in range(5):
+            scene.emit()
+        await until(lambda: scene.writer.counts.written == 1)
+        scene.now += 299.0
+        scene.emit()
+        scene.now += 2.0
+        for _ in range(3):
+            scene.emit()
+        await until(lambda: scene.writer.counts.written == 2)
+        scene.emit()
+
+    scene = play(act)
+    create, patch, last = scene.writes
+    assert ("POST", "PATCH", "PATCH") == (create[0], patch[0], last[0])
+    assert f"/api/v1/namespaces/ns/events/{create[2]['metadata']['name']}" == patch[1] == last[1]
+    assert {"count": 9, "lastTimestamp": "1970-01-12T13:51:41Z"} == patch[2]
+    assert (5, 10) == (create[2]["count"], last[2]["count"])
+    assert 9 == scene.writer.counts.repeated
+
+
+def test_other_objects_reasons_and_messages_are_other_events() -> None:
+    async def act(scene: Scene) -> None:
+        scene.emit("one")
+        scene.emit("two")
+        scene.emit("one", NODE)
+        scene.writer.emit(POD, "Normal", "Scheduled", "one")
+
+    names = [event["metadata"]["name"] for _, _, event in play(act).writes]
+    assert 4 == len(set(names))
+
+
+def test_an_event_that_the_server_has_forgotten_is_made_anew() -> None:
+    async def act(scene: Scene) -> None:
+        scene.emit()
+        await until(lambda: scene.writer.counts.written == 1)
+        scene.now += 4000.0
+        scene.refuse = 404
+        scene.emit()
+        await until(lambda: len(scene.writes) == 3)
+
+    scene = play(act)
+    assert ["POST", "PATCH", "POST"] == [verb for verb, _, _ in scene.writes[:3]]
+    assert 2 == scene.writes[2][2]["count"]
+
+
+def test_too_many_are_dropped_and_counted() -> None:
+    async def act(scene: Scene) -> None:
+        scene.hold = asyncio.Event()
+        scene.emit("first")
+        await until(lambda: bool(scene.writes))
+        for i in range(100):
+            scene.emit(f"message {i}")
+        assert 90 == scene.writer.counts.dropped
+        scene.hold.set()
+
+    scene = play(act, most_waiting=10)
+    assert (11, 11) == (len(scene.writes), scene.writer.counts.written)
+
+
+def test_what_is_remembered_is_bounded() -> None:
+    async def act(scene: Scene) -> None:
+        for name in "abca":
+            scene.emit(name)
+
+    assert 4 == len(play(act, most_remembered=2).writes)
+
+
+@pytest.mark.parametrize("status", [403, 404, 409, 429, 500])
+def test_it_never_raises(status: int) -> None:
+    async def act(scene: Scene) -> None:
+        scene.refuse = status
+        for i in range(3):
+            scene.emit(f"message {i}")
+        await until(lambda: scene.writer.counts.failed == 3)
+        scene.refuse = 0
+        scene.emit("at last")
+        await until(lambda: scene.writer.counts.written == 1)
+
+    assert "at last" == play(act).writes[3][2]["message"]
+
+
+def test_closing_does_not_wait_for_ever_and_then_all_is_dropped() -> None:
+    async def act(scene: Scene) -> None:
+        scene.hold = asyncio.Event()
+        scene.emit("stuck")
+        scene.emit("behind it")
+        await until(lambda: bool(scene.writes))
+        await scene.writer.close(timeout=0.01)
+        scene.emit("too late")
+
+    assert 3 == play(act).writer.counts.dropped
+
+
+def test_long_messages_are_cut() -> None:
+    async def act(scene: Scene) -> None:
+        scene.emit("x" * 5000)
+
+    message = play(act).writes[0][2]["message"]
+    assert (1024, "x...") == (len(message), message[-4:])
