@@ -11,7 +11,7 @@ CODE  := $(wildcard src tests bench tools)
 PIP   := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test test-fast check format real real-operator bench bench-decide lock clean
+.PHONY: help setup run examples test test-fast check format real real-operator bench bench-decide lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -27,7 +27,10 @@ $(STAMP): pyproject.toml requirements.txt requirements-dev.txt
 	@$(PIP) install --no-deps --no-build-isolation -e .
 	@touch $@
 
-run: setup ## show what Maar decides for each of the examples
+run: setup ## show Maar at work: a cluster in a box, the real scheduler, a story of about a minute
+	@$(BIN)/maar demo
+
+examples: setup ## show what Maar decides for each of the examples
 	@set -e; for file in $(sort $(wildcard examples/[0-9]*.yaml)); do \
 		printf '\n=== maar plan --cycles 2 --now 2026-11-01T10:00:00Z %s\n\n' "$$file"; \
 		$(BIN)/maar plan --cycles 2 --now 2026-11-01T10:00:00Z "$$file"; \

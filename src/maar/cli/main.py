@@ -2,20 +2,42 @@
 
 from __future__ import annotations
 
+from importlib import import_module
+
 import click
 
 from maar import __version__
-from maar.cli.config import config
-from maar.cli.plan import plan
 
-COMMANDS = (plan, config)
+COMMANDS = {
+    "plan": "maar.cli.plan",
+    "config": "maar.cli.config",
+    "run": "maar.cli.run",
+    "demo": "maar.cli.demo",
+}
+"""Each command and its module, which is imported only when it is asked for: `maar plan` needs no network."""
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+class Commands(click.Group):
+    """The commands of the table."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Their names, in the order of the table."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """One of them."""
+        if cmd_name not in COMMANDS:
+            return None
+        command = getattr(import_module(COMMANDS[cmd_name]), cmd_name)
+        assert isinstance(command, click.Command), f"no command: {cmd_name}"
+        return command
+
+
+@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="maar", message="%(prog)s %(version)s")
 def main() -> None:
     """Maar schedules deep-learning clusters: gangs, queues, and decisions that explain themselves."""
 
 
-for _command in COMMANDS:
-    main.add_command(_command)
+if __name__ == "__main__":
+    main(prog_name="maar")

@@ -1,0 +1,128 @@
+"""`maar demo`: the real scheduler on a cluster in a box, with nothing to install, and a story of about a minute."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import signal
+import sys
+import time
+from typing import TYPE_CHECKING
+
+import click
+from rich.console import Console
+from rich.text import Text
+
+from maar.cli.demo_score import scoreboard
+
+if TYPE_CHECKING:
+    from maar.cli.demo_box import Box
+
+INTERRUPTED = 130
+"""The exit code of what ended by Ctrl-C, as shells have it."""
+
+STYLES = (
+    (r"^──.*$", "bold cyan"),
+    (r"» .*$", "yellow"),
+    (r"^ {12}\(.*\)$", "dim"),
+    (r"^ +\d+\.\d s ", "dim"),
+    (r"^ {10}[ A-Zx.]+$", "green"),
+)
+"""Colours for a terminal; the meaning is in the words."""
+
+
+@click.command()
+@click.option("--keep", is_flag=True, help="Leave the cluster running after the story, for kubectl, until Ctrl-C.")
+@click.option("--for", "seconds", type=click.FloatRange(min=0), metavar="SECONDS", help="End it after so long.")
+@click.option(
+    "--speed", type=click.FloatRange(min=0.1), default=1.0, show_default=True, metavar="X",
+    help="Shorter pauses for reading: 2 is twice as fast.",
+)  # fmt: skip
+def demo(keep: bool, seconds: float | None, speed: float) -> None:
+    """Show Maar at work on a cluster in a box: 16 nodes of 8 GPUs, two queues, and a minute of trouble."""
+    sys.exit(asyncio.run(_demo(keep, seconds, speed)))
+
+
+async def _demo(keep: bool, seconds: float | None, speed: float) -> int:
+    console = Console(highlight=False, soft_wrap=True)
+    say = _Sayer(console)
+    say(f"Maar on a cluster in a box (ends by itself{' after the story' if not keep else ' on Ctrl-C'})")
+    # Imported only now: the first line comes at once.
+    from maar.cli.demo_box import NODE_COUNT, NODE_GPUS, QUEUES, Box, Broken
+    from maar.cli.demo_picture import picture
+    from maar.cli.demo_story import Story
+
+    ends = None if seconds is None else time.monotonic() + seconds
+    stopped = asyncio.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(number, stopped.set)
+    box = Box()
+    try:
+        await box.open()
+        say(f"an API server in this process: {box.server.url}; its nodes are pretended, the scheduler is not")
+        say(f"{NODE_COUNT} nodes of {NODE_GPUS} GPUs (one column each below), queues {' and '.join(QUEUES)}")
+        say("")
+        for line in picture(box.columns()):
+            say(f"{'':10}{line}")
+        story = asyncio.create_task(Story(box, say, speed).play())
+        whole = await _ended(story, stopped, ends)
+        if not whole:
+            say("")
+            say("interrupted" if stopped.is_set() else f"time is up: {seconds:g} s")
+        problems = box.ledger.problems() if whole else [f"over-committed: {moment}" for moment in box.ledger.over]
+        _score(say, box, problems)
+        if keep and whole and not stopped.is_set():
+            say("")
+            say(f"still running; look around: kubectl --kubeconfig {box.kubeconfig} get pods -o wide")
+            say(
+                "Ctrl-C ends it"
+                if ends is None
+                else f"it ends in {max(ends - time.monotonic(), 0):.0f} s, or on Ctrl-C"
+            )
+            await _ended(asyncio.create_task(asyncio.Event().wait()), stopped, ends)
+            return 1 if problems else 0
+        return 1 if problems else INTERRUPTED if stopped.is_set() else 0
+    except Broken as broken:
+        say("")
+        say(f"BROKEN: {broken}")
+        return 1
+    finally:
+        await box.close()
+
+
+async def _ended(work: asyncio.Task[object], stopped: asyncio.Event, ends: float | None) -> bool:
+    """Wait for work, a signal or the end of time; whether the work came to its end."""
+    stopping = asyncio.create_task(stopped.wait())
+    timeout = None if ends is None else max(ends - time.monotonic(), 0.0)
+    await asyncio.wait({work, stopping}, timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
+    stopping.cancel()
+    if work.done():
+        work.result()
+        return True
+    work.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await work
+    return False
+
+
+def _score(say: _Sayer, box: Box, problems: list[str]) -> None:
+    say("")
+    say(f"── Score, from every write that the API server made {'─' * 24}")
+    for name, value in scoreboard(box.ledger):
+        say(f"{'':10}{name:<15}{value}")
+    for problem in problems:
+        say(f"BROKEN: {problem}")
+
+
+class _Sayer:
+    """Prints lines: plain where nobody looks at a terminal."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+
+    def __call__(self, line: str) -> None:
+        text = Text(line)
+        for pattern, style in STYLES:
+            text.highlight_regex(pattern, style)
+        self._console.print(text)
+        self._console.file.flush()

@@ -1,0 +1,318 @@
+"""The cluster of `maar demo`: an API server and pretend kubelets in this process, `maar run` in another.
+
+What the story does to the cluster it does over the socket, as kubectl would; what it looks at is what the server holds.
+The scheduler is a child process, exactly as on a real cluster, so that it can be killed like one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import shutil
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from importlib.resources import files
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import yaml
+
+from maar.cli.demo_picture import Column, columns, owner
+from maar.cli.demo_score import Ledger
+from maar.embedded.jobs import Jobs
+from maar.embedded.kinds import EVENTS, JOBS, NODES, PODS
+from maar.embedded.kubelets import RUNTIME, Kubelets
+from maar.embedded.server import EmbeddedServer
+from maar.embedded.store import Event
+from maar.kube.access import load_access
+from maar.kube.api import Api
+from maar.session.config_file import default_text
+
+Obj = dict[str, Any]
+
+NODE_COUNT, NODE_GPUS = 16, 8
+PRIORITIES = {"low": 10, "normal": 100, "high": 1000}
+QUEUES = ("research", "product")
+PATIENCE = 30.0
+"""Seconds after which something that should happen counts as never happening; by taste, far above what it takes."""
+
+
+class Broken(Exception):
+    """The story cannot go on: something that must happen did not, or something did that must not."""
+
+
+class Gang(NamedTuple):
+    """A job of the story: so many pods with so many GPUs each, all or none."""
+
+    name: str
+    pods: int
+    gpus: int
+    queue: str
+    priority: str = "normal"
+
+    @property
+    def letter(self) -> str:
+        """What stands for it in the picture."""
+        return self.name[0].upper()
+
+    def __str__(self) -> str:
+        return f"{self.name} ({self.pods} × {self.gpus} GPUs, queue {self.queue}, priority {self.priority})"
+
+
+class Box:
+    """A cluster that fits into one terminal."""
+
+    def __init__(self) -> None:
+        self.folder = Path(tempfile.mkdtemp(prefix="maar-demo-"))
+        self.config = self.folder / "config.yaml"
+        self.log = self.folder / "maar.log"
+        self.kubeconfig = self.folder / "kubeconfig"
+        # The waits of a real cluster in small: five minutes until the pods of a dead node go would be a long story.
+        self.kubelets = Kubelets(start=0.2, stop=0.3, evict_after=0.5, forget_after=0.5)
+        self.server = EmbeddedServer(parts=[self.kubelets, Jobs()])
+        self.ledger = Ledger()
+        self.letters: dict[str, str] = {}
+        self.on_pod: list[Callable[[Event], None]] = []
+        """Called at once for every event of a pod; must not write."""
+        self._api: Api | None = None
+        self._child: asyncio.subprocess.Process | None = None
+        self._killed = False
+
+    # -- from open to close
+
+    async def open(self) -> None:
+        """The server with its nodes, queues and priorities; no scheduler yet."""
+        self.server.api.store.listeners.append(self._listen)
+        await self.server.open()
+        self.server.kubeconfig(self.kubeconfig)
+        self._api = await Api.open(load_access(str(self.kubeconfig)))
+        self.config.write_text(default_text())
+        for definition in definitions():
+            await self.api.create("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", definition)
+        for number in range(1, NODE_COUNT + 1):
+            await self.api.create("/api/v1/nodes", _node(f"gpu-{number:02}"))
+        for name, value in PRIORITIES.items():
+            await self.api.create("/apis/scheduling.k8s.io/v1/priorityclasses", _priority_class(name, value))
+        for name in QUEUES:
+            await self.api.create("/apis/scheduling.volcano.sh/v1beta1/queues", _queue(name))
+        await self.until(lambda: self.ledger.gpus_offered == NODE_COUNT * NODE_GPUS, "all nodes are ready")
+
+    async def close(self) -> None:
+        """End the scheduler, then the server; leave nothing behind."""
+        with contextlib.suppress(ProcessLookupError):
+            await self.stop_scheduler()
+        if self._api is not None:
+            await self._api.close()
+        await self.server.close()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    @property
+    def api(self) -> Api:
+        """The way to the server, over its socket."""
+        assert self._api is not None, "the box is not open"
+        return self._api
+
+    def _listen(self, table: tuple[str, str], event: Event) -> None:
+        self.ledger.take(table[1], event.type, event.item.obj, time.monotonic())
+        if table == PODS.table:
+            for listener in tuple(self.on_pod):
+                listener(event)
+
+    # -- the scheduler
+
+    async def start_scheduler(self) -> int:
+        """`maar run` in a process of its own; its id."""
+        self._killed = False
+        options = ["--kubeconfig", str(self.kubeconfig), "--config", str(self.config), "--no-leader-elect"]
+        with self.log.open("ab") as log:
+            self._child = await asyncio.create_subprocess_exec(
+                *(sys.executable, "-m", "maar.cli.main", "run", *options, "--http-port", "0"),
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+            )
+        return self._child.pid
+
+    def kill_scheduler(self) -> None:
+        """SIGKILL: it has no chance to finish anything."""
+        assert self._child is not None, "no scheduler to kill"
+        self._killed = True
+        self._child.kill()
+
+    async def stop_scheduler(self) -> int | None:
+        """End it, if it still runs; how it ended."""
+        child, self._child = self._child, None
+        if child is None:
+            return None
+        if child.returncode is None and not self._killed:
+            child.terminate()
+        try:
+            return await asyncio.wait_for(child.wait(), 10)
+        except TimeoutError:
+            child.kill()
+            return await child.wait()
+
+    def said(self, word: str, since: int = 0) -> list[str]:
+        """The lines of the scheduler's log that hold a word, from a length of the log on."""
+        text = self.log.read_bytes()[since:].decode(errors="replace") if self.log.exists() else ""
+        return [_message(line) for line in text.splitlines() if word in line]
+
+    @property
+    def log_length(self) -> int:
+        """How long the log is by now."""
+        return self.log.stat().st_size if self.log.exists() else 0
+
+    # -- what happens to it
+
+    async def submit(self, gang: Gang) -> None:
+        """Create a job."""
+        self.letters[gang.name] = gang.letter
+        await self.api.create("/apis/batch/v1/namespaces/default/jobs", _job(gang))
+
+    async def delete(self, gang: Gang) -> None:
+        """Delete a job with its pods."""
+        await self.api.delete(f"/apis/batch/v1/namespaces/default/jobs/{gang.name}")
+        await self.until(lambda: not self.pods(gang.name), f"the pods of {gang.name} are gone")
+
+    async def finish(self, gang: Gang) -> None:
+        """Let the pods of a job come to their end."""
+        body = {"metadata": {"annotations": {RUNTIME: "0"}}}
+        for pod in self.pods(gang.name):
+            await self.api.patch(f"/api/v1/namespaces/default/pods/{pod['metadata']['name']}", body)
+        await self.until(lambda: self.is_done(gang), f"{gang.name} is done")
+
+    def write_config(self, text: str) -> None:
+        """Put another configuration in the place of the one before, whole, as a ConfigMap changes."""
+        following = self.config.with_suffix(".new")
+        following.write_text(text)
+        following.replace(self.config)
+
+    # -- what there is
+
+    def pods(self, job: str) -> list[Obj]:
+        """The pods of a job."""
+        return [item.obj for item in self.server.api.objects(PODS) if owner(item.obj) == job]
+
+    def is_done(self, gang: Gang) -> bool:
+        """Whether a job says that it is complete."""
+        jobs = [item.obj for item in self.server.api.objects(JOBS) if item.obj["metadata"]["name"] == gang.name]
+        conditions = (jobs[0].get("status") or {}).get("conditions") or [] if jobs else []
+        return any(c["type"] == "Complete" and c["status"] == "True" for c in conditions)
+
+    def nodes_of(self, gang: Gang) -> list[str]:
+        """The nodes on which pods of a job are, and stay."""
+        pods = [pod for pod in self.pods(gang.name) if not pod["metadata"].get("deletionTimestamp")]
+        return sorted({pod["spec"]["nodeName"] for pod in pods if pod["spec"].get("nodeName")})
+
+    def runs(self, gang: Gang) -> bool:
+        """Whether all pods of a job run."""
+        running = [
+            pod
+            for pod in self.pods(gang.name)
+            if pod["status"].get("phase") == "Running" and not pod["metadata"].get("deletionTimestamp")
+        ]
+        return len(running) == gang.pods and all(
+            self.kubelets.pods[pod["metadata"]["uid"]].node not in self.kubelets.dead for pod in running
+        )
+
+    def reason(self, gang: Gang) -> str:
+        """Why a job waits: what stands on its pods."""
+        for pod in self.pods(gang.name):
+            for condition in pod["status"].get("conditions") or ():
+                if condition["type"] == "PodScheduled" and condition["status"] == "False" and not _going(pod):
+                    return str(condition.get("message") or "")
+        return ""
+
+    def events(self, reason: str, job: str) -> list[str]:
+        """What events of that name say about the pods of a job, gone ones included."""
+        mine = {life.name for life in self.ledger.lives.values() if life.gang == job} | {job}
+        found = [item.obj for item in self.server.api.objects(EVENTS)]
+        return [e["message"] for e in found if e.get("reason") == reason and e["involvedObject"]["name"] in mine]
+
+    def columns(self) -> list[Column]:
+        """The nodes and what is on them, for the picture."""
+        objects = self.server.api.objects
+        return columns((n.obj for n in objects(NODES)), (p.obj for p in objects(PODS)), self.letters)
+
+    async def until(self, happened: Callable[[], object], what: str, patience: float = PATIENCE) -> None:
+        """Wait until something has happened; that it never does is the end of the story."""
+        ends = time.monotonic() + patience
+        while not happened():
+            child = self._child
+            if child is not None and child.returncode is not None and not self._killed:
+                raise Broken(f"the scheduler has ended by itself, with {child.returncode}:\n{self._tail()}")
+            if time.monotonic() > ends:
+                raise Broken(f"waited {patience:.0f} s in vain until {what}; the scheduler's log:\n{self._tail()}")
+            await asyncio.sleep(0.02)
+
+    def _tail(self) -> str:
+        return "\n".join(self.said("")[-15:])
+
+
+def definitions() -> list[Obj]:
+    """Our CRDs: from the installed package, or from the checkout."""
+    folder = files("maar.embedded").joinpath("crds")
+    if not folder.is_dir():
+        folder = Path(__file__).parents[3] / "deploy" / "crds"
+    texts = [file.read_text(encoding="utf-8") for file in folder.iterdir() if file.name.endswith(".yaml")]
+    return [document for text in sorted(texts) for document in yaml.safe_load_all(text) if document]
+
+
+def _going(pod: Obj) -> bool:
+    return bool(pod["metadata"].get("deletionTimestamp"))
+
+
+def _message(line: str) -> str:
+    """What a line of the log says, also where the log is JSON."""
+    if line.startswith("{"):
+        with contextlib.suppress(ValueError):
+            said = json.loads(line)
+            return str(said.get("message") or said.get("msg") or line)
+    return line
+
+
+def _node(name: str) -> Obj:
+    offered = {"cpu": "96", "memory": "768Gi", "pods": "110", "nvidia.com/gpu": str(NODE_GPUS)}
+    status = {"capacity": offered, "allocatable": offered}
+    labels = {"kubernetes.io/hostname": name}
+    return {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "labels": labels}, "status": status}
+
+
+def _priority_class(name: str, value: int) -> Obj:
+    kind = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass"}
+    return {**kind, "metadata": {"name": name}, "value": value}
+
+
+def _queue(name: str) -> Obj:
+    kind = {"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "Queue"}
+    return {**kind, "metadata": {"name": name}, "spec": {"weight": 1, "reclaimable": True}}
+
+
+def _job(gang: Gang) -> Obj:
+    limits = {"nvidia.com/gpu": str(gang.gpus)}
+    container = {
+        "name": "train",
+        "image": "train",
+        "resources": {"requests": {"cpu": "4", "memory": "16Gi"}, "limits": limits},
+    }
+    about = {"maar.dev/gang": "true", "scheduling.volcano.sh/queue-name": gang.queue}
+    spec = {
+        "schedulerName": "maar",
+        "restartPolicy": "Never",
+        "priorityClassName": gang.priority,
+        "containers": [container],
+    }
+    return {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {"name": gang.name, "annotations": about},
+        "spec": {
+            "parallelism": gang.pods,
+            "completions": gang.pods,
+            "completionMode": "Indexed",
+            "template": {"metadata": {"annotations": about}, "spec": spec},
+        },
+    }
