@@ -9,18 +9,23 @@ import itertools
 import os
 import secrets
 import ssl
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import aiohttp
 import msgspec
 import pytest
+import yaml
 
+from maar.embedded.jobs import Jobs
 from maar.embedded.server import EmbeddedServer
 from maar.testing.real import RealCluster, available
 
 Obj = dict[str, Any]
+
+CRDS = Path(__file__).parents[2] / "deploy" / "crds"
 
 PATIENCE = 20.0
 """Seconds until something that should happen counts as not happening."""
@@ -179,7 +184,7 @@ class Client:
         finally:
             response.close()
 
-    def until(self, path: str, condition: Any) -> Obj:
+    def until(self, path: str, condition: Callable[[Obj], Any]) -> Obj:
         """The object at a path, once it is as it should be."""
 
         async def waited() -> Obj:
@@ -194,33 +199,58 @@ class Client:
         return self.runner.run(waited())
 
 
-@pytest.fixture(scope="session")
-def embedded_client() -> Iterator[Client]:
-    """The embedded server, without controllers, as a bare kube-apiserver is."""
-    server = EmbeddedServer(bare=True, token="secret").start()
+def _embedded(bare: bool) -> Iterator[Client]:
+    server = EmbeddedServer(bare=bare, token="secret", parts=[] if bare else [Jobs()]).start()
     client = Client(server.url, "secret", None, real=False)
+    for file in sorted(CRDS.glob("*.yaml")):
+        define(client, yaml.safe_load(file.read_text()))
     yield client
     client.close()
     server.stop()
 
 
-@pytest.fixture(scope="session")
-def real_client() -> Iterator[Client]:
-    """A real kube-apiserver."""
+def _real(bare: bool) -> Iterator[Client]:
     found = available("etcd", "kubernetes")
     if not found:
         (pytest.fail if os.environ.get("MAAR_REAL") else pytest.skip)(found.why_not)
     with RealCluster() as cluster:
+        if not bare:
+            cluster.start_controller_manager()
         tls = ssl.create_default_context(cafile=str(cluster.ca))
         client = Client(cluster.server, cluster.token, tls, real=True)
         yield client
         client.close()
 
 
+@pytest.fixture(scope="session")
+def embedded_client() -> Iterator[Client]:
+    """The embedded server, without controllers, as a bare kube-apiserver is."""
+    yield from _embedded(bare=True)
+
+
+@pytest.fixture(scope="session")
+def real_client() -> Iterator[Client]:
+    """A real kube-apiserver."""
+    yield from _real(bare=True)
+
+
+@pytest.fixture(scope="session")
+def embedded_cluster() -> Iterator[Client]:
+    """The embedded server with its controllers."""
+    yield from _embedded(bare=False)
+
+
+@pytest.fixture(scope="session")
+def real_cluster() -> Iterator[Client]:
+    """A real kube-apiserver with a kube-controller-manager."""
+    yield from _real(bare=False)
+
+
 @pytest.fixture(params=["embedded", pytest.param("real", marks=pytest.mark.real)])
 def api(request: pytest.FixtureRequest) -> Client:
-    """Each of the two in turn."""
-    client: Client = request.getfixturevalue(f"{request.param}_client")
+    """Each of the two servers in turn; with controllers where the module says `CONTROLLERS = True`."""
+    kind = "cluster" if getattr(request.module, "CONTROLLERS", False) else "client"
+    client: Client = request.getfixturevalue(f"{request.param}_{kind}")
     return client
 
 

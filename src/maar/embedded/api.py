@@ -250,7 +250,7 @@ class Api:
                 new.pop("status", None)
                 if "status" in old:
                     new["status"] = old["status"]
-        metadata = {name: value for name, value in new["metadata"].items() if value is not None}
+        metadata = {name: value for name, value in new["metadata"].items() if value not in (None, [], {})}
         for name in SERVER_SET:
             metadata.pop(name, None)
             if name in old["metadata"]:

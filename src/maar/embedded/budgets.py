@@ -16,7 +16,7 @@ class Budgets:
     """Keeps the status of every budget up to date."""
 
     def __init__(self) -> None:
-        self.dirty: Dirty[str] = Dirty(self._count)
+        self.dirty: Dirty[str] = Dirty(self._count, delay=0.02)
 
     def open(self, api: Api) -> None:
         """Count all, and listen."""

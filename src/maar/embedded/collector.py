@@ -23,7 +23,8 @@ class Collector:
     """The garbage collector and the namespace controller."""
 
     def __init__(self) -> None:
-        self.alive: set[str] = set()
+        self.alive: dict[str, Place] = {}
+        """All objects, by uid."""
         self.dependents: dict[str, set[Place]] = {}
         """The objects that name an owner, by the owner's uid."""
         self.dirty: Dirty[Place] = Dirty(self._look)
@@ -47,7 +48,7 @@ class Collector:
             self._learn(place, event.item)
             return
         metadata = event.item.obj["metadata"]
-        self.alive.discard(metadata["uid"])
+        self.alive.pop(metadata["uid"], None)
         for dependent in self.dependents.pop(metadata["uid"], ()):
             self.dirty.add(dependent)
         for owner in metadata.get("ownerReferences") or ():
@@ -57,7 +58,7 @@ class Collector:
 
     def _learn(self, place: Place, item: Item) -> None:
         metadata = item.obj["metadata"]
-        self.alive.add(metadata["uid"])
+        self.alive[metadata["uid"]] = place
         for owner in metadata.get("ownerReferences") or ():
             self.dependents.setdefault(owner["uid"], set()).add(place)
             if owner["uid"] not in self.alive:
@@ -72,14 +73,8 @@ class Collector:
             waiting.discard(place)
             if not waiting:
                 del self.dependents[owner]
-                self._look_at_uid(owner)
-
-    def _look_at_uid(self, uid: str) -> None:
-        for name, table in self.api.store.tables.items():
-            for key, item in table.items.items():
-                metadata = item.obj["metadata"]
-                if metadata["uid"] == uid and metadata.get("deletionTimestamp"):
-                    self.dirty.add((name, key))
+                if owner in self.alive:
+                    self.dirty.add(self.alive[owner])
 
     def _look_at_namespace(self, name: str) -> None:
         item = self.api.store.table(NAMESPACES).items.get(("", name))

@@ -19,8 +19,10 @@ PIECE = 100
 class Dirty(Generic[K]):
     """Keys to look at, each once, in the order in which they came."""
 
-    def __init__(self, look: Callable[[K], None]) -> None:
+    def __init__(self, look: Callable[[K], None], delay: float = 0.0) -> None:
         self.look = look
+        self.delay = delay
+        """Seconds to wait for more of the same; for looks that cost."""
         self.keys: dict[K, None] = {}
         self.closed = False
         self._scheduled = False
@@ -30,7 +32,7 @@ class Dirty(Generic[K]):
         self.keys[key] = None
         if not self._scheduled and not self.closed:
             self._scheduled = True
-            asyncio.get_running_loop().call_soon(self._work)
+            asyncio.get_running_loop().call_later(self.delay, self._work)
 
     def close(self) -> None:
         """Look at nothing any more."""

@@ -32,6 +32,10 @@ class Faults:
 
     lag: float = 0.0
     """Seconds that every answer waits."""
+    watch_lag: float = 0.0
+    """Seconds that every piece of a watch waits."""
+    stall_watches: bool = False
+    """Watches stay open and say nothing, bookmarks included."""
     refuse: bool = False
     """Every connection is cut at its next request, without an answer."""
     fail_share: float = 0.0

@@ -159,6 +159,7 @@ class Handler:
             answer.enable_chunked_encoding()
             await answer.prepare(request)
             async for lines in watch.lines():
+                await self._hold_back()
                 await answer.write(lines)
             await answer.write_eof()
         except ConnectionError:
@@ -167,6 +168,13 @@ class Handler:
             watch.close()
             self.watches.discard(watch)
         return answer
+
+    async def _hold_back(self) -> None:
+        """Faults of watches."""
+        if self.faults.watch_lag:
+            await asyncio.sleep(self.faults.watch_lag)
+        while self.faults.stall_watches:
+            await asyncio.sleep(0.01)
 
     def _write(self, request: web.BaseRequest, about: Target, query: Mapping[str, str], body: bytes) -> web.Response:
         dry_run, strict = bool(query.get("dryRun")), query.get("fieldValidation") == "Strict"

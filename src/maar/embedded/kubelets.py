@@ -100,6 +100,7 @@ class Kubelets:
         api.store.table(PODS).listeners.append(self._listen)
         api.store.table(NODES).listeners.append(self._listen_to_nodes)
         for key in api.store.table(NODES).items:
+            self.rooms[key[1]] = Room()
             self._dirty_nodes.add(key[1])
         for key in api.store.table(PODS).items:
             self._dirty_pods.add(key)
