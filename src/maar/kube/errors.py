@@ -184,7 +184,8 @@ def refusal(code: int, body: bytes, verb: str = "", path: str = "", retry_after:
     if kind is Forbidden:
         message = _grant(message)
     elif kind is DisruptionRefused:
-        message = "; ".join([message, *(cause.message for cause in causes if cause.message)])
+        said_by = (cause.message.rstrip(".") for cause in causes if cause.message)
+        message = "; ".join([message.rstrip("."), *said_by])
     wait = retry_after or details.retry_after_seconds
     return kind(message, status=code, reason=said.reason, verb=verb, path=path, retry_after=wait)
 

@@ -20,7 +20,7 @@ from maar.kube.backoff import jittered
 from maar.kube.errors import ApiError, DisruptionRefused
 from maar.kube.work import Again, Bind, Create, Delete, Done, Evict, Failed, Outcome, Patch, Work, attempt
 
-__all__ = ["Bind", "Create", "Delete", "Done", "Evict", "Executor", "Failed", "Outcome", "Patch", "Work"]
+__all__ = ["Bind", "Create", "Delete", "Done", "Evict", "Executor", "Failed", "Outcome", "Patch", "Patience", "Work"]
 
 log = logging.getLogger(__name__)
 
