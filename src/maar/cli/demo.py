@@ -108,6 +108,7 @@ async def _ended(work: asyncio.Task[object], stopped: asyncio.Event, ends: float
 def _score(say: _Sayer, box: Box, problems: list[str]) -> None:
     say("")
     say(f"── Score, from every write that the API server made {'─' * 24}")
+    box.ledger.let_time_pass(time.monotonic())
     for name, value in scoreboard(box.ledger):
         say(f"{'':10}{name:<15}{value}")
     for problem in problems:

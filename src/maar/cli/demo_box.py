@@ -204,19 +204,13 @@ class Box:
 
     def nodes_of(self, gang: Gang) -> list[str]:
         """The nodes on which pods of a job are, and stay."""
-        pods = [pod for pod in self.pods(gang.name) if not pod["metadata"].get("deletionTimestamp")]
+        pods = [pod for pod in self.pods(gang.name) if not _going(pod)]
         return sorted({pod["spec"]["nodeName"] for pod in pods if pod["spec"].get("nodeName")})
 
     def runs(self, gang: Gang) -> bool:
         """Whether all pods of a job run."""
-        running = [
-            pod
-            for pod in self.pods(gang.name)
-            if pod["status"].get("phase") == "Running" and not pod["metadata"].get("deletionTimestamp")
-        ]
-        return len(running) == gang.pods and all(
-            self.kubelets.pods[pod["metadata"]["uid"]].node not in self.kubelets.dead for pod in running
-        )
+        running = [pod for pod in self.pods(gang.name) if pod["status"].get("phase") == "Running" and not _going(pod)]
+        return len(running) == gang.pods and not self.kubelets.dead.intersection(self.nodes_of(gang))
 
     def reason(self, gang: Gang) -> str:
         """Why a job waits: what stands on its pods."""

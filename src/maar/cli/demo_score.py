@@ -66,7 +66,7 @@ class Ledger:
 
     def take(self, table: str, type: str, obj: Obj, now: float) -> None:
         """One event of a watch."""
-        self._let_time_pass(now)
+        self.let_time_pass(now)
         gone = type == "DELETED"
         if table == "pods":
             self._pod(obj, gone, now)
@@ -78,7 +78,7 @@ class Ledger:
             if gone:
                 del self.gangs[obj["metadata"]["name"]]
 
-    def _let_time_pass(self, now: float) -> None:
+    def let_time_pass(self, now: float) -> None:
         """Utilisation is an area: GPUs in use, and GPUs of nodes that are well, times seconds, once there is work."""
         if self.last is not None:
             self.gpu_seconds += self.gpus_used * (now - self.last)
@@ -90,8 +90,7 @@ class Ledger:
         uid = obj["metadata"]["uid"]
         life = self.lives.get(uid)
         if life is None:
-            requests = dict(pod_requests(msgspec.convert(obj, Pod)))
-            life = self.lives[uid] = Life(obj["metadata"]["name"], owner(obj), requests, now)
+            life = self.lives[uid] = Life(obj["metadata"]["name"], owner(obj), _requests(obj), now)
         held = life.holds
         if not life.node and obj["spec"].get("nodeName"):
             life.node, life.bound = obj["spec"]["nodeName"], now
@@ -174,6 +173,14 @@ class Ledger:
             *(f"a pod was bound twice: {name}" for name in self.moved),
             *(f"a pod was bound and not taken: {life.name}" for life in self.rejected),
         ]
+
+
+def _requests(pod: Obj) -> dict[str, int]:
+    """What a pod asks for; what cannot be read (anybody may create one with `--keep`) counts as nothing."""
+    try:
+        return dict(pod_requests(msgspec.convert(pod, Pod)))
+    except ValueError:
+        return {}
 
 
 def scoreboard(ledger: Ledger) -> list[tuple[str, str]]:

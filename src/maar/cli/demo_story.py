@@ -41,6 +41,8 @@ SPREADING = (
     ("leastrequested.weight: 0 ", "leastrequested.weight: 10"),
     ("binpack.weight: 10 ", "binpack.weight: 0  "),
 )
+READING = 6.0
+"""Seconds to read what one act came to; the story takes about a minute with it."""
 KILL_AFTER = 5
 """Binds of the last gang that arrive before the scheduler is killed."""
 
@@ -112,7 +114,7 @@ class Story:
         self.tell(f"evicted for it, although its priority is high: {evicted}")
         await self.box.delete(GIANT)
         self.tell(f"deleted job {GIANT.name}")
-        await self._pause(4)
+        await self._pause(READING)
 
     async def lose_a_node(self) -> None:
         """A job ends, so that there is room; then a node dies, and what ran on it moves."""
@@ -216,7 +218,7 @@ class Story:
         self._say("")
         self._say(f"── {self._act}  {title} {'─' * max(72 - len(title), 3)}")
 
-    async def _show(self, gangs: Iterable[Gang] = (), pause: float = 4) -> None:
+    async def _show(self, gangs: Iterable[Gang] = ()) -> None:
         """The picture, a legend of the gangs that are new in it, and time to read."""
         self._say("")
         for line in picture(self.box.columns()):
@@ -225,7 +227,7 @@ class Story:
         if new:
             self._say(f"{'':10}{new}")
         self._say("")
-        await self._pause(pause)
+        await self._pause(READING)
 
     async def _pause(self, seconds: float) -> None:
         await asyncio.sleep(seconds / self._speed)

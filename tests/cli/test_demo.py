@@ -1,0 +1,243 @@
+"""`maar demo`: the picture, the ledger and its score from made-up events; the whole story in a process of its own."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from maar.cli.demo_box import definitions
+from maar.cli.demo_picture import GPU, Column, columns, picture
+from maar.cli.demo_score import EVICTED, LOST, Ledger, scoreboard
+
+Obj = dict[str, Any]
+
+
+def node(name: str, gpus: int = 2, ready: str = "True") -> Obj:
+    status = {"allocatable": {GPU: str(gpus), "pods": "10"}, "conditions": [{"type": "Ready", "status": ready}]}
+    return {"metadata": {"name": name}, "status": status}
+
+
+def job(name: str, pods: int) -> Obj:
+    return {"metadata": {"name": name}, "spec": {"parallelism": pods}}
+
+
+def pod(name: str, on: str = "", *, gang: str = "g", gpus: int = 1, phase: str = "Pending", why: str = "") -> Obj:
+    spec: Obj = {"containers": [{"name": "c", "resources": {"limits": {GPU: str(gpus)}}}]}
+    if on:
+        spec["nodeName"] = on
+    owners = [{"apiVersion": "batch/v1", "kind": "Job", "name": gang, "uid": gang}]
+    metadata: Obj = {"name": name, "namespace": "default", "uid": name, "ownerReferences": owners}
+    status: Obj = {"phase": phase}
+    if why:
+        metadata["deletionTimestamp"] = "2026-11-01T10:00:00Z"
+        status["conditions"] = [{"type": "DisruptionTarget", "status": "True", "reason": why}]
+    return {"metadata": metadata, "spec": spec, "status": status}
+
+
+def ledger(*events: tuple[float, str, Obj], pods: int = 2) -> Ledger:
+    """A ledger of two nodes of two GPUs and a gang, that has seen some events of pods."""
+    made = Ledger()
+    for name in ("n-01", "n-02"):
+        made.take("nodes", "ADDED", node(name), 0.0)
+    made.take("jobs", "ADDED", job("g", pods), 0.0)
+    for now, type, obj in events:
+        made.take("pods", type, obj, now)
+    return made
+
+
+# -- the picture
+
+
+def test_a_picture_has_a_column_for_each_node_and_a_cell_for_each_gpu() -> None:
+    shown = picture([Column("n-01", 2, True, "AB"), Column("n-02", 3, True, "C"), Column("n-03", 2, False, "d")])
+    assert ["01 02 03", " A  C  d", " B  .  x", "    ."] == shown
+
+
+def test_columns_hold_pods_that_take_room_sorted_by_letter() -> None:
+    pods = [
+        pod("b", "n-01", gang="bert"),
+        pod("a", "n-01", gang="alex"),
+        pod("done", "n-02", gang="bert", phase="Succeeded"),
+        pod("going", "n-02", gang="bert", gpus=2, why=EVICTED),
+        pod("waits", gang="bert"),
+        pod("stranger", "n-03", gang="other"),
+    ]
+    nodes = [node("n-02", 2), node("n-01", 4), node("n-03", 2, "Unknown")]
+    expected = [Column("n-01", 4, True, "AB"), Column("n-02", 2, True, "bb"), Column("n-03", 2, False, "?")]
+    assert expected == columns(nodes, pods, {"bert": "B", "alex": "A"})
+
+
+# -- the ledger
+
+
+def test_a_node_that_holds_too_much_is_noticed_however_short() -> None:
+    made = ledger(
+        (1, "ADDED", pod("a", "n-01", gpus=2)),
+        (2, "ADDED", pod("b", "n-01")),
+        (2, "DELETED", pod("b", "n-01")),
+    )
+    assert [f"n-01: {GPU}: 3 of 2"] == made.over
+    assert f"over-committed: n-01: {GPU}: 3 of 2" in made.problems()
+
+
+def test_what_is_done_or_gone_takes_no_room() -> None:
+    made = ledger(
+        (1, "ADDED", pod("a", "n-01", gpus=2)),
+        (2, "MODIFIED", pod("a", "n-01", gpus=2, phase="Succeeded")),
+        (3, "ADDED", pod("b", "n-01", gpus=2)),
+        (4, "DELETED", pod("b", "n-01", gpus=2)),
+        (5, "ADDED", pod("c", "n-01", gpus=2)),
+    )
+    assert [] == made.over
+    assert 2 == made.gpus_used
+
+
+@pytest.mark.parametrize(("bound", "expected"), [(0, []), (1, ["g: 1 of 3 pods"]), (2, ["g: 2 of 3 pods"]), (3, [])])
+def test_a_gang_is_in_part_when_some_of_it_has_nodes_and_some_has_not(bound: int, expected: list[str]) -> None:
+    made = ledger(*((1.0, "ADDED", pod(f"p{i}", "n-01" if i < bound else "", gpus=0)) for i in range(3)), pods=3)
+    assert expected == made.in_part()
+
+
+def test_a_gang_evicted_in_part_is_a_problem_and_a_whole_one_is_none() -> None:
+    first, second = pod("a", "n-01", why=EVICTED), pod("b", "n-02", why=EVICTED)
+    made = ledger((1, "ADDED", pod("a", "n-01")), (1, "ADDED", pod("b", "n-02")), (2, "MODIFIED", first))
+    assert ["g: 1 of 2 pods"] == made.evicted_in_part()
+    made.take("pods", "MODIFIED", second, 3)
+    assert [] == made.problems()
+
+
+def test_a_pod_on_two_nodes_or_refused_by_a_kubelet_is_a_problem() -> None:
+    made = ledger((1, "ADDED", pod("a", "n-01")), (2, "MODIFIED", pod("a", "n-02")), pods=1)
+    made.take("pods", "ADDED", pod("b", "n-02", phase="Failed"), 3)
+    assert ["a pod was bound twice: a", "a pod was bound and not taken: b"] == made.problems()
+
+
+def test_the_score_is_counted_from_events() -> None:
+    made = ledger(
+        (0, "ADDED", pod("a")),
+        (0, "ADDED", pod("b")),
+        (1, "MODIFIED", pod("a", "n-01")),
+        (3, "MODIFIED", pod("b", "n-02")),
+        (4, "MODIFIED", pod("b", "n-02", why=LOST)),
+        (4, "DELETED", pod("b", "n-02", why=LOST)),
+    )
+    made.let_time_pass(10)
+    assert {
+        "bound": "2 pods of 1 gangs",
+        "evicted": "0 pods; lost with their node: 1 (g)",
+        "over-commits": "0 (looked for after each of 4 changes to pods on nodes)",
+        "gangs in part": "1 of 1: g: 1 of 2 pods",
+        # One GPU for 9 s and one for 1 s, of four GPUs for 10 s.
+        "utilisation": "1 of 4 GPUs now, 25 % since the first pod came",
+        "mean wait": "2.00 s from created to bound (longest: 3.00 s)",
+    } == dict(scoreboard(made))
+
+
+def test_our_definitions_are_found() -> None:
+    names = {d["metadata"]["name"] for d in definitions()}
+    assert {"podgroups.scheduling.volcano.sh", "queues.scheduling.volcano.sh"} == names
+
+
+def test_a_pod_that_makes_no_sense_breaks_nothing() -> None:
+    strange = pod("a", "n-01")
+    strange["spec"]["containers"][0]["resources"]["limits"][GPU] = "many"
+    assert [] == ledger((1, "ADDED", strange), pods=1).problems()
+
+
+# -- the story
+
+
+@contextmanager
+def demo(folder: Path, *options: str) -> Iterator[subprocess.Popen[str]]:
+    """`maar demo` without a terminal, in a session of its own; its temporary files in `folder`."""
+    command = [sys.executable, "-m", "maar.cli.main", "demo", "--speed", "50", *options]
+    environment = {**os.environ, "TMPDIR": str(folder)}
+    process = subprocess.Popen(
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        encoding="utf-8",
+        env=environment,
+        start_new_session=True,
+    )
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def left_behind(folder: Path) -> list[str]:
+    """Files, and processes that were told of them."""
+    running = []
+    for place in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            running.append(place.read_bytes().replace(b"\0", b" ").decode(errors="replace"))
+        except OSError:
+            continue
+    return [*(path.name for path in folder.iterdir()), *(line for line in running if str(folder) in line)]
+
+
+@pytest.mark.slow
+def test_the_story_is_told_to_its_end_and_nothing_is_left_behind(tmp_path: Path) -> None:
+    with demo(tmp_path) as process:
+        out, _ = process.communicate(timeout=120)
+    assert 0 == process.returncode, out
+    assert "\x1b" not in out, "no colours without a terminal"
+    assert ["1", "2", "3", "4", "5", "6"] == re.findall(r"^── (\d) ", out, re.MULTILINE)
+    for line in (
+        r"all 6 gangs run: 26 pods, 128 of 128 GPUs in use",
+        r"resnet made room, all 4 pods of it and nobody else; urgent runs",
+        r"» preempted: gang of `default/resnet` \(priority 10\) for `default/urgent` \(1000\)",
+        r"» 0/16 nodes fit: .*of its 17 missing pods would fit",
+        r"evicted for it, although its priority is high: 0",
+        r"gpu-\d\d falls silent; pods of speech were on it",
+        r"4 pods were lost; speech is whole again, on gpu",
+        r"» config\.yaml: tiers\[1\]\.plugins\[5\].*unknown plugin `binpakc`; did you mean `binpack`\?",
+        r"corrected the typo: in force, without a restart",
+        r"SIGKILL after 5 of 10 binds \(the process ended with -9\)",
+        r"tenfold is whole: all 10 pods run; evicted for it: 0",
+        r"^ +bound +52 pods of 10 gangs$",
+        r"^ +evicted +4 pods \(resnet\); lost with their node: 4 \(speech\)$",
+        r"^ +over-commits +0 ",
+        r"^ +gangs in part +0 of 10$",
+        r"^ +utilisation +128 of 128 GPUs now, \d+ % ",
+        r"^ +mean wait +\d+\.\d\d s ",
+    ):
+        assert re.search(line, out, re.MULTILINE), f"{line}\n{out}"
+    assert [] == left_behind(tmp_path)
+
+
+@pytest.mark.slow
+def test_an_interrupted_story_ends_cleanly(tmp_path: Path) -> None:
+    with demo(tmp_path) as process:
+        assert process.stdout is not None
+        for line in process.stdout:
+            if "all 6 gangs run" in line:
+                break
+        os.killpg(process.pid, signal.SIGINT)  # as a terminal does: to everybody
+        out, _ = process.communicate(timeout=30)
+    assert 130 == process.returncode, out
+    assert "interrupted" in out
+    assert [] == left_behind(tmp_path)
+
+
+@pytest.mark.slow
+def test_the_story_ends_when_its_time_is_up(tmp_path: Path) -> None:
+    started = time.monotonic()
+    with demo(tmp_path, "--keep", "--for", "2") as process:
+        out, _ = process.communicate(timeout=30)
+    assert 0 == process.returncode, out
+    assert "time is up: 2 s" in out
+    assert "over-commits" in out
+    assert time.monotonic() - started >= 2
+    assert [] == left_behind(tmp_path)
