@@ -23,6 +23,8 @@ class Store:
         self.version = 0
         self.trouble: Any = None
         self.refused = 0
+        self.silent = False
+        """Carries out what it is asked for and does not answer."""
         self.holders: list[str] = []
         """Who held it, one after the other."""
 
@@ -45,7 +47,10 @@ class Store:
             return refusal(404, "NotFound", "no lease")
         elif document["metadata"].get("resourceVersion") != self.lease["metadata"]["resourceVersion"]:
             return refusal(409, "Conflict", "the object has been modified")
-        return answer(self.put(document))
+        stored = self.put(document)
+        if self.silent:
+            await asyncio.Event().wait()
+        return answer(stored)
 
     def put(self, document: dict[str, Any]) -> dict[str, Any]:
         self.version += 1
@@ -164,6 +169,22 @@ def test_a_dead_leader_is_succeeded_by_our_own_clock() -> None:
         await stopped(task)
 
     assert ["dead", "b", ""] == play(scene).holders
+
+
+def test_a_stop_in_the_middle_of_a_renewal_gives_back_what_the_server_has() -> None:
+    """The renewal was carried out and its answer lost, so that our version of the lease is old."""
+
+    async def scene(stage: Stage) -> None:
+        election = stage.candidate("a")
+        task = stage.run(election)
+        await until(lambda: election.leading)
+        stage.store.silent = True
+        version = stage.store.version
+        await until(lambda: stage.store.version > version)
+        stage.store.silent = False
+        await stopped(task)
+
+    assert ["a", ""] == play(scene).holders
 
 
 def test_of_two_that_take_it_at_once_one_leads() -> None:

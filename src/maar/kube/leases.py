@@ -24,6 +24,9 @@ from maar.kube.resources import LEASES
 
 log = logging.getLogger(__name__)
 
+RELEASE_SECONDS = 2.0
+"""How long a stop waits for the lease to be given back; by taste."""
+
 Started = Callable[[], Awaitable[None] | None]
 Lease = dict[str, Any]
 
@@ -180,14 +183,15 @@ class LeaderElection:
         return lease | {"apiVersion": LEASES.api_version, "kind": LEASES.kind, "metadata": metadata, "spec": spec}
 
     async def _release(self) -> None:
-        """Give it back, so that a standby need not wait."""
-        if self._seen is None or self.holder != self.identity:
-            return
-        spec = self._seen["spec"] | {"holderIdentity": "", "leaseDurationSeconds": 1}
+        """Give it back, so that a standby need not wait; a renewal that was cut short may have changed it meanwhile."""
         try:
-            async with asyncio.timeout(self._retry_seconds):
-                await self._api.replace(self._path, self._seen | {"spec": spec})
-            self.holder = ""
+            async with asyncio.timeout(RELEASE_SECONDS):
+                while self._seen is not None and self.holder == self.identity:
+                    spec = self._seen["spec"] | {"holderIdentity": "", "leaseDurationSeconds": 1}
+                    try:
+                        self._observe(await self._api.replace(self._path, self._seen | {"spec": spec}))
+                    except Conflict:
+                        self._observe(await self._api.get(self._path))
         except (ApiError, TimeoutError) as error:
             log.warning("lease %s could not be given back: %s", self._name, error)
 
