@@ -10,7 +10,8 @@ import os
 import secrets
 import ssl
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -199,7 +200,25 @@ class Client:
         return self.runner.run(waited())
 
 
-def _embedded(bare: bool) -> Iterator[Client]:
+@pytest.fixture(scope="session")
+def servers() -> Iterator[Callable[[str, str], Client]]:
+    """The servers of the session by who makes them (`embedded`, `real`) and what runs beside: started when asked for.
+
+    `alone` is an API server and nothing else; `controllers` has those that every cluster has; `upstream` serves
+    upstream's own PodGroup too.
+    """
+    with ExitStack() as stack:
+
+        @cache
+        def client(who: str, beside: str) -> Client:
+            return stack.enter_context(_embedded(beside) if who == "embedded" else _real(beside))
+
+        yield client
+
+
+@contextmanager
+def _embedded(beside: str) -> Iterator[Client]:
+    bare = beside == "alone"
     server = EmbeddedServer(bare=bare, token="secret", parts=[] if bare else [Jobs()]).start()
     client = Client(server.url, "secret", None, real=False)
     for file in sorted(CRDS.glob("*.yaml")):
@@ -209,12 +228,13 @@ def _embedded(bare: bool) -> Iterator[Client]:
     server.stop()
 
 
-def _real(bare: bool) -> Iterator[Client]:
+@contextmanager
+def _real(beside: str) -> Iterator[Client]:
     found = available("etcd", "kubernetes")
     if not found:
         (pytest.fail if os.environ.get("MAAR_REAL") else pytest.skip)(found.why_not)
-    with RealCluster() as cluster:
-        if not bare:
+    with RealCluster.with_upstream_gangs() if beside == "upstream" else RealCluster() as cluster:
+        if beside != "alone":
             cluster.start_controller_manager()
         tls = ssl.create_default_context(cafile=str(cluster.ca))
         client = Client(cluster.server, cluster.token, tls, real=True)
@@ -222,36 +242,10 @@ def _real(bare: bool) -> Iterator[Client]:
         client.close()
 
 
-@pytest.fixture(scope="session")
-def embedded_client() -> Iterator[Client]:
-    """The embedded server, without controllers, as a bare kube-apiserver is."""
-    yield from _embedded(bare=True)
-
-
-@pytest.fixture(scope="session")
-def real_client() -> Iterator[Client]:
-    """A real kube-apiserver."""
-    yield from _real(bare=True)
-
-
-@pytest.fixture(scope="session")
-def embedded_cluster() -> Iterator[Client]:
-    """The embedded server with its controllers."""
-    yield from _embedded(bare=False)
-
-
-@pytest.fixture(scope="session")
-def real_cluster() -> Iterator[Client]:
-    """A real kube-apiserver with a kube-controller-manager."""
-    yield from _real(bare=False)
-
-
 @pytest.fixture(params=["embedded", pytest.param("real", marks=pytest.mark.real)])
-def api(request: pytest.FixtureRequest) -> Client:
-    """Each of the two servers in turn; with controllers where the module says `CONTROLLERS = True`."""
-    kind = "cluster" if getattr(request.module, "CONTROLLERS", False) else "client"
-    client: Client = request.getfixturevalue(f"{request.param}_{kind}")
-    return client
+def api(request: pytest.FixtureRequest, servers: Callable[[str, str], Client]) -> Client:
+    """Each of the two servers in turn; what runs beside it, a module says by `BESIDE`."""
+    return servers(request.param, getattr(request.module, "BESIDE", "alone"))
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ from typing import Any
 
 from tests.api.conftest import Client, new_map, new_pod
 
-CONTROLLERS = True
+BESIDE = "controllers"
 
 Obj = dict[str, Any]
 

@@ -112,6 +112,7 @@ def test_apply(kubectl: Kubectl) -> None:
 
 
 def test_our_custom_resources(kubectl: Kubectl) -> None:
+    assert "ensure CRDs are installed first" in kubectl("apply", "-f", "-", stdin=GROUP, fails=True)
     kubectl("apply", "-f", str(CRDS))
     kubectl("wait", "--for=condition=Established", "crd/podgroups.scheduling.volcano.sh", "--timeout=20s")
     assert "podgroup.scheduling.volcano.sh/g1 created\n" == kubectl("apply", "-f", "-", stdin=GROUP)

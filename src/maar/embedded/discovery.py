@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import re
+
 from maar.embedded.api import Api
 from maar.embedded.errors import Obj, no_such_path
 from maar.embedded.kinds import VERBS, Kind
+
+OPEN_API_V2 = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
 
 VERSION: Obj = {
     "major": "1",
@@ -37,11 +41,20 @@ def group(api: Api, name: str) -> Obj:
 
 
 def _group(api: Api, name: str) -> Obj:
-    versions = dict.fromkeys(kind.version for kind in api.kinds.values() if kind.group == name)
+    versions = sorted({kind.version for kind in api.kinds.values() if kind.group == name}, key=_newest_first)
     if not versions:
         raise no_such_path()
     named = [{"groupVersion": f"{name}/{version}", "version": version} for version in versions]
     return {"name": name, "versions": named, "preferredVersion": named[0]}
+
+
+def _newest_first(version: str) -> tuple[int, int, int, str]:
+    """The order of versions: stable before beta before alpha, high before low, all else after them."""
+    match = re.fullmatch(r"v(\d+)(?:(alpha|beta)(\d+))?", version)
+    if match is None:
+        return 3, 0, 0, version
+    major, stage, minor = match.groups()
+    return {None: 0, "beta": 1, "alpha": 2}[stage], -int(major), -int(minor or 0), version
 
 
 def resources(api: Api, name: str, version: str) -> Obj:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 
 WRITES = ("POST", "PUT", "PATCH", "DELETE")
 
@@ -54,9 +54,9 @@ class Faults:
 
     def clear(self) -> None:
         """No faults any more."""
-        seed, dice = self.seed, self._dice
-        self.__init__(seed=seed)  # type: ignore[misc]
-        self._dice = dice
+        for fault in fields(self):
+            if fault.name not in ("seed", "_dice"):
+                setattr(self, fault.name, fault.default)
 
     def failure(self, method: str, path: str) -> int:
         """The code to refuse a request with; 0 to carry it out."""

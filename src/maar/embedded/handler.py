@@ -103,6 +103,10 @@ class Handler:
             return web.Response(body=b"ok", headers=TEXT)
         if path == "/version":
             return _json(200, discovery.VERSION)
+        if path == "/openapi/v2":
+            # No bytes are an empty document in protobuf, which is all that kubectl takes here: so it says by itself
+            # that it does not know a kind.
+            return web.Response(body=b"", headers={"Content-Type": discovery.OPEN_API_V2})
         if path == "/openapi/v3":
             return _json(200, discovery.open_api_index(self.api))
         if path.startswith("/openapi/v3/"):
@@ -240,6 +244,9 @@ def _match(about: Target, query: Mapping[str, str]) -> Match | None:
 
 
 def _object(body: bytes, content_type: str) -> Obj:
+    if "protobuf" in content_type:
+        message = "the body of the request was in protobuf, which the embedded server does not read: send JSON"
+        raise ApiError(415, "UnsupportedMediaType", message)
     obj = decoded(body, content_type)
     if not isinstance(obj, dict):
         raise bad_request("the object provided is unrecognized: expected a JSON object")

@@ -169,7 +169,7 @@ BUILT_IN: tuple[Kind, ...] = (
         from_store=from_core_event,
     ),
     Kind("scheduling.k8s.io", "v1", "priorityclasses", "PriorityClass", namespaced=False, short=("pc",)),
-    Kind("scheduling.k8s.io", "v1alpha2", "podgroups", "PodGroup", status=True, generation=True, unconditional=False),
+    Kind("scheduling.k8s.io", "v1alpha2", "podgroups", "PodGroup", status=True, unconditional=False),
     Kind(
         "policy",
         "v1",
@@ -217,6 +217,7 @@ def built_in(group: str, plural: str) -> Kind:
 
 
 PRIORITY_CLASSES = built_in("scheduling.k8s.io", "priorityclasses")
+UPSTREAM_GROUPS = built_in("scheduling.k8s.io", "podgroups")
 BUDGETS = built_in("policy", "poddisruptionbudgets")
 JOBS = built_in("batch", "jobs")
 CRDS = built_in("apiextensions.k8s.io", "customresourcedefinitions")

@@ -11,12 +11,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from maar.embedded.errors import Cause, Obj, forbidden, invalid_value, not_allowed, required
-from maar.embedded.kinds import NAMESPACES, PRIORITY_CLASSES
+from maar.embedded.kinds import NAMESPACES, PRIORITY_CLASSES, UPSTREAM_GROUPS
 from maar.embedded.metadata import now
 from maar.embedded.pods import change_pod, check_pod, check_pod_change, new_pod
 
 if TYPE_CHECKING:
     from maar.embedded.api import Api
+
+PROTECTION = "scheduling.k8s.io/podgroup-protection"
+"""The finalizer of upstream's PodGroups; `maar.embedded.upstream` takes it off."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +83,35 @@ def check_priority_change(new: Obj, old: Obj) -> list[Cause]:
     """A priority never changes."""
     if new.get("value", 0) != old.get("value", 0):
         return [not_allowed("value", "may not be changed in an update.")]
+    return []
+
+
+def new_upstream_group(api: Api, group: Obj) -> None:
+    """What 1.36 makes of a PodGroup whose other feature gates are off; it is protected from the start."""
+    group["status"] = {}
+    spec = group.setdefault("spec", {})
+    for gated in ("priority", "priorityClassName", "schedulingConstraints"):
+        spec.pop(gated, None)
+    spec.setdefault("disruptionMode", "Pod")
+    finalizers = group["metadata"].setdefault("finalizers", [])
+    if PROTECTION not in finalizers:
+        finalizers.append(PROTECTION)
+
+
+def check_upstream_group(group: Obj) -> list[Cause]:
+    """One of the two policies, and a gang of at least one."""
+    policy = group["spec"].get("schedulingPolicy") or {}
+    if ("basic" in policy) == ("gang" in policy):
+        return [invalid_value("spec.schedulingPolicy", "", "must specify one of: `basic`, `gang`")]
+    if "gang" in policy and not (policy["gang"] or {}).get("minCount"):
+        return [required("spec.schedulingPolicy.gang.minCount")]
+    return []
+
+
+def check_upstream_change(new: Obj, old: Obj) -> list[Cause]:
+    """A policy never changes."""
+    if (new.get("spec") or {}).get("schedulingPolicy") != old["spec"].get("schedulingPolicy"):
+        return [invalid_value("spec.schedulingPolicy", "", "field is immutable")]
     return []
 
 
@@ -186,7 +218,7 @@ RULES: dict[tuple[str, str], Rules] = {
     ("", "persistentvolumes"): Rules(new_volume),
     ("", "persistentvolumeclaims"): Rules(new_claim),
     ("scheduling.k8s.io", "priorityclasses"): Rules(new_priority_class, check_change=check_priority_change),
-    ("scheduling.k8s.io", "podgroups"): Rules(no_status),
+    UPSTREAM_GROUPS.table: Rules(new_upstream_group, check_upstream_group, check_change=check_upstream_change),
     ("policy", "poddisruptionbudgets"): Rules(no_status, check_budget),
     ("coordination.k8s.io", "leases"): Rules(new_lease),
     ("batch", "jobs"): Rules(new_job, check_job),

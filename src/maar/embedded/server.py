@@ -29,6 +29,7 @@ from maar.embedded.budgets import Budgets
 from maar.embedded.collector import Collector
 from maar.embedded.faults import Faults
 from maar.embedded.handler import Handler
+from maar.embedded.upstream import GroupProtection
 
 T = TypeVar("T")
 
@@ -48,8 +49,8 @@ class Part(Protocol):
 
 
 def controllers() -> list[Part]:
-    """What every cluster has: owners take their own along, and budgets are counted."""
-    return [Collector(), Budgets()]
+    """What every cluster has: owners take their own along, budgets are counted, groups in use are kept."""
+    return [Collector(), Budgets(), GroupProtection()]
 
 
 class EmbeddedServer:

@@ -14,7 +14,7 @@ from maar.embedded.store import Item, encode
 
 Cells = Callable[[Obj], list[Any]]
 
-_PART = re.compile(r"\.([\w-]+)|\[['\"]?([^\]'\"]+)['\"]?\]|\.((?:[\w-]|\\\.)+)")
+_PART = re.compile(r"\.((?:[\w/-]|\\\.)+)|\[['\"]?([^\]'\"]+)['\"]?\]")
 _UNITS = (("y", 365 * 86400), ("d", 86400), ("h", 3600), ("m", 60))
 
 
@@ -37,8 +37,8 @@ def at_path(obj: Any, path: str) -> Any:
         head, name, wanted, tail = filtered.groups()
         found = next((x for x in at_path(obj, head) or [] if x.get(name) == wanted), None)
         return at_path(found, tail) if tail else found
-    for plain, bracket, escaped in _PART.findall(path):
-        name = plain or bracket or escaped.replace("\\.", ".")
+    for name, bracket in _PART.findall(path):
+        name = (name or bracket).replace("\\.", ".")
         if isinstance(obj, list):
             obj = obj[int(name)] if name.isdecimal() and int(name) < len(obj) else None
         elif isinstance(obj, dict):
