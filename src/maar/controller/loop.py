@@ -86,8 +86,10 @@ class Loop:
     async def _wait(self, wake: float | None) -> None:
         ends = self._last_look + self._settings.resync
         timeout = max(min(ends, wake if wake is not None else ends) - self._clock(), 0.0)
+        # Not `wait_for`, which before Python 3.12 may swallow a cancellation that comes with the event.
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self._happened.wait(), timeout)
+            async with asyncio.timeout(timeout):
+                await self._happened.wait()
 
     async def once(self) -> float | None:
         """One cycle; when time alone would ask for the next."""
