@@ -83,8 +83,8 @@ def test_a_whole_gang_makes_room_for_a_more_important_one(kubeconfig: Path) -> N
             await cluster.gang("low", 2, gpu=8)
             await cluster.until(bound("low", 2))
             await cluster.gang("high", 1, gpu=8, priorityClassName="high")
-            pods = await cluster.until(bound("high", 1))
-            assert not [p for p in pods if p.group == "low" and not p.leaving]
+            await cluster.until(bound("high", 1))
+            await cluster.until(lambda ps: not [p for p in ps if p.group == "low" and not p.leaving], "all of low goes")
 
     live(kubeconfig, story)
 

@@ -1,0 +1,350 @@
+"""What a live Maar costs on a real API server: `make bench-cluster`.
+
+Throughput, all in one run on the same server: a bare loop that only binds (no policy, no gangs), then Maar, on the same
+gangs. Then latency on an idle cluster, and the start with many pods that run already. Last one line of JSON.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import os
+import signal
+import socket
+import statistics
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from maar.kube.access import load_access
+from maar.kube.api import Api
+from maar.kube.informer import Changed, Delta, Informer, Removed, Replaced
+from maar.kube.resources import NODES, PODS, VOLCANO_GROUPS
+from maar.kube.wire import Object
+from maar.kube.wire_groups import VolcanoGroup
+from maar.kube.wire_pods import Pod
+from maar.testing.real import RealCluster
+
+GANG = 20
+NAMESPACE = "default"
+CREATING = 32
+"""Creates at once."""
+BINDING = 64
+"""Binds at once in the bare loop: as many as Maar's."""
+TICKS = os.sysconf("SC_CLK_TCK")
+
+
+def pod(name: str, group: str, node: str = "") -> dict[str, Any]:
+    """A pod of a gang."""
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name, "namespace": NAMESPACE, "annotations": {"scheduling.k8s.io/group-name": group}},
+        "spec": {
+            "schedulerName": "maar",
+            "containers": [{"name": "c", "image": "train", "resources": {"requests": {"cpu": "1", "memory": "1Gi"}}}],
+            **({"nodeName": node} if node else {}),
+        },
+    }
+
+
+def group(name: str) -> dict[str, Any]:
+    """A gang's PodGroup."""
+    head = {"apiVersion": VOLCANO_GROUPS.api_version, "kind": "PodGroup"}
+    return {**head, "metadata": {"name": name, "namespace": NAMESPACE}, "spec": {"minMember": GANG}}
+
+
+async def in_parallel(works: list[Callable[[], Any]], many: int) -> None:
+    """All of them, so many at once."""
+    left = iter(works)
+
+    async def worker() -> None:
+        for work in left:
+            await work()
+
+    await asyncio.gather(*(worker() for _ in range(many)))
+
+
+async def make_nodes(api: Api, count: int) -> None:
+    """Nodes that hold all of it."""
+    has = {"cpu": "32", "memory": "128Gi", "pods": "110"}
+    nodes = [
+        {"apiVersion": "v1", "kind": "Node", "metadata": {"name": f"node-{i:05}"}, "status": {"allocatable": has}}
+        for i in range(count)
+    ]
+    await in_parallel([lambda n=node: api.create(NODES.path(), n) for node in nodes], CREATING)  # type: ignore[misc]
+
+
+class Watcher:
+    """Counts pods with a node and groups that run, as watches show them."""
+
+    def __init__(self, api: Api) -> None:
+        self.bound: set[str] = set()
+        self.running: set[str] = set()
+        self.last = 0.0
+        self.changed = asyncio.Event()
+        self._pods = Informer(api, PODS, self._pod)
+        self._groups = Informer(api, VOLCANO_GROUPS, self._group)
+        self._tasks = [asyncio.create_task(i.run()) for i in (self._pods, self._groups)]
+
+    async def synced(self) -> None:
+        """Until both have been listed."""
+        await asyncio.gather(self._pods.synced.wait(), self._groups.synced.wait())
+
+    def _pod(self, delta: Delta[Pod]) -> None:
+        if isinstance(delta, Changed) and isinstance(delta.object, Pod) and delta.object.spec.node_name:
+            self._note(self.bound, delta.object.key)
+        elif isinstance(delta, Removed):
+            self.bound.discard(f"{delta.namespace}/{delta.name}")
+
+    def _group(self, delta: Delta[VolcanoGroup]) -> None:
+        if isinstance(delta, Replaced | Removed):
+            return
+        item: Object | Any = delta.object
+        if isinstance(item, VolcanoGroup) and item.status.phase == "Running":
+            self._note(self.running, item.key)
+
+    def _note(self, where: set[str], key: str) -> None:
+        if key not in where:
+            where.add(key)
+            self.last = time.perf_counter()
+        self.changed.set()
+
+    async def until(self, done: Callable[[], bool], patience: float = 180.0) -> None:
+        """Wait until something holds of what was seen."""
+        async with asyncio.timeout(patience):
+            while not done():
+                self.changed.clear()
+                await self.changed.wait()
+
+    async def close(self) -> None:
+        """Stop watching."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+
+async def burst(api: Api, watcher: Watcher, prefix: str, pods: int, groups: bool) -> float:
+    """Create gangs as fast as the server takes them; seconds from the first create to the last bind and status."""
+    names = [f"{prefix}-{i:04}" for i in range(pods // GANG)]
+    path, group_path = PODS.path(NAMESPACE), VOLCANO_GROUPS.path(NAMESPACE)
+
+    async def gang(name: str) -> None:
+        if groups:
+            await api.create(group_path, group(name))
+        for i in range(GANG):
+            await api.create(path, pod(f"{name}-{i}", name))
+
+    begun = time.perf_counter()
+    await in_parallel([lambda n=name: gang(n) for name in names], CREATING)  # type: ignore[misc]
+    wanted = len(names)
+    await watcher.until(lambda: len(watcher.bound) >= pods and (not groups or len(watcher.running) >= wanted))
+    return watcher.last - begun
+
+
+async def bare(kubeconfig: Path, nodes: int, pods: int) -> float:
+    """Pods a second of a loop that only binds: the next pod to the next node."""
+    api, binder = await Api.open(load_access(str(kubeconfig))), await Api.open(load_access(str(kubeconfig)))
+    watcher = Watcher(api)
+    await watcher.synced()
+    waiting: asyncio.Queue[Pod] = asyncio.Queue()
+    seen: set[str] = set()
+
+    def sink(delta: Delta[Pod]) -> None:
+        if isinstance(delta, Changed) and isinstance(delta.object, Pod):
+            item = delta.object
+            if not item.spec.node_name and item.metadata.uid not in seen:
+                seen.add(item.metadata.uid)
+                waiting.put_nowait(item)
+
+    async def bind(number: int) -> None:
+        turn = number
+        while True:
+            item = await waiting.get()
+            turn += BINDING
+            await binder.bind(item.namespace, item.name, item.metadata.uid, f"node-{turn % nodes:05}")
+
+    informer = Informer(binder, PODS, sink)
+    tasks = [asyncio.create_task(informer.run()), *(asyncio.create_task(bind(i)) for i in range(BINDING))]
+    await informer.synced.wait()
+    seconds = await burst(api, watcher, "bare", pods, groups=False)
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+    await watcher.close()
+    await api.close()
+    await binder.close()
+    return pods / seconds
+
+
+class Maar:
+    """`maar run` as a child process, with what it costs."""
+
+    def __init__(self, kubeconfig: Path) -> None:
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            self.port: int = free.getsockname()[1]
+        command = [sys.executable, "-m", "maar.cli.main", "run", "--kubeconfig", str(kubeconfig)]
+        self.begun = time.perf_counter()
+        self._process = subprocess.Popen(
+            [*command, "--no-leader-elect", "--http-port", str(self.port)], stderr=subprocess.DEVNULL
+        )
+
+    def cycles(self) -> float:
+        """How many cycles it has run; 0 while it does not answer."""
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/metrics", timeout=1) as page:
+                lines = page.read().decode().splitlines()
+        except OSError:
+            return 0.0
+        return next((float(line.split()[1]) for line in lines if line.startswith("maar_cycle_seconds_count")), 0.0)
+
+    async def started(self, patience: float = 120.0) -> float:
+        """Seconds until its first cycle has ended."""
+        while self.cycles() < 1:
+            if time.perf_counter() - self.begun > patience or self._process.poll() is not None:
+                raise RuntimeError("maar did not start")
+            await asyncio.sleep(0.05)
+        return time.perf_counter() - self.begun
+
+    def cpu_seconds(self) -> float:
+        """What it has burnt."""
+        fields = Path(f"/proc/{self._process.pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / TICKS
+
+    def rss_mb(self) -> float:
+        """Its memory at most."""
+        status = Path(f"/proc/{self._process.pid}/status").read_text().splitlines()
+        return int(next(line for line in status if line.startswith("VmHWM")).split()[1]) / 1024
+
+    def stop(self) -> None:
+        """End it."""
+        self._process.send_signal(signal.SIGTERM)
+        try:
+            self._process.wait(15)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+
+
+@contextmanager
+def maar(kubeconfig: Path) -> Iterator[Maar]:
+    """A running Maar."""
+    child = Maar(kubeconfig)
+    try:
+        yield child
+    finally:
+        child.stop()
+
+
+async def throughput(kubeconfig: Path, pods: int) -> tuple[float, float, float]:
+    """Pods a second, CPU seconds and memory of Maar."""
+    api = await Api.open(load_access(str(kubeconfig)))
+    with maar(kubeconfig) as child:
+        await child.started()
+        watcher = Watcher(api)
+        await watcher.synced()
+        before = child.cpu_seconds()
+        seconds = await burst(api, watcher, "gang", pods, groups=True)
+        spent, memory = child.cpu_seconds() - before, child.rss_mb()
+        await watcher.close()
+    await api.close()
+    return pods / seconds, spent, memory
+
+
+async def latencies(kubeconfig: Path, times: int) -> list[float]:
+    """Milliseconds from a create to its bind, one pod at a time."""
+    api = await Api.open(load_access(str(kubeconfig)))
+    taken = []
+    with maar(kubeconfig) as child:
+        await child.started()
+        watcher = Watcher(api)
+        await watcher.synced()
+        for i in range(times):
+            body = pod(f"single-{i}", "")
+            del body["metadata"]["annotations"]
+            begun = time.perf_counter()
+            await api.create(PODS.path(NAMESPACE), body)
+            await watcher.until(lambda n=i: f"{NAMESPACE}/single-{n}" in watcher.bound)  # type: ignore[misc]
+            taken.append((watcher.last - begun) * 1000)
+        await watcher.close()
+    await api.close()
+    return taken
+
+
+async def startup(kubeconfig: Path, nodes: int, pods: int) -> float:
+    """Seconds from the start to the end of the first cycle, with so many pods running already."""
+    api = await Api.open(load_access(str(kubeconfig)))
+    await make_nodes(api, nodes)
+    path = PODS.path(NAMESPACE)
+    bodies = [pod(f"old-{i}", f"old-{i // GANG}", f"node-{i % nodes:05}") for i in range(pods)]
+    await in_parallel([lambda b=body: api.create(path, b) for body in bodies], CREATING)  # type: ignore[misc]
+    await api.close()
+    with maar(kubeconfig) as child:
+        return await child.started()
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--pods", type=int, default=10_000)
+    parser.add_argument("--nodes", type=int, default=1_000)
+    parser.add_argument("--start-pods", type=int, default=50_000, help="0 leaves the start-up out")
+    given = parser.parse_args()
+    with RealCluster() as cluster:
+        asyncio.run(_nodes(cluster.kubeconfig, given.nodes))
+        bare_speed = asyncio.run(bare(cluster.kubeconfig, given.nodes, given.pods))
+        print(f"a bare loop that only binds: {bare_speed:.0f} pods/s", flush=True)
+        cluster.clear()
+    with RealCluster() as cluster:
+        asyncio.run(_nodes(cluster.kubeconfig, given.nodes))
+        speed, cpu, memory = asyncio.run(throughput(cluster.kubeconfig, given.pods))
+        print(
+            f"Maar, {given.pods:,} pods in gangs of {GANG} on {given.nodes:,} nodes: {speed:.0f} pods/s"
+            f" ({speed / bare_speed:.2f} of the bare loop), {cpu:.1f} s CPU, {memory:.0f} MB",
+            flush=True,
+        )
+    with RealCluster() as cluster:
+        asyncio.run(_nodes(cluster.kubeconfig, given.nodes))
+        taken = sorted(asyncio.run(latencies(cluster.kubeconfig, 200)))
+        p99 = taken[int(len(taken) * 0.99) - 1]
+        print(
+            f"one pod on an idle cluster, 200 times: median {statistics.median(taken):.0f} ms, p99 {p99:.0f} ms",
+            flush=True,
+        )
+    start = 0.0
+    if given.start_pods:
+        with RealCluster() as cluster:
+            start = asyncio.run(startup(cluster.kubeconfig, 5_000, given.start_pods))
+            print(
+                f"start with 5,000 nodes and {given.start_pods:,} bound pods: first cycle after {start:.1f} s",
+                flush=True,
+            )
+    print(
+        json.dumps(
+            {
+                "pods_per_s": round(speed),
+                "bare_pods_per_s": round(bare_speed),
+                "cpu_s": round(cpu, 1),
+                "rss_mb": round(memory),
+                "latency_p99_ms": round(p99, 1),
+                "startup_s": round(start, 1),
+            }
+        )
+    )
+
+
+async def _nodes(kubeconfig: Path, count: int) -> None:
+    api = await Api.open(load_access(str(kubeconfig)))
+    await make_nodes(api, count)
+    await api.close()
+
+
+if __name__ == "__main__":
+    main()
