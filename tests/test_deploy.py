@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import os
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +16,12 @@ from maar import __version__
 from maar.cli.run import run
 from maar.controller.brakes import Settings
 from maar.controller.watching import home_of
-from maar.kube.resources import RESOURCES
+from maar.kube.leases import LeaderElection
+from maar.kube.resources import NODES, PODS, QUEUES, RESOURCES, UPSTREAM_GROUPS
 from maar.registry import catalog
 from maar.session.config_file import default_config, read_config
+from maar.testing.live import NAMESPACE, Live, bound, connected, scheduling
+from maar.testing.real import UPSTREAM_GANGS, RealCluster, available
 
 DEPLOY = Path(__file__).parents[1] / "deploy"
 WATCHED = [resource for resource in RESOURCES if home_of(resource) is not None]
@@ -144,3 +149,72 @@ def test_the_brakes_are_off() -> None:
 def test_the_image_is_that_of_this_version() -> None:
     assert f"maar:{__version__}" == container()["image"]
     assert f"-t maar:{__version__} " in (DEPLOY / "Dockerfile").read_text()
+
+
+@pytest.mark.real
+def test_with_these_rights_nothing_is_refused(tmp_path: Path) -> None:
+    """On a real API server, as the service account: gangs start, make room, wait and are elected."""
+    if not (found := available()):
+        (pytest.fail if os.environ.get("MAAR_REAL") else pytest.skip)(found.why_not)
+    account = "system:serviceaccount:maar-system:maar"
+    with RealCluster(
+        gates=UPSTREAM_GANGS,
+        runtime_config=["scheduling.k8s.io/v1alpha2=true"],
+        users={account: ["system:serviceaccounts"]},
+    ) as cluster:
+        namespace, *rest = (m for m in manifests().values() if m["kind"] != "Deployment")
+        cluster.apply([namespace])
+        cluster.apply(rest)
+        cluster.start_kwok()
+        # A colon in a path would make two of it.
+        maars = cluster.kubeconfig_of(account).rename(tmp_path / "kubeconfig")
+        asyncio.run(_story(cluster.kubeconfig, maars))
+
+
+async def _story(admins: Path, maars: Path) -> None:
+    async with connected(admins) as cluster, connected(maars) as maar:
+        await cluster.nodes(2, gpu=8)
+        await cluster.priority("high", 1000)
+        election = LeaderElection(maar.api, "maar", "maar-system", "one")
+        await election.lead(lambda: asyncio.sleep(0), lambda: pytest.fail("the lease was lost"))
+        async with scheduling(maar) as scheduler:
+            await cluster.gang("low", 2, gpu=8)
+            await cluster.until(bound("low", 2), "a gang starts")
+            await cluster.gang("high", 1, gpu=8, priorityClassName="high")
+            await cluster.until(bound("high", 1), "a gang makes room for another")
+            await cluster.pod("fills", gpu=8, priorityClassName="high")
+            await cluster.until(lambda ps: any(p.node for p in ps if p.name == "fills"), "a pod alone starts")
+            await cluster.pod("waits", gpu=8)
+            await cluster.eventually(lambda: _elected(cluster, PODS.path(NAMESPACE, "waits")), "a pod is elected")
+            await cluster.delete("waits")
+            await cluster.create(UPSTREAM_GROUPS.path(NAMESPACE), _upstream("study", 2))
+            for name in ("study-0", "study-1"):
+                await cluster.pod(name, gpu=8, schedulingGroup={"podGroupName": "study"})
+            study = UPSTREAM_GROUPS.path(NAMESPACE, "study")
+            await cluster.eventually(lambda: _elected(cluster, study), "a gang of upstream's kind is elected")
+            await cluster.eventually(lambda: _locked(cluster, "n0"), "and a node locked for it")
+            await cluster.until(lambda ps: all(p.message or p.node for p in ps), "who waits has a reason")
+            await cluster.eventually(lambda: scheduler.executor.pending == 0, "all is written")
+            counts = scheduler.outbox.counts
+        assert {"done:Bind", "done:Evict", "done:Patch"} == counts.keys()
+        assert (0, 0) == (scheduler.executor.counts.failed, scheduler.events.counts.failed)
+        assert scheduler.events.counts.written > 0
+        assert "default" == (await cluster.get(QUEUES.path(name="default")))["metadata"]["name"]
+        assert "PodGroupScheduled" == (await cluster.get(study))["status"]["conditions"][0]["type"]
+
+
+async def _elected(cluster: Live, path: str) -> bool:
+    return "maar.dev/elected-since" in (await cluster.get(path))["metadata"].get("annotations", {})
+
+
+async def _locked(cluster: Live, node: str) -> bool:
+    return "maar.dev/locked-for" in (await cluster.get(NODES.path(name=node)))["metadata"].get("annotations", {})
+
+
+def _upstream(name: str, minimum: int) -> dict[str, Any]:
+    return {
+        "apiVersion": UPSTREAM_GROUPS.api_version,
+        "kind": "PodGroup",
+        "metadata": {"name": name, "namespace": NAMESPACE},
+        "spec": {"schedulingPolicy": {"gang": {"minCount": minimum}}},
+    }
