@@ -6,7 +6,14 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
+import msgspec
+from click.testing import CliRunner
+
+from maar.cli.main import main
+from maar.cli.plan_json import plan_data
+from maar.controller.record import read_recording
 from maar.controller.settings import Settings
+from maar.controller.shadow import Shadow
 from maar.kube.resources import PODS, QUEUES, VOLCANO_GROUPS
 from maar.model.selectors import Requirement, Selector
 from maar.testing.live import NAMESPACE, Live, bound, connected, scheduling
@@ -196,5 +203,43 @@ def test_what_is_promised_survives_a_restart(kubeconfig: Path) -> None:
                 await cluster.api.patch(path, {"metadata": {"finalizers": None}}, "merge")
             pods = await cluster.until(lambda ps: any(p.name == "high" and p.node for p in ps))
             assert "" == next(p.node for p in pods if p.name == "small")
+
+    live(kubeconfig, story)
+
+
+def test_a_recording_is_decided_again_to_the_byte(kubeconfig: Path, tmp_path: Path) -> None:
+    path = tmp_path / "live.rec"
+
+    async def story(cluster: Live) -> None:
+        async with scheduling(cluster, record=path):
+            await cluster.priority("high", 1000)
+            await cluster.gang("low", 2, gpu=8)
+            await cluster.until(bound("low", 2))
+            await cluster.gang("high", 1, gpu=8, priorityClassName="high")
+            await cluster.gang("huge", 9, gpu=8)
+            await cluster.until(bound("high", 1))
+
+    live(kubeconfig, story)
+    cycles = list(read_recording(path))
+    assert any(cycle.plan.evict for cycle in cycles)
+    result = CliRunner().invoke(main, ["plan", str(path), "-o", "json"])
+    assert 0 == result.exit_code, result.output
+    again = msgspec.json.decode(result.stdout)["cycles"]
+    assert [plan_data(cycle.plan) for cycle in cycles] == again
+
+
+def test_shadow_mode_writes_nothing_and_compares(kubeconfig: Path) -> None:
+    async def story(cluster: Live) -> None:
+        async with scheduling(cluster, Settings(dry_run=True)) as shadowed:
+            shadow = Shadow(shadowed.cache)
+            shadowed.loop.on_cycle.append(shadow.on_cycle)
+            await cluster.gang("train", 2, gpu=8)
+            await cluster.eventually(lambda: "2 only here" in shadow.line(), "two pods would be started")
+            pods = await cluster.pods()
+            assert ["", ""] == [p.node for p in pods]
+            await cluster.api.bind(NAMESPACE, pods[0].name, pods[0].uid, "n0")
+            await cluster.api.bind(NAMESPACE, pods[1].name, pods[1].uid, "n1")
+            await cluster.eventually(lambda: shadow.tally.same_node + shadow.tally.other_node == 2, "both are compared")
+            assert 0 == shadow.tally.only_theirs
 
     live(kubeconfig, story)

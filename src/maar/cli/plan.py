@@ -17,6 +17,7 @@ import click
 
 from maar.cli.plan_json import as_json
 from maar.cli.plan_text import Cycle, as_text
+from maar.controller.record import RecordingError, is_recording, read_recording
 from maar.decide import decide
 from maar.kube.errors import ManifestError
 from maar.kube.manifests import read
@@ -76,8 +77,13 @@ def plan(
     A PATH is a file (YAML or JSON, many objects in it), a folder, or - for standard input. Nodes, pods, groups, queues
     and the like count as they are, with their phases and node names; other kinds are ignored. Between cycles the plan
     is carried out: bound pods run, evicted pods are gone.
+
+    A recording (`maar run --record FILE`) is decided again, cycle by cycle, under its own configuration or --config.
     """
     start = time.time() if now is None else now
+    if len(paths) == 1 and is_recording(Path(paths[0])):
+        _replay(Path(paths[0]), config_file, output)
+        return
     try:
         config, warnings = _config(config_file)
         with _no_garbage():
@@ -92,6 +98,35 @@ def plan(
         click.echo(f"ignored: {kinds}", err=True)
     decided = list(_decide(cluster, config, cycles, start))
     click.echo(as_json(decided) if output == "json" else as_text(decided), nl=False)
+
+
+def _replay(path: Path, config_file: str | None, output: str) -> None:
+    """Decide a recording's cycles again, under its own configuration or another; its own must give the same plans."""
+    decided, differ = [], []
+    try:
+        for number, cycle in enumerate(read_recording(path), 1):
+            config = (
+                _config(config_file)[0] if config_file or cycle.config is None else _text_config(cycle.config, path)
+            )
+            snapshot = Snapshot(cycle.cluster)
+            rows = snapshot.jobs.number
+            snapshot.resting = frozenset(rows[job] for job in cycle.resting if job in rows)
+            plan = decide(snapshot, config, cycle.now)
+            if config_file is None and plan != cycle.plan:
+                differ.append(str(number))
+            decided.append(Cycle(plan, snapshot, Snapshot(carry_out(cycle.cluster, plan, cycle.now))))
+    except (RecordingError, ConfigError) as error:
+        click.echo(str(error), err=True)
+        sys.exit(CANNOT_READ)
+    if differ:
+        click.echo(f"decided differently than recorded: cycles {', '.join(differ)}", err=True)
+    click.echo(as_json(decided) if output == "json" else as_text(decided), nl=False)
+    if differ:
+        sys.exit(1)
+
+
+def _text_config(text: str, path: Path) -> Config:
+    return read_config(text, f"{path}: configuration", catalog()).config
 
 
 @contextmanager
