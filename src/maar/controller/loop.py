@@ -102,6 +102,7 @@ class Loop:
             self._cache.wake_all()
         if not self._cache.has_resting:
             self._last_look = now
+            self._look_at = None
         # 1 snapshot
         snapshot = self._cache.snapshot(now)
         # 2 to 4: open, act, plan
@@ -120,9 +121,9 @@ class Loop:
         self.cycles += 1
         for listener in self.on_cycle:
             listener(Cycle(now, time.perf_counter() - started, decided))
-        self._look_at = decided.wake_at
-        due = None if self._outbox is None else self._outbox.reports.due(now)
-        return min((moment for moment in (decided.wake_at, due) if moment is not None), default=None)
+        # Those who rest were not asked: what they said the last time still holds.
+        self._look_at = _first(self._look_at, decided.wake_at)
+        return _first(self._look_at, None if self._outbox is None else self._outbox.reports.due(now))
 
     def _record(self, now: float, plan: Plan, text: str | None) -> None:
         if self._recorder is not None:
@@ -135,3 +136,7 @@ class Loop:
                 resting=tuple(sorted(self._cache.resting)),
                 config=text,
             )
+
+
+def _first(*moments: float | None) -> float | None:
+    return min((moment for moment in moments if moment is not None), default=None)
