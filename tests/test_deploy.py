@@ -162,7 +162,7 @@ def test_with_these_rights_nothing_is_refused(tmp_path: Path) -> None:
         runtime_config=["scheduling.k8s.io/v1alpha2=true"],
         users={account: ["system:serviceaccounts"]},
     ) as cluster:
-        namespace, *rest = (m for m in manifests().values() if m["kind"] != "Deployment")
+        namespace, *rest = manifests().values()
         cluster.apply([namespace])
         cluster.apply(rest)
         cluster.start_kwok()
