@@ -10,6 +10,7 @@ from maar.model.plan import Plan
 from maar.model.snapshot import Snapshot
 from maar.session.config import Config
 from maar.session.plan import plan_of
+from maar.session.release import release
 from maar.session.session import Session
 
 
@@ -19,9 +20,10 @@ def decide(snapshot: Snapshot, config: Config, now: float) -> Plan:
     session = Session(snapshot, config, now)
     # 2 open: plugins register their hooks
     session.open()
-    # 3 act: actions in the configured order
+    # 3 act: actions in the configured order; then gangs that cannot be finished let go of what they have
     for option in config.actions:
         option.build().execute(session)
+    release(session)
     # 4 plan: what was committed
     plan = plan_of(session)
     for entry in session.hooks.close:
