@@ -9,11 +9,13 @@ from pathlib import Path
 
 import pytest
 
+from maar.controller.cache import Cache
 from maar.controller.run import Scheduler
 from maar.embedded.faults import all_binds
 from maar.embedded.server import EmbeddedServer
 from maar.embedded.store import Event
 from maar.kube.errors import AlreadyExists, ApiError, ServerFault, TooManyRequests, Unreachable
+from maar.kube.picture import Picture
 from maar.kube.resources import PODS
 from maar.testing.live import GPU, Live, Seen, connected, scheduling
 
@@ -177,3 +179,14 @@ def test_all_of_it_at_once(box: EmbeddedServer, tmp_path: Path) -> None:
     box.faults.drop_share = 0.2
     box.faults.drops = all_binds
     burst(box, tmp_path, restart, felt=lambda scheduler: min(retries(scheduler), watches(scheduler)))
+
+
+def test_room_that_comes_while_a_decision_runs_is_not_missed() -> None:
+    cache = Cache(Picture(frozenset({"maar"})))
+    cache.snapshot(0.0)
+    cache.wake_all()
+    cache.let_rest(frozenset({"default/waits"}))
+    assert not cache.has_resting
+    cache.snapshot(1.0)
+    cache.let_rest(frozenset({"default/waits"}))
+    assert cache.has_resting

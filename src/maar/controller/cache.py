@@ -30,6 +30,8 @@ class Cache:
         self._snapshot: Snapshot | None = None
         self._last: tuple[Elect | None, tuple[Lock, ...]] | None = None
         self._resting: frozenset[str] = frozenset()
+        self._woken = False
+        """Whether everybody was woken since the last snapshot, as while a decision ran beside the event loop."""
 
     @property
     def started(self) -> bool:
@@ -45,6 +47,7 @@ class Cache:
     def snapshot(self, now: float) -> Snapshot:
         """The cluster now; costs what changed since the last one."""
         update = self.picture.take(now)
+        self._woken = False
         rest = update.rest
         if self._last is not None:
             # What the last plan said of elections and locks is on its way to the objects: until then it is here.
@@ -76,11 +79,12 @@ class Cache:
 
     def let_rest(self, jobs: frozenset[str]) -> None:
         """These wait, and nothing but a change of their own or of the room could help them."""
-        self._resting = jobs
+        self._resting = frozenset() if self._woken else jobs
 
     def wake_all(self) -> None:
         """Room may have come, or the rules changed: everybody is looked at again."""
         self._resting = frozenset()
+        self._woken = True
 
     def _rest(self, changed: frozenset[str]) -> None:
         self._resting -= changed
