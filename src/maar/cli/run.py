@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 import os
 import signal
 import socket
+from datetime import UTC, datetime
 from pathlib import Path
 
 import click
@@ -19,6 +21,7 @@ from maar.controller.shadow import Shadow
 from maar.kube.access import load_access
 from maar.kube.api import Api
 from maar.kube.errors import AccessError
+from maar.kube.events import Reference
 from maar.kube.leases import LeaderElection
 from maar.model.selectors import Requirement, Selector
 from maar.session.config_file import ConfigError
@@ -27,6 +30,8 @@ from maar.web.server import serve
 
 logger = logging.getLogger("maar")
 
+LEASE = "maar"
+"""The lease's name; events about Maar itself are about it."""
 SHADOW_EVERY = 30.0
 """Seconds between two lines of shadow mode."""
 
@@ -48,6 +53,7 @@ SHADOW_EVERY = 30.0
 @click.option("--http-port", default=8080, show_default=True, help="For /healthz, /readyz and /metrics; 0: none.")
 @click.option("--delete-victims", is_flag=True, help="Delete victims instead of evicting them, past their budgets.")
 @click.option("--pod-events", is_flag=True, help="An event for each pod that is bound, not only for its gang.")
+@click.option("--log-format", type=click.Choice(["text", "json"]), default="text", help="How to log.")
 def run(
     kubeconfig: str | None,
     context: str | None,
@@ -62,9 +68,10 @@ def run(
     http_port: int,
     delete_victims: bool,
     pod_events: bool,
+    log_format: str,
 ) -> None:
     """Schedule the pods of a cluster, until SIGTERM or SIGINT."""
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
+    _log(log_format)
     settings = Settings(
         scheduler_names=frozenset(names),
         node_selector=_selector(node_selector),
@@ -83,6 +90,29 @@ def run(
         asyncio.run(_run(settings, config, kubeconfig, context, brake_file, record, lease, http_port))
     except AccessError as error:
         raise click.ClickException(str(error)) from None
+
+
+class JsonLines(logging.Formatter):
+    """A line of JSON for each record: what a log collector takes apart without guessing."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """The line."""
+        line = {
+            "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": record.getMessage(),
+        }
+        if record.exc_info:
+            line["exception"] = self.formatException(record.exc_info)
+        return json.dumps(line)
+
+
+def _log(how: str) -> None:
+    handler = logging.StreamHandler()
+    plain = logging.Formatter("%(asctime)s %(levelname)s %(name)s %(message)s")
+    handler.setFormatter(JsonLines() if how == "json" else plain)
+    logging.basicConfig(level=logging.INFO, handlers=[handler])
 
 
 def _selector(text: str | None) -> Selector | None:
@@ -111,7 +141,15 @@ async def _run(
     scheduler = Scheduler(api, settings, config, record=None if record is None else Path(record))
     metrics = Metrics(scheduler.cache)
     scheduler.loop.on_cycle.append(metrics.on_cycle)
-    config.on_refused.append(lambda _: metrics.config_refused())
+    scheduler.loop.on_action.append(metrics.on_action)
+    about = Reference("coordination.k8s.io/v1", "Lease", lease or "kube-system", LEASE)
+
+    def refused(problems: list[str]) -> None:
+        metrics.config_refused()
+        if not settings.dry_run:
+            scheduler.events.emit(about, "Warning", "ConfigurationRefused", "; ".join(problems))
+
+    config.on_refused.append(refused)
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
@@ -125,7 +163,9 @@ async def _run(
         )
     work = [asyncio.create_task(_work(api, scheduler, metrics, settings, lease))]
     if brake_file is not None:
-        work.append(asyncio.create_task(BrakeFile(Path(brake_file), scheduler.brakes).watch()))
+        brakes = BrakeFile(Path(brake_file), scheduler.brakes)
+        brakes.on_changed.append(scheduler.look_again)
+        work.append(asyncio.create_task(brakes.watch()))
     stopping = asyncio.create_task(stop.wait())
     try:
         await asyncio.wait([*work, stopping], return_when=asyncio.FIRST_COMPLETED)
@@ -158,7 +198,7 @@ async def _work(api: Api, scheduler: Scheduler, metrics: Metrics, settings: Sett
         await scheduler.lead()
         return
     identity = f"{socket.gethostname()}_{os.getpid()}"
-    election = LeaderElection(api, "maar", lease, identity)
+    election = LeaderElection(api, LEASE, lease, identity)
 
     async def started() -> None:
         metrics.set_leader(True)

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
@@ -31,6 +32,7 @@ class BrakeFile:
         self._brakes = brakes
         self._seen: str | None = None
         self.problem = ""
+        self.on_changed: list[Callable[[], None]] = []
 
     def look(self) -> None:
         """Read the file if it is another than the last time."""
@@ -46,6 +48,8 @@ class BrakeFile:
         else:
             self.problem = ""
             logger.info("brakes: %s", self._brakes.settings)
+            for listener in self.on_changed:
+                listener()
 
     async def watch(self) -> None:
         """Look again and again until cancelled."""

@@ -20,6 +20,7 @@ from maar.controller.cache import Cache
 from maar.controller.outbox import Outbox
 from maar.controller.record import Recorder
 from maar.controller.settings import Settings
+from maar.controller.timing import timed
 from maar.decide import decide
 from maar.model.plan import Plan
 from maar.session.config import Config
@@ -63,7 +64,10 @@ class Loop:
         self._last_look = float("-inf")
         self._look_at: float | None = None
         """When time alone changes the answer for somebody."""
+        self._timed: tuple[Config, Config] | None = None
         self.on_cycle: list[Callable[[Cycle], None]] = []
+        self.on_action: list[Callable[[str, float], None]] = []
+        """Told each action's name and seconds; maybe from another thread."""
         self.cycles = 0
 
     def trigger(self) -> None:
@@ -106,10 +110,11 @@ class Loop:
         # 1 snapshot
         snapshot = self._cache.snapshot(now)
         # 2 to 4: open, act, plan
+        measured = self._measured(config)
         if len(snapshot.jobs.active) - len(snapshot.resting) >= IN_A_THREAD:
-            plan = await asyncio.to_thread(decide, snapshot, config, now)
+            plan = await asyncio.to_thread(decide, snapshot, measured, now)
         else:
-            plan = decide(snapshot, config, now)
+            plan = decide(snapshot, measured, now)
         decided = self._brakes.apply(plan, snapshot, now)
         self._record(now, plan, text)
         # 5 apply
@@ -124,6 +129,15 @@ class Loop:
         # Those who rest were not asked: what they said the last time still holds.
         self._look_at = _first(self._look_at, decided.wake_at)
         return _first(self._look_at, None if self._outbox is None else self._outbox.reports.due(now))
+
+    def _measured(self, config: Config) -> Config:
+        if self._timed is None or self._timed[0] is not config:
+            self._timed = (config, timed(config, self._tell_action))
+        return self._timed[1]
+
+    def _tell_action(self, name: str, seconds: float) -> None:
+        for listener in self.on_action:
+            listener(name, seconds)
 
     def _record(self, now: float, plan: Plan, text: str | None) -> None:
         if self._recorder is not None:

@@ -74,6 +74,11 @@ class Scheduler:
     def _trigger(self) -> None:
         self.loop.trigger()
 
+    def look_again(self) -> None:
+        """The rules have changed: look at everybody."""
+        self.cache.wake_all()
+        self.loop.trigger()
+
     def _is_ours(self, node: wire.Node) -> bool:
         selector = self._settings.node_selector
         return selector is None or selector.matches(node.metadata.labels)

@@ -33,6 +33,9 @@ class Metrics:
         self.registry = CollectorRegistry()
         made = partial(_made, self.registry)
         self._cycle: Histogram = made(Histogram, "cycle_seconds", "How long a cycle takes", buckets=SECONDS)
+        self._action: Histogram = made(
+            Histogram, "action_seconds", "How long an action takes", "action", buckets=SECONDS
+        )
         self._binds: Counter = made(Counter, "binds", "Pods that were given a node")
         self._evictions: Counter = made(Counter, "evictions", "Pods that were sent away", "queue")
         self._waiting: Gauge = made(Gauge, "waiting_jobs", "Jobs that wait, by the first reason", "reason")
@@ -56,6 +59,10 @@ class Metrics:
         self._waiting.clear()
         for code, count in Tally(self._codes.values()).items():
             self._waiting.labels(code).set(count)
+
+    def on_action(self, name: str, seconds: float) -> None:
+        """An action has ended."""
+        self._action.labels(name).observe(seconds)
 
     def text(self, lags: Callable[[], dict[str, float]]) -> bytes:
         """The page for a scrape."""
