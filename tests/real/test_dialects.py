@@ -1,0 +1,221 @@
+"""A gang in every dialect, on a real API server that serves them all, with the scheduler live."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from maar.kube.resources import HYPERNODES, PLUGINS_GROUPS, UPSTREAM_GROUPS
+from maar.testing.live import NAMESPACE, Live, Seen, connected, scheduling
+from maar.testing.real import RealCluster
+
+CRDS = Path(__file__).parents[1] / "data" / "crds"
+Story = Callable[[Live], Awaitable[None]]
+
+
+@pytest.fixture(scope="module")
+def everything(real_parts: None) -> Iterator[RealCluster]:
+    """A cluster that serves all dialects; nobody runs the pods, nor the operators."""
+    with RealCluster.with_upstream_gangs() as cluster:
+        cluster.apply_files(sorted(CRDS.glob("*.yaml")))
+        yield cluster
+
+
+@pytest.fixture
+def cluster(everything: RealCluster) -> Iterator[RealCluster]:
+    yield everything
+    everything.clear()
+
+
+def live(cluster: RealCluster, story: Story, nodes: int = 2) -> None:
+    """Tell a story with the scheduler running."""
+
+    async def tell() -> None:
+        async with connected(cluster.kubeconfig) as play:
+            await play.nodes(nodes, gpu=8)
+            async with scheduling(play):
+                await story(play)
+
+    asyncio.run(tell())
+
+
+def owner(api_version: str, kind: str, label: str, **spec: Any) -> dict[str, Any]:
+    """A gang by its owner: the object, and what its pods carry."""
+    thing = {"apiVersion": api_version, "kind": kind, "metadata": {"name": "train"}, "spec": spec}
+    return {"thing": thing, "labels": {label: "train"}}
+
+
+def group(api_version: str, **spec: Any) -> dict[str, Any]:
+    return {"apiVersion": api_version, "kind": "PodGroup", "metadata": {"name": "train"}, "spec": spec}
+
+
+def role(replicas: int) -> dict[str, Any]:
+    return {"replicas": replicas, "template": {"spec": {"containers": []}}}
+
+
+VOLCANO = group("scheduling.volcano.sh/v1beta1", minMember=3)
+KUBEFLOW = "training.kubeflow.org/job-name"
+BATCH = {"parallelism": 3, "completions": 3, "template": {"spec": {"containers": []}}}
+
+DIALECTS: dict[str, dict[str, Any]] = {
+    "upstream": {
+        "thing": group(UPSTREAM_GROUPS.api_version, schedulingPolicy={"gang": {"minCount": 3}}),
+        "spec": {"schedulingGroup": {"podGroupName": "train"}},
+    },
+    "volcano": {"thing": VOLCANO, "annotations": {"scheduling.volcano.sh/group-name": "train"}},
+    "volcano-as-kubeflow-writes-it": {"thing": VOLCANO, "annotations": {"scheduling.k8s.io/group-name": "train"}},
+    "volcano-without-an-object": {
+        "annotations": {"scheduling.k8s.io/group-name": "train", "scheduling.volcano.sh/group-min-member": "3"}
+    },
+    "scheduler-plugins": {
+        "thing": group(PLUGINS_GROUPS.api_version, minMember=3, scheduleTimeoutSeconds=10),
+        "labels": {"scheduling.x-k8s.io/pod-group": "train"},
+    },
+    "annotation": {"annotations": {"pod_group": "train", "pod_group_size": "3"}},
+    "pytorchjob": owner(
+        "kubeflow.org/v1", "PyTorchJob", KUBEFLOW, pytorchReplicaSpecs={"Master": role(1), "Worker": role(2)}
+    ),
+    "tfjob": owner("kubeflow.org/v1", "TFJob", KUBEFLOW, tfReplicaSpecs={"PS": role(1), "Worker": role(2)}),
+    "mpijob": owner("kubeflow.org/v1", "MPIJob", KUBEFLOW, mpiReplicaSpecs={"Launcher": role(1), "Worker": role(2)}),
+    "volcano-job": owner("batch.volcano.sh/v1alpha1", "Job", "volcano.sh/job-name", minAvailable=3),
+    "jobset": owner(
+        "jobset.x-k8s.io/v1alpha2",
+        "JobSet",
+        "jobset.sigs.k8s.io/jobset-name",
+        replicatedJobs=[{"name": "workers", "replicas": 1, "template": {"spec": BATCH}}],
+    ),
+}
+
+
+async def pod(play: Live, name: str, said: Mapping[str, Any], gpu: int = 4) -> None:
+    metadata = {"annotations": said.get("annotations", {}), "labels": said.get("labels", {})}
+    await play.pod(name, gpu=gpu, metadata=metadata, **said.get("spec", {}))
+
+
+def all_bound(pods: list[Seen]) -> bool:
+    return all(p.node for p in pods)
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_a_gang_waits_for_its_last_pod_and_starts_whole(cluster: RealCluster, dialect: str) -> None:
+    said = DIALECTS[dialect]
+
+    async def story(play: Live) -> None:
+        if "thing" in said:
+            await asyncio.to_thread(cluster.apply, [said["thing"]])
+        for i in range(2):
+            await pod(play, f"train-{i}", said)
+        line = "needs 3 pods, 2 can be placed"
+        pods = await play.until(lambda ps: all(p.message == line for p in ps), f"both pods say `{line}`")
+        assert not any(p.node for p in pods)
+        await pod(play, "train-2", said)
+        pods = await play.until(all_bound, "all three have a node")
+        assert 3 == len(pods)
+
+    live(cluster, story)
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_a_gang_that_does_not_fit_starts_when_it_does(cluster: RealCluster, dialect: str) -> None:
+    said = DIALECTS[dialect]
+
+    async def story(play: Live) -> None:
+        if "thing" in said:
+            await asyncio.to_thread(cluster.apply, [said["thing"]])
+        for i in range(3):
+            await pod(play, f"train-{i}", said, gpu=8)
+        pods = await play.until(lambda ps: all("nodes fit" in p.message for p in ps), "all pods say why they wait")
+        assert not any(p.node for p in pods)
+        await play.nodes(1, gpu=8, first=2)
+        pods = await play.until(all_bound, "all three have a node")
+        assert {"n0", "n1", "n2"} == {p.node for p in pods}
+
+    live(cluster, story)
+
+
+def test_a_gang_of_unknown_size_is_what_came_before_it_settled(cluster: RealCluster) -> None:
+    said = {"annotations": {"pod_group": "train"}}
+
+    async def story(play: Live) -> None:
+        await pod(play, "train-0", said, gpu=8)
+        await asyncio.sleep(0.5)
+        await pod(play, "train-1", said, gpu=8)
+        await asyncio.sleep(0.5)
+        await pod(play, "train-2", said, gpu=8)
+        pods = await play.until(lambda ps: all("nodes fit" in p.message for p in ps), "all pods say why they wait")
+        assert not any(p.node for p in pods)
+        await play.nodes(1, gpu=8, first=2)
+        await play.until(all_bound, "all three have a node")
+
+    live(cluster, story)
+
+
+def test_a_plain_job_is_a_gang_only_if_it_says_so(cluster: RealCluster) -> None:
+    def job(name: str, **annotations: str) -> dict[str, Any]:
+        containers = [{"name": "c", "image": "train"}]
+        template = {"spec": {"containers": containers, "restartPolicy": "Never", "schedulerName": "maar"}}
+        spec = {"parallelism": 3, "completions": 3, "template": template}
+        metadata = {"name": name, "annotations": {key.replace("_", "/"): v for key, v in annotations.items()}}
+        return {"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": spec}
+
+    async def story(play: Live) -> None:
+        made = await asyncio.to_thread(cluster.apply, [job("gang", **{"maar.dev_gang": "true"}), job("loose")])
+        for thing in made:
+            name, uid = thing["metadata"]["name"], thing["metadata"]["uid"]
+            owned = {"apiVersion": "batch/v1", "kind": "Job", "name": name, "uid": uid, "controller": True}
+            for i in range(2):
+                await play.pod(f"{name}-{i}", gpu=1, metadata={"ownerReferences": [owned]})
+        pods = await play.until(lambda ps: all(p.node or p.message for p in ps), "all have a node or a reason")
+        assert {"loose-0", "loose-1"} == {p.name for p in pods if p.node}
+
+    live(cluster, story)
+
+
+def test_upstream_groups_say_that_they_are_scheduled(cluster: RealCluster) -> None:
+    said = DIALECTS["upstream"]
+
+    async def story(play: Live) -> None:
+        await asyncio.to_thread(cluster.apply, [said["thing"]])
+
+        async def status() -> list[str]:
+            thing = await play.get(UPSTREAM_GROUPS.path(NAMESPACE, "train"))
+            conditions = thing.get("status", {}).get("conditions", [])
+            return [c["status"] for c in conditions if c["type"] == "PodGroupScheduled"]
+
+        async def says(what: str) -> bool:
+            return await status() == [what]
+
+        for i in range(2):
+            await pod(play, f"train-{i}", said)
+        await play.eventually(lambda: says("False"), "PodGroupScheduled is False")
+        await pod(play, "train-2", said)
+        await play.eventually(lambda: says("True"), "PodGroupScheduled is True")
+
+    live(cluster, story)
+
+
+def test_a_gang_stays_within_a_hypernode(cluster: RealCluster) -> None:
+    def hypernode(name: str, *nodes: str) -> dict[str, Any]:
+        members = [{"type": "Node", "selector": {"exactMatch": {"name": node}}} for node in nodes]
+        head = {"apiVersion": HYPERNODES.api_version, "kind": "HyperNode", "metadata": {"name": name}}
+        return {**head, "spec": {"tier": 1, "members": members}}
+
+    async def story(play: Live) -> None:
+        racks = [hypernode("rack-0", "n0", "n1"), hypernode("rack-1", "n2", "n3")]
+        await asyncio.to_thread(cluster.apply, racks)
+        await play.pod("in-the-way", gpu=1, nodeName="n0", schedulerName="other")
+        close = {"networkTopology": {"mode": "hard", "highestTierAllowed": 1}}
+        for name in ("first", "second"):
+            await play.gang(name, 2, gpu=8, group=close)
+            pods = await play.until(
+                lambda ps, name=name: all(p.node or p.message for p in ps if p.group == name),  # type: ignore[misc]
+                f"{name} has nodes or reasons",
+            )
+        assert {"n2", "n3"} == {p.node for p in pods if p.group == "first"}
+        assert {""} == {p.node for p in pods if p.group == "second"}
+
+    live(cluster, story, nodes=4)
