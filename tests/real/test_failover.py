@@ -1,0 +1,171 @@
+"""Two `maar run` on a real API server: one decides, the other takes over; and a configuration that changes live."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from maar.kube.errors import NotFound
+from maar.kube.resources import LEASES
+from maar.testing.live import NAMESPACE, Live, Seen, bound, connected
+from maar.testing.real import RealCluster
+
+LEASE_S = 15.0
+"""For how long a leader that says nothing keeps the lease."""
+SLACK_S = 10.0
+"""For the standby to look, and for a busy machine."""
+
+
+class Child:
+    """`maar run`, as a process with a log."""
+
+    def __init__(self, kubeconfig: Path, log: Path, *options: str) -> None:
+        self.log = log
+        command = [sys.executable, "-m", "maar.cli.main", "run", "--kubeconfig", str(kubeconfig)]
+        command += ["--http-port", "0", "--lease-namespace", NAMESPACE, *options]
+        with log.open("w") as out:
+            self._process = subprocess.Popen(command, stdout=out, stderr=subprocess.STDOUT)
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    def says(self, text: str) -> bool:
+        return text in self.log.read_text()
+
+    def end(self, number: int = signal.SIGKILL, timeout: float = 20.0) -> int:
+        """Send a signal, and wait until it is gone; its exit code."""
+        if self._process.poll() is None:
+            os.kill(self.pid, number)
+        return self._process.wait(timeout)
+
+
+Start = Callable[..., Child]
+
+
+@pytest.fixture
+def start(real_cluster: RealCluster, tmp_path: Path) -> Iterator[Start]:
+    """Starts children, which end with the test."""
+    children: list[Child] = []
+
+    def begin(*options: str) -> Child:
+        children.append(Child(real_cluster.kubeconfig, tmp_path / f"maar-{len(children)}.log", *options))
+        return children[-1]
+
+    yield begin
+    for child in children:
+        child.end()
+
+
+def live(cluster: RealCluster, story: Callable[[Live], Awaitable[None]], nodes: int) -> None:
+    async def tell() -> None:
+        async with connected(cluster.kubeconfig) as play:
+            await play.nodes(nodes, gpu=8)
+            await story(play)
+
+    asyncio.run(tell())
+
+
+async def holder(play: Live) -> str:
+    """Who has the lease."""
+    try:
+        lease = await play.get(LEASES.path(NAMESPACE, "maar"))
+    except NotFound:
+        return ""
+    return str(lease["spec"].get("holderIdentity") or "")
+
+
+async def until_leads(play: Live, child: Child) -> None:
+    async def leads() -> bool:
+        return (await holder(play)).endswith(f"_{child.pid}")
+
+    async with asyncio.timeout(LEASE_S + SLACK_S):
+        while not await leads():
+            await asyncio.sleep(0.05)
+
+
+async def pair(play: Live, start: Start) -> tuple[Child, Child]:
+    """A leader, and a standby that has listed everything and looked at the lease."""
+    leader = start()
+    await until_leads(play, leader)
+    standby = start()
+    await asyncio.sleep(3.0)
+    return leader, standby
+
+
+def is_whole(pods: list[Seen], size: int) -> bool:
+    return all(count == size for count in Counter(p.group for p in pods if p.node).values())
+
+
+def test_a_standby_takes_over_in_the_middle_of_a_burst(real_cluster: RealCluster, start: Start) -> None:
+    async def story(play: Live) -> None:
+        leader, standby = await pair(play, start)
+        burst = asyncio.gather(*(play.gang(f"g{i}", 4, gpu=2) for i in range(20)))
+        await play.until(lambda ps: sum(bool(p.node) for p in ps) >= 8, "some are bound")
+        leader.end(signal.SIGKILL)
+        died = time.monotonic()
+        await burst
+        await play.gang("late", 4, gpu=2)
+        left = {p.uid: p.node for p in await play.pods() if p.node}
+        await until_leads(play, standby)
+        assert time.monotonic() - died < LEASE_S + SLACK_S
+        pods = await play.until(lambda ps: sum(bool(p.node) for p in ps) == 84, "all 84 pods have a node")
+        assert is_whole(pods, 4)
+        assert {4} == set(Counter(p.node for p in pods).values())
+        assert left.items() <= {p.uid: p.node for p in pods}.items()
+
+    live(real_cluster, story, nodes=21)
+
+
+def test_a_leader_that_is_told_to_stop_hands_over_at_once(real_cluster: RealCluster, start: Start) -> None:
+    async def story(play: Live) -> None:
+        leader, standby = await pair(play, start)
+        await play.gang("before", 2, gpu=8)
+        await play.until(bound("before", 2))
+        assert not standby.says("leading as")
+        began = time.monotonic()
+        assert 0 == await asyncio.to_thread(leader.end, signal.SIGTERM)
+        assert leader.says("stopped")
+        await play.gang("after", 2, gpu=8)
+        await play.until(bound("after", 2))
+        assert time.monotonic() - began < LEASE_S / 2
+        assert (await holder(play)).endswith(f"_{standby.pid}")
+
+    live(real_cluster, story, nodes=4)
+
+
+def test_a_configuration_with_a_typo_is_refused_and_a_good_one_applied(
+    real_cluster: RealCluster, start: Start, tmp_path: Path
+) -> None:
+    """Without the plugin `gang` a gang starts in part: that is how one sees which configuration is in force."""
+    whole = "actions: allocate\ntiers:\n- plugins: [{name: gang}, {name: predicates}]\n"
+    config = tmp_path / "maar.yaml"
+    config.write_text(whole)
+
+    async def story(play: Live) -> None:
+        child = start("--config", str(config))
+        await until_leads(play, child)
+        await play.gang("huge", 3, gpu=8)
+        await play.until(lambda ps: all(p.message for p in ps), "huge has reasons")
+
+        config.write_text(whole.replace("predicates", "predicate"))
+        await play.eventually(lambda: child.says("configuration refused"), "the typo is refused")
+        assert child.says("maar.yaml")
+        await play.gang("small", 1, gpu=1)
+        pods = await play.until(bound("small", 1))
+        assert not any(p.node for p in pods if p.group == "huge")
+
+        config.write_text("actions: allocate\ntiers:\n- plugins: [{name: predicates}]\n")
+        await play.eventually(lambda: child.says("configuration read anew"), "the good one is read")
+        await play.until(lambda ps: any(p.node for p in ps if p.group == "huge"), "the new rules are in force")
+
+    live(real_cluster, story, nodes=2)
