@@ -20,6 +20,9 @@ from maar.kube.picture import Picture
 from maar.kube.resources import PODS
 from maar.testing.live import GPU, Live, Seen, connected, scheduling
 
+# Connections that are cut while they are being made are found unclosed by the garbage collector: that is the fault itself.
+pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+
 CRDS = Path(__file__).parents[2] / "deploy" / "crds"
 SIZES = [2 + i % 4 for i in range(30)]
 """Of the gangs; every pod wants a quarter of a node."""
@@ -176,6 +179,19 @@ def test_the_server_restarts_in_the_middle(box: EmbeddedServer, tmp_path: Path) 
         await asyncio.to_thread(box.call_restart, 0.5)
 
     burst(box, tmp_path, restart, felt=watches)
+
+
+def test_a_server_that_comes_later_is_waited_for(box: EmbeddedServer, tmp_path: Path) -> None:
+    async def story() -> None:
+        async with connected(box.kubeconfig(tmp_path / "kubeconfig")) as cluster:
+            await cluster.nodes(1)
+            await cluster.pod("early")
+            box.faults.refuse = True
+            asyncio.get_running_loop().call_later(0.5, setattr, box.faults, "refuse", False)
+            async with scheduling(cluster):
+                await cluster.until(lambda pods: all(p.node for p in pods), "the pod has a node")
+
+    asyncio.run(story())
 
 
 @pytest.mark.slow

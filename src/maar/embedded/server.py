@@ -205,10 +205,13 @@ class EmbeddedServer:
         if self._socket is None or self._web is None:
             return
         self._socket.close()
-        self.cut_watches()
-        for connection in list(self._web.connections):
-            if connection.transport is not None:
-                connection.transport.abort()
+        for _ in range(5):
+            # More than once: connections that were being accepted just now only show after a turn of the loop.
+            self.cut_watches()
+            for connection in list(self._web.connections):
+                if connection.transport is not None:
+                    connection.transport.abort()
+            await asyncio.sleep(0)
         await self._web.shutdown(timeout=1.0)
         await self._socket.wait_closed()
         self._socket = self._web = None
