@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import random
 from collections.abc import Coroutine
 from pathlib import Path
 from typing import Any
@@ -24,8 +25,9 @@ from maar.controller.settings import Settings
 from maar.controller.watching import Sink, home_of
 from maar.kube import wire
 from maar.kube.api import Api
+from maar.kube.backoff import Backoff
 from maar.kube.discovery import served
-from maar.kube.errors import ApiError, Conflict
+from maar.kube.errors import ApiError, Conflict, ServerFault, TooManyRequests, Unreachable
 from maar.kube.events import EventWriter
 from maar.kube.executor import Executor
 from maar.kube.informer import Informer
@@ -87,12 +89,22 @@ class Scheduler:
 
     async def sync(self) -> None:
         """Watch everything that the server serves, and wait until all of it has been listed once."""
-        await self._discover()
+        await self._discover_first()
         self._spawn(self._discover_again())
         self._spawn(self.config.watch())
         await asyncio.gather(*(informer.synced.wait() for informer in self.informers.values()))
         if not self._settings.dry_run:
             await self._make_default_queue()
+
+    async def _discover_first(self) -> None:
+        """A server that does not answer yet, as while it restarts, is asked again."""
+        backoff = Backoff(0.1, 5.0, random.Random(0))
+        while True:
+            try:
+                return await self._discover()
+            except (Unreachable, ServerFault, TooManyRequests) as error:
+                logger.warning("the API server does not answer yet: %s", error)
+                await asyncio.sleep(backoff.next(error.retry_after))
 
     async def _discover(self) -> None:
         for resource in sorted(await served(self._api, RESOURCES), key=str):
