@@ -20,7 +20,7 @@ from maar.kube.picture import Picture
 from maar.kube.resources import PODS
 from maar.testing.live import GPU, Live, Seen, connected, scheduling
 
-# Connections that are cut while they are being made are found unclosed by the garbage collector: that is the fault itself.
+# Connections that are cut while they are being made are found unclosed by the garbage collector: that is the fault.
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 
 CRDS = Path(__file__).parents[2] / "deploy" / "crds"
