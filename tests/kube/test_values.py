@@ -2,18 +2,28 @@
 
 import pytest
 
-from maar.kube.values import duration, moment, runtime, whole, yes
+from maar.kube.values import moment, runtime, whole, yes
+from maar.model.durations import duration
 
 
 @pytest.mark.parametrize(
     ("text", "seconds"),
-    [("10m", 600), ("1h30m", 5400), ("90s", 90), ("1.5h", 5400), ("250ms", 0.25), ("0", 0), (".5s", 0.5)],
+    [
+        ("10m", 600),
+        ("1h30m", 5400),
+        ("90s", 90),
+        ("1.5h", 5400),
+        ("250ms", 0.25),
+        ("0", 0),
+        (".5s", 0.5),
+        ("2d", 172800),
+    ],
 )
 def test_go_durations(text: str, seconds: float) -> None:
     assert seconds == duration(text)
 
 
-@pytest.mark.parametrize("text", ["", "10", "ten minutes", "-5m", "1h 30m", "5d", "9999999999h", "٣s"])
+@pytest.mark.parametrize("text", ["", "10", "ten minutes", "-5m", "1h 30m", "5w", "9999999999h", "٣s"])
 def test_what_is_no_duration(text: str) -> None:
     with pytest.raises(ValueError, match="not a duration"):
         duration(text)

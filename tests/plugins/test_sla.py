@@ -10,7 +10,7 @@ import pytest
 from maar.decide import decide
 from maar.model.jobs import Phase
 from maar.model.snapshot import Snapshot
-from maar.plugins.sla import Arguments, duration
+from maar.plugins.sla import Arguments
 from maar.session.session import Session
 from maar.testing.builders import GPU, Gang, cluster, gang, node
 from maar.testing.scenario import configured, scene
@@ -32,29 +32,7 @@ def group(name: str, **fields: Any) -> Gang:
     return gang(name, 0, minimum=1, phase=Phase.PENDING, min_resources={GPU: 99}, **fields)
 
 
-@pytest.mark.parametrize(
-    ("text", "seconds"),
-    [
-        ("1h30m", 5400.0),
-        ("45m", 2700.0),
-        ("1.5h", 5400.0),
-        ("90s", 90.0),
-        ("1m0.5s", 60.5),
-        ("250ms", 0.25),
-        ("2d", 172800.0),
-        ("", None),
-        ("90", None),
-        ("1 hour", None),
-        ("h", None),
-        ("-1h", None),
-        ("1h!", None),
-    ],
-)
-def test_durations_are_gos(text: str, seconds: float | None) -> None:
-    assert seconds == duration(text)
-
-
-@pytest.mark.parametrize("value", ["soon", 90, "0s", ["1h"]])
+@pytest.mark.parametrize("value", ["soon", 90, "90", "", "1 hour", "-1h", "1h!", "0s", ["1h"]])
 def test_a_waiting_time_is_a_duration(value: object) -> None:
     with pytest.raises(ValueError, match=r"^sla-waiting-time: expected a duration such as `1h30m`, got"):
         Arguments.normalise({"sla-waiting-time": value})

@@ -16,8 +16,9 @@ from maar.kube.annotations import Notes, text
 from maar.kube.groups import Dialect, Group
 from maar.kube.priorities import Priorities
 from maar.kube.tasks import Member
-from maar.kube.values import duration, first, moment, runtime
+from maar.kube.values import first, moment, runtime
 from maar.kube.wire_pods import Pod
+from maar.model.durations import duration
 from maar.model.jobs import Closeness, Job
 from maar.model.plan import Elect
 from maar.model.queues import DEFAULT

@@ -382,7 +382,7 @@ class Picture:
         if self._keys.get(key, identity) != identity:
             key = f"{key}@{(*(d.name for d in self._dialects), 'pod')[rank]}"
         gang = gang_of(key, group, members, self._priorities, now)
-        if rank == PLAIN_RANK and group.minimum is None:
+        if rank in (PLAIN_RANK, OWNERS_RANK) and group.minimum is None:
             gang.job = msgspec.structs.replace(gang.job, settles=self._grew[identity] + SETTLING)
         return gang, tuple(
             task(

@@ -14,8 +14,9 @@ from maar.kube.annotations import Notes
 from maar.kube.devices import unaccounted
 from maar.kube.priorities import SYSTEM, Priorities, Priority
 from maar.kube.requests import negative_request
-from maar.kube.values import duration, moment, runtime, seconds, whole, yes
+from maar.kube.values import moment, runtime, seconds, whole, yes
 from maar.kube.wire_pods import Pod
+from maar.model.durations import duration
 from maar.model.shapes import Shape
 from maar.model.tasks import Status, Task
 

@@ -6,7 +6,6 @@ with the annotation's name before it.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from datetime import datetime
 from functools import lru_cache
@@ -14,29 +13,7 @@ from functools import lru_cache
 import msgspec
 
 from maar.kube.wire import Time
-
-_UNIT = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "μs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
-_PART = r"(\d+(?:\.\d*)?|\.\d+)(ns|us|µs|μs|ms|s|m|h)"
-_DURATION = re.compile(f"(?:{_PART})+", re.ASCII)
-_LONGEST = 2**63 / 1e9
-"""Go's longest duration, about 292 years."""
-
-
-@lru_cache(maxsize=4096)
-def duration(text: str) -> float:
-    """Seconds of a Go duration such as `10m` or `1h30m`; not negative.
-
-    >>> duration("1h30m")
-    5400.0
-    """
-    if text == "0":
-        return 0.0
-    if not _DURATION.fullmatch(text):
-        raise ValueError(f"not a duration: `{text}` (expected e.g. `90s`, `10m`, `1h30m`)")
-    seconds = sum(float(number) * _UNIT[unit] for number, unit in re.findall(_PART, text, re.ASCII))
-    if seconds >= _LONGEST:
-        raise ValueError(f"not a duration: `{text}` is longer than 292 years")
-    return seconds
+from maar.model.durations import duration
 
 
 def runtime(text: str) -> float:

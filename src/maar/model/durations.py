@@ -1,27 +1,45 @@
-"""Durations as people write them in configurations and annotations: `90s`, `1h30m`, `250ms`, `2d`, or plain seconds."""
+"""Durations as people write them in configurations and annotations: Go's (`90s`, `1h30m`, `250ms`), and days (`2d`)."""
 
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
-_UNITS = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
-_PART = re.compile(r"(\d+(?:\.\d*)?|\.\d+)(ns|us|µs|ms|s|m|h|d)")
+_UNITS = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "μs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+_PART = r"(\d+(?:\.\d*)?|\.\d+)(ns|us|µs|μs|ms|s|m|h|d)"
+_DURATION = re.compile(f"(?:{_PART})+", re.ASCII)
+_LONGEST = 2**63 / 1e9
+"""Go's longest duration, about 292 years."""
+
+
+@lru_cache(maxsize=4096)
+def duration(text: str) -> float:
+    """Seconds of a text with units; not negative.
+
+    >>> duration("1h30m"), duration("250ms")
+    (5400.0, 0.25)
+    """
+    if text == "0":
+        return 0.0
+    if not _DURATION.fullmatch(text):
+        raise ValueError(f"not a duration: `{text}` (expected e.g. `90s`, `10m`, `1h30m`)")
+    seconds = sum(float(number) * _UNITS[unit] for number, unit in re.findall(_PART, text, re.ASCII))
+    if seconds >= _LONGEST:
+        raise ValueError(f"not a duration: `{text}` is longer than 292 years")
+    return seconds
 
 
 def parse_duration(value: str | int | float) -> float:
-    """Seconds. A number without a unit is seconds; negative durations make no sense anywhere and are refused.
+    """The same, where a number without a unit is seconds.
 
-    >>> parse_duration("1h30m"), parse_duration("250ms"), parse_duration(5)
-    (5400.0, 0.25, 5.0)
+    >>> parse_duration("1h30m"), parse_duration(5)
+    (5400.0, 5.0)
     """
     text = str(value).strip()
     try:
         seconds = float(text)
     except ValueError:
-        parts = list(_PART.finditer(text))
-        if not parts or "".join(p.group(0) for p in parts) != text:
-            raise ValueError(f"not a duration: `{value}` (expected e.g. `90s`, `1h30m`)") from None
-        seconds = sum(float(p.group(1)) * _UNITS[p.group(2)] for p in parts)
-    if not 0 <= seconds < float("inf"):
+        return duration(text)
+    if not 0 <= seconds < _LONGEST:
         raise ValueError(f"not a duration: `{value}` (must not be negative)")
     return seconds

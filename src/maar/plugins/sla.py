@@ -7,10 +7,10 @@ runs out; once it has, the job is admitted whatever later tiers say, and what it
 from __future__ import annotations
 
 import math
-import re
 
 import msgspec
 
+from maar.model.durations import duration
 from maar.model.jobs import Job
 from maar.session.hooks import Vote
 from maar.session.register import Register
@@ -18,9 +18,6 @@ from maar.session.session import Session
 
 NAME = "sla"
 ARGUMENT = "sla-waiting-time"
-SECONDS = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "μs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
-"""Go's units of time, and days."""
-_PART = re.compile(r"(\d+\.?\d*|\.\d+)(ns|us|µs|μs|ms|s|m|h|d)")
 
 
 class Arguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -34,18 +31,13 @@ class Arguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         text = raw.get(ARGUMENT)
         if text is None:
             return raw
-        seconds = duration(text) if isinstance(text, str) else None
-        if seconds is None or seconds <= 0:
+        try:
+            seconds = duration(text.strip()) if isinstance(text, str) else 0.0
+        except ValueError:
+            seconds = 0.0
+        if seconds <= 0:
             raise ValueError(f"{ARGUMENT}: expected a duration such as `1h30m`, got `{text}`")
         return {**raw, ARGUMENT: seconds}
-
-
-def duration(text: str) -> float | None:
-    """A Go duration (`1h30m`, `45m`, `1.5h`, also `2d`) in seconds; nothing if it is none."""
-    parts = _PART.findall(text)
-    if not parts or "".join(number + unit for number, unit in parts) != text.strip():
-        return None
-    return sum(float(number) * SECONDS[unit] for number, unit in parts)
 
 
 class Sla:
