@@ -194,6 +194,25 @@ def test_a_server_that_comes_later_is_waited_for(box: EmbeddedServer, tmp_path: 
     asyncio.run(story())
 
 
+def test_pods_that_come_before_the_object_that_owns_them_do_not_start_in_part(
+    box: EmbeddedServer, tmp_path: Path
+) -> None:
+    """Watches are independent: until the object is there, nothing says how many pods there will be."""
+    metadata = {"labels": {"training.kubeflow.org/job-name": "train"}}
+
+    async def story() -> None:
+        async with connected(box.kubeconfig(tmp_path / "kubeconfig")) as cluster:
+            await cluster.nodes(1, gpu=8)
+            async with scheduling(cluster):
+                for i in range(2):
+                    await cluster.pod(f"train-{i}", gpu=8, metadata=metadata)
+                    await asyncio.sleep(0.3)
+                pods = await cluster.until(lambda ps: all("nodes fit" in p.message for p in ps), "both have reasons")
+                assert not any(p.node for p in pods)
+
+    asyncio.run(story())
+
+
 @pytest.mark.slow
 def test_all_of_it_at_once(box: EmbeddedServer, tmp_path: Path) -> None:
     async def restart() -> None:
