@@ -20,9 +20,6 @@ from maar.kube.picture import Picture
 from maar.kube.resources import PODS
 from maar.testing.live import GPU, Live, Seen, connected, scheduling
 
-# Connections that are cut while they are being made are found unclosed by the garbage collector: that is the fault.
-pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-
 CRDS = Path(__file__).parents[2] / "deploy" / "crds"
 SIZES = [2 + i % 4 for i in range(30)]
 """Of the gangs; every pod wants a quarter of a node."""
