@@ -20,7 +20,7 @@ from maar.controller.settings import Settings
 from maar.controller.shadow import Shadow
 from maar.kube.access import load_access
 from maar.kube.api import Api
-from maar.kube.errors import AccessError
+from maar.kube.errors import AccessError, ApiError
 from maar.kube.events import Reference
 from maar.kube.leases import LeaderElection
 from maar.model.selectors import Requirement, Selector
@@ -88,7 +88,7 @@ def run(
     lease = lease_namespace if leader_elect and not dry_run else None
     try:
         asyncio.run(_run(settings, config, kubeconfig, context, brake_file, record, lease, http_port))
-    except AccessError as error:
+    except (AccessError, ApiError) as error:
         raise click.ClickException(str(error)) from None
 
 
