@@ -112,7 +112,7 @@ def test_nobody_who_is_protected_is_evicted(cluster: Cluster) -> None:
 def test_only_lower_priority_goes_inside_a_queue(cluster: Cluster) -> None:
     plan = decided(cluster)
     task, job = {t.key: t for t in cluster.tasks}, {j.key: j for j in cluster.jobs}
-    for evict in plan.evict:
+    for evict in taken(plan):
         victim, taker = job[task[evict.task].job], job[evict.beneficiary]
         assert taker.preempts
         if victim.key != taker.key and victim.queue == taker.queue:
