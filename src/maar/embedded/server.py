@@ -204,14 +204,19 @@ class EmbeddedServer:
     async def _hang_up(self) -> None:
         if self._socket is None or self._web is None:
             return
+        loop = asyncio.get_running_loop()
+        for listening in self._socket.sockets:
+            # First no new ones: a connection that asyncio has accepted but not wrapped yet when its server is closed
+            # would be lost, neither served nor closed.
+            loop.remove_reader(listening.fileno())
+        await _turns(3)
         self._socket.close()
-        for _ in range(5):
-            # More than once: connections that were being accepted just now only show after a turn of the loop.
+        for _ in range(3):
             self.cut_watches()
             for connection in list(self._web.connections):
                 if connection.transport is not None:
                     connection.transport.abort()
-            await asyncio.sleep(0)
+            await _turns(1)
         await self._web.shutdown(timeout=1.0)
         await self._socket.wait_closed()
         self._socket = self._web = None
@@ -222,3 +227,9 @@ class EmbeddedServer:
             await asyncio.sleep(every or 0.05)
             if every and self.faults.cut_watches_every:
                 self.cut_watches()
+
+
+async def _turns(count: int) -> None:
+    """Let the loop do what it has begun."""
+    for _ in range(count):
+        await asyncio.sleep(0)
