@@ -6,6 +6,7 @@ with fresh ones), a bound on connections, and that whatever goes wrong is an `Ap
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 
@@ -21,6 +22,9 @@ CONNECTIONS = 160
 READ_BUFFER = 4 * 1024 * 1024
 """What aiohttp takes in before it stops reading a watch: a server cuts watches that are read too slowly."""
 JSON = "application/json"
+
+CLOSING_TURNS = 5
+"""Turns of the loop in which TLS connections really close: each passes on to the next that it has ended."""
 
 
 class Transport:
@@ -49,6 +53,8 @@ class Transport:
         if self._session.connector is not None:
             await self._session.connector.close(abort_ssl=True)
         await self._session.close()
+        for _ in range(CLOSING_TURNS):
+            await asyncio.sleep(0)
 
     @asynccontextmanager
     async def answer(
