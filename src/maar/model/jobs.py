@@ -13,6 +13,7 @@ from functools import cached_property
 import msgspec
 import numpy as np
 
+from maar.model.elastic import Elastic
 from maar.model.resources import Ints, Mask
 from maar.model.shapes import ShapeTable
 from maar.model.splice import Splice
@@ -72,6 +73,8 @@ class Job(msgspec.Struct, frozen=True):
     """Until when its pods may still be being added: it has no object that says how many there will be."""
     broken: str = ""
     """Why it makes no sense and waits until its owner mends it."""
+    elastic: Elastic | None = None
+    """Its workers may become more and fewer; its minimum is then that of its bounds, whatever its group says."""
     index: int = -1
     """Its row in the job table; set there."""
 

@@ -1,14 +1,15 @@
 """The plan: what a cycle decided, as plain data.
 
-`bind`, `evict`, `admit`, `resize`, `suspend` and `resume` are things to do. `nominate`, `elect` and `locks` are the
-whole state that the next cycle must find again: whoever carries a plan out writes what changed of it to its home on
-an object. `wake_at` is when time alone would change the answer.
+`bind`, `evict`, `admit`, `resize`, `suspend` and `resume` are things to do. `nominate`, `hold`, `targets`, `elect` and
+`locks` are the whole state that the next cycle must find again: whoever carries a plan out writes what changed of it to
+its home on an object. `wake_at` is when time alone would change the answer.
 """
 
 from __future__ import annotations
 
 import msgspec
 
+from maar.model.elastic import Past
 from maar.model.reasons import Reason
 
 
@@ -35,10 +36,9 @@ class Nominate(msgspec.Struct, frozen=True, gc=False):
 
 
 class Hold(msgspec.Struct, frozen=True):
-    """Room on a node for pods that do not exist yet."""
+    """Room on a node for workers of an elastic job that do not exist yet."""
 
     job: str
-    shape: int
     node: str
     count: int
 
@@ -49,12 +49,17 @@ class Resize(msgspec.Struct, frozen=True):
     job: str
     before: int
     after: int
+    why: str = ""
+    past: Past = Past()
+    """What the next cycles must know of the job, written with the size."""
 
 
 class Suspend(msgspec.Struct, frozen=True):
     """An elastic job stops and waits."""
 
     job: str
+    why: str = ""
+    past: Past = Past()
 
 
 class Resume(msgspec.Struct, frozen=True):
@@ -62,6 +67,17 @@ class Resume(msgspec.Struct, frozen=True):
 
     job: str
     size: int
+    why: str = ""
+    past: Past = Past()
+
+
+class Target(msgspec.Struct, frozen=True):
+    """How an elastic job stands, for its owner: what it has, what it was planned to have, and why."""
+
+    job: str
+    size: int
+    planned: int
+    why: str = ""
 
 
 class Admit(msgspec.Struct, frozen=True):
@@ -103,6 +119,7 @@ class Plan(msgspec.Struct, frozen=True):
     resize: tuple[Resize, ...] = ()
     suspend: tuple[Suspend, ...] = ()
     resume: tuple[Resume, ...] = ()
+    targets: tuple[Target, ...] = ()
     elect: Elect | None = None
     locks: tuple[Lock, ...] = ()
     expired: tuple[str, ...] = ()

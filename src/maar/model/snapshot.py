@@ -16,7 +16,7 @@ from maar.model.nodes import Node, NodeTable
 from maar.model.plan import Elect, Lock
 from maar.model.queues import Queue, QueueTree
 from maar.model.resources import Axes, Ints
-from maar.model.shapes import ShapeTable
+from maar.model.shapes import Shape, ShapeTable
 from maar.model.splice import Splice
 from maar.model.tasks import Status, Task, TaskTable, placing_order
 from maar.model.topology import HyperNode
@@ -53,7 +53,7 @@ class Snapshot:
         self.nodes = NodeTable(cluster.nodes, self.axes)
         self.queues = QueueTree(cluster.queues)
         tasks = sorted(cluster.tasks, key=placing_order)
-        self.shapes = ShapeTable((t.shape for t in tasks), self.axes)
+        self.shapes = ShapeTable((*(t.shape for t in tasks), *_worker_shapes(cluster.jobs)), self.axes)
         self.jobs = JobTable(sorted(cluster.jobs, key=lambda j: j.key), self.queues.number)
         self.tasks = TaskTable(tasks, self.jobs.number, self.shapes.number, self.nodes.row)
         self.jobs.count(self.tasks, self.shapes)
@@ -95,7 +95,7 @@ class Snapshot:
         """
         jobs = sorted((c[0] for c in changed.values() if c is not None), key=lambda j: j.key)
         tasks = sorted((t for c in changed.values() if c is not None for t in c[1]), key=placing_order)
-        shapes = dict.fromkeys(t.shape for t in tasks)
+        shapes = dict.fromkeys((*(t.shape for t in tasks), *_worker_shapes(jobs)))
         mentioned = {name for shape in shapes for name, _ in shape.requests}
         mentioned.update(name for job in jobs for name in job.min_resources or ())
         if not mentioned <= self.axes.index.keys():
@@ -132,12 +132,18 @@ Changed = tuple[Job, tuple[Task, ...]] | None
 """A job with its tasks as they are now; `None` where it is gone."""
 
 
+def _worker_shapes(jobs: Iterable[Job]) -> list[Shape]:
+    """What workers of elastic jobs ask for, which may not exist yet; in the order of their jobs."""
+    elastic = sorted((job for job in jobs if job.elastic is not None), key=lambda job: job.key)
+    return [job.elastic.shape for job in elastic if job.elastic is not None]
+
+
 def _resource_names(cluster: Cluster) -> Iterable[str]:
     """All dimensions that any object mentions."""
     names: set[str] = set()
     for node in cluster.nodes:
         names.update(node.allocatable)
-    for shape in {task.shape for task in cluster.tasks}:
+    for shape in {*(task.shape for task in cluster.tasks), *_worker_shapes(cluster.jobs)}:
         names.update(name for name, _ in shape.requests)
     for job in cluster.jobs:
         names.update(job.min_resources or ())
