@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections import Counter, defaultdict
 from collections.abc import Awaitable, Callable
-from importlib.resources import files
 from pathlib import Path
 
 import pytest
@@ -15,89 +13,31 @@ from maar.controller.run import Scheduler
 from maar.embedded.faults import all_binds
 from maar.embedded.server import EmbeddedServer
 from maar.embedded.store import Event
-from maar.kube.errors import AlreadyExists, ApiError, ServerFault, TooManyRequests, Unreachable
 from maar.kube.picture import Picture
 from maar.kube.resources import PODS
-from maar.testing.live import GPU, Live, Seen, connected, scheduling
+from maar.testing.burst import Burst, Witness, without_locks
+from maar.testing.live import PATIENCE, connected, scheduling
 
 CRDS = Path(__file__).parents[2] / "deploy" / "crds"
 SIZES = [2 + i % 4 for i in range(30)]
-"""Of the gangs; every pod wants a quarter of a node."""
+"""Of the gangs."""
 NODES = 22
-ROOM = 4 * NODES
-"""Pods that fit, of 104: some gangs must wait."""
+"""Room for 88 pods of 104: some gangs must wait."""
 
 
-class Witness:
-    """Sees every write to pods as it happens, whatever becomes of watches and answers."""
+def witness_of(server: EmbeddedServer) -> Witness:
+    """One that sees every write to pods as it happens, whatever becomes of watches and answers."""
+    witness = Witness()
 
-    def __init__(self, server: EmbeddedServer) -> None:
-        self.binds: Counter[str] = Counter()
-        """By uid: how often a pod got a node."""
-        self.moved: list[str] = []
-        self.removed: list[str] = []
-        self.most: Counter[str] = Counter()
-        """By node: the most GPUs ever taken at once."""
-        self._taken: dict[str, Counter[str]] = defaultdict(Counter)
-        server.call(server.api.store.listeners.append, self._see)
+    def see(table: tuple[str, str], event: Event) -> None:
+        if table[1] == "pods":
+            pod = event.item.obj
+            witness.saw(pod["metadata"]["uid"], pod["spec"].get("nodeName", ""))
+            if event.type == "DELETED":
+                witness.gone(pod["metadata"]["uid"])
 
-    def _see(self, table: tuple[str, str], event: Event) -> None:
-        if table[1] != "pods":
-            return
-        pod, before = event.item.obj, event.previous.obj if event.previous else {"spec": {}}
-        node, old = pod["spec"].get("nodeName", ""), before["spec"].get("nodeName", "")
-        if event.type == "DELETED":
-            self.removed.append(pod["metadata"]["name"])
-        if old and node != old:
-            self.moved.append(pod["metadata"]["name"])
-        if node and not old:
-            self.binds[pod["metadata"]["uid"]] += 1
-            gpus = int(pod["spec"]["containers"][0]["resources"]["limits"][GPU])
-            self._taken[node][pod["metadata"]["uid"]] = gpus
-            self.most[node] = max(self.most[node], self._taken[node].total())
-
-
-async def stubborn(write: Callable[[], Awaitable[None]]) -> None:
-    """A user who tries again until it is done."""
-    while True:
-        try:
-            return await write()
-        except AlreadyExists:
-            return
-        except (Unreachable, ServerFault, TooManyRequests):
-            await asyncio.sleep(0.02)
-
-
-async def create(cluster: Live) -> None:
-    """The burst: all gangs at once, the pods of each one after the other."""
-
-    async def gang(number: int, size: int) -> None:
-        name = f"g{number}"
-        metadata = {"annotations": {"scheduling.k8s.io/group-name": name}}
-        await stubborn(lambda: cluster.group(name, size))
-        for i in range(size):
-            await stubborn(lambda i=i: cluster.pod(f"{name}-{i}", gpu=2, metadata=metadata))  # type: ignore[misc]
-
-    await asyncio.gather(*(gang(number, size) for number, size in enumerate(SIZES)))
-
-
-def is_settled(pods: list[Seen]) -> bool:
-    """That all pods are there, no gang is in part, and none waits that would fit."""
-    sizes: Counter[str] = Counter(p.group for p in pods)
-    running: Counter[str] = Counter(p.group for p in pods if p.node)
-    waiting = [size for group, size in sizes.items() if not running[group]]
-    whole = all(sizes[group] == count for group, count in running.items())
-    return len(pods) == sum(SIZES) and whole and ROOM - running.total() < min(waiting)
-
-
-def without_locks(folder: Path) -> Path:
-    """Maar's own configuration, but no room is locked for a gang that waits: then a smaller one that fits must run."""
-    text = files("maar").joinpath("default.yaml").read_text()
-    actions = 'actions: "enqueue, elect, allocate, preempt, reclaim, backfill, reserve"'
-    assert actions in text
-    place = folder / "maar.yaml"
-    place.write_text(text.replace(actions, 'actions: "enqueue, allocate, preempt, reclaim, backfill"'))
-    return place
+    server.call(server.api.store.listeners.append, see)
+    return witness
 
 
 def burst(
@@ -114,33 +54,20 @@ def burst(
 
     async def story() -> None:
         async with connected(box.kubeconfig(folder / "kubeconfig")) as cluster:
+            gangs = Burst(cluster, NODES)
             box.faults.fail_share, share = 0.0, box.faults.fail_share
             await cluster.crds(CRDS)
-            await cluster.nodes(NODES, gpu=8)
+            await gangs.begin()
             box.faults.fail_share = share
             async with scheduling(cluster, config=without_locks(folder)) as scheduler:
-                await asyncio.gather(create(cluster), *([] if trouble is None else [trouble()]))
-                await until_settled(cluster)
-                await asyncio.sleep(0.5)
-                assert is_settled(await cluster.pods())
+                await asyncio.gather(gangs.create(SIZES), *([] if trouble is None else [trouble()]))
+                await gangs.until_settled(PATIENCE)
                 assert felt(scheduler) > 0
 
-    witness = Witness(box)
+    witness = witness_of(box)
     asyncio.run(story())
-    assert {1} == set(witness.binds.values())
-    assert [] == witness.moved
-    assert [] == witness.removed
-    assert 8 == max(witness.most.values())
-
-
-async def until_settled(cluster: Live) -> None:
-    async def check() -> bool:
-        try:
-            return is_settled(await cluster.pods())
-        except ApiError:
-            return False
-
-    await cluster.eventually(check, "every gang that fits runs, and whole")
+    witness.check()
+    assert set() == witness.removed
 
 
 def retries(scheduler: Scheduler) -> int:
