@@ -44,8 +44,8 @@ class Elastic(msgspec.Struct, frozen=True):
     suspended: bool = False
     role: str = ""
     """The role of its workers among its pods."""
-    others: int = 0
-    """Pods beside its workers that its minimum counts: a master, a launcher."""
+    beside: tuple[Shape, ...] = ()
+    """Its pods beside its workers, which its minimum counts too: a master, a launcher."""
     pausable: bool = True
     """Whether it can be suspended; if not, a job that has started keeps its minimum."""
     pool: str = ""

@@ -133,9 +133,9 @@ Changed = tuple[Job, tuple[Task, ...]] | None
 
 
 def _worker_shapes(jobs: Iterable[Job]) -> list[Shape]:
-    """What workers of elastic jobs ask for, which may not exist yet; in the order of their jobs."""
-    elastic = sorted((job for job in jobs if job.elastic is not None), key=lambda job: job.key)
-    return [job.elastic.shape for job in elastic if job.elastic is not None]
+    """What pods of elastic jobs ask for, which may not exist yet; in the order of their jobs."""
+    elastic = [job.elastic for job in sorted(jobs, key=lambda job: job.key) if job.elastic is not None]
+    return [shape for job in elastic for shape in (job.shape, *job.beside)]
 
 
 def _resource_names(cluster: Cluster) -> Iterable[str]:
