@@ -13,6 +13,7 @@ from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 
 from maar.actions import allocate, backfill, elect, enqueue, preempt, reclaim, reserve
+from maar.elastic import fifo
 from maar.plugins import (
     binpack,
     capacity,
@@ -60,7 +61,7 @@ ACTIONS: tuple[Kind, ...] = (
     Kind(reserve.NAME, reserve.Reserve, reserve.Arguments),
 )
 
-ALGORITHMS: tuple[Kind, ...] = ()
+ALGORITHMS: tuple[Kind, ...] = (Kind(fifo.NAME, fifo.plan, fifo.Arguments),)
 """How many workers each elastic job gets."""
 
 ALIASES = {

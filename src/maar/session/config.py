@@ -35,13 +35,15 @@ class NoArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Kind(msgspec.Struct, frozen=True):
-    """One plugin or action to choose from."""
+    """One plugin, action or algorithm to choose from."""
 
     name: str
-    make: Callable[[Any], Any]
-    """Makes it from its arguments."""
+    make: Callable[..., Any]
+    """Makes a plugin or an action from its arguments. Of an algorithm: (jobs, gpus, arguments) to workers by row."""
     arguments: type[msgspec.Struct] = NoArguments
     """Their names, types and defaults."""
+    wake_after: Callable[..., float | None] | None = None
+    """Of an algorithm that looks at time: (jobs, workers, arguments) to the seconds until it answers differently."""
 
 
 class Catalog(msgspec.Struct, frozen=True):

@@ -1,0 +1,90 @@
+"""One question to one algorithm, and an answer that can be trusted.
+
+Whoever wants sizes asks here and not the algorithm itself: an answer that is not valid for the jobs asked, and an
+algorithm that fails, are an `InvalidPlan`. Whoever gets that keeps what runs as it is. A failure that is read as "no
+workers for anybody" would stop every job of a pool.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Protocol
+
+import numpy as np
+
+from maar.elastic.jobs import Ints, Jobs
+
+Plan = Callable[..., Any]
+"""What an algorithm is: (jobs, gpus, arguments) -> workers by row."""
+
+
+class Algorithm(Protocol):
+    """What the registry keeps of an algorithm: a `maar.session.config.Kind`."""
+
+    @property
+    def name(self) -> str:
+        """What a configuration calls it."""
+
+    @property
+    def make(self) -> Plan:
+        """(jobs, gpus, arguments) -> workers by row."""
+
+    @property
+    def arguments(self) -> type:
+        """Its parameters, all with defaults."""
+
+    @property
+    def wake_after(self) -> Callable[..., float | None] | None:
+        """(jobs, workers, arguments) -> seconds until time alone changes the answer; None: it never does."""
+
+
+class InvalidPlan(Exception):
+    """An algorithm failed, or gave sizes that these jobs cannot have: nothing may be changed by it."""
+
+
+def allocate(algorithm: Algorithm | Plan, jobs: Jobs, gpus: int, arguments: object = None) -> Ints:
+    """The workers of each job, by row, checked; without arguments, with the algorithm's defaults."""
+    name, plan = _named(algorithm)
+    if arguments is None and not callable(algorithm):
+        arguments = algorithm.arguments()
+    try:
+        answer = plan(jobs, gpus, arguments)
+    except Exception as error:  # an algorithm may be anybody's, and may fail in any way
+        raise InvalidPlan(f"algorithm `{name}` failed: {type(error).__name__}: {error}") from error
+    return checked(name, jobs, gpus, answer)
+
+
+def wake_after(algorithm: Algorithm, jobs: Jobs, workers: Ints, arguments: object = None) -> float | None:
+    """Seconds until the algorithm would answer differently though nothing happens, if these sizes run until then."""
+    if algorithm.wake_after is None:
+        return None
+    return algorithm.wake_after(jobs, workers, algorithm.arguments() if arguments is None else arguments)
+
+
+def checked(name: str, jobs: Jobs, gpus: int, answer: object) -> Ints:
+    """The answer, if it is valid for these jobs and GPUs."""
+    sizes = np.asarray(answer)
+    if sizes.shape != (len(jobs),):
+        raise InvalidPlan(f"algorithm `{name}`: expected a size for each of {len(jobs)} jobs, got shape {sizes.shape}")
+    if sizes.dtype.kind not in "iu":
+        if len(jobs) == 0:
+            return np.zeros(0, dtype=np.int64)
+        raise InvalidPlan(f"algorithm `{name}`: expected whole numbers of workers, got {sizes.dtype}")
+    workers: Ints = sizes.astype(np.int64, copy=False)
+    wrong = (workers != 0) & ((workers < jobs.min) | (workers > jobs.max))
+    if wrong.any():
+        row = int(wrong.argmax())
+        bounds = f"0 or {jobs.min[row]} to {jobs.max[row]}"
+        raise InvalidPlan(f"algorithm `{name}`: job `{jobs.names[row]}`: expected {bounds} workers, got {workers[row]}")
+    used = int((workers * jobs.gpus).sum())
+    if used > max(gpus, 0):
+        row = int((workers * jobs.gpus).argmax())
+        most = f"most by `{jobs.names[row]}`: {workers[row]} workers of {jobs.gpus[row]}"
+        raise InvalidPlan(f"algorithm `{name}`: expected at most {max(gpus, 0)} GPUs in use, got {used} ({most})")
+    return workers
+
+
+def _named(algorithm: Algorithm | Plan) -> tuple[str, Plan]:
+    if callable(algorithm):
+        return getattr(algorithm, "__qualname__", type(algorithm).__name__), algorithm
+    return algorithm.name, algorithm.make

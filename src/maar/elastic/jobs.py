@@ -1,0 +1,186 @@
+"""The jobs of one pool, as columns: what an algorithm is asked about.
+
+Made by whoever has jobs (the `resize` action, the simulator, `maar allocate`), read by the algorithms, which change
+nothing in it. A row is a job; the order of rows means nothing. Columns may be written between two questions, which is
+how the simulator keeps one table and asks about `only` some of its rows.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from maar.elastic.speedup import LINEAR, Curve, Floats
+
+Ints = npt.NDArray[np.int64]
+
+
+@dataclass(slots=True)
+class Jobs:
+    """Columns, a row a job. `make_jobs` makes them."""
+
+    names: tuple[str, ...]
+    min: Ints
+    """Workers: it has none, or at least so many."""
+    max: Ints
+    """Workers: never more. Below `min`, the job cannot run now."""
+    requested: Ints
+    """Workers that algorithms of fixed sizes give, within `min` and `max`."""
+    gpus: Ints
+    """GPUs of one worker; 1 where worker slots are counted."""
+    priority: Ints
+    """Higher is more important."""
+    submit: Floats
+    """Seconds, on any clock: who comes first."""
+    remaining: Floats
+    """Seconds that it would still take on one worker; infinite if unknown."""
+    attained: Floats
+    """GPU seconds that it has had in all its life, not in its last run."""
+    first_start: Floats
+    """Seconds, on the clock of `submit`; infinite if it never started."""
+    waited: Floats
+    """Seconds since it last stopped, or since it came; 0 while it runs."""
+    ran: Floats
+    """Seconds of its last run; 0 if it never ran."""
+    rank: Ints
+    """The order of names, by which ties end. Stays true for a part of the table."""
+    curves: Floats
+    """Speed-ups, one curve after the other; equal curves are there once."""
+    offset: Ints
+    """Where the job's S(0) is among `curves`."""
+    reach: Ints
+    """The largest size that its curve is there for."""
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    def speed(self, workers: Ints) -> Floats:
+        """S of every job at its size."""
+        speeds: Floats = self.curves[self.offset + workers]
+        return speeds
+
+    def speedup(self, row: int) -> Floats:
+        """S(0), S(1), ... S(max) of one job."""
+        start = int(self.offset[row])
+        return self.curves[start : start + int(self.max[row]) + 1]
+
+    def only(self, rows: npt.ArrayLike) -> Jobs:
+        """Some of the jobs, in that order."""
+        part = np.asarray(rows)
+        if part.dtype == bool:
+            part = np.flatnonzero(part)
+        part = part.astype(np.int64, copy=False)
+        names = self.names
+        return Jobs(
+            tuple([names[row] for row in part.tolist()]),
+            self.min[part],
+            self.max[part],
+            self.requested[part],
+            self.gpus[part],
+            self.priority[part],
+            self.submit[part],
+            self.remaining[part],
+            self.attained[part],
+            self.first_start[part],
+            self.waited[part],
+            self.ran[part],
+            self.rank[part],
+            self.curves,
+            self.offset[part],
+            self.reach[part],
+        )
+
+    def bounded(self, min: Ints | None = None, max: Ints | None = None) -> Jobs:
+        """The same jobs with other bounds; a job whose `max` is then below its `min` gets nothing."""
+        least = self.min if min is None else _whole(min)
+        most = self.max if max is None else _whole(max)
+        if np.any(most > self.reach):
+            row = int(np.argmax(most > self.reach))
+            raise ValueError(f"`{self.names[row]}`: no speed-up beyond {self.reach[row]} workers, got max {most[row]}")
+        if np.any(least < 1):
+            raise ValueError(f"`{self.names[int(np.argmax(least < 1))]}`: min below 1")
+        asked = np.maximum(np.minimum(self.requested, most), least)
+        return replace(self, min=least, max=most, requested=asked)
+
+
+def make_jobs(
+    names: Sequence[str],
+    *,
+    min: npt.ArrayLike = 1,
+    max: npt.ArrayLike | None = None,
+    requested: npt.ArrayLike | None = None,
+    gpus: npt.ArrayLike = 1,
+    priority: npt.ArrayLike = 0,
+    submit: npt.ArrayLike = 0.0,
+    remaining: npt.ArrayLike = math.inf,
+    attained: npt.ArrayLike = 0.0,
+    first_start: npt.ArrayLike = math.inf,
+    waited: npt.ArrayLike = 0.0,
+    ran: npt.ArrayLike = 0.0,
+    speedup: Sequence[Curve] | Curve = LINEAR,
+) -> Jobs:
+    """A table from lists, or from one value for all. `requested` is `min`, and `max` is `requested`, if not given."""
+    n = len(names)
+    least = _ints(min, n)
+    asked = least.copy() if requested is None else _ints(requested, n)
+    most = np.maximum(asked, least) if max is None else _ints(max, n)
+    per_worker = _ints(gpus, n)
+    if n and (least.min() < 1 or per_worker.min() < 1):
+        raise ValueError("`min` and `gpus` are at least 1")
+    rank = np.empty(n, dtype=np.int64)
+    rank[sorted(range(n), key=names.__getitem__)] = np.arange(n)
+    curves, offset, reach = _stored([speedup] * n if isinstance(speedup, Curve) else speedup, most)
+    return Jobs(
+        tuple(names),
+        least,
+        most,
+        np.maximum(np.minimum(asked, most), least),
+        per_worker,
+        _ints(priority, n),
+        _floats(submit, n),
+        _floats(remaining, n),
+        _floats(attained, n),
+        _floats(first_start, n),
+        _floats(waited, n),
+        _floats(ran, n),
+        rank,
+        curves,
+        offset,
+        reach,
+    )
+
+
+def _stored(speedups: Sequence[Curve], most: Ints) -> tuple[Floats, Ints, Ints]:
+    """The curves one after the other, where each job's begins, and how far it goes."""
+    n = len(most)
+    if len(speedups) != n:
+        raise ValueError(f"expected a speed-up for each of {n} jobs, got {len(speedups)}")
+    longest: dict[Curve, int] = {}
+    for curve, size in zip(speedups, most.tolist(), strict=True):
+        if longest.get(curve, 0) < size:
+            longest[curve] = size
+        else:
+            longest.setdefault(curve, 1)
+    parts = [curve.values(size) for curve, size in longest.items()]
+    starts = np.cumsum([0] + [len(part) for part in parts]).tolist()
+    start = dict(zip(longest, starts, strict=False))
+    curves = np.concatenate(parts) if parts else np.zeros(1)
+    offset = np.fromiter((start[curve] for curve in speedups), dtype=np.int64, count=n)
+    reach = np.fromiter((longest[curve] for curve in speedups), dtype=np.int64, count=n)
+    return curves, offset, reach
+
+
+def _whole(values: npt.ArrayLike) -> Ints:
+    return np.asarray(values, dtype=np.int64)
+
+
+def _ints(values: npt.ArrayLike, n: int) -> Ints:
+    return np.array(np.broadcast_to(np.asarray(values, dtype=np.int64), n))
+
+
+def _floats(values: npt.ArrayLike, n: int) -> Floats:
+    return np.array(np.broadcast_to(np.asarray(values, dtype=np.float64), n))
