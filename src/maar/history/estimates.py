@@ -1,0 +1,58 @@
+"""What decisions ask of the model: a curve for a job, and how long it will still take."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from statistics import median
+
+from maar.elastic.speedup import Curve, curve
+from maar.history.model import Key, Model
+from maar.history.progress import Progress
+
+
+class Estimates:
+    """Answers of one model; curves are made once for the same points."""
+
+    def __init__(self, model: Model) -> None:
+        self._model = model
+        self._curves: dict[Key, tuple[Mapping[int, float], Curve]] = {}
+
+    def curve(self, key: Key) -> Curve:
+        """Monotone and concave through the points to believe; linear without any."""
+        points = self._model.points_for(key)
+        made = self._curves.get(key)
+        if made is None or made[0] is not points:
+            made = self._curves[key] = (points, curve(points))
+        return made[1]
+
+    def remaining(self, name: str, category: str, accelerator: str, total: int | None) -> float | None:
+        """Epochs left times the seconds of an epoch on one worker.
+
+        Epochs left: of those that the job said it has, else `total`, else as jobs of its category have. Seconds: the
+        job's own epochs, each times the speed-up of its size, else those of its category, here or elsewhere.
+        """
+        job = self._model.job(name) or Progress()
+        key = (category or job.category, accelerator or job.accelerator)
+        left = job.left
+        if left is None:
+            total = total if total is not None else self._model.total_epochs(key[0])
+            left = None if total is None else max(0, total - (0 if job.epoch is None else job.epoch + 1))
+        alone = self._alone(key, job)
+        return None if left is None or alone is None else left * alone
+
+    def _alone(self, key: Key, job: Progress) -> float | None:
+        """Seconds of an epoch on one worker."""
+        if job.epochs:
+            return median(m.seconds * self._speed(key, m.workers) for m in job.epochs)
+        elsewhere = sorted(
+            (k for k in self._model.measured() if k[0] == key[0]), key=lambda k: (-self._model.count(k), k)
+        )
+        for k in (key, *elsewhere):
+            times = self._model.epoch_times(k)
+            if times:
+                smallest = min(times)
+                return times[smallest] * self._speed(k, smallest)
+        return None
+
+    def _speed(self, key: Key, workers: int) -> float:
+        return float(self.curve(key).values(workers)[workers])

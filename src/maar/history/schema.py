@@ -1,0 +1,118 @@
+"""The tables, the same in SQLite and in PostgreSQL, and the number of their version.
+
+A change of the tables raises `VERSION` and says here how the older ones are brought up to it; there is none yet.
+"""
+
+from __future__ import annotations
+
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    Column,
+    Connection,
+    Double,
+    Index,
+    Integer,
+    MetaData,
+    String,
+    Table,
+    UniqueConstraint,
+    inspect,
+    select,
+    text,
+)
+from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.schema import CreateIndex, CreateTable
+
+from maar.history.errors import NewerSchema
+
+VERSION = 1
+LOCK = 0x6D616172
+"""PostgreSQL's advisory lock while tables are made, so that two Maars may start at once: the letters of `maar`."""
+
+metadata = MetaData()
+_ROW = BigInteger().with_variant(Integer, "sqlite")  # SQLite counts up only a column of the type INTEGER
+
+version = Table("maar_history", metadata, Column("id", Integer, primary_key=True), Column("version", Integer))
+
+measurements = Table(
+    "maar_measurements",
+    metadata,
+    Column("id", _ROW, primary_key=True, autoincrement=True),
+    Column("namespace", String(253), nullable=False),
+    Column("name", String(253), nullable=False),
+    Column("uid", String(64), nullable=False),
+    Column("category", String(512), nullable=False),
+    Column("accelerator", String(253), nullable=False),
+    Column("epoch", BigInteger, nullable=False),
+    Column("seconds", Double, nullable=False),
+    Column("workers", Integer, nullable=False),
+    Column("resized", Boolean, nullable=False),
+    Column("local_batch_size", BigInteger),
+    Column("global_batch_size", BigInteger),
+    Column("total_epochs", BigInteger),
+    Column("step_seconds", Double),
+    Column("started", Double, nullable=False),
+    Column("arrived", Double, nullable=False),
+    # What a job tells twice, because the first answer was lost, counts once.
+    UniqueConstraint(
+        *("namespace", "name", "uid", "epoch", "workers", "started", "seconds"), name="maar_measurements_once"
+    ),
+    Index("maar_measurements_job", "namespace", "name", "id"),
+)
+
+accounting = Table(
+    "maar_accounting",
+    metadata,
+    Column("id", _ROW, primary_key=True, autoincrement=True),
+    Column("namespace", String(253), nullable=False),
+    Column("name", String(253), nullable=False),
+    Column("uid", String(64), nullable=False),
+    Column("category", String(512), nullable=False),
+    Column("accelerator", String(253), nullable=False),
+    Column("kind", String(16), nullable=False),
+    Column("at", Double, nullable=False),
+    Column("before", Integer, nullable=False),
+    Column("after", Integer, nullable=False),
+    Column("gpus_per_worker", Integer, nullable=False),
+    Column("attained", Double),
+    Column("how", String(64), nullable=False),
+    UniqueConstraint(*("namespace", "name", "uid", "kind", "at", "before", "after"), name="maar_accounting_once"),
+    Index("maar_accounting_job", "namespace", "name", "id"),
+)
+
+
+def make(connection: Connection) -> None:
+    """Make what is missing, or refuse tables of a newer Maar."""
+    if connection.dialect.name == "postgresql":
+        connection.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": LOCK})
+    if exists(connection):
+        check(connection)
+        return
+    for table in metadata.sorted_tables:
+        connection.execute(CreateTable(table, if_not_exists=True))
+        for index in sorted(table.indexes, key=lambda index: str(index.name)):
+            connection.execute(CreateIndex(index, if_not_exists=True))
+    connection.execute(insert_once(connection, version), {"id": 1, "version": VERSION})
+    check(connection)
+
+
+def exists(connection: Connection) -> bool:
+    """Whether somebody has made the tables."""
+    return bool(inspect(connection).has_table(version.name))
+
+
+def check(connection: Connection) -> None:
+    """Refuse tables of a newer Maar."""
+    found = connection.execute(select(version.c.version)).scalar()
+    if found is not None and found > VERSION:
+        raise NewerSchema(
+            f"the history was written by a newer Maar: its tables are version {found}, known is {VERSION}"
+        )
+
+
+def insert_once(connection: Connection, table: Table) -> postgresql.Insert | sqlite.Insert:
+    """An INSERT that passes over rows that are there already."""
+    if connection.dialect.name == "postgresql":
+        return postgresql.insert(table).on_conflict_do_nothing()
+    return sqlite.insert(table).on_conflict_do_nothing()

