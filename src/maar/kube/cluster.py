@@ -22,7 +22,9 @@ from maar.kube.objects import Objects
 from maar.kube.priorities import Priorities
 from maar.kube.queues import namespace_weight, queue
 from maar.kube.shapes import Shapes
+from maar.kube.storage import Storage
 from maar.kube.tasks import Member, member, task
+from maar.kube.volumes import needs
 from maar.kube.wire_pods import Pod
 from maar.model.nodes import Node
 from maar.model.plan import Elect
@@ -42,7 +44,8 @@ def to_cluster(objects: Objects, scheduler_names: frozenset[str] | None = None, 
     nodes = _each("Node", objects.nodes, node)
     priorities = Priorities(objects.priority_classes)
     shapes = Shapes(_namespaces(objects), image_names(nodes))
-    members = _members(objects, shapes, priorities, nodes, scheduler_names, now)
+    storage = Storage.of(objects)
+    members = _members(objects, shapes, storage, priorities, nodes, scheduler_names, now)
     found = gangs(members, dialects(objects), priorities, now)
     budgets, covered = _budgets(objects, members)
     locks = (lock(n) for n in objects.nodes)
@@ -56,6 +59,7 @@ def to_cluster(objects: Objects, scheduler_names: frozenset[str] | None = None, 
         namespace_weights=_namespace_weights(objects),
         elect=_elect(found),
         locks=tuple(held for held in locks if held is not None),
+        rooms=storage.rooms({n.name: n for n in nodes}),
     )
 
 
@@ -66,6 +70,7 @@ def _namespaces(objects: Objects) -> Namespaces:
 def _members(
     objects: Objects,
     shapes: Shapes,
+    storage: Storage,
     priorities: Priorities,
     nodes: list[Node],
     scheduler_names: frozenset[str] | None,
@@ -78,7 +83,8 @@ def _members(
         foreign = scheduler_names is not None and pod.spec.scheduler_name not in scheduler_names
         if pod.metadata.deletion_timestamp is not None and not pod.spec.node_name and not pod.finished:
             return None
-        return member(pod, shapes.draft(pod), priorities, names, now, foreign)
+        of_volumes = needs(storage, pod, names) if pod.spec.volumes else None
+        return member(pod, shapes.draft(pod, of_volumes), priorities, names, now, foreign, of_volumes)
 
     return [m for m in _each("Pod", objects.pods, read) if m is not None]
 

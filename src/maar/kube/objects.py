@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from maar.kube import wire, wire_groups, wire_pods
+from maar.kube import wire, wire_groups, wire_pods, wire_volumes
 
 
 @dataclass(slots=True)
@@ -30,6 +30,10 @@ class Objects:
     volcano_jobs: list[wire_groups.VolcanoJob] = field(default_factory=list)
     job_sets: list[wire_groups.JobSet] = field(default_factory=list)
     batch_jobs: list[wire_groups.BatchJob] = field(default_factory=list)
+    claims: list[wire_volumes.PersistentVolumeClaim] = field(default_factory=list)
+    volumes: list[wire_volumes.PersistentVolume] = field(default_factory=list)
+    storage_classes: list[wire_volumes.StorageClass] = field(default_factory=list)
+    csi_nodes: list[wire_volumes.CsiNode] = field(default_factory=list)
 
 
 class Kind(NamedTuple):
@@ -47,6 +51,10 @@ KINDS: dict[tuple[str, str], Kind] = {
     ("", "Pod"): Kind(wire_pods.Pod, "pods"),
     ("", "Namespace"): Kind(wire.Namespace, "namespaces", namespaced=False),
     ("", "ResourceQuota"): Kind(wire.ResourceQuota, "quotas"),
+    ("", "PersistentVolumeClaim"): Kind(wire_volumes.PersistentVolumeClaim, "claims"),
+    ("", "PersistentVolume"): Kind(wire_volumes.PersistentVolume, "volumes", namespaced=False),
+    ("storage.k8s.io", "StorageClass"): Kind(wire_volumes.StorageClass, "storage_classes", namespaced=False),
+    ("storage.k8s.io", "CSINode"): Kind(wire_volumes.CsiNode, "csi_nodes", namespaced=False),
     ("scheduling.k8s.io", "PriorityClass"): Kind(wire.PriorityClass, "priority_classes", namespaced=False),
     ("scheduling.k8s.io", "PodGroup"): Kind(wire_groups.UpstreamGroup, "upstream_groups"),
     ("scheduling.volcano.sh", "PodGroup"): Kind(wire_groups.VolcanoGroup, "volcano_groups"),

@@ -27,7 +27,10 @@ from maar.kube.objects import Objects
 from maar.kube.priorities import Priorities
 from maar.kube.queues import namespace_weight, queue
 from maar.kube.shapes import Shapes, selectors_of
+from maar.kube.storage import HOMES as STORAGE_HOMES
+from maar.kube.storage import Storage
 from maar.kube.tasks import Member, member, task
+from maar.kube.volumes import needs
 from maar.kube.wire_groups import BatchJob
 from maar.kube.wire_pods import Pod
 from maar.model.jobs import Job
@@ -75,6 +78,7 @@ class Picture:
         self.objects: dict[str, dict[str, wire.Object]] = {}
         """Home (as in `Objects`) to key to object."""
         self.assumed: dict[str, Assumed] = {}
+        self.storage = Storage(self.objects, self.assumed)
         self._names = scheduler_names
         self._ours = ours
         self._nodes: dict[str, Node] = {}
@@ -157,6 +161,10 @@ class Picture:
             return self._note_node(key, after)
         elif home in GROUP_HOMES or home in OWNER_HOMES:
             self._note_group(home, before, after)
+        elif home in STORAGE_HOMES:
+            pods = self.storage.note(home, key, before, after)
+            self._dirty_pods |= pods
+            return bool(pods) or self.storage.stale
         elif home == "queues":
             self._stale.update(("queues", "rest"))
         elif home in ("priority_classes", "namespaces"):
@@ -179,6 +187,11 @@ class Picture:
         is_ = (self._nodes.get(key), self._locks.get(key))
         if was[0] != is_[0]:
             self._stale.update(("nodes", "rest"))
+            self.storage.stale = True
+            if (was[0] is None) != (is_[0] is None):
+                # Those whose volumes are made for a node must know whether it is there.
+                waiting = (k for k in self.storage.claims_of if k in self._members)
+                self._dirty_pods.update(k for k in waiting if self._members[k].status is not Status.BOUND)
         if was[1] != is_[1]:
             self._stale.add("rest")
         return was != is_
@@ -244,7 +257,25 @@ class Picture:
         self._dirty_pods.update(self.objects.get("pods", {}))
         self._dirty_gangs.update(self._pods_of)
 
+    def read_again(self, pods: Iterable[str]) -> None:
+        """Something that these pods depend on has changed, which no watch shows."""
+        self._dirty_pods.update(pods)
+
+    def node(self, name: str) -> Node | None:
+        """A node of ours, as it is now."""
+        return self._nodes.get(name)
+
+    def _note_claims(self) -> None:
+        """Which claims the pods use that are about to be read, and who else is concerned by that."""
+        pods, concerned = self.objects.get("pods", {}), set()
+        for key in self._dirty_pods:
+            pod = pods.get(key)
+            if key in self.storage.claims_of or (isinstance(pod, Pod) and pod.spec.volumes):
+                concerned |= self.storage.use(key, pod if isinstance(pod, Pod) else None)
+        self._dirty_pods |= concerned
+
     def _read_pods(self, now: float) -> None:
+        self._note_claims()
         emptied: set[Identity] = set()
         for key in self._dirty_pods:
             was = self._identity.pop(key, None)
@@ -286,7 +317,9 @@ class Picture:
         if not pod.spec.node_name and (foreign or (pod.metadata.deletion_timestamp is not None and not pod.finished)):
             return None
         try:
-            made = member(pod, self._shapes.draft(pod), self._priorities, self._nodes, now, foreign)
+            volumes = needs(self.storage, pod, self._nodes) if pod.spec.volumes else None
+            draft = self._shapes.draft(pod, volumes)
+            made = member(pod, draft, self._priorities, self._nodes, now, foreign, volumes)
         except FieldError as error:
             self._broken[f"pods:{key}"] = Job(key, broken=f"{error.field}: {error.problem}")
             self._dirty_broken.add(key)
@@ -319,7 +352,7 @@ class Picture:
 
     def _take_rest(self, now: float) -> Cluster:
         budgets = self.objects.get("budgets", {})
-        if not self._stale and not budgets:
+        if not self._stale and not budgets and not self.storage.stale:
             return self._rest
         found, covered = self._cover(budgets)
         for key in self._covered.keys() | covered.keys():
@@ -333,6 +366,7 @@ class Picture:
             hypernodes=tuple(hypernode(h) for h in self._all("hypernodes", wire.HyperNode)),
             namespace_weights=self._weights(),
             locks=tuple(self._locks.values()),
+            rooms=self.storage.rooms(self._nodes),
         )
         return self._rest
 
@@ -422,7 +456,10 @@ def _same(before: wire.Object, after: wire.Object) -> bool:
     return before == after
 
 
-CLUSTER_WIDE = ("nodes", "namespaces", "priority_classes", "queues", "hypernodes")
+CLUSTER_WIDE = (
+    *("nodes", "namespaces", "priority_classes", "queues", "hypernodes"),
+    *("volumes", "storage_classes", "csi_nodes"),
+)
 
 
 def _group(home: str, item: wire.Object) -> Group | None:

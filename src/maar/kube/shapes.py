@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from maar.kube.neighbours import Matcher, Namespaces, pod_term, spread
 from maar.kube.requests import pod_requests
 from maar.kube.selectors import has, node_term
+from maar.kube.volumes import Needs
 from maar.kube.wire_pods import Container, Pod, PodSpec, WireToleration
 from maar.model.selectors import PodSelector, Port, Toleration
 from maar.model.shapes import Shape
@@ -28,8 +29,8 @@ class Shapes:
         self._drafts: dict[Shape, Shape] = {}
         self._finished: dict[tuple[int, tuple[PodSelector, ...]], Shape] = {}
 
-    def draft(self, pod: Pod) -> Shape:
-        """A pod's shape but for the selectors that match it."""
+    def draft(self, pod: Pod, needs: Needs | None = None) -> Shape:
+        """A pod's shape but for the selectors that match it; `needs` are those of its volumes."""
         spec = pod.spec
         shape = Shape(
             requests=pod_requests(pod),
@@ -41,6 +42,8 @@ class Shapes:
         )
         if spec.affinity is not None:
             shape = self._with_affinity(shape, pod)
+        if needs is not None:
+            shape = replace(shape, volume_terms=needs.ways, volume_needs=needs.takes)
         return self._drafts.setdefault(shape, shape)
 
     def selectors(self) -> Iterable[PodSelector]:

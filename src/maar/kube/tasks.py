@@ -15,6 +15,7 @@ from maar.kube.devices import unaccounted
 from maar.kube.priorities import SYSTEM, Priorities, Priority
 from maar.kube.requests import negative_request
 from maar.kube.values import moment, runtime, seconds, whole, yes
+from maar.kube.volumes import Needs
 from maar.kube.wire_pods import Pod
 from maar.model.durations import duration
 from maar.model.shapes import Shape
@@ -53,14 +54,22 @@ class Member(msgspec.Struct, gc=False):
     """Why its job makes no sense."""
 
 
-def member(pod: Pod, draft: Shape, priorities: Priorities, nodes: Container[str], now: float, foreign: bool) -> Member:
+def member(
+    pod: Pod,
+    draft: Shape,
+    priorities: Priorities,
+    nodes: Container[str],
+    now: float,
+    foreign: bool,
+    needs: Needs | None = None,
+) -> Member:
     """Everything that one pod's object says. `now` is when a pod that does not say so was created."""
     notes = Notes(pod.metadata.annotations)
     both = Notes(pod.metadata.annotations, pod.metadata.labels)
     priority = priorities.of(pod.spec)
     task_priority = notes.read(known.TASK_PRIORITY, _any_number) if notes.maps else None
     preemptable = both.read(known.PREEMPTABLE, yes) if both.maps else None
-    status, node, blocked = _stands(pod, draft, nodes)
+    status, node, blocked = _stands(pod, draft, nodes, needs)
     problem = priority.problem or negative_request(pod)
     promise = notes.read(known.MAX_RUNTIME, runtime) if notes.maps else None
     made = Member(
@@ -141,7 +150,7 @@ def index(pod: Pod) -> int:
     return int(number[-18:]) if number.isascii() and number.isdecimal() else 0
 
 
-def _stands(pod: Pod, draft: Shape, nodes: Container[str]) -> tuple[Status, str, str]:
+def _stands(pod: Pod, draft: Shape, nodes: Container[str], volumes: Needs | None) -> tuple[Status, str, str]:
     """Status, node, and why it is blocked."""
     spec = pod.spec
     if pod.finished:
@@ -154,6 +163,11 @@ def _stands(pod: Pod, draft: Shape, nodes: Container[str]) -> tuple[Status, str,
     if needs := unaccounted(pod, draft.requests):
         return Status.BLOCKED, "", needs
     nominated = pod.status.nominated_node_name
+    if volumes is not None:
+        if volumes.blocked:
+            return Status.BLOCKED, "", volumes.blocked
+        # Where its volumes are being made, its room is kept, as where room is being freed.
+        nominated = volumes.node or nominated
     if nominated and nominated in nodes:
         return Status.NOMINATED, nominated, ""
     return Status.PENDING, "", ""

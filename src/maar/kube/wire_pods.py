@@ -126,6 +126,24 @@ class Named(Wire, frozen=True):
     name: str = ""
 
 
+class ClaimSource(Wire, frozen=True):
+    """A claim of the pod's namespace, by name."""
+
+    claim_name: str = ""
+
+
+class EphemeralSource(Wire, frozen=True):
+    """That a claim is made for the pod; what it asks for is on the claim."""
+
+
+class PodVolume(Wire, frozen=True):
+    """A volume of a pod; where it is neither of these it needs no claim."""
+
+    name: str = ""
+    persistent_volume_claim: ClaimSource | None = None
+    ephemeral: EphemeralSource | None = None
+
+
 class SchedulingGroup(Wire, frozen=True):
     """Upstream Kubernetes' word for a gang."""
 
@@ -151,6 +169,7 @@ class PodSpec(Wire, frozen=True):
     host_network: bool = False
     scheduling_gates: tuple[Named, ...] = ()
     resource_claims: tuple[Named, ...] = ()
+    volumes: tuple[PodVolume, ...] = ()
     scheduling_group: SchedulingGroup = SchedulingGroup()
     active_deadline_seconds: Long | None = None
 

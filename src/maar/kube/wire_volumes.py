@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from msgspec import field
 
-from maar.kube.wire import Int, Object, Quantities, Wire
+from maar.kube.wire import Int, LabelSelector, Metadata, Object, OwnerReference, Quantities, Wire
 from maar.kube.wire_pods import NodeSelector
 
 
@@ -24,7 +24,10 @@ class ClaimSpec(Wire, frozen=True):
     storage_class_name: str | None = None
     """`None` means the default class, an empty text none at all."""
     access_modes: tuple[str, ...] = ()
+    volume_mode: str = "Filesystem"
     resources: ClaimResources = ClaimResources()
+    selector: LabelSelector | None = None
+    """By the labels of volumes that are there already."""
 
 
 class Phased(Wire, frozen=True):
@@ -33,9 +36,22 @@ class Phased(Wire, frozen=True):
     phase: str = ""
 
 
+class ClaimOwner(OwnerReference, frozen=True):
+    """Whose claim it is; the UID tells a pod from its predecessor of the same name."""
+
+    uid: str = ""
+
+
+class ClaimMetadata(Metadata, frozen=True):
+    """A claim's name, annotations and owners."""
+
+    owner_references: tuple[ClaimOwner, ...] = ()
+
+
 class PersistentVolumeClaim(Object, frozen=True):
     """A claim; the node that was selected for it is in an annotation."""
 
+    metadata: ClaimMetadata
     spec: ClaimSpec = ClaimSpec()
     status: Phased = Phased()
 
@@ -68,6 +84,7 @@ class VolumeSpec(Wire, frozen=True):
     storage_class_name: str = ""
     capacity: Quantities = field(default_factory=dict)
     access_modes: tuple[str, ...] = ()
+    volume_mode: str = "Filesystem"
     node_affinity: VolumeNodeAffinity = VolumeNodeAffinity()
     csi: CsiSource | None = None
 

@@ -28,13 +28,12 @@ SUBRESOURCES = ("status", "scale", "resize", "ephemeralcontainers")
 
 
 @dataclass(frozen=True, slots=True)
-class Bind:
-    """A pod gets its node."""
+class OnPod:
+    """A write to one pod, and to no successor of the same name."""
 
     namespace: str
     name: str
     uid: str
-    node: str
 
     @property
     def key(self) -> str:
@@ -43,33 +42,24 @@ class Bind:
 
 
 @dataclass(frozen=True, slots=True)
-class Evict:
-    """A pod goes, if its disruption budgets allow it."""
+class Bind(OnPod):
+    """A pod gets its node."""
 
-    namespace: str
-    name: str
-    uid: str
-    grace: int | None = None
-
-    @property
-    def key(self) -> str:
-        """The pod."""
-        return PODS.path(self.namespace, self.name)
+    node: str
 
 
 @dataclass(frozen=True, slots=True)
-class Delete:
-    """A pod goes, whatever budgets say."""
+class Evict(OnPod):
+    """A pod goes, if its disruption budgets allow it."""
 
-    namespace: str
-    name: str
-    uid: str
     grace: int | None = None
 
-    @property
-    def key(self) -> str:
-        """The pod."""
-        return PODS.path(self.namespace, self.name)
+
+@dataclass(frozen=True, slots=True)
+class Delete(OnPod):
+    """A pod goes, whatever budgets say."""
+
+    grace: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,9 +123,7 @@ async def attempt(api: Api, work: Work, earlier: int = 0) -> Done | Failed | Aga
         match work:
             case Bind():
                 return await _bind(api, work)
-            case Evict():
-                return await _remove(api, work)
-            case Delete():
+            case Evict() | Delete():
                 return await _remove(api, work)
             case Patch(path, body, kind):
                 await api.patch(path, body, kind)
@@ -194,7 +182,7 @@ async def _remove(api: Api, work: Evict | Delete) -> Done | Failed | Again:
     return Done()
 
 
-async def _look(api: Api, work: Bind | Evict | Delete) -> _Pod | None:
+async def _look(api: Api, work: OnPod) -> _Pod | None:
     """The pod as it is now; `None`: there is none of that name."""
     try:
         body = await api.get(work.key)

@@ -3,7 +3,7 @@
 Pods are counted, not looped over: everything that decides where a pod may run is in its shape, and a cluster
 of 50,000 pods has a few dozen of them. A shape never holds raw labels (an index label would make every pod its
 own shape); it holds which of the selectors in use anywhere match its pods. The shape table also numbers the
-*features* that pods leave on a node for others to see: matched selectors, anti-affinity terms, host ports.
+*features* that pods leave on a node for others to see: matched selectors, anti-affinity terms, host ports, volumes.
 """
 
 from __future__ import annotations
@@ -15,9 +15,10 @@ import numpy as np
 
 from maar.model.resources import PODS, Axes, Ints, Mask
 from maar.model.selectors import NodeTerm, PodSelector, PodTerm, Port, Requirement, Spread, Toleration
+from maar.model.volumes import Slot, VolumeNeed
 
-Feature = PodSelector | PodTerm | Port
-"""What a running pod makes visible on its node: it matches a selector, it repels by a term, it holds a port."""
+Feature = PodSelector | PodTerm | Port | Slot
+"""What a running pod makes visible on its node: it matches a selector, repels by a term, holds a port or a volume."""
 
 
 class Shape(msgspec.Struct, frozen=True):
@@ -40,6 +41,10 @@ class Shape(msgspec.Struct, frozen=True):
     """Those of its images that some node already has."""
     matches: tuple[PodSelector, ...] = ()
     """Which selectors in use anywhere match these pods, sorted."""
+    volume_terms: tuple[tuple[NodeTerm, ...], ...] = ()
+    """From where its volumes can be reached: of each of these alternatives one term must hold."""
+    volume_needs: tuple[VolumeNeed, ...] = ()
+    """What it takes of volumes that nodes have only so many of."""
 
     @property
     def best_effort(self) -> bool:
@@ -51,6 +56,8 @@ class Shape(msgspec.Struct, frozen=True):
         yield from self.matches
         yield from dict.fromkeys(self.anti_affinity)
         yield from self.ports
+        for pool, count in {need.pool: need.count for need in self.volume_needs}.items():
+            yield from (Slot(pool, number) for number in range(1, count + 1))
 
 
 class ShapeTable:

@@ -20,6 +20,7 @@ from maar.model.shapes import Shape, ShapeTable
 from maar.model.splice import Splice
 from maar.model.tasks import Status, Task, TaskTable, placing_order
 from maar.model.topology import HyperNode
+from maar.model.volumes import Room
 
 
 class Budget(msgspec.Struct, frozen=True):
@@ -42,6 +43,8 @@ class Cluster(msgspec.Struct, frozen=True):
     namespace_weights: dict[str, int] = {}
     elect: Elect | None = None
     locks: tuple[Lock, ...] = ()
+    rooms: tuple[Room, ...] = ()
+    """For volumes."""
 
 
 class Snapshot:
@@ -69,6 +72,7 @@ class Snapshot:
     def _take_rest(self, cluster: Cluster) -> None:
         self.budgets: dict[str, Budget] = {b.key: b for b in sorted(cluster.budgets, key=lambda b: b.key)}
         self.hypernodes = tuple(sorted(cluster.hypernodes, key=lambda h: (h.tier, h.name)))
+        self.rooms: dict[str, Room] = {room.name: room for room in cluster.rooms}
         self.resting: frozenset[int] = frozenset()
         """Jobs that wait and need not be looked at: nothing that could help them has changed since they last were."""
 

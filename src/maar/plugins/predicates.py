@@ -1,9 +1,10 @@
 """predicates: on which nodes a pod may run, by Kubernetes' rules.
 
-Two questions. What the snapshot fixes (unschedulable nodes, node selector and affinity, taints) is asked once for a
-shape, against all nodes at once. What placed pods change (host ports, pod affinity and anti-affinity, topology spread)
-is asked whenever a shape is placed, and answered by counting; shapes without such constraints are done after one
-look-up. That a node takes only so many pods is a resource like others and needs no predicate.
+Two questions. What the snapshot fixes (unschedulable nodes, node selector and affinity, where volumes can be reached,
+taints) is asked once for a shape, against all nodes at once. What placed pods change (host ports, volumes, pod affinity
+and anti-affinity, topology spread) is asked whenever a shape is placed, and answered by counting; shapes without such
+constraints are done after one look-up. That a node takes only so many pods is a resource like others and needs no
+predicate.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from maar.plugins.node_masks import NodeMasks, refusing
 from maar.plugins.pod_affinity import Affinity, AntiAffinity
 from maar.plugins.ports import HostPorts
 from maar.plugins.spread import HardSpread
+from maar.plugins.volumes import Volumes, reach_words
 from maar.session.hooks import Limit, Rejection
 from maar.session.register import Register
 from maar.session.session import Session
@@ -33,7 +35,11 @@ UNSCHEDULABLE = Taint("node.kubernetes.io/unschedulable", effect="NoSchedule")
 
 
 class Arguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Switches for each part. Those of volumes, devices and the cache are accepted and change nothing."""
+    """Switches for each part.
+
+    Those of devices and the cache are accepted and change nothing, as do those of where volumes can be reached: a pod
+    that is elsewhere never starts.
+    """
 
     node_affinity: bool = msgspec.field(name="predicate.NodeAffinityEnable", default=True)
     node_ports: bool = msgspec.field(name="predicate.NodePortsEnable", default=True)
@@ -84,6 +90,8 @@ class Predicates:
             if shape.node_terms is not None:
                 code, words = affinity_words(shape.node_terms)
                 yield Rejection(code, words, ~self._masks.liked(shape.node_terms))
+        for terms in shape.volume_terms:
+            yield Rejection("VolumeBinding", reach_words(terms), ~self._masks.liked(terms))
         if self._enabled.taints:
             refused = ~self._masks.tolerated(shape.tolerations)
             if refused.any():
@@ -112,6 +120,8 @@ class Predicates:
         shape, nodes = self._shapes[number], len(self._session.snapshot.nodes)
         if shape.ports and self._enabled.node_ports:
             yield HostPorts(shape, self._neighbours, nodes)
+        if shape.volume_needs:
+            yield Volumes(shape, self._session, self._neighbours, limited=self._enabled.volume_limits)
         if self._enabled.pod_affinity:
             apart = AntiAffinity(shape, self._neighbours, nodes)
             if shape.anti_affinity or apart.theirs:
