@@ -12,8 +12,21 @@ from collections.abc import Iterable
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 
-from maar.actions import allocate, backfill, elect, enqueue, preempt, reclaim, reserve
-from maar.elastic import fifo
+from maar.actions import allocate, backfill, elect, enqueue, preempt, reclaim, reserve, resize
+from maar.elastic import (
+    afs_l,
+    elastic_fifo,
+    elastic_srjf,
+    elastic_tiresias,
+    ffdl,
+    fifo,
+    max_min,
+    optimus,
+    srjf,
+    srsf,
+    srtf,
+    tiresias,
+)
 from maar.plugins import (
     binpack,
     capacity,
@@ -55,13 +68,27 @@ ACTIONS: tuple[Kind, ...] = (
     Kind(enqueue.NAME, enqueue.Enqueue, enqueue.Arguments),
     Kind(elect.NAME, elect.Elect, elect.Arguments),
     Kind(allocate.NAME, allocate.Allocate, allocate.Arguments),
+    Kind(resize.NAME, resize.Resize, resize.Arguments),
     Kind(preempt.NAME, preempt.Preempt, preempt.Arguments),
     Kind(reclaim.NAME, reclaim.Reclaim, reclaim.Arguments),
     Kind(backfill.NAME, backfill.Backfill, backfill.Arguments),
     Kind(reserve.NAME, reserve.Reserve, reserve.Arguments),
 )
 
-ALGORITHMS: tuple[Kind, ...] = (Kind(fifo.NAME, fifo.plan, fifo.Arguments),)
+ALGORITHMS: tuple[Kind, ...] = (
+    Kind(fifo.NAME, fifo.plan, fifo.Arguments),
+    Kind(srjf.NAME, srjf.plan, srjf.Arguments),
+    Kind(elastic_fifo.NAME, elastic_fifo.plan, elastic_fifo.Arguments),
+    Kind(elastic_srjf.NAME, elastic_srjf.plan, elastic_srjf.Arguments),
+    Kind(tiresias.NAME, tiresias.plan, tiresias.Arguments, tiresias.wake_after),
+    Kind(elastic_tiresias.NAME, elastic_tiresias.plan, elastic_tiresias.Arguments, elastic_tiresias.wake_after),
+    Kind(ffdl.NAME, ffdl.plan, ffdl.Arguments),
+    Kind(afs_l.NAME, afs_l.plan, afs_l.Arguments),
+    Kind(srtf.NAME, srtf.plan, srtf.Arguments),
+    Kind(srsf.NAME, srsf.plan, srsf.Arguments),
+    Kind(optimus.NAME, optimus.plan, optimus.Arguments),
+    Kind(max_min.NAME, max_min.plan, max_min.Arguments),
+)
 """How many workers each elastic job gets."""
 
 ALIASES = {

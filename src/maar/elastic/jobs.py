@@ -17,6 +17,7 @@ import numpy.typing as npt
 from maar.elastic.speedup import LINEAR, Curve, Floats
 
 Ints = npt.NDArray[np.int64]
+Mask = npt.NDArray[np.bool_]
 
 
 @dataclass(slots=True)
@@ -103,7 +104,7 @@ class Jobs:
             raise ValueError(f"`{self.names[row]}`: no speed-up beyond {self.reach[row]} workers, got max {most[row]}")
         if np.any(least < 1):
             raise ValueError(f"`{self.names[int(np.argmax(least < 1))]}`: min below 1")
-        asked = np.maximum(np.minimum(self.requested, most), least)
+        asked = np.minimum(np.maximum(np.minimum(self.requested, most), least), self.reach)
         return replace(self, min=least, max=most, requested=asked)
 
 
@@ -133,7 +134,7 @@ def make_jobs(
         raise ValueError("`min` and `gpus` are at least 1")
     rank = np.empty(n, dtype=np.int64)
     rank[sorted(range(n), key=names.__getitem__)] = np.arange(n)
-    curves, offset, reach = _stored([speedup] * n if isinstance(speedup, Curve) else speedup, most)
+    curves, offset, reach = _stored([speedup] * n if isinstance(speedup, Curve) else speedup, np.maximum(most, least))
     return Jobs(
         tuple(names),
         least,

@@ -1,0 +1,24 @@
+"""elastic-srjf: the shortest remaining job first gets its minimum, then those that run grow by turns.
+
+Remaining time is that on one worker, whatever size the job has. Source: Voda.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from maar.elastic.jobs import Ints, Jobs
+from maar.elastic.order import give, in_order, round_robin
+
+NAME = "elastic-srjf"
+
+
+class Arguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """None."""
+
+
+def plan(jobs: Jobs, gpus: int, arguments: Arguments) -> Ints:
+    """As srjf; then, in the same order, one more worker each, round after round, up to `max`."""
+    order = in_order(jobs, jobs.remaining)
+    workers, left = give(jobs, order, jobs.min, gpus)
+    return round_robin(jobs, order, workers, left)

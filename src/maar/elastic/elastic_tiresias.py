@@ -1,0 +1,92 @@
+"""elastic-tiresias: as tiresias; many waiting jobs make the lower queues shrink; free GPUs go where they gain most.
+
+Source: Wu et al., "Elastic Deep Learning in Multi-Tenant GPU Clusters", IEEE TPDS 2021, as in Voda, but by priority
+before gain.
+"""
+
+from __future__ import annotations
+
+from heapq import heapify, heappop, heapreplace
+from typing import Annotated
+
+import msgspec
+import numpy as np
+
+from maar.elastic.jobs import Ints, Jobs
+from maar.elastic.order import give, in_order
+from maar.elastic.tiresias import Threshold, check_queues, levels, next_change
+
+NAME = "elastic-tiresias"
+
+
+class Arguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The queues of tiresias, and when to shrink."""
+
+    thresholds: Annotated[
+        tuple[Threshold, ...], msgspec.Meta(description="GPU seconds that rise, e.g. `3600, 36000`")
+    ] = (3600.0,)
+    """GPU seconds past which a job is in the next queue. One hour is Voda's."""
+    queues: Annotated[int, msgspec.Meta(ge=1, le=100)] | None = None
+    """How many there are: one more than thresholds."""
+    knob: Annotated[float, msgspec.Meta(gt=0, le=1e9)] = 8.0
+    """Promoted after waiting so many times as long as it last ran."""
+    compaction: Annotated[int, msgspec.Meta(ge=0, le=1_000_000_000)] = 10
+    """Shrink if more jobs than this are left waiting. 10 is the paper's."""
+
+    def __post_init__(self) -> None:
+        check_queues(self.thresholds, self.queues)
+
+
+def plan(jobs: Jobs, gpus: int, arguments: Arguments) -> Ints:
+    """Requested sizes by tiresias; shrink the lower queues if many wait; then grow by priority, queue and gain.
+
+    1. As tiresias.
+    2. If more than `compaction` jobs are left waiting, jobs that are not in the first queue of the highest priority
+       shrink to `min`.
+    3. While GPUs are free: of the highest priority and queue the job with the largest gain S(n+1) - S(n) gets one more
+       worker, or `min` if it waits. What does not fit is passed over; a job without gain, or at `max`, is done.
+    """
+    level = levels(jobs, arguments.thresholds, arguments.knob)
+    order = in_order(jobs, level, jobs.first_start)
+    workers, left = give(jobs, order, jobs.requested, gpus)
+    if len(order) - np.count_nonzero(workers) > arguments.compaction:
+        lower = (workers > 0) & ((level > 0) | (jobs.priority < jobs.priority[order[0]]))
+        left += int(((workers - jobs.min) * jobs.gpus)[lower].sum())
+        workers[lower] = jobs.min[lower]
+    return _grown(jobs, in_order(jobs, level), level, workers, left)
+
+
+def _grown(jobs: Jobs, order: Ints, level: Ints, workers: Ints, left: int) -> Ints:
+    """Step 3. A heap has each job once, by what it would gain next; who does not fit now never will."""
+    size, least, most, width = workers.tolist(), jobs.min.tolist(), jobs.max.tolist(), jobs.gpus.tolist()
+    speed, start = jobs.curves, jobs.offset.tolist()
+    next_speed = jobs.speed(np.minimum(workers + 1, np.maximum(jobs.max, 1)))
+    gains = (next_speed - jobs.speed(workers)).tolist()
+    need = (np.where(workers > 0, 1, jobs.min) * jobs.gpus).tolist()
+    urgency, queue = (-jobs.priority).tolist(), level.tolist()
+    heap = [
+        (urgency[row], queue[row], -gains[row], place, row)
+        for place, row in enumerate(order.tolist())
+        if size[row] < most[row] and gains[row] > 0 and need[row] <= left
+    ]
+    heapify(heap)
+    while heap and left > 0:
+        more, queue_of, _, place, row = heap[0]
+        step = 1 if size[row] else least[row]
+        if step * width[row] > left:
+            heappop(heap)
+            continue
+        size[row] += step
+        left -= step * width[row]
+        at = start[row] + size[row]
+        gain = float(speed[at + 1] - speed[at]) if size[row] < most[row] else 0.0
+        if gain > 0:
+            heapreplace(heap, (more, queue_of, -gain, place, row))
+        else:
+            heappop(heap)
+    return np.array(size, dtype=np.int64)
+
+
+def wake_after(jobs: Jobs, workers: Ints, arguments: Arguments) -> float | None:
+    """Seconds until the first demotion or promotion, if the jobs run at these sizes until then."""
+    return next_change(jobs, workers, arguments.thresholds, arguments.knob)

@@ -1,0 +1,45 @@
+"""max-min: each job gets its minimum, then one worker at a time goes to the job that has the fewest GPUs.
+
+Source: max-min fairness, as counted in GPUs by the baselines of Gavel and Themis.
+"""
+
+from __future__ import annotations
+
+from heapq import heapify, heappop, heapreplace
+
+import msgspec
+import numpy as np
+
+from maar.elastic.jobs import Ints, Jobs
+from maar.elastic.order import give, in_order
+
+NAME = "max-min"
+
+
+class Arguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """None."""
+
+
+def plan(jobs: Jobs, gpus: int, arguments: Arguments) -> Ints:
+    """`min` each by priority, submit time and name; then one more worker to whom has the fewest GPUs, up to `max`.
+
+    A worker that does not fit is passed over.
+    """
+    order = in_order(jobs)
+    workers, left = give(jobs, order, jobs.min, gpus)
+    rows = order[(workers[order] > 0) & (workers[order] < jobs.max[order]) & (jobs.gpus[order] <= left)]
+    size, most, width = workers.tolist(), jobs.max.tolist(), jobs.gpus.tolist()
+    heap = [(size[row] * width[row], place, row) for place, row in enumerate(rows.tolist())]
+    heapify(heap)
+    while heap and left > 0:
+        has, place, row = heap[0]
+        if width[row] > left:
+            heappop(heap)
+            continue
+        size[row] += 1
+        left -= width[row]
+        if size[row] < most[row]:
+            heapreplace(heap, (has + width[row], place, row))
+        else:
+            heappop(heap)
+    return np.array(size, dtype=np.int64)

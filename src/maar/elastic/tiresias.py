@@ -1,0 +1,85 @@
+"""tiresias: who has had the least goes first, in a few queues; each job gets the size it requests, or nothing.
+
+Source: Gu et al., "Tiresias: A GPU Cluster Manager for Distributed Deep Learning", NSDI 2019 (discretised
+two-dimensional least attained service), with Voda's numbers.
+
+A job's queue follows from what is known of it, not from a memory: GPU seconds of its whole life put it into a queue,
+and having waited `knob` times as long as it last ran puts it back into the first. Time alone changes both, so
+`wake_after` says when.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Annotated
+
+import msgspec
+import numpy as np
+
+from maar.elastic.jobs import Ints, Jobs, Mask
+from maar.elastic.order import give, in_order
+
+NAME = "tiresias"
+
+LATER = 1e-3
+"""Seconds, by taste: so long after a threshold is reached it is passed, whatever the rounding of clocks."""
+
+Threshold = Annotated[float, msgspec.Meta(gt=0, le=1e15)]
+
+
+class Arguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The queues."""
+
+    thresholds: Annotated[
+        tuple[Threshold, ...], msgspec.Meta(description="GPU seconds that rise, e.g. `3600, 36000`")
+    ] = (3600.0,)
+    """GPU seconds past which a job is in the next queue. One hour is Voda's."""
+    queues: Annotated[int, msgspec.Meta(ge=1, le=100)] | None = None
+    """How many there are: one more than thresholds."""
+    knob: Annotated[float, msgspec.Meta(gt=0, le=1e9)] = 8.0
+    """Promoted after waiting so many times as long as it last ran. 8 is Voda's; the paper's own is 8 as well."""
+
+    def __post_init__(self) -> None:
+        check_queues(self.thresholds, self.queues)
+
+
+def check_queues(thresholds: tuple[float, ...], queues: int | None) -> None:
+    """Refuse thresholds that make no queues."""
+    if any(b <= a for a, b in pairwise(thresholds)):
+        raise ValueError("thresholds: expected GPU seconds that rise")
+    if queues is not None and queues != len(thresholds) + 1:
+        raise ValueError(f"queues: {queues} queues have {queues - 1} thresholds between them, got {len(thresholds)}")
+
+
+def levels(jobs: Jobs, thresholds: tuple[float, ...], knob: float) -> Ints:
+    """The queue of each job: 0 is served first."""
+    passed = np.searchsorted(np.array(thresholds), jobs.attained, side="left")
+    return np.where(promoted(jobs, knob), 0, passed)
+
+
+def promoted(jobs: Jobs, knob: float) -> Mask:
+    """Which jobs have waited long enough to be served first."""
+    return (jobs.ran > 0) & (jobs.waited >= knob * jobs.ran)
+
+
+def plan(jobs: Jobs, gpus: int, arguments: Arguments) -> Ints:
+    """By priority, queue, first start, submit time and name: `requested` each, if it fits."""
+    order = in_order(jobs, levels(jobs, arguments.thresholds, arguments.knob), jobs.first_start)
+    return give(jobs, order, jobs.requested, gpus)[0]
+
+
+def wake_after(jobs: Jobs, workers: Ints, arguments: Arguments) -> float | None:
+    """Seconds until the first demotion or promotion, if the jobs run at these sizes until then."""
+    return next_change(jobs, workers, arguments.thresholds, arguments.knob)
+
+
+def next_change(jobs: Jobs, workers: Ints, thresholds: tuple[float, ...], knob: float) -> float | None:
+    """Seconds until a running job passes a threshold, or one that waits has waited long enough."""
+    bounds = np.array((*thresholds, np.inf))
+    runs = workers > 0
+    ahead = bounds[np.searchsorted(bounds, jobs.attained[runs], side="left")] - jobs.attained[runs]
+    demotions = ahead / (workers * jobs.gpus)[runs]
+    waits = ~runs & (jobs.ran > 0) & (jobs.attained > bounds[0]) & ~promoted(jobs, knob)
+    promotions = (knob * jobs.ran - jobs.waited)[waits]
+    first = min(demotions.min(initial=np.inf), promotions.min(initial=np.inf))
+    return float(first) + LATER if np.isfinite(first) else None
