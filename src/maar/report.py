@@ -16,6 +16,7 @@ its own with short timeouts, and at the end of the program it is waited for a se
 from __future__ import annotations
 
 import atexit
+import contextlib
 import functools
 import importlib
 import json
@@ -135,10 +136,8 @@ class Reporter:
 
         A range, or any other iterable, does as well: `reporter.epochs(range(first, 90))` after a checkpoint.
         """
-        try:
+        with contextlib.suppress(TypeError):  # not a number
             epochs = range(operator.index(epochs))  # type: ignore[arg-type]
-        except TypeError:
-            pass  # not a number
         if self.total_epochs is None and isinstance(epochs, range) and epochs:
             self.total_epochs = epochs[-1] + 1
         for epoch in epochs:  # type: ignore[union-attr]

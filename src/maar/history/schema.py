@@ -83,18 +83,16 @@ accounting = Table(
 
 
 def make(connection: Connection) -> None:
-    """Make what is missing, or refuse tables of a newer Maar."""
+    """Make the tables, unless there are any."""
     if connection.dialect.name == "postgresql":
         connection.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": LOCK})
     if exists(connection):
-        check(connection)
         return
     for table in metadata.sorted_tables:
         connection.execute(CreateTable(table, if_not_exists=True))
         for index in sorted(table.indexes, key=lambda index: str(index.name)):
             connection.execute(CreateIndex(index, if_not_exists=True))
     connection.execute(insert_once(connection, version), {"id": 1, "version": VERSION})
-    check(connection)
 
 
 def exists(connection: Connection) -> bool:

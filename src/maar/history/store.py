@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import msgspec
-from sqlalchemy import URL, Connection, Engine, Table, create_engine, delete, event, func, select
+from sqlalchemy import URL, Connection, Engine, RowMapping, Select, Table, create_engine, delete, event, func, select
 from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError, SQLAlchemyError
 
 from maar.history import schema
@@ -53,15 +53,17 @@ class Store:
             with self._speaking(), engine.begin() as connection:
                 if self._write:
                     schema.make(connection)
-                elif not schema.exists(connection):
-                    engine.dispose()
-                    return False
-                schema.check(connection)
+                there = schema.exists(connection)
+                if there:
+                    schema.check(connection)
         except BaseException:
             engine.dispose()
             raise
-        self._engine = engine
-        return True
+        if there:
+            self._engine = engine
+        else:
+            engine.dispose()
+        return there
 
     def _prepare_file(self) -> bool:
         file = Path(str(self._url.database))
@@ -112,13 +114,15 @@ class Store:
         """What is stored of one job, oldest first."""
         table = schema.measurements
         wanted = select(table).where(table.c.namespace == namespace, table.c.name == name).order_by(table.c.id)
-        with self._transaction() as connection:
-            return [_struct(Measurement, row._mapping) for row in connection.execute(wanted)]
+        return [_struct(Measurement, row) for row in self._rows_of(wanted)]
 
     def _read(self, table: Table, kind: type[T], after: int, newest: int | None) -> list[T]:
         wanted = select(table).where(table.c.id > after).order_by(table.c.id.desc()).limit(newest)
+        return [_struct(kind, row) for row in reversed(self._rows_of(wanted))]
+
+    def _rows_of(self, wanted: Select[Any]) -> Sequence[RowMapping]:
         with self._transaction() as connection:
-            return [_struct(kind, row._mapping) for row in connection.execute(wanted)][::-1]
+            return connection.execute(wanted).mappings().all()
 
     # -- errors
 
@@ -187,8 +191,8 @@ def _row(record: Record) -> dict[str, Any]:
     return row
 
 
-def _struct(kind: type[T], row: Any) -> T:
-    return msgspec.convert(dict(row), kind)
+def _struct(kind: type[T], row: RowMapping) -> T:
+    return msgspec.convert({name: row[name] for name in kind.__struct_fields__}, kind)
 
 
 def _first_line(error: Exception) -> str:

@@ -24,6 +24,7 @@ PATIENCE = 30.0
 """Seconds that a server may take to start; far above what a busy machine needs."""
 SPEED = ["fsync=off", "synchronous_commit=off", "full_page_writes=off", "max_connections=20", "shared_buffers=8MB"]
 """Nothing here outlives a crash."""
+INIT = ["-U", "maar", "-A", "trust", "-E", "UTF8", "--locale=C", "-N"]
 
 
 def binaries() -> Path | None:
@@ -63,10 +64,10 @@ class Postgres:
         if self._as:
             os.chown(self._folder, self._as["user"], self._as["group"])
         data = self._folder / "data"
-        init: list[str | Path] = [self._bin / "initdb", "-D", data, "-U", "maar", "-A", "trust", "-E", "UTF8", "--locale=C", "-N"]
+        init = [str(self._bin / "initdb"), "-D", str(data), *INIT]
         subprocess.run(init, stdout=self._log, stderr=self._log, check=True, cwd=self._folder, **self._as)
         settings = [f"unix_socket_directories={self._folder}", "listen_addresses=", *SPEED]
-        serve: list[str | Path] = [self._bin / "postgres", "-D", data, *(word for setting in settings for word in ("-c", setting))]
+        serve = [str(self._bin / "postgres"), "-D", str(data), *(word for s in settings for word in ("-c", s))]
         self.process = subprocess.Popen(serve, stdout=self._log, stderr=self._log, cwd=self._folder, **self._as)
         try:
             self._wait()

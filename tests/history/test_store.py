@@ -1,0 +1,182 @@
+"""The store, on SQLite and on a real PostgreSQL: what goes in comes out, once, and errors say what is wrong."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+
+import msgspec
+import pytest
+from sqlalchemy import create_engine, text
+
+from maar.history.address import read_address
+from maar.history.errors import HistoryError, NewerSchema, Refused, Unreachable
+from maar.history.records import Event, Kind, Measurement
+from maar.history.store import Store
+from maar.testing.postgres import Postgres
+
+
+def epoch(number: int, name: str = "resnet", **more: object) -> Measurement:
+    return msgspec.convert(
+        {"namespace": "team", "name": name, "epoch": number, "seconds": 10.5, "workers": 2, "arrived": 1e9} | more,
+        Measurement,
+    )
+
+
+FULL = Measurement(
+    *("team", "resnet", 3, 61.25, 4, 1.7e9 + 0.125),
+    uid="u-1",
+    category="vision",
+    accelerator="a100",
+    resized=True,
+    local_batch_size=32,
+    global_batch_size=2**40,
+    total_epochs=90,
+    step_seconds=0.0625,
+    started=1.7e9 - 61,
+)
+HAPPENED = Event(
+    *("team", "resnet", Kind.RESIZED, 1.7e9 + 0.5),
+    uid="u-1",
+    category="vision",
+    accelerator="a100",
+    before=2,
+    after=4,
+    gpus_per_worker=8,
+    attained=123.5,
+    how="",
+)
+
+
+def test_what_goes_in_comes_out(store: Store) -> None:
+    store.write([FULL, HAPPENED, epoch(4)])
+    first, second = store.measurements()
+    assert msgspec.structs.replace(FULL, id=first.id) == first
+    assert epoch(4) == msgspec.structs.replace(second, id=0)
+    (event,) = store.events()
+    assert HAPPENED == msgspec.structs.replace(event, id=0)
+    assert [second] == store.measurements(first.id)
+    assert [second] == store.measurements(newest=1)
+    assert [first, second] == store.measurements_of("team", "resnet")
+    assert [] == store.measurements_of("team", "other")
+
+
+def test_told_twice_counts_once(store: Store) -> None:
+    store.write([FULL, HAPPENED])
+    store.write([FULL, HAPPENED, msgspec.structs.replace(FULL, arrived=FULL.arrived + 5), FULL])
+    assert (1, 1) == (len(store.measurements()), len(store.events()))
+    again = msgspec.structs.replace(FULL, started=FULL.started + 100)
+    other_uid = msgspec.structs.replace(FULL, uid="u-2")
+    store.write([again, other_uid])
+    assert 3 == len(store.measurements())
+
+
+def test_only_the_newest_of_a_job_are_kept(store: Store) -> None:
+    for number in range(8):
+        store.write([epoch(number), epoch(number, "other")] if number < 3 else [epoch(number)])
+    assert [3, 4, 5, 6, 7] == [m.epoch for m in store.measurements_of("team", "resnet")]
+    assert [0, 1, 2] == [m.epoch for m in store.measurements_of("team", "other")]
+
+
+def test_only_the_newest_of_all_are_kept(store: Store) -> None:
+    store.write([epoch(0, f"job-{n}") for n in range(15)])
+    store.write([epoch(0, f"job-{n}") for n in range(15, 30)])
+    names = [m.name for m in store.measurements()]
+    assert [f"job-{n}" for n in range(10, 30)] == names
+
+
+def test_rows_that_no_database_takes_are_refused_and_nothing_of_them_stays(store: Store) -> None:
+    huge = epoch(2**70)
+    with pytest.raises(Refused):
+        store.write([epoch(1), huge])
+    assert [] == store.measurements()
+
+
+def test_it_opens_again(store: Store, address: str) -> None:
+    store.write([FULL])
+    store.close()
+    with pytest.raises(Unreachable, match="not open"):
+        store.measurements()
+    again = Store(read_address(address))
+    assert again.open()
+    assert 1 == len(again.measurements())
+    again.close()
+
+
+def test_two_that_start_at_once_make_the_tables_once(address: str) -> None:
+    stores = [Store(read_address(address)) for _ in range(4)]
+    start = threading.Barrier(len(stores))
+    errors: list[BaseException] = []
+
+    def begin(store: Store) -> None:
+        start.wait()
+        try:
+            store.open()
+            store.write([FULL])
+        except HistoryError as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=begin, args=(store,)) for store in stores]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert [] == errors
+    assert [1] * 4 == [len(store.measurements()) for store in stores]
+    for store in stores:
+        store.close()
+
+
+def test_tables_of_a_newer_maar_are_refused(store: Store, address: str) -> None:
+    engine = create_engine(read_address(address))
+    with engine.begin() as connection:
+        connection.execute(text("UPDATE maar_history SET version = 7"))
+    engine.dispose()
+    for write in (True, False):
+        with pytest.raises(NewerSchema, match="tables are version 7, known is 1"):
+            Store(read_address(address), write=write).open()
+
+
+def test_a_reader_makes_nothing(address: str, tmp_path: Path) -> None:
+    reader = Store(read_address(address), write=False)
+    assert not reader.open()
+    assert [] == list(tmp_path.iterdir())
+
+
+def test_a_reader_reads_while_another_writes(store: Store, address: str) -> None:
+    store.write([FULL])
+    reader = Store(read_address(address), write=False)
+    assert reader.open()
+    assert 1 == len(reader.measurements())
+    store.write([epoch(9)])
+    assert 2 == len(reader.measurements())
+    reader.close()
+
+
+def test_a_file_that_is_no_database(tmp_path: Path) -> None:
+    (tmp_path / "x.db").write_text("something else, long enough to be looked at " * 100)
+    with pytest.raises(HistoryError, match=r"x\.db: file is not a database"):
+        Store(read_address(f"{tmp_path}/x.db")).open()
+
+
+def test_a_folder_that_cannot_be_made(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(Unreachable, match=r"file/history\.db: (File exists|Not a directory)"):
+        Store(read_address(f"{tmp_path}/file/history.db")).open()
+
+
+def test_a_server_that_is_not_there_hides_the_password() -> None:
+    with pytest.raises(Unreachable) as caught:
+        Store(read_address("postgresql://me:secret@127.0.0.1:1/maar")).open()
+    assert "secret" not in str(caught.value)
+    assert str(caught.value).startswith("postgresql://me:***@127.0.0.1:1/maar: ")
+
+
+@pytest.mark.real
+def test_it_goes_on_after_the_server_hung_up(postgres: Postgres) -> None:
+    store = Store(read_address(postgres.new_database()))
+    store.open()
+    store.write([FULL])
+    postgres.cut()
+    assert 1 == len(store.measurements())
+    store.close()
