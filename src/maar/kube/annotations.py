@@ -34,6 +34,18 @@ TOPOLOGY_KEY = ("maar.dev/topology-key",)
 TOPOLOGY_MODE = ("maar.dev/topology-mode",)
 ELECTED_SINCE = ("maar.dev/elected-since",)
 ELECTION_EXPIRED = ("maar.dev/election-expired",)
+MIN_WORKERS = ("maar.dev/min-workers",)
+MAX_WORKERS = ("maar.dev/max-workers",)
+EPOCHS = ("maar.dev/epochs",)
+CATEGORY = ("maar.dev/category",)
+POOL = ("maar.dev/pool", "maar.dev/accelerator")
+RESTART = ("maar.dev/restart-seconds",)
+ELASTIC = "maar.dev/elastic"
+"""What decisions need of an elastic job's past, written by Maar."""
+HOLDS = "maar.dev/holds"
+WORKERS = "maar.dev/workers"
+PLANNED = "maar.dev/planned-workers"
+WHY = "maar.dev/why"
 LOCKED_FOR = "maar.dev/locked-for"
 LOCKED_SINCE = "maar.dev/locked-since"
 

@@ -85,10 +85,14 @@ HYPERNODES = Resource("topology.volcano.sh", "v1alpha1", "hypernodes", "HyperNod
 BATCH_JOBS = Resource("batch", "v1", "jobs", "Job", True, wire_groups.BatchJob)
 VOLCANO_JOBS = Resource("batch.volcano.sh", "v1alpha1", "jobs", "Job", True, wire_groups.VolcanoJob)
 JOB_SETS = Resource("jobset.x-k8s.io", "v1alpha2", "jobsets", "JobSet", True, wire_groups.JobSet)
+VOLCANO_COMMANDS = Resource("bus.volcano.sh", "v1alpha1", "commands", "Command", True, Plain)
+"""Written only: how a Volcano Job is paused."""
 KUBEFLOW_JOBS = tuple(
     Resource("kubeflow.org", "v1", f"{kind.lower()}s", kind, True, wire_groups.KubeflowJob)
     for kind in ("PyTorchJob", "TFJob", "MPIJob", "XGBoostJob", "PaddleJob", "JAXJob")
 )
+MPI_JOBS_V2 = Resource("kubeflow.org", "v2beta1", "mpijobs", "MPIJob", True, wire_groups.KubeflowJob)
+"""Of the MPI operator; the training operator serves the same name in v1."""
 
 RESOURCES: tuple[Resource[wire.Object], ...] = (
     NODES,
@@ -112,6 +116,8 @@ RESOURCES: tuple[Resource[wire.Object], ...] = (
     BATCH_JOBS,
     VOLCANO_JOBS,
     JOB_SETS,
+    VOLCANO_COMMANDS,
     *KUBEFLOW_JOBS,
+    MPI_JOBS_V2,
 )
 """All of them; of a kind in several versions the newest comes first."""

@@ -1,14 +1,17 @@
 """Thin structs for what states a gang: PodGroups of the three dialects, and the owners of pods.
 
-See `maar.kube.wire` for the rules that all structs follow, and the modules of `maar.kube.dialects` for what each
-field means there.
+See `maar.kube.wire` for the rules that all structs follow, and the modules of `maar.kube.dialects` and of
+`maar.kube.kinds` for what each field means there.
 """
 
 from __future__ import annotations
 
+from typing import Any
+
 from msgspec import field
 
-from maar.kube.wire import Int, Object, Quantities, Wire
+from maar.kube.wire import Int, Metadata, Object, Quantities, Time, Wire
+from maar.kube.wire_pods import Container, PodSpec
 
 
 class Gang(Wire, frozen=True):
@@ -95,10 +98,56 @@ class PluginsGroup(Object, frozen=True):
     spec: PluginsSpec = PluginsSpec()
 
 
+class EnvVar(Wire, frozen=True):
+    """A variable of a container's environment."""
+
+    name: str = ""
+    value: str = ""
+
+
+class TemplateContainer(Container, frozen=True):
+    """A container of a template, with what Voda's users say in its environment."""
+
+    env: tuple[EnvVar, ...] = ()
+
+
+class TemplateSpec(PodSpec, frozen=True):
+    """What the pods of a template will ask for."""
+
+    containers: tuple[TemplateContainer, ...] = ()
+
+
+class PodTemplate(Wire, frozen=True):
+    """Of what pods are made."""
+
+    metadata: Metadata = Metadata()
+    spec: TemplateSpec = TemplateSpec()
+
+
+class JobCondition(Wire, frozen=True):
+    """One condition of a job's status."""
+
+    type: str = ""
+    status: str = ""
+    reason: str = ""
+
+
+class JobStatus(Wire, frozen=True):
+    """How a job stands, as its operator says."""
+
+    conditions: tuple[JobCondition, ...] = ()
+    completion_time: Time | None = None
+
+    def holds(self, *types: str) -> bool:
+        """Whether one of these conditions is true."""
+        return any(c.type in types and c.status == "True" for c in self.conditions)
+
+
 class ReplicaSpec(Wire, frozen=True):
     """One role of a Kubeflow job."""
 
     replicas: Int = 1
+    template: PodTemplate = PodTemplate()
 
 
 class KubeflowPolicy(Wire, frozen=True):
@@ -114,6 +163,15 @@ class RunPolicy(Wire, frozen=True):
     """How a Kubeflow job runs."""
 
     scheduling_policy: KubeflowPolicy = KubeflowPolicy()
+    suspend: bool = False
+
+
+class ElasticPolicy(Wire, frozen=True):
+    """How few and how many workers a PyTorchJob can use; with metrics an autoscaler owns its size."""
+
+    min_replicas: Int | None = None
+    max_replicas: Int | None = None
+    metrics: tuple[dict[str, Any], ...] = ()
 
 
 class KubeflowSpec(Wire, frozen=True):
@@ -121,6 +179,8 @@ class KubeflowSpec(Wire, frozen=True):
 
     run_policy: RunPolicy = RunPolicy()
     launcher_creation_policy: str = ""
+    elastic_policy: ElasticPolicy | None = None
+    slots_per_worker: Int = 1
     pytorch_replica_specs: dict[str, ReplicaSpec] = field(default_factory=dict)
     tf_replica_specs: dict[str, ReplicaSpec] = field(default_factory=dict)
     mpi_replica_specs: dict[str, ReplicaSpec] = field(default_factory=dict)
@@ -144,7 +204,10 @@ class KubeflowSpec(Wire, frozen=True):
 class KubeflowJob(Object, frozen=True):
     """A PyTorchJob, TFJob, MPIJob or another of `kubeflow.org`."""
 
+    api_version: str = ""
+    kind: str = ""
     spec: KubeflowSpec = KubeflowSpec()
+    status: JobStatus = JobStatus()
 
 
 class VolcanoTask(Wire, frozen=True):
@@ -153,11 +216,13 @@ class VolcanoTask(Wire, frozen=True):
     name: str = ""
     replicas: Int = 1
     min_available: Int | None = None
+    template: PodTemplate = PodTemplate()
 
 
 class VolcanoJobSpec(Wire, frozen=True):
     """A Volcano Job."""
 
+    scheduler_name: str = ""
     min_available: Int | None = None
     queue: str = ""
     priority_class_name: str = ""
@@ -165,10 +230,17 @@ class VolcanoJobSpec(Wire, frozen=True):
     tasks: tuple[VolcanoTask, ...] = ()
 
 
+class VolcanoJobStatus(Wire, frozen=True):
+    """How a Volcano Job stands."""
+
+    state: GroupStatus = GroupStatus()
+
+
 class VolcanoJob(Object, frozen=True):
     """A Job of `batch.volcano.sh`."""
 
     spec: VolcanoJobSpec = VolcanoJobSpec()
+    status: VolcanoJobStatus = VolcanoJobStatus()
 
 
 class BatchJobSpec(Wire, frozen=True):
@@ -176,6 +248,9 @@ class BatchJobSpec(Wire, frozen=True):
 
     parallelism: Int = 1
     completions: Int | None = None
+    completion_mode: str = ""
+    suspend: bool = False
+    template: PodTemplate = PodTemplate()
 
     @property
     def pods(self) -> int:
@@ -187,6 +262,7 @@ class BatchJob(Object, frozen=True):
     """A Job of `batch`."""
 
     spec: BatchJobSpec = BatchJobSpec()
+    status: JobStatus = JobStatus()
 
 
 class JobTemplate(Wire, frozen=True):

@@ -1,0 +1,31 @@
+"""PyTorchJob `kubeflow.org/v1`: its bounds are those of `elasticPolicy`.
+
+With `elasticPolicy.metrics` the operator makes an autoscaler that owns the size: then it is left alone.
+"""
+
+from __future__ import annotations
+
+from maar.kube.kinds.kind import Kind
+from maar.kube.kinds.kubeflow import gave_up, state, writer
+from maar.kube.kinds.reading import Bound, Stated
+from maar.kube.resources import KUBEFLOW_JOBS
+from maar.kube.wire_groups import KubeflowJob
+
+(RESOURCE,) = (resource for resource in KUBEFLOW_JOBS if resource.kind == "PyTorchJob")
+
+
+def look(item: KubeflowJob) -> Stated | None:
+    """What a PyTorchJob says."""
+    policy = item.spec.elastic_policy
+    if gave_up(item) or (policy is not None and policy.metrics):
+        return None
+    if policy is None:
+        return state(item)
+    return state(
+        item,
+        least=Bound(policy.min_replicas, "spec.elasticPolicy.minReplicas"),
+        most=Bound(policy.max_replicas, "spec.elasticPolicy.maxReplicas"),
+    )
+
+
+KIND = Kind(RESOURCE, look, writer("pytorchReplicaSpecs"))
