@@ -6,7 +6,6 @@ with fresh ones), a bound on connections, and that whatever goes wrong is an `Ap
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 
@@ -15,6 +14,7 @@ from yarl import URL
 
 import maar
 from maar.kube.access import Access
+from maar.kube.connections import Connector
 from maar.kube.errors import AccessError, ApiError, Unauthorized, Unreachable, refusal
 
 CONNECTIONS = 160
@@ -23,22 +23,20 @@ READ_BUFFER = 4 * 1024 * 1024
 """What aiohttp takes in before it stops reading a watch: a server cuts watches that are read too slowly."""
 JSON = "application/json"
 
-CLOSING_TURNS = 5
-"""Turns of the loop in which TLS connections really close: each passes on to the next that it has ended."""
-
 
 class Transport:
     """One API server's connections."""
 
-    def __init__(self, access: Access, session: aiohttp.ClientSession) -> None:
+    def __init__(self, access: Access, session: aiohttp.ClientSession, connector: Connector) -> None:
         self.access = access
         self._session = session
+        self._connector = connector
 
     @classmethod
     async def open(cls, access: Access, connections: int = CONNECTIONS) -> Transport:
         """Reads credentials; connects to nothing yet."""
         await access.headers()
-        connector = aiohttp.TCPConnector(limit=connections, ssl=access.ssl or True)
+        connector = Connector(limit=connections, ssl=access.ssl or True)
         session = aiohttp.ClientSession(
             connector=connector,
             # Compressed answers would cost the API server more than they save on the way to it.
@@ -46,15 +44,12 @@ class Transport:
             read_bufsize=READ_BUFFER,
             cookie_jar=aiohttp.DummyCookieJar(),
         )
-        return cls(access, session)
+        return cls(access, session, connector)
 
     async def close(self) -> None:
-        """Let go of all connections, without waiting for TLS to say goodbye on each."""
-        if self._session.connector is not None:
-            await self._session.connector.close(abort_ssl=True)
+        """Let go of all connections."""
+        await self._connector.let_go()
         await self._session.close()
-        for _ in range(CLOSING_TURNS):
-            await asyncio.sleep(0)
 
     @asynccontextmanager
     async def answer(
@@ -69,8 +64,11 @@ class Transport:
         """A successful answer, its body still to be read; all that goes wrong, then too, is an `ApiError`."""
         try:
             response = await self._send(verb, path, params, limits, data, content_type)
-            if response.status == 401 and await self.access.renew(_authorization(response)):
-                response.release()
+            if response.status == 401:
+                async with response:
+                    refused = await response.read()
+                if not await self.access.renew(_authorization(response)):
+                    raise refusal(401, refused, verb, path)
                 response = await self._send(verb, path, params, limits, data, content_type)
             async with response:
                 if response.status >= 400:

@@ -26,12 +26,19 @@ async def serving(handler: Handler, tls: ssl.SSLContext | None = None) -> AsyncI
     app.router.add_route("*", "/{path:.*}", handler)
     runner = web.AppRunner(app, shutdown_timeout=0.01, handler_cancellation=True)
     await runner.setup()
-    site = web.TCPSite(runner, "127.0.0.1", 0, ssl_context=tls)
-    await site.start()
-    host, port = runner.addresses[0][:2]
+    assert runner.server is not None
+    loop = asyncio.get_running_loop()
+    listening = await loop.create_server(runner.server, "127.0.0.1", 0, ssl=tls)
+    host, port = listening.sockets[0].getsockname()[:2]
     try:
         yield f"{'https' if tls else 'http'}://{host}:{port}"
     finally:
+        for each in listening.sockets:
+            # First no new ones: asyncio loses a connection that is accepted and not yet wrapped when its server closes.
+            loop.remove_reader(each.fileno())
+        for _ in range(3):
+            await asyncio.sleep(0)
+        listening.close()
         await runner.cleanup()
 
 
