@@ -12,12 +12,16 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import click
+from aiohttp.web import RouteDef
 
 from maar.controller.brake_file import BrakeFile
 from maar.controller.reload import ConfigFile
 from maar.controller.run import Scheduler
 from maar.controller.settings import Settings
 from maar.controller.shadow import Shadow
+from maar.history.address import NONE, default_address
+from maar.history.errors import BadAddress
+from maar.history.history import History
 from maar.kube.access import load_access
 from maar.kube.api import Api
 from maar.kube.errors import AccessError, ApiError
@@ -25,6 +29,7 @@ from maar.kube.events import Reference
 from maar.kube.leases import LeaderElection
 from maar.model.selectors import Requirement, Selector
 from maar.session.config_file import ConfigError
+from maar.web.measurements import routes
 from maar.web.metrics import Metrics
 from maar.web.server import serve
 
@@ -50,7 +55,12 @@ SHADOW_EVERY = 30.0
 @click.option("--record", metavar="FILE", help="Record what each cycle saw and decided, for `maar plan FILE`.")
 @click.option("--leader-elect/--no-leader-elect", default=True, help="Several replicas, of which one decides.")
 @click.option("--lease-namespace", default="kube-system", show_default=True, help="Where the lease lives.")
-@click.option("--http-port", default=8080, show_default=True, help="For /healthz, /readyz and /metrics; 0: none.")
+@click.option("--http-port", default=8080, show_default=True, help="For health, metrics and measurements; 0: none.")
+@click.option(
+    "--history", "history_at", envvar="MAAR_HISTORY", metavar="WHERE",
+    help="What jobs did: a SQLite file, postgresql://..., or none. Default: a file in the state folder.",
+)  # fmt: skip
+@click.option("--history-token", metavar="FILE", help="Who reports measurements must know what is in this file.")
 @click.option("--delete-victims", is_flag=True, help="Delete victims instead of evicting them, past their budgets.")
 @click.option("--pod-events", is_flag=True, help="An event for each pod that is bound, not only for its gang.")
 @click.option("--log-format", type=click.Choice(["text", "json"]), default="text", help="How to log.")
@@ -66,6 +76,8 @@ def run(
     leader_elect: bool,
     lease_namespace: str,
     http_port: int,
+    history_at: str | None,
+    history_token: str | None,
     delete_victims: bool,
     pod_events: bool,
     log_format: str,
@@ -87,7 +99,12 @@ def run(
         raise click.ClickException(f"{config_file}: {error.strerror}") from None
     lease = lease_namespace if leader_elect and not dry_run else None
     try:
-        asyncio.run(_run(settings, config, kubeconfig, context, brake_file, record, lease, http_port))
+        history = History(history_at or (NONE if dry_run else default_address(os.environ)))
+    except BadAddress as error:
+        raise click.ClickException(str(error)) from None
+    reports = routes(history, None if history_token is None else Path(history_token))
+    try:
+        asyncio.run(_run(settings, config, kubeconfig, context, brake_file, record, lease, http_port, history, reports))
     except (AccessError, ApiError) as error:
         raise click.ClickException(str(error)) from None
 
@@ -136,6 +153,8 @@ async def _run(
     record: str | None,
     lease: str | None,
     http_port: int,
+    history: History,
+    reports: list[RouteDef],
 ) -> None:
     api = await Api.open(load_access(kubeconfig, context))
     scheduler = Scheduler(api, settings, config, record=None if record is None else Path(record))
@@ -153,6 +172,7 @@ async def _run(
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    history.start()
     web = None
     if http_port:
         web = await serve(
@@ -160,6 +180,7 @@ async def _run(
             healthy=lambda: "",
             ready=scheduler.not_ready,
             metrics=lambda: metrics.text(scheduler.lags),
+            more=reports,
         )
     work = [asyncio.create_task(_work(api, scheduler, metrics, settings, lease))]
     if brake_file is not None:
@@ -180,6 +201,7 @@ async def _run(
         await scheduler.close()
         if web is not None:
             await web.cleanup()
+        await history.close()
         await api.close()
         logger.info("stopped")
 

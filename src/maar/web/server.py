@@ -1,8 +1,8 @@
-"""The HTTP side of `maar run`: `/healthz`, `/readyz`, `/metrics`."""
+"""The HTTP side of `maar run`: `/healthz`, `/readyz`, `/metrics`, and the routes of `maar.web.measurements`."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from aiohttp import web
 
@@ -16,7 +16,13 @@ def _answer(check: Check) -> web.Response:
 
 
 async def serve(
-    port: int, *, healthy: Check, ready: Check, metrics: Callable[[], bytes], host: str = "0.0.0.0"
+    port: int,
+    *,
+    healthy: Check,
+    ready: Check,
+    metrics: Callable[[], bytes],
+    host: str = "0.0.0.0",
+    more: Iterable[web.AbstractRouteDef] = (),
 ) -> web.AppRunner:
     """Serve until the runner is cleaned up."""
 
@@ -30,7 +36,7 @@ async def serve(
         return web.Response(body=metrics(), headers={"Content-Type": "text/plain; version=0.0.4; charset=utf-8"})
 
     app = web.Application()
-    app.add_routes([web.get("/healthz", healthz), web.get("/readyz", readyz), web.get("/metrics", page)])
+    app.add_routes([web.get("/healthz", healthz), web.get("/readyz", readyz), web.get("/metrics", page), *more])
     runner = web.AppRunner(app, access_log=None)
     await runner.setup()
     await web.TCPSite(runner, host, port).start()

@@ -1,0 +1,157 @@
+"""`/v1/jobs/{namespace}/{name}/measurements`: trainings tell how long their epochs took, and anybody reads it again.
+
+Comes after whoever trains (`maar.report`, or a line of curl), before `maar.history`. What comes in is bounded in size,
+number and range before it is looked at; nothing here waits for the database for longer than a few seconds.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import re
+import time
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Annotated, Any
+
+import msgspec
+from aiohttp import web
+from msgspec import Meta
+
+from maar.history.errors import HistoryError
+from maar.history.history import History
+from maar.history.records import Measurement
+
+PATH = "/v1/jobs/{namespace}/{name}/measurements"
+BODY = 256 * 1024
+"""Bytes of a request at most: a thousand measurements, written long."""
+MANY = 1_000
+"""Measurements of one request at most."""
+PATIENCE = 10.0
+"""Seconds that a request may take to arrive."""
+RETRY_AFTER = "30"
+"""Seconds after which it is worth trying again."""
+
+_NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
+Whole = Annotated[int, Meta(ge=1, le=2**53)]
+Seconds = Annotated[float, Meta(gt=0, le=1e8)]
+Word = Annotated[str, Meta(max_length=253, pattern=r"^[\w./:@+ -]*\Z")]
+
+
+class Report(msgspec.Struct, forbid_unknown_fields=True):
+    """One epoch, as a training tells it. The fields are those of `maar.history.records.Measurement`."""
+
+    epoch: Annotated[int, Meta(ge=0, le=2**53)]
+    seconds: Seconds
+    workers: Annotated[int, Meta(ge=1, le=1_000_000)]
+    total_epochs: Whole | None = None
+    local_batch_size: Whole | None = None
+    global_batch_size: Whole | None = None
+    step_seconds: Seconds | None = None
+    started: Annotated[float, Meta(ge=0, le=1e11)] = 0.0
+    workers_at_start: Annotated[int, Meta(ge=1, le=1_000_000)] | None = None
+    resized: bool = False
+    category: Word = ""
+    accelerator: Word = ""
+
+    def measurement(self, namespace: str, name: str, now: float) -> Measurement:
+        """As it is stored."""
+        fields = msgspec.structs.asdict(self)
+        at_start = fields.pop("workers_at_start")
+        fields["resized"] = self.resized or at_start not in (None, self.workers)
+        return Measurement(namespace=namespace, name=name, arrived=now, **fields)
+
+
+_decoder = msgspec.json.Decoder(Report | Annotated[list[Report], Meta(min_length=1, max_length=MANY)])
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+
+def routes(
+    history: History, token_file: Path | None = None, clock: Callable[[], float] = time.time
+) -> list[web.RouteDef]:
+    """The routes of a history; none if there is no history."""
+    if not history.on:
+        return []
+
+    async def post(request: web.Request) -> web.Response:
+        namespace, name = _job(request)
+        body = await _body(request)
+        try:
+            told = _decoder.decode(body)
+        except msgspec.DecodeError as error:
+            return _answer(400, error=f"measurements: {error}")
+        reports = told if isinstance(told, list) else [told]
+        now = clock()
+        problem = history.add([report.measurement(namespace, name, now) for report in reports])
+        if problem:
+            return _later(problem)
+        return _answer(202, accepted=len(reports))
+
+    async def get(request: web.Request) -> web.Response:
+        namespace, name = _job(request)
+        try:
+            stored = await history.measurements_of(namespace, name)
+        except HistoryError as error:
+            return _later(str(error))
+        return _answer(200, measurements=stored)
+
+    return [web.post(PATH, _guarded(post, token_file)), web.get(PATH, _guarded(get, token_file), allow_head=False)]
+
+
+def _guarded(handler: Handler, token_file: Path | None) -> Handler:
+    """Only for those who know the token, if there is one; the file is read each time, since secrets are renewed."""
+    if token_file is None:
+        return handler
+
+    async def guarded(request: web.Request) -> web.StreamResponse:
+        try:
+            token = token_file.read_bytes().strip()
+        except OSError as error:
+            return _later(f"the token cannot be read: {error.strerror}")
+        said = request.headers.get("Authorization", "").encode()
+        if not token or not hmac.compare_digest(b"Bearer " + token, said):
+            return _answer(401, {"WWW-Authenticate": "Bearer"}, error="a token is needed: `Authorization: Bearer ...`")
+        return await handler(request)
+
+    return guarded
+
+
+def _job(request: web.Request) -> tuple[str, str]:
+    """Namespace and name, which must be such."""
+    namespace, name = request.match_info["namespace"], request.match_info["name"]
+    for what, text in (("namespace", namespace), ("name", name)):
+        if not _NAME.fullmatch(text):
+            problem = f"{what}: not a Kubernetes name: `{text[:100]}`"
+            raise web.HTTPBadRequest(body=_json(error=problem), content_type="application/json")
+    return namespace, name
+
+
+async def _body(request: web.Request) -> bytes:
+    """All of the request, unless it is too long, which is known before it is in memory."""
+    parts = bytearray()
+    too_long = (request.content_length or 0) > BODY
+    try:
+        async with asyncio.timeout(PATIENCE):
+            while not too_long and (part := await request.content.readany()):
+                parts += part
+                too_long = len(parts) > BODY
+    except TimeoutError:
+        raise web.HTTPRequestTimeout from None
+    if too_long:
+        problem = _json(error=f"measurements: more than {BODY} bytes")
+        raise web.HTTPRequestEntityTooLarge(
+            BODY, request.content_length or len(parts), body=problem, content_type="application/json"
+        )
+    return bytes(parts)
+
+
+def _later(problem: str) -> web.Response:
+    return _answer(503, {"Retry-After": RETRY_AFTER}, error=problem)
+
+
+def _answer(status: int, headers: dict[str, str] | None = None, **document: Any) -> web.Response:
+    return web.Response(status=status, headers=headers, body=_json(**document), content_type="application/json")
+
+
+def _json(**document: Any) -> bytes:
+    return msgspec.json.encode(document)
