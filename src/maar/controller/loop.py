@@ -128,7 +128,7 @@ class Loop:
             listener(Cycle(now, time.perf_counter() - started, decided))
         # Those who rest were not asked: what they said the last time still holds.
         self._look_at = _first(self._look_at, decided.wake_at)
-        return _first(self._look_at, None if self._outbox is None else self._outbox.reports.due(now))
+        return _first(self._look_at, None if self._outbox is None else self._outbox.due(now))
 
     def _measured(self, config: Config) -> Config:
         if self._timed is None or self._timed[0] is not config:

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 
 from maar.controller.cache import Cache
+from maar.controller.hand_over import HandOvers
 from maar.controller.reports import Reports
 from maar.controller.settings import Settings
 from maar.kube import annotations as known
@@ -45,10 +46,14 @@ class Outbox:
         self._locks: dict[str, Lock] | None = None
         self._said: dict[str, str] = {}
         self.counts: Counter[str] = Counter()
+        self._hand_overs = HandOvers(
+            cache.picture, self._submit_patch, self._submit_bind, self._give_up_volumes, trigger
+        )
 
     def send(self, plan: Plan, now: float) -> None:
         """Carry a plan out; the cache has assumed it already."""
-        self._send_binds(plan)
+        self._send_binds(plan, now)
+        self._hand_overs.go_on(now)
         self._send_evictions(plan)
         self._send_nominations(plan)
         self._send_elections(plan)
@@ -56,36 +61,63 @@ class Outbox:
             self._submit(Patch(report.path, report.body, report.kind), None)
         self._say_why(plan)
 
+    def due(self, now: float) -> float | None:
+        """When time alone asks for something to be written."""
+        moments = (self.reports.due(now), self._hand_overs.due(now))
+        return min((moment for moment in moments if moment is not None), default=None)
+
     def _submit(self, work: Work, task: str | None) -> None:
         def done(_: Work, outcome: Outcome) -> None:
+            self._count(work, outcome)
             if isinstance(outcome, Failed):
-                self.counts[f"failed:{type(work).__name__}"] += 1
                 if task is not None and not outcome.final:
                     # Nobody knows whether it happened: what is assumed stays, and it is tried again.
                     self._submit(work, task)
                 elif task is not None:
                     self._cache.forget(task)
                     self._trigger()
-            else:
-                self.counts[f"done:{type(work).__name__}"] += 1
 
         self._executor.submit(work, done)
 
+    def _count(self, work: Work, outcome: Outcome) -> None:
+        self.counts[f"{'failed' if isinstance(outcome, Failed) else 'done'}:{type(work).__name__}"] += 1
+
     # -- pods
 
-    def _send_binds(self, plan: Plan) -> None:
+    def _send_binds(self, plan: Plan, now: float) -> None:
         gangs: Counter[str] = Counter()
         for bind in plan.bind:
             task = self._cache.task(bind.task)
-            namespace, _, name = bind.task.partition("/")
-            self._submit(Bind(namespace, name, task.uid, bind.node), bind.task)
+            if not self._hand_overs.concerns(bind.task):
+                self._submit_bind(bind.task, task.uid, bind.node)
+            elif claims := self._hand_overs.begin(bind.task, task.uid, bind.node, now):
+                what = f"waits on {bind.node} for the volumes of its claims: {', '.join(claims)}"
+                self._events.emit(_pod(bind.task, task.uid), "Normal", "WaitForVolumes", what)
             gangs[task.job] += 1
-            if self._settings.pod_events:
-                what = f"bound to {bind.node}"
-                self._events.emit(Reference("v1", "Pod", namespace, name, task.uid), "Normal", "Scheduled", what)
         for job, count in gangs.items():
             self._said.pop(job, None)
             self._emit(job, "Normal", "Scheduled", f"{count} pods of the gang were given their nodes")
+
+    def _submit_bind(self, pod: str, uid: str, node: str) -> None:
+        namespace, _, name = pod.partition("/")
+        self._submit(Bind(namespace, name, uid, node), pod)
+        if self._settings.pod_events:
+            self._events.emit(_pod(pod, uid), "Normal", "Scheduled", f"bound to {node}")
+
+    def _submit_patch(self, patch: Patch, then: Callable[[Outcome], None]) -> None:
+        def done(work: Work, outcome: Outcome) -> None:
+            self._count(work, outcome)
+            then(outcome)
+
+        self._executor.submit(patch, done)
+
+    def _give_up_volumes(self, pod: str, why: str) -> None:
+        """A pod cannot have its volumes where it was to be: it is decided anew."""
+        self.counts["failed:HandOver"] += 1
+        regarding = _pod(pod, self._cache.picture.assumed[pod].uid)
+        self._events.emit(regarding, "Warning", "FailedScheduling", why)
+        self._cache.forget(pod)
+        self._trigger()
 
     def _send_evictions(self, plan: Plan) -> None:
         for evict in plan.evict:
@@ -93,8 +125,7 @@ class Outbox:
             namespace, _, name = evict.task.partition("/")
             kind = Delete if self._settings.delete_victims else Evict
             self._submit(kind(namespace, name, task.uid), evict.task)
-            reference = Reference("v1", "Pod", namespace, name, task.uid)
-            self._events.emit(reference, "Normal", "Preempted", evict.reason)
+            self._events.emit(_pod(evict.task, task.uid), "Normal", "Preempted", evict.reason)
 
     def _send_nominations(self, plan: Plan) -> None:
         promised = {n.task: n.node for n in plan.nominate}
@@ -169,8 +200,12 @@ class Outbox:
             return
         for row in self._cache.latest.jobs.members[number].tolist()[:1]:
             task = self._cache.latest.tasks.tasks[row]
-            namespace, _, name = task.key.partition("/")
-            self._events.emit(Reference("v1", "Pod", namespace, name, task.uid), kind, reason, message)
+            self._events.emit(_pod(task.key, task.uid), kind, reason, message)
+
+
+def _pod(key: str, uid: str) -> Reference:
+    namespace, _, name = key.partition("/")
+    return Reference("v1", "Pod", namespace, name, uid)
 
 
 def _time(now: float) -> str:

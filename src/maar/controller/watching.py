@@ -15,6 +15,7 @@ from maar.kube.reading import Broken
 from maar.kube.resources import Resource
 from maar.kube.wire import Object
 from maar.kube.wire_pods import Pod
+from maar.kube.wire_volumes import PersistentVolume
 
 
 def home_of(resource: Resource[Object]) -> str | None:
@@ -91,6 +92,8 @@ class Sink:
         return assumed.node == pod.spec.node_name and pod.metadata.deletion_timestamp is None
 
     def _gives_room(self, before: Object | None, after: Object) -> bool:
+        if isinstance(after, PersistentVolume):
+            return after.spec.claim_ref is None
         if not isinstance(after, Pod):
-            return self._home not in ("volcano_groups", "upstream_groups", "plugins_groups")
+            return self._home not in ("volcano_groups", "upstream_groups", "plugins_groups", "claims")
         return after.finished or after.metadata.deletion_timestamp is not None or before is not None

@@ -1,0 +1,219 @@
+"""Between a decision and its bind: pods whose claims have no volumes yet.
+
+Such a pod has its node, and the cache assumes that it is there, so that its room is kept. First its claims are handed
+over to those who make volumes: each gets the node's name as an annotation, or, where volumes are there already, a
+volume gets the claim's name. Once watches show all of them bound, and to volumes that the node can reach, the pod is
+bound. Each pod waits for itself, and holds nobody else up.
+
+    decided ──► handed over ──► all claims bound ──► bind
+                    └──► refused, unreachable, too late ──► forgotten, and for a moment not tried on that node again
+
+It is looked at in every cycle, against what watches have shown; a write says by its resourceVersion what it was based
+on, so that what is seen is known to be older or newer than it. Only refusals and deadlines are kept in memory: after a
+restart the annotation brings the pod back to its node.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from maar.kube.claims import BOUND_BY_CONTROLLER, SELECTED_NODE, is_bound, selected_node
+from maar.kube.errors import Conflict
+from maar.kube.executor import Failed, Outcome, Patch
+from maar.kube.free_volumes import wanted
+from maar.kube.picture import Assumed, Picture
+from maar.kube.reach import reaches, volume_ways
+from maar.kube.resources import CLAIMS, VOLUMES
+from maar.kube.wire_volumes import PersistentVolume, PersistentVolumeClaim
+from maar.model.nodes import Node
+from maar.model.tasks import Status
+
+PATIENCE = 600.0
+"""Seconds that volumes may take: kube-scheduler's bindTimeoutSeconds."""
+GRUDGE = 30.0
+"""Seconds in which a claim is not tried again on a node that refused it; by taste."""
+LOOK_AGAIN = 0.5
+"""Seconds after which a claim that somebody else has written to is looked at again; by taste."""
+
+Write = Callable[[Patch, Callable[[Outcome], None]], None]
+
+
+class CannotHave(Exception):
+    """Why a pod cannot have its volumes on its node."""
+
+
+@dataclass(slots=True)
+class _Waiting:
+    """A pod that has its node and not yet its volumes."""
+
+    uid: str
+    node: str
+    until: float
+
+
+@dataclass(slots=True)
+class _Written:
+    """A claim's hand-over: what it was based on, and what has come of it."""
+
+    version: str
+    """Of the object that is written to; as long as watches show this one, they have not shown what came of it."""
+    volume: str = ""
+    """The volume that gets the claim's name, where there are such ones."""
+    ended: bool = False
+    stale: bool = False
+    """Somebody else had written to it meanwhile: to be tried again on what they wrote."""
+    refused: str = ""
+
+
+class HandOvers:
+    """All pods that wait for their volumes."""
+
+    def __init__(
+        self,
+        picture: Picture,
+        write: Write,
+        bind: Callable[[str, str, str], None],
+        fail: Callable[[str, str], None],
+        trigger: Callable[[], None],
+    ) -> None:
+        self._picture = picture
+        self._storage = picture.storage
+        self._write = write
+        self._bind = bind
+        self._fail = fail
+        self._trigger = trigger
+        self._waiting: dict[str, _Waiting] = {}
+        self._written: dict[str, _Written] = {}
+
+    def concerns(self, pod: str) -> bool:
+        """Whether a pod has claims at all."""
+        return pod in self._storage.claims_of
+
+    def begin(self, pod: str, uid: str, node: str, now: float) -> list[str]:
+        """A pod was given a node; its claims that have no volume yet."""
+        self._waiting[pod] = _Waiting(uid, node, now + PATIENCE)
+        claims = map(self._storage.claim, self._storage.claims_of[pod])
+        return [claim.name for claim in claims if claim is not None and not is_bound(claim)]
+
+    def go_on(self, now: float) -> None:
+        """Write what is to be written, bind who has everything, give up who cannot have it."""
+        if pardoned := self._storage.pardon(now):
+            self._picture.read_again(pardoned)
+            self._trigger()
+        for pod, one in list(self._waiting.items()):
+            node = self._picture.node(one.node)
+            if not self._is_assumed(pod, one):
+                del self._waiting[pod]
+                continue
+            try:
+                if node is None:
+                    raise CannotHave(f"node `{one.node}` has gone")
+                missing = [claim for claim in self._storage.claims_of[pod] if not self._has(claim, node)]
+                if missing and now >= one.until:
+                    names = ", ".join(f"`{claim.partition('/')[2]}`" for claim in missing)
+                    raise CannotHave(f"no volume on `{node.name}` within {PATIENCE:.0f} s for its claims: {names}")
+            except CannotHave as why:
+                self._give_up(pod, one, str(why), now)
+            else:
+                if not missing:
+                    del self._waiting[pod]
+                    self._bind(pod, one.uid, one.node)
+        wanted_by = {claim for pod in self._waiting for claim in self._storage.claims_of.get(pod, ())}
+        self._written = {claim: w for claim, w in self._written.items() if claim in wanted_by}
+
+    def due(self, now: float) -> float | None:
+        """When time alone changes something."""
+        moments = [one.until for one in self._waiting.values()]
+        moments += (until for nodes in self._storage.refused.values() for until in nodes.values())
+        if any(written.stale for written in self._written.values()):
+            moments.append(now + LOOK_AGAIN)
+        return min(moments, default=None)
+
+    def _is_assumed(self, pod: str, one: _Waiting) -> bool:
+        """Whether what was decided still stands: the pod is there, and neither bound by others nor evicted."""
+        there = pod in self._storage.claims_of and pod in self._picture.objects["pods"]
+        return there and self._picture.assumed.get(pod) == Assumed(one.uid, Status.BOUND, one.node)
+
+    def _give_up(self, pod: str, one: _Waiting, why: str, now: float) -> None:
+        del self._waiting[pod]
+        for key in self._storage.claims_of[pod]:
+            claim = self._storage.claim(key)
+            if claim is not None and not is_bound(claim):
+                self._storage.refuse(key, one.node, now + GRUDGE)
+        self._fail(pod, why)
+
+    # -- one claim
+
+    def _has(self, key: str, node: Node) -> bool:
+        """Whether a claim has a volume that the node can reach; what is to be done for it is begun."""
+        claim = self._storage.claim(key)
+        if claim is None or claim.metadata.deletion_timestamp is not None:
+            raise CannotHave(f"claim `{key.partition('/')[2]}` has gone")
+        volume = self._storage.volume_of(claim)
+        if volume is not None and not reaches(volume_ways(volume), node):
+            raise CannotHave(f"volume `{volume.name}` of claim `{claim.name}` cannot be reached from `{node.name}`")
+        if is_bound(claim):
+            return volume is not None
+        if volume is None and self._may_write(claim, node):
+            if self._storage.is_static(claim):
+                self._give_volume(claim, node)
+            else:
+                self._select_node(claim, node)
+        return False
+
+    def _may_write(self, claim: PersistentVolumeClaim, node: Node) -> bool:
+        """Whether the claim is to be handed over now: not if it has been, and that is not known to be in vain."""
+        if self._picture.node(selected_node(claim)) is not None:
+            return False
+        written = self._written.get(claim.key)
+        if written is None:
+            return True
+        if written.refused:
+            raise CannotHave(written.refused)
+        seen: PersistentVolumeClaim | PersistentVolume | None = claim
+        if written.volume:
+            seen = self._storage.volume(written.volume)
+        if not written.ended or (seen is not None and seen.metadata.resource_version == written.version):
+            return False
+        if not written.stale:
+            raise CannotHave(f"no volume could be made for claim `{claim.name}` on `{node.name}`")
+        return True
+
+    def _select_node(self, claim: PersistentVolumeClaim, node: Node) -> None:
+        said = {"resourceVersion": claim.metadata.resource_version, "annotations": {SELECTED_NODE: node.name}}
+        patch = Patch(CLAIMS.path(claim.namespace, claim.name), {"metadata": said})
+        self._send(claim, patch, _Written(claim.metadata.resource_version))
+
+    def _give_volume(self, claim: PersistentVolumeClaim, node: Node) -> None:
+        taken = {written.volume for key, written in self._written.items() if key != claim.key}
+        fitting = self._storage.free.fitting(wanted(claim))
+        free = [v for v in fitting if v.name not in taken and reaches(volume_ways(v), node)]
+        if not free:
+            raise CannotHave(f"no free volume for claim `{claim.name}` is left on `{node.name}`")
+        version = free[0].metadata.resource_version
+        reference = {
+            "apiVersion": "v1",
+            "kind": CLAIMS.kind,
+            "namespace": claim.namespace,
+            "name": claim.name,
+            "uid": claim.metadata.uid,
+            "resourceVersion": claim.metadata.resource_version,
+        }
+        said = {"resourceVersion": version, "annotations": {BOUND_BY_CONTROLLER: "yes"}}
+        patch = Patch(VOLUMES.path(name=free[0].name), {"metadata": said, "spec": {"claimRef": reference}})
+        self._send(claim, patch, _Written(version, free[0].name))
+
+    def _send(self, claim: PersistentVolumeClaim, patch: Patch, written: _Written) -> None:
+        def done(outcome: Outcome) -> None:
+            written.ended = True
+            if isinstance(outcome, Failed):
+                written.stale = isinstance(outcome.error, Conflict)
+                if not outcome.final:
+                    self._written.pop(claim.key, None)  # Nobody knows: the resourceVersion makes another try safe.
+                elif not written.stale:
+                    written.refused = f"claim `{claim.name}`: {outcome.error}"
+                self._trigger()
+
+        self._written[claim.key] = written
+        self._write(patch, done)
