@@ -25,7 +25,7 @@ class Thread:
         self._thread.start()
 
     async def call(self, work: Callable[[], T]) -> T:
-        """The result of a call; whoever stops waiting leaves it running."""
+        """The result of a call; whoever stops waiting leaves it to be made all the same."""
         future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
         self._work.put((work, future))
         return await future
@@ -37,11 +37,10 @@ class Thread:
     def _run(self) -> None:
         while (asked := self._work.get()) is not None:
             work, future = asked
-            if not future.cancelled():
-                try:
-                    _answer(future, work(), None)
-                except BaseException as error:
-                    _answer(future, None, error)
+            try:
+                _answer(future, work(), None)
+            except BaseException as error:
+                _answer(future, None, error)
             del asked, work, future
 
 

@@ -79,12 +79,12 @@ def routes(
         try:
             told = _decoder.decode(body)
         except msgspec.DecodeError as error:
-            return _answer(400, error=f"measurements: {error}")
+            raise Refused(400, f"measurements: {error}") from None
         reports = told if isinstance(told, list) else [told]
         now = clock()
         problem = history.add([report.measurement(namespace, name, now) for report in reports])
         if problem:
-            return _later(problem)
+            raise _later(problem)
         return _answer(202, accepted=len(reports))
 
     async def get(request: web.Request) -> web.Response:
@@ -92,28 +92,45 @@ def routes(
         try:
             stored = await history.measurements_of(namespace, name)
         except HistoryError as error:
-            return _later(str(error))
+            raise _later(str(error)) from None
         return _answer(200, measurements=stored)
 
     return [web.post(PATH, _guarded(post, token_file)), web.get(PATH, _guarded(get, token_file), allow_head=False)]
 
 
+class Refused(Exception):
+    """A request that is answered with a status and a reason."""
+
+    def __init__(self, status: int, why: str, **headers: str) -> None:
+        super().__init__(why)
+        self.status = status
+        self.headers = {name.replace("_", "-"): value for name, value in headers.items()}
+
+
 def _guarded(handler: Handler, token_file: Path | None) -> Handler:
-    """Only for those who know the token, if there is one; the file is read each time, since secrets are renewed."""
-    if token_file is None:
-        return handler
+    """Only for those who know the token, if there is one; refusals become answers."""
 
     async def guarded(request: web.Request) -> web.StreamResponse:
         try:
-            token = token_file.read_bytes().strip()
-        except OSError as error:
-            return _later(f"the token cannot be read: {error.strerror}")
-        said = request.headers.get("Authorization", "").encode()
-        if not token or not hmac.compare_digest(b"Bearer " + token, said):
-            return _answer(401, {"WWW-Authenticate": "Bearer"}, error="a token is needed: `Authorization: Bearer ...`")
-        return await handler(request)
+            _check(request, token_file)
+            return await handler(request)
+        except Refused as refused:
+            return _answer(refused.status, refused.headers, error=str(refused))
 
     return guarded
+
+
+def _check(request: web.Request, token_file: Path | None) -> None:
+    """The file is read each time, since secrets are renewed."""
+    if token_file is None:
+        return
+    try:
+        token = token_file.read_bytes().strip()
+    except OSError as error:
+        raise _later(f"the token cannot be read: {error.strerror}") from None
+    said = request.headers.get("Authorization", "").encode()
+    if not token or not hmac.compare_digest(b"Bearer " + token, said):
+        raise Refused(401, "a token is needed: `Authorization: Bearer ...`", WWW_Authenticate="Bearer")
 
 
 def _job(request: web.Request) -> tuple[str, str]:
@@ -121,8 +138,7 @@ def _job(request: web.Request) -> tuple[str, str]:
     namespace, name = request.match_info["namespace"], request.match_info["name"]
     for what, text in (("namespace", namespace), ("name", name)):
         if not _NAME.fullmatch(text):
-            problem = f"{what}: not a Kubernetes name: `{text[:100]}`"
-            raise web.HTTPBadRequest(body=_json(error=problem), content_type="application/json")
+            raise Refused(400, f"{what}: not a Kubernetes name: `{text[:100]}`")
     return namespace, name
 
 
@@ -136,22 +152,16 @@ async def _body(request: web.Request) -> bytes:
                 parts += part
                 too_long = len(parts) > BODY
     except TimeoutError:
-        raise web.HTTPRequestTimeout from None
+        raise Refused(408, f"measurements: not here after {PATIENCE:g} s") from None
     if too_long:
-        problem = _json(error=f"measurements: more than {BODY} bytes")
-        raise web.HTTPRequestEntityTooLarge(
-            BODY, request.content_length or len(parts), body=problem, content_type="application/json"
-        )
+        raise Refused(413, f"measurements: more than {BODY} bytes")
     return bytes(parts)
 
 
-def _later(problem: str) -> web.Response:
-    return _answer(503, {"Retry-After": RETRY_AFTER}, error=problem)
+def _later(problem: str) -> Refused:
+    return Refused(503, problem, Retry_After=RETRY_AFTER)
 
 
 def _answer(status: int, headers: dict[str, str] | None = None, **document: Any) -> web.Response:
-    return web.Response(status=status, headers=headers, body=_json(**document), content_type="application/json")
-
-
-def _json(**document: Any) -> bytes:
-    return msgspec.json.encode(document)
+    body = msgspec.json.encode(document)
+    return web.Response(status=status, headers=headers, body=body, content_type="application/json")

@@ -1,0 +1,245 @@
+"""History beside a running scheduler: it learns, and whatever happens to the database, nobody waits."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+import time
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from maar.history.errors import Unreachable
+from maar.history.history import History
+from maar.history.records import Event, Kind, Measurement
+from maar.testing.postgres import Postgres
+from maar.testing.sockets import PATIENCE, until
+
+
+def run(address: str, story: Callable[[History], Awaitable[None]], **options: float) -> None:
+    async def main() -> None:
+        history = History(address, **options)  # type: ignore[arg-type]
+        history.start()
+        try:
+            await story(history)
+        finally:
+            await history.close()
+
+    asyncio.run(main())
+
+
+def epoch(workers: int, seconds: float, number: int = 0, **more: object) -> Measurement:
+    fields = {"namespace": "team", "name": "resnet-7", "epoch": number, "workers": workers, "seconds": seconds}
+    return msgspec.convert(fields | {"arrived": 1000.0 + number} | more, Measurement)
+
+
+def event(kind: Kind, at: float, **more: object) -> Event:
+    return msgspec.convert({"namespace": "team", "name": "resnet-7", "kind": kind, "at": at} | more, Event)
+
+
+async def ready(history: History) -> None:
+    await until(lambda: not history.problem)
+
+
+def test_what_is_told_is_learnt_and_stays(address: str) -> None:
+    async def tell(history: History) -> None:
+        await ready(history)
+        history.record(event(Kind.SUBMITTED, 1.0, uid="u", accelerator="a100"))
+        assert "" == history.add([epoch(1, 100, 0, total_epochs=10), epoch(2, 50, 1)])
+        await history.settled()
+        told(history)
+        (first, _) = await history.measurements_of("team", "resnet-7")
+        assert ("u", "team/resnet", "a100") == (first.uid, first.category, first.accelerator)
+
+    async def again(history: History) -> None:
+        await ready(history)
+        told(history)
+        history.add([epoch(2, 50, 2)])
+        await history.settled()
+        assert "a100" == (await history.measurements_of("team", "resnet-7"))[2].accelerator
+
+    def told(history: History) -> None:
+        assert {("team/resnet", "a100"): {1: 1.0, 2: 2.0}} == history.curves()
+        assert 800 == history.remaining("team/resnet-7")
+        assert [0, 1, 2, 3] == history.curve("team/resnet", "a100").values(3).tolist()
+        assert history.restart("team/resnet", "a100") is None
+
+    run(address, tell)
+    run(address, again)
+
+
+def test_what_is_told_twice_is_heard_once(address: str) -> None:
+    async def story(history: History) -> None:
+        await ready(history)
+        for _ in range(3):
+            history.add([epoch(1, 100)])
+            await history.settled()
+        assert 1 == history.model.count(("team/resnet", ""))
+
+    run(address, story, refresh=0.01)
+
+
+def test_what_others_write_is_heard(address: str) -> None:
+    async def story(history: History) -> None:
+        other = History(address)
+        other.start()
+        await ready(other)
+        other.add([epoch(1, 100)])
+        await until(lambda: bool(history.curves()))
+        await other.close()
+
+    run(address, story, refresh=0.01)
+
+
+def test_a_job_says_only_once_who_it_is(tmp_path: Path) -> None:
+    async def story(history: History) -> None:
+        await ready(history)
+        history.record(event(Kind.SUBMITTED, 1.0, uid="u", category="vision", accelerator="a100"))
+        history.record(event(Kind.STARTED, 2.0, after=2))
+        history.add([epoch(2, 50, 0, arrived=100.0)])
+        history.record(event(Kind.ENDED, 200.0))
+        history.add([epoch(2, 50, 1, arrived=300.0)])
+        history.record(event(Kind.SUBMITTED, 400.0, uid="v"))
+        history.add([epoch(2, 50, 2, arrived=500.0)])
+        await history.settled()
+        stored = await history.measurements_of("team", "resnet-7")
+        assert [("u", "vision", "a100"), ("", "team/resnet", ""), ("v", "team/resnet", "")] == [
+            (m.uid, m.category, m.accelerator) for m in stored
+        ]
+
+    run(str(tmp_path / "h.db"), story)
+
+
+def test_none_is_no_history() -> None:
+    async def story(history: History) -> None:
+        history.record(event(Kind.SUBMITTED, 1.0))
+        assert "there is no history" == history.add([epoch(1, 100)])
+        assert {} == history.curves()
+        assert history.remaining("team/resnet-7") is None
+
+    run("none", story)
+
+
+def test_a_database_that_is_not_there_is_said_once_and_costs_nobody_time(caplog: pytest.LogCaptureFixture) -> None:
+    async def story(history: History) -> None:
+        await until(lambda: "127.0.0.1" in history.problem)
+        start = time.monotonic()
+        for n in range(1000):
+            history.record(event(Kind.RESIZED, float(n), before=1, after=2))
+        problem = history.add([epoch(1, 100)])
+        assert time.monotonic() - start < 1
+        assert problem.startswith("postgresql://me:***@127.0.0.1:1/maar: ")
+        with pytest.raises(Unreachable):
+            await history.measurements_of("team", "resnet-7")
+
+    with caplog.at_level(logging.INFO, "maar.history"):
+        run("postgresql://me:secret@127.0.0.1:1/maar", story)
+    warnings = [record.getMessage() for record in caplog.records if "going on without it" in record.getMessage()]
+    assert 1 == len(warnings)
+    assert "secret" not in caplog.text
+    assert "history: 1000 records are not written" in caplog.messages
+
+
+def test_what_waits_while_the_database_is_gone_is_written_when_it_comes(tmp_path: Path) -> None:
+    place = tmp_path / "place"
+    place.write_text("in the way")
+
+    async def story(history: History) -> None:
+        await until(lambda: "place" in history.problem)
+        history.record(event(Kind.SUBMITTED, 1.0))
+        place.unlink()
+        await history.settled()
+        assert "" == history.problem
+        assert "" == history.add([epoch(1, 100)])
+        await history.settled()
+        assert history.curves()
+
+    run(str(place / "h.db"), story)
+
+
+def test_too_much_is_refused_or_lost_and_said_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    async def story(history: History) -> None:
+        await ready(history)
+        assert "too many measurements wait to be written" == history.add([epoch(1, 100, n) for n in range(4)])
+        for n in range(5):
+            history.record(event(Kind.RESIZED, float(n)))
+        await history.settled()
+        assert "" == history.add([epoch(1, 100, n) for n in range(3)])
+
+    run(str(tmp_path / "h.db"), story, queue=3)
+    assert 1 == sum("accounting is being lost" in message for message in caplog.messages)
+
+
+def test_a_record_that_no_database_takes_does_not_hold_up_the_others(address: str) -> None:
+    async def story(history: History) -> None:
+        await ready(history)
+        history.add([epoch(1, 100, 0), epoch(1, 100, 2**70), epoch(1, 100, 2)])
+        await history.settled()
+        assert [0, 2] == [m.epoch for m in await history.measurements_of("team", "resnet-7")]
+
+    run(address, story)
+
+
+@pytest.mark.real
+def test_a_database_that_hangs_holds_up_nobody_and_what_was_taken_arrives(postgres: Postgres) -> None:
+    async def story(history: History) -> None:
+        await ready(history)
+        postgres.pause()
+        try:
+            assert "" == history.add([epoch(1, 100, 0)])
+            await until(lambda: "no answer for 0.1 s" in history.problem)
+            assert "no answer" in history.add([epoch(1, 100, 1)])
+            start = time.monotonic()
+            with pytest.raises(Unreachable):
+                await history.measurements_of("team", "resnet-7")
+            assert time.monotonic() - start < 1
+        finally:
+            postgres.resume()
+        await history.settled()
+        await ready(history)
+        assert [0] == [m.epoch for m in await history.measurements_of("team", "resnet-7")]
+
+    run(postgres.new_database(), story, slow=0.1)
+
+
+@pytest.mark.real
+def test_a_stop_does_not_wait_for_a_database_that_hangs(postgres: Postgres) -> None:
+    took = 0.0
+
+    async def story(history: History) -> None:
+        nonlocal took
+        await ready(history)
+        postgres.pause()
+        history.add([epoch(1, 100, 0)])
+        start = time.monotonic()
+        await history.close()
+        took = time.monotonic() - start
+
+    try:
+        run(postgres.new_database(), story)
+    finally:
+        postgres.resume()
+    assert 1 < took < 10
+    for thread in threading.enumerate():
+        if thread.name == "maar-history":
+            thread.join(PATIENCE)
+            assert not thread.is_alive()
+
+
+@pytest.mark.real
+def test_it_goes_on_after_the_server_hung_up(postgres: Postgres) -> None:
+    async def story(history: History) -> None:
+        await ready(history)
+        history.add([epoch(1, 100, 0)])
+        await history.settled()
+        postgres.cut()
+        await ready(history)
+        assert "" == history.add([epoch(1, 100, 1)])
+        await history.settled()
+        await ready(history)
+        assert 2 == len(await history.measurements_of("team", "resnet-7"))
+
+    run(postgres.new_database(), story)

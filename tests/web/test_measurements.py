@@ -1,0 +1,239 @@
+"""Measurements by HTTP: on bytes over a socket, with a real store behind."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aiohttp import ClientSession, web
+
+from maar.history.history import History
+from maar.testing.sockets import until
+from maar.web.measurements import BODY, MANY, routes
+from maar.web.server import serve
+
+GOOD = {"epoch": 3, "seconds": 61.5, "workers": 4}
+URL = "/v1/jobs/team/resnet-1/measurements"
+Story = Callable[[ClientSession, History], Awaitable[None]]
+
+
+def run(address: str, story: Story, token: Path | None = None, wait: bool = True, **options: Any) -> None:
+    async def main() -> None:
+        history = History(address, **options)
+        history.start()
+        runner = await serve(
+            0,
+            healthy=lambda: "",
+            ready=lambda: "",
+            metrics=lambda: b"",
+            host="127.0.0.1",
+            more=routes(history, token, clock=lambda: 1000.0),
+        )
+        host, port = runner.addresses[0][:2]
+        try:
+            if wait:
+                await until(lambda: not history.problem)
+            async with ClientSession(f"http://{host}:{port}") as session:
+                await story(session, history)
+        finally:
+            await runner.cleanup()
+            await history.close()
+
+    asyncio.run(main())
+
+
+@pytest.fixture
+def address(tmp_path: Path) -> str:
+    return str(tmp_path / "h.db")
+
+
+async def post(session: ClientSession, body: Any, url: str = URL, **more: Any) -> tuple[int, Any]:
+    data = body if isinstance(body, bytes) else json.dumps(body).encode()
+    async with session.post(url, data=data, **more) as answer:
+        return answer.status, await answer.json()
+
+
+async def get(session: ClientSession, url: str = URL) -> tuple[int, Any]:
+    async with session.get(url) as answer:
+        return answer.status, await answer.json()
+
+
+def test_what_is_posted_is_stored_and_learnt(address: str) -> None:
+    full = GOOD | {
+        "total_epochs": 90, "local_batch_size": 32, "global_batch_size": 128, "step_seconds": 0.5,
+        "started": 900.5, "category": "vision", "accelerator": "a100",
+    }  # fmt: skip
+
+    async def story(session: ClientSession, history: History) -> None:
+        assert (202, {"accepted": 1}) == await post(session, full)
+        await history.settled()
+        (status, answer) = await get(session)
+        (stored,) = answer["measurements"]
+        assert 200 == status
+        assert full.items() <= stored.items()
+        assert ("team", "resnet-1", 1000.0, False) == tuple(
+            stored[k] for k in ("namespace", "name", "arrived", "resized")
+        )
+        assert 86 * 61.5 * 4 == history.remaining("team/resnet-1")
+
+    run(address, story)
+
+
+def test_a_job_that_nobody_knows_is_taken_and_a_retry_counts_once(address: str) -> None:
+    async def story(session: ClientSession, history: History) -> None:
+        for _ in range(3):
+            assert 202 == (await post(session, GOOD))[0]
+        await history.settled()
+        assert 1 == len((await get(session))[1]["measurements"])
+        assert (200, {"measurements": []}) == await get(session, "/v1/jobs/team/other/measurements")
+
+    run(address, story)
+
+
+def test_several_at_once(address: str) -> None:
+    async def story(session: ClientSession, history: History) -> None:
+        assert (202, {"accepted": 3}) == await post(session, [GOOD | {"epoch": n} for n in range(3)])
+        await history.settled()
+        assert [0, 1, 2] == [m["epoch"] for m in (await get(session))[1]["measurements"]]
+
+    run(address, story)
+
+
+@pytest.mark.parametrize(
+    ("more", "resized"),
+    [({"workers_at_start": 2}, True), ({"workers_at_start": 4}, False), ({"resized": True}, True), ({}, False)],
+)
+def test_an_epoch_of_two_sizes_is_marked(address: str, more: dict[str, object], resized: bool) -> None:
+    async def story(session: ClientSession, history: History) -> None:
+        assert 202 == (await post(session, GOOD | more))[0]
+        await history.settled()
+        assert [resized] == [m["resized"] for m in (await get(session))[1]["measurements"]]
+        assert resized == (not history.curves())
+
+    run(address, story)
+
+
+@pytest.mark.parametrize(
+    ("body", "error"),
+    [
+        (b"", "measurements: Input data was truncated"),
+        (b"\xff\xfe", "measurements: JSON is malformed: invalid character (byte 0)"),
+        ({"seconds": 1, "workers": 1}, "measurements: Object missing required field `epoch`"),
+        (GOOD | {"workers": "4"}, "measurements: Expected `int`, got `str` - at `$.workers`"),
+        (GOOD | {"workers": 0}, "measurements: Expected `int` >= 1 - at `$.workers`"),
+        (GOOD | {"workers": True}, "measurements: Expected `int`, got `bool` - at `$.workers`"),
+        (GOOD | {"epoch": -1}, "measurements: Expected `int` >= 0 - at `$.epoch`"),
+        (GOOD | {"seconds": 0}, "measurements: Expected `float` > 0.0 - at `$.seconds`"),
+        (b'{"epoch":1,"workers":1,"seconds":1e400}', "measurements: Number out of range - at `$.seconds`"),
+        (b'{"epoch":1,"workers":1,"seconds":NaN}', "measurements: JSON is malformed: invalid character (byte 33)"),
+        (GOOD | {"total_epoch": 9}, "measurements: Object contains unknown field `total_epoch`"),
+        ([GOOD, GOOD | {"epoch": "x"}], "measurements: Expected `int`, got `str` - at `$[1].epoch`"),
+        ([], "measurements: Expected `array` of length >= 1"),
+        ([GOOD] * (MANY + 1), f"measurements: Expected `array` of length <= {MANY}"),
+        (7, "measurements: Expected `object | array`, got `int`"),
+        (GOOD | {"epoch": 2**60}, f"measurements: Expected `int` <= {2**53} - at `$.epoch`"),
+    ],
+)
+def test_what_makes_no_sense_is_refused_with_its_place(address: str, body: Any, error: str) -> None:
+    async def story(session: ClientSession, history: History) -> None:
+        assert (400, {"error": error}) == await post(session, body)
+        assert (200, {"measurements": []}) == await get(session)
+
+    run(address, story)
+
+
+@pytest.mark.parametrize("word", ["a\x00b", "line\n", "x" * 254, "\x1b[31m"])
+def test_words_hold_nothing_that_hurts_a_terminal_or_a_database(address: str, word: str) -> None:
+    async def story(session: ClientSession, history: History) -> None:
+        status, answer = await post(session, GOOD | {"category": word})
+        assert 400 == status
+        assert "`$.category`" in answer["error"]
+
+    run(address, story)
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["/v1/jobs/team/Re%20s/measurements", "/v1/jobs/t%00/x/measurements", f"/v1/jobs/{'x' * 254}/x/measurements"],
+)
+def test_names_are_names(address: str, path: str) -> None:
+    async def story(session: ClientSession, history: History) -> None:
+        for status, answer in (await post(session, GOOD, path), await get(session, path)):
+            assert 400 == status
+            assert "not a Kubernetes name" in answer["error"]
+
+    run(address, story)
+
+
+def test_what_is_too_long_is_not_read(address: str) -> None:
+    async def without_length() -> Any:
+        for _ in range(BODY // 1024 + 2):
+            yield b" " * 1024
+
+    async def story(session: ClientSession, history: History) -> None:
+        assert (413, {"error": f"measurements: more than {BODY} bytes"}) == await post(session, b" " * (BODY + 1))
+        async with session.post(URL, data=without_length()) as answer:
+            assert 413 == answer.status
+        assert 202 == (await post(session, json.dumps(GOOD).encode().ljust(BODY)))[0]
+
+    run(address, story)
+
+
+def test_a_database_that_is_not_there_is_for_later() -> None:
+    async def story(session: ClientSession, history: History) -> None:
+        await until(lambda: "127.0.0.1" in history.problem)
+        for ask in (session.post(URL, json=GOOD), session.get(URL)):
+            async with ask as answer:
+                assert (503, "30") == (answer.status, answer.headers["Retry-After"])
+                assert "postgresql://me:***@127.0.0.1:1/maar" in (await answer.json())["error"]
+        async with session.get("/healthz") as healthy:
+            assert 200 == healthy.status
+
+    run("postgresql://me:secret@127.0.0.1:1/maar", story, wait=False)
+
+
+def test_a_full_queue_is_for_later(address: str) -> None:
+    async def story(session: ClientSession, history: History) -> None:
+        status, answer = await post(session, [GOOD | {"epoch": n} for n in range(3)])
+        assert (503, {"error": "too many measurements wait to be written"}) == (status, answer)
+
+    run(address, story, queue=2)
+
+
+def test_with_a_token_only_who_knows_it(address: str, tmp_path: Path) -> None:
+    token = tmp_path / "token"
+    token.write_text("s3cret\n")
+
+    async def story(session: ClientSession, history: History) -> None:
+        for said in ({}, {"Authorization": "Bearer wrong"}, {"Authorization": "s3cret"}):
+            assert 401 == (await post(session, GOOD, headers=said))[0]
+        assert 401 == (await get(session))[0]
+        right = {"Authorization": "Bearer s3cret"}
+        assert 202 == (await post(session, GOOD, headers=right))[0]
+        token.write_text("renewed")
+        assert 401 == (await post(session, GOOD, headers=right))[0]
+        token.write_text("")
+        assert 401 == (await post(session, GOOD, headers={"Authorization": "Bearer "}))[0]
+        token.unlink()
+        assert 503 == (await post(session, GOOD, headers=right))[0]
+
+    run(address, story, token)
+
+
+def test_without_a_history_there_is_nothing() -> None:
+    assert [] == routes(History("none"))
+
+    async def story(session: ClientSession, history: History) -> None:
+        async with session.post(URL, json=GOOD) as answer:
+            assert 404 == answer.status
+
+    run("none", story, wait=False)
+
+
+def test_routes_are_of_one_path(address: str) -> None:
+    assert {"POST", "GET"} == {route.method for route in routes(History(address))}
+    assert all(isinstance(route, web.RouteDef) for route in routes(History(address)))
