@@ -9,6 +9,7 @@ from __future__ import annotations
 from maar.model.plan import Plan
 from maar.model.snapshot import Snapshot
 from maar.session.config import Config
+from maar.session.holds import take_up_holds
 from maar.session.plan import plan_of
 from maar.session.release import release
 from maar.session.session import Session
@@ -18,8 +19,9 @@ def decide(snapshot: Snapshot, config: Config, now: float) -> Plan:
     """One cycle: what to do with this cluster at this moment."""
     # 1 the snapshot is the caller's
     session = Session(snapshot, config, now)
-    # 2 open: plugins register their hooks
+    # 2 open: plugins register their hooks; room that is kept for workers to come is taken up again
     session.open()
+    take_up_holds(session)
     # 3 act: actions in the configured order; then gangs that cannot be finished let go of what they have
     for option in config.actions:
         option.build().execute(session)

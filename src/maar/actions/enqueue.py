@@ -115,8 +115,8 @@ class Desk:
         since = session.waiting_since(job)
         if not queue.open:
             return Reason(NAME, "QueueClosed", f"queue `{queue.name}` is closed", queue=queue.name, since=since)
-        if not job.min_resources:
-            return None
+        if not job.min_resources or job.elastic is not None:
+            return None  # an elastic job was given its size, and room is kept for it
         accepted, vote = combine_votes((e.tier, e.call(job)) for e in session.hooks.job_enqueueable)
         if accepted:
             return self._no_room(job) if vote is Vote.ABSTAIN else None

@@ -152,6 +152,11 @@ class JobTable:
         return {job.key: i for i, job in enumerate(self.jobs)}
 
     @cached_property
+    def elastic(self) -> list[int]:
+        """Jobs whose workers may become more and fewer."""
+        return [i for i, job in enumerate(self.jobs) if job.elastic is not None]
+
+    @cached_property
     def active(self) -> list[int]:
         """Jobs that a cycle must look at: they wait for something."""
         rows: list[int] = np.flatnonzero(self.waits).tolist()

@@ -1,8 +1,9 @@
 """What the cluster looks like once a plan has been carried out.
 
 Used where nobody else carries plans out: `maar plan` between cycles, tests, and the simulator's first approximation.
-Bound pods run, evicted and deleting pods are gone and not made anew, admitted groups are in the queue, and what the
-plan says of nominations, the election and locks is what the next snapshot finds.
+Bound pods run, evicted and deleting pods are gone and not made anew, admitted groups are in the queue, elastic jobs
+have their new sizes and pods, and what the plan says of nominations, room that is kept, the election and locks is what
+the next snapshot finds.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from collections import Counter
 from msgspec.structs import replace
 
 from maar.model.jobs import Job, Phase
+from maar.model.outcome_elastic import jobs_after, tasks_after
 from maar.model.plan import Plan
 from maar.model.snapshot import Budget, Cluster
 from maar.model.tasks import Status, Task
@@ -27,11 +29,13 @@ def carry_out(cluster: Cluster, plan: Plan, now: float) -> Cluster:
         for task in cluster.tasks
         if task.key not in gone and task.status is not Status.RELEASING
     )
+    tasks = tasks_after(tasks, cluster.jobs, plan, now)
+    jobs = jobs_after(cluster.jobs, plan)
     admitted = {a.job for a in plan.admit}
     return replace(
         cluster,
         tasks=tasks,
-        jobs=_jobs_after(cluster.jobs, tasks, admitted, set(plan.expired), now),
+        jobs=_jobs_after(jobs, tasks, admitted, set(plan.expired), now),
         budgets=_budgets_after(cluster, gone),
         elect=plan.elect,
         locks=plan.locks,

@@ -160,7 +160,7 @@ class Proportion:
 
 
 def requested(session: Session) -> list[Row]:
-    """What each queue's own jobs have, wait for, and will ask for once their pods are created.
+    """What each queue's own jobs have, wait for, and will ask for once their pods are created or as they grow.
 
     A closed queue and a job that makes no sense ask for nothing new: nobody is to hold room for them.
     """
@@ -180,6 +180,11 @@ def requested(session: Session) -> list[Row]:
         if job.min_resources and len(members) < job.min_member and asking[i]:
             known = snapshot.shapes.requests[snapshot.tasks.shape[members]].sum(axis=0).tolist()
             rows[q] = plus(rows[q], at_least(less(minimum_row(session, job), known), [0] * len(known)))
+    for i in snapshot.jobs.elastic:
+        elastic, q = session.job(i).elastic, int(snapshot.jobs.queue[i])
+        if elastic is not None and asking[i]:
+            could = max(elastic.max - len(snapshot.jobs.members[i]), 0)  # its other pods are few and small
+            rows[q] = plus(rows[q], snapshot.shapes.requests[snapshot.shapes.number[elastic.shape]].tolist(), could)
     return rows
 
 

@@ -23,6 +23,7 @@ from maar.session.hooks import Rejection
 from maar.session.placement import Group, domains_of
 from maar.session.register import Register
 from maar.session.session import Session
+from maar.session.waiting_gangs import could_pay
 
 NAME = "reservation"
 
@@ -78,17 +79,9 @@ class Reservation:
     def _helps(self, job: Job) -> bool:
         """Whether empty nodes would let the job start: its queue allows it, and some domain is large enough."""
         needs = needs_of(self._session, job)
-        if not self._could_pay(job, needs):
+        if not could_pay(self._session, job, needs):
             return False
         return any(self._fits_emptied(job, needs, rows) for rows in self._domains(job))
-
-    def _could_pay(self, job: Job, needs: list[tuple[Group, int]]) -> bool:
-        """Whether its queue could have so much if it had nothing else: what its own jobs have, ends as well."""
-        session, state = self._session, self._session.state
-        with session.statement():  # not committed
-            for q in session.snapshot.queues.path[int(session.snapshot.jobs.queue[job.index])]:
-                state.add(state.queue_allocated, q, -state.queue_allocated[q])
-            return all(session.hooks.allowed(job, group.shape, count) >= count for group, count in needs)
 
     # -- where
 

@@ -99,11 +99,38 @@ class ActionOption(msgspec.Struct, frozen=True):
         return action
 
 
+class PoolOption(msgspec.Struct, frozen=True):
+    """One configured pool. Times are seconds; a zero switches a brake off."""
+
+    name: str
+    nodes: dict[str, str]
+    """Labels that its nodes have; empty: all nodes that no other pool names."""
+    algorithm: Kind
+    arguments: msgspec.Struct
+    """The algorithm's."""
+    rate_limit: float = 30.0
+    """Between two changes of sizes in the pool."""
+    minimum_time: float = 60.0
+    """Between two changes of one job's size."""
+    hysteresis: int = 0
+    """Changes of so many workers or fewer are not made."""
+    restart: float = 30.0
+    """What a change costs each worker of a job that does not say."""
+    horizon: float = 600.0
+    """Within which growth must have paid for its restart."""
+    hold: float = 300.0
+    """For how long room is kept for workers that do not come."""
+    migrate: bool = False
+    """Whether workers may be moved so that jobs lie on fewer nodes."""
+
+
 class Config(msgspec.Struct, frozen=True):
     """A whole configuration."""
 
     actions: tuple[ActionOption, ...]
     tiers: tuple[tuple[PluginOption, ...], ...]
+    pools: tuple[PoolOption, ...] = ()
+    """How elastic jobs share the nodes; the last one is for nodes that no other names."""
 
     def has_action(self, *names: str) -> bool:
         """Whether one of those actions is configured."""

@@ -15,13 +15,14 @@ from importlib.resources import files
 import msgspec
 
 from maar.session import config_gangs as gangs
-from maar.session.config import ActionOption, Catalog, Config, Kind, PluginOption
+from maar.session.config import ActionOption, Catalog, Config, Kind, PluginOption, PoolOption
 from maar.session.config_arguments import build, clean
 from maar.session.config_flags import HIERARCHY, read_flags
+from maar.session.config_pools import read_pools
 from maar.session.config_problems import ConfigError, Findings, shown, unknown
 from maar.session.config_yaml import read_yaml
 
-KEYS = ("actions", "tiers", "configurations", "metrics")
+KEYS = ("actions", "tiers", "configurations", "pools", "metrics")
 
 __all__ = ["ConfigError", "Loaded", "default_config", "default_text", "read_config"]
 
@@ -91,9 +92,10 @@ class _Reader:
         tiers = self._tiers(top)
         for entry in (e for tier in tiers for e in tier if e.kind.name == gangs.GANG):
             gangs.permit_whole(whole, {e.kind.name for e in actions}, entry.arguments, entry.flags)
-        # 5 what does not count, 6 what does
+        # 5 how elastic jobs share nodes, 6 what does not count, 7 what does
+        pools = read_pools(self._list(top.get("pools"), "pools"), dict(self._catalog.algorithms), self._findings)
         self._lost(top)
-        return self._config(actions, tiers)
+        return self._config(actions, tiers, pools)
 
     # -- actions
 
@@ -221,7 +223,7 @@ class _Reader:
             self._warn("metrics", "ignored: what nodes really use is not measured; requests count")
         self._findings.warnings.extend(self._catalog.broken.values())
 
-    def _config(self, actions: list[_Entry], tiers: list[list[_Entry]]) -> Config | None:
+    def _config(self, actions: list[_Entry], tiers: list[list[_Entry]], pools: tuple[PoolOption, ...]) -> Config | None:
         acting = [(e.kind, build(e.kind, e.arguments, e.arguments_path, self._findings)) for e in actions]
         asked = [[(e, build(e.kind, e.arguments, e.arguments_path, self._findings)) for e in tier] for tier in tiers]
         if self._findings.problems:
@@ -232,6 +234,7 @@ class _Reader:
                 tuple(PluginOption(e.kind, arguments, e.flags) for e, arguments in tier if arguments is not None)
                 for tier in asked
             ),
+            pools,
         )
 
     # -- names, mappings and lists

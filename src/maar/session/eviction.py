@@ -142,8 +142,10 @@ class Search:
     def _evict(self, unit: Unit) -> bool:
         """Send a unit away, if all voters agree to exactly that now."""
         session = self._session
-        if not self._candidates.agreed(unit):
+        here = unit._replace(tasks=tuple(t for t in unit.tasks if session.state.status[t] == int(Status.BOUND)))
+        if not here.tasks or not self._candidates.agreed(here):
             return False
+        unit = here
         for task in unit.tasks:
             session.evict(task, self._job, self._why(unit))
         self._gone.append(unit)
@@ -152,7 +154,7 @@ class Search:
     def _give_back(self, groups: list[tuple[Group, int]], terms: Terms) -> None:
         """Spare, last first, every unit without which the job still fits; not the surplus of a gang that goes."""
         for unit in reversed(list(self._gone)):
-            if not unit.whole and any(other.whole and other.job == unit.job for other in self._gone):
+            if not unit.whole and any(_goes_with(unit, other, self._session) for other in self._gone):
                 continue
             with self._session.statement() as statement:
                 for task in unit.tasks:
@@ -167,6 +169,14 @@ class Search:
                 if self._session.state.status[task] == Status.NOMINATED:
                     self._session.state.withdraw(task)
         return all(place(self._session, self._job, group, count, terms) == count for group, count in groups)
+
+
+def _goes_with(unit: Unit, other: Unit, session: Session) -> bool:
+    """Whether a unit cannot stay while another of its job goes: its whole gang, or workers of lower indices."""
+    if other is unit or other.job != unit.job:
+        return False
+    table = session.snapshot.tasks.tasks
+    return other.whole or (other.shrinks and table[other.tasks[0]].index < table[unit.tasks[0]].index)
 
 
 def _both(usable: Mask | None, domain: Mask | None) -> Mask | None:

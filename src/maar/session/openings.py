@@ -29,6 +29,8 @@ class Opening(NamedTuple):
     units: tuple[Unit, ...]
     priority: int
     """The highest among them."""
+    evicts: bool
+    """Not by shrinking elastic jobs alone."""
     wholes: int
     """Gangs broken."""
     brings: int
@@ -40,7 +42,7 @@ class Opening(NamedTuple):
     def cost(self, wanted: int) -> tuple[object, ...]:
         """Cheaper is smaller, where so many tasks still lack room."""
         share = self.wholes / max(min(self.brings, wanted), 1)
-        return self.wholes > 0, self.priority, share, self.work, self.key, self.row
+        return self.wholes > 0, self.evicts, self.priority, share, self.work, self.key, self.row
 
 
 class Openings:
@@ -107,9 +109,9 @@ class Openings:
 
     def _singles(self, tasks: list[int], lack: dict[int, int]) -> list[tuple[Unit, Gift]]:
         """Surplus tasks here, cheapest first, no more of a job or role than it has above its minimum."""
-        jobs = self._session.snapshot.tasks.job
-        chosen = self._candidates.singles(tasks)
-        return [(Unit(int(jobs[t]), (t,), False), self._gift([t], lack)) for t in chosen]
+        here = set(tasks)
+        units = self._candidates.singles(tasks)
+        return [(unit, self._gift([t for t in unit.tasks if t in here], lack)) for unit in units]
 
     def _wholes(self, tasks: list[int], lack: dict[int, int]) -> list[tuple[Unit, Gift]]:
         """Whole gangs with a member here: low priority first, then those that free most of what is lacking."""
@@ -131,10 +133,11 @@ class Openings:
         tasks = tuple(t for u in units for t in u.tasks)
         wholes = sum(u.whole for u in units)
         priority = max(self._session.job(u.job).priority for u in units)
-        brings = self._brings(list(tasks)) if wholes else 1
+        brings = self._brings(list(tasks)) if wholes or len(tasks) > len(units) else 1
         table = self._session.snapshot.tasks.tasks
         key = tuple(sorted((table[t].job, -table[t].index) for t in tasks))
-        return Opening(row, units, priority, wholes, brings, self._candidates.work(tasks), key)
+        evicts = not all(u.shrinks for u in units)
+        return Opening(row, units, priority, evicts, wholes, brings, self._candidates.work(tasks), key)
 
     def _brings(self, tasks: list[int]) -> int:
         """How many more tasks of the shape fit, on all nodes, once these have gone."""
@@ -158,8 +161,8 @@ def cover(lack: Gift, units: list[tuple[Unit, Gift]]) -> tuple[Unit, ...] | None
     for unit, gift in units:
         if _covers(lack, taken):
             break
-        if unit.whole:
-            taken = [(u, g) for u, g in taken if u.job != unit.job]
+        if unit.whole or unit.shrinks:
+            taken = [(u, g) for u, g in taken if u.job != unit.job]  # they are among those that go with it
         taken.append((unit, gift))
     if not _covers(lack, taken):
         return None

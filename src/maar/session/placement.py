@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from maar.elastic.placement import best_fit
 from maar.model.jobs import Job
 from maar.model.resources import Ints, Mask
 from maar.model.tasks import Status
@@ -38,6 +39,8 @@ class Terms(NamedTuple):
     later: bool = False
     within: Mask | None = None
     prefer: Ints | None = None
+    hold: bool = False
+    """Keep room for pods that do not exist yet, instead of giving it to tasks."""
 
 
 def groups_of(session: Session, job: Job) -> list[Group]:
@@ -171,10 +174,25 @@ def _put(session: Session, job: Job, group: Group, wanted: int, terms: Terms, li
     if terms.prefer is not None and len(terms.prefer):
         score = score.copy()
         score[terms.prefer] += PREFERRED
-    rows, counts = best_first(fits, score, wanted)
+    if job.elastic is None:
+        rows, counts = best_first(fits, score, wanted)
+    else:
+        rows, counts = best_fit(fits, wanted, _own(session, job, terms), score)
     placed = int(counts.sum())
-    if placed:
+    if placed and terms.hold:
+        session.state.hold(job.index, group.shape, rows, counts)
+    elif placed:
         tasks = group.tasks[:placed]
         act = session.state.nominate if terms.later else session.state.bind
         act(job.index, group.shape, tasks, rows, counts)
     return placed
+
+
+def _own(session: Session, job: Job, terms: Terms) -> Ints:
+    """How many of an elastic job's pods are, or are promised to be, on each node."""
+    tasks = session.tasks_of(job, Status.BOUND, Status.NOMINATED)
+    rows = session.state.node[tasks]
+    own = np.bincount(rows[rows >= 0], minlength=len(session.snapshot.nodes)).astype(np.int64)
+    if terms.prefer is not None:
+        np.add.at(own, terms.prefer, 1)
+    return own

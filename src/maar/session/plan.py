@@ -14,17 +14,24 @@ from maar.model.reasons import Reason
 from maar.model.tasks import Status
 from maar.session.explain import why_waiting
 from maar.session.session import Session
+from maar.session.sizes import Sizes
 
 
 def plan_of(session: Session) -> Plan:
     """What the session decided."""
+    sizes = Sizes(session)
     looked_at = (session.job(i) for i in session.snapshot.jobs.active if i not in session.snapshot.resting)
     waiting = [w for job in looked_at if (w := _wait(session, job)) is not None]
     return Plan(
         bind=_binds(session),
         nominate=_nominations(session),
-        evict=_evictions(session),
+        evict=_evictions(session, sizes),
         admit=tuple(Admit(job.key) for job in sorted(session.admitted, key=lambda j: j.key)),
+        hold=sizes.holds(),
+        resize=tuple(sizes.resizes),
+        suspend=tuple(sizes.suspends),
+        resume=tuple(sizes.resumes),
+        targets=tuple(sizes.targets),
         elect=session.elect,
         locks=tuple(session.locks[node] for node in sorted(session.locks)),
         expired=tuple(sorted(session.expired)),
@@ -47,11 +54,16 @@ def _nominations(session: Session) -> tuple[Nominate, ...]:
     return tuple(Nominate(tasks[t].key, names[session.state.node[t]]) for t in chosen.tolist())
 
 
-def _evictions(session: Session) -> tuple[Evict, ...]:
-    """Who runs and must go; tasks that were only about to be bound stay pending instead (`_gave_way`)."""
+def _evictions(session: Session, sizes: Sizes) -> tuple[Evict, ...]:
+    """Who runs and must go; tasks that were only about to be bound stay pending instead (`_gave_way`).
+
+    Workers that go because their job shrinks or stops are not evicted: their operator deletes them.
+    """
     now, before = session.state.status, session.snapshot.tasks.status
     evictions = []
     for t in np.flatnonzero((now == Status.RELEASING) & (before == Status.BOUND)).tolist():
+        if int(session.snapshot.tasks.job[t]) in sizes.changed:
+            continue
         job, why = session.evictions[t]
         evictions.append(Evict(session.snapshot.tasks.tasks[t].key, job.key, why))
     return tuple(evictions)
@@ -73,6 +85,8 @@ def _reasons(session: Session, job: Job) -> list[Reason]:
         return notes or [Reason("enqueue", "NotAdmitted", "its group was not admitted", since=since)]
     reasons: list[Reason] = []
     if len(session.snapshot.jobs.members[job.index]) == 0:
+        if job.elastic is not None and job.elastic.suspended:
+            return [] if job.index in session.sizes and session.sizes[job.index].size else notes
         return [Reason("gang", "NoPods", "its pods are not created yet", since=since)]
     promised = session.promised(job)
     if len(promised):

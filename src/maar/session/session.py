@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Hashable
 from typing import Any
 
+import msgspec
 import numpy as np
 
 from maar.model.jobs import Job, Phase
@@ -25,6 +26,17 @@ from maar.session.register import Register
 from maar.session.state import State
 from maar.session.statement import Statement
 from maar.session.view import View
+
+
+class Decision(msgspec.Struct, frozen=True):
+    """How many workers an elastic job gets, how many were planned, and why."""
+
+    size: int
+    planned: int
+    why: str
+    forgive: bool = False
+    """It was promoted: what it has had counts no more for its place in the queues."""
+
 
 _NONE: Ints = np.zeros(0, dtype=np.int64)
 
@@ -53,6 +65,10 @@ class Session:
         """Who could go for claims of one kind (`session.victims`)."""
         self.explained: dict[Hashable, Reason | None] = {}
         """What nodes said to a question, so that equal jobs are not counted again."""
+        self.sizes: dict[int, Decision] = {}
+        """Job row to what `resize` decided for it."""
+        self.waiting_gangs: dict[bytes, list[tuple[Job, bool]]] = {}
+        """Gangs that wait for room on some nodes (`session.waiting_gangs`)."""
         self.elect: Elect | None = snapshot.cluster.elect
         self.locks: dict[str, Lock] = {k.node: k for k in snapshot.cluster.locks}
         self.expired: list[str] = []
@@ -87,6 +103,10 @@ class Session:
         rows = self.snapshot.jobs.active
         jobs = [self.job(i) for i in rows if i not in self.snapshot.resting]
         return [job for job in jobs if self.trouble(job) is None]
+
+    def elastic(self) -> list[Job]:
+        """Jobs whose workers may become more and fewer."""
+        return [self.job(i) for i in self.snapshot.jobs.elastic]
 
     def trouble(self, job: Job) -> Reason | None:
         """Why a job cannot be looked at at all, whatever the plugins say."""

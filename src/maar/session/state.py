@@ -4,8 +4,8 @@ Everything a cycle moves is a number in an array: what nodes have used, where ta
 Every change is an addition, so undoing is a subtraction and a rollback restores each column bit for bit. The columns
 that plugins keep are made here too (`column`) and are undone with the rest. Cost grows with what was touched.
 
-The verbs are few: `bind`, `nominate`, `withdraw` (a nomination) and `evict`. They keep the books of node, job, role
-and queue together; nobody else writes to the columns.
+The verbs are few: `bind`, `nominate`, `withdraw` (a nomination), `hold` and `evict`. They keep the books of node, job,
+role and queue together; nobody else writes to the columns.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ class Mark(msgspec.Struct, frozen=True):
 
     journal: int
     touched: int
+    held: int
 
 
 class State:
@@ -56,6 +57,8 @@ class State:
         """Python integers: a queue's own jobs and those of all queues below it."""
         self.soft: bool = bool(self.releasing.any() or self.nominated.any())
         """Whether room now and room to come may differ."""
+        self.held: list[tuple[int, int, Ints, Ints]] = []
+        """Room that is kept for pods to come: job, shape, node rows, how many on each."""
         self._requests: list[Array] = [
             np.array([int(x) for x in row], dtype=object) for row in snapshot.shapes.requests
         ]
@@ -72,13 +75,14 @@ class State:
 
     def mark(self) -> Mark:
         """Where the journal stands."""
-        return Mark(len(self._journal), len(self._touched))
+        return Mark(len(self._journal), len(self._touched), len(self.held))
 
     def rollback(self, mark: Mark) -> None:
         """Undo everything since `mark`, last first."""
         while len(self._journal) > mark.journal:
             column, index, delta = self._journal.pop()
             column[index] -= delta
+        del self.held[mark.held :]
         undone = self._touched[mark.touched :]
         if undone:
             self._touched.append(undone[0] if len(undone) == 1 else np.unique(np.concatenate(undone)))
@@ -132,6 +136,22 @@ class State:
         self._count(job, self._role(task), shape, -1, self.job_nominated, self.role_nominated)
         self._touched.append(np.array([row]))
 
+    def hold(self, job: int, shape: int, rows: Ints, counts: Ints) -> None:
+        """Keep room, there or coming, for pods of a job that do not exist yet; its queue pays for it."""
+        self.soft = True
+        self.add(self.nominated, rows, counts[:, None] * self.snapshot.shapes.requests[shape])
+        for feature in self.snapshot.shapes.features[shape]:
+            self.add(self.features, (feature, rows), counts)
+        self._pay(job, shape, int(counts.sum()))
+        self._touched.append(rows)
+        self.held.append((job, shape, rows, counts))
+
+    def let_go(self, job: int) -> None:
+        """Keep no more room for pods of a job that do not exist yet."""
+        for entry in [e for e in self.held if e[0] == job]:
+            _, shape, rows, counts = entry
+            self.hold(job, shape, rows, -counts)
+
     def evict(self, task: int) -> None:
         """Send a bound task away: its room is releasing, and its queue no longer pays for it."""
         self.soft = True
@@ -175,6 +195,9 @@ class State:
     def _count(self, job: int, role: int, shape: int, n: int, of_job: Ints, of_role: Ints) -> None:
         self.add(of_job, job, n)
         self.add(of_role, role, n)
+        self._pay(job, shape, n)
+
+    def _pay(self, job: int, shape: int, n: int) -> None:
         self.add(self.job_allocated, job, n * self.snapshot.shapes.requests[shape])
         queue = self.snapshot.jobs.queue[job]
         if queue >= 0:

@@ -1,12 +1,13 @@
 """Victims: who may go for a claim, in which units, and at what cost.
 
 A victim leaves in a *unit*: one task that is surplus to its job's minimum (and its role's), or a whole gang at once. A
-gang is never taken below its minimum in part, and a whole one only if every member may go. Votes are asked twice: once
-for each task alone, to know who could go at all, and again for a whole unit just before it goes, since what has already
-been taken counts (budgets, queues' shares).
+gang is never taken below its minimum in part, and a whole one only if every member may go. Of an elastic job the
+workers from one index on go together, since that is how it shrinks; its pods are not evicted. Votes are asked twice:
+once for each task alone, to know who could go at all, and again for a whole unit just before it goes, since what has
+already been taken counts (budgets, queues' shares).
 
-Costs compare in this order: surplus before whole gangs, lower priority first, fewest gangs broken, least work lost,
-then a key.
+Costs compare in this order: shrinking before evicting, surplus before whole gangs, lower priority first, fewest gangs
+broken, least work lost, then a key.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from maar.model.resources import CPU, Floats, Ints
 from maar.model.tasks import Status
 from maar.session.hooks import Claim
 from maar.session.session import Session
+from maar.session.workers import workers_of
 
 BOUND = int(Status.BOUND)
 """A plain integer: numpy takes long to find out that an enum's member is one."""
@@ -33,6 +35,8 @@ class Unit(NamedTuple):
     job: int
     tasks: tuple[int, ...]
     whole: bool
+    shrinks: bool = False
+    """Workers of an elastic job, from an index on: it shrinks, nothing is evicted."""
 
 
 class Candidates:
@@ -80,11 +84,13 @@ class Candidates:
         there = [t for t in self.by_row.get(row, ()) if self._session.state.status[t] == BOUND]
         return sorted((t for t in there if t not in self._dropped), key=self._single_cost)
 
-    def _single_cost(self, task: int) -> tuple[int, int, Work, str, int, int]:
+    def _single_cost(self, task: int) -> tuple[bool, int, int, Work, str, int, int]:
         table, jobs = self._session.snapshot.tasks, self._session.snapshot.jobs
         job = jobs.jobs[int(table.job[task])]
         # Of equal workers of one job the highest index goes first: worker 0 hosts the rendezvous.
-        return job.priority, int(table.priority[task]), self._work[task], job.key, -table.tasks[task].index, task
+        if job.elastic is not None:
+            return False, job.priority, 0, (0.0, 0.0), job.key, -table.tasks[task].index, task
+        return True, job.priority, int(table.priority[task]), self._work[task], job.key, -table.tasks[task].index, task
 
     def work(self, tasks: tuple[int, ...]) -> Work:
         """What is lost with them."""
@@ -102,8 +108,8 @@ class Candidates:
         minimums = {} if gang is None else gang.role_minimums(self._session.job(job))
         return {role: max(int(state.role_ready[role]) - n, 0) for role, n in minimums.items()}
 
-    def singles(self, tasks: list[int]) -> list[int]:
-        """Those of some tasks that may go one by one, in order: no more of a job or role than is surplus."""
+    def singles(self, tasks: list[int]) -> list[Unit]:
+        """Those of some tasks that may go, in order, without their gang: no more of a job or role than is surplus."""
         jobs, roles = self._session.snapshot.tasks.job, self._session.snapshot.jobs.task_role
         left: dict[int, int] = {}
         left_of_role: dict[int, int] = {}
@@ -113,12 +119,25 @@ class Candidates:
             if job not in left:
                 left[job] = self.surplus(job)
                 left_of_role.update(self.role_surplus(job))
-            if left[job] > 0 and left_of_role.get(role, 1) > 0:
+            if self._session.job(job).elastic is not None:
+                unit = self._from_index(job, task)
+                if unit is not None and len(unit.tasks) <= min(left[job], left_of_role.get(role, left[job])):
+                    chosen.append(unit)
+            elif left[job] > 0 and left_of_role.get(role, 1) > 0:
                 left[job] -= 1
                 if role in left_of_role:
                     left_of_role[role] -= 1
-                chosen.append(task)
+                chosen.append(Unit(job, (task,), False))
         return chosen
+
+    def _from_index(self, job: int, task: int) -> Unit | None:
+        """A worker and all with a higher index, if each of them may go."""
+        session, table = self._session, self._session.snapshot.tasks.tasks
+        workers = workers_of(session, session.job(job), Status.BOUND).tolist()
+        going = [t for t in workers if table[t].index >= table[task].index]
+        if task not in workers or self._dropped.intersection(going) or not set(going) <= set(self.by_job.get(job, ())):
+            return None
+        return Unit(job, tuple(going), False, shrinks=True)
 
     def whole(self, job: int) -> Unit | None:
         """A gang as one unit, if whole gangs may go and every running member of this one may."""
@@ -134,16 +153,16 @@ class Candidates:
 
     def units(self) -> list[Unit]:
         """All units there are now, cheapest first."""
-        found: list[tuple[tuple[bool, int, Work, str, int], Unit]] = []
+        found: list[tuple[tuple[bool, bool, int, Work, str, int], Unit]] = []
         for job, tasks in self.by_job.items():
             who = self._session.job(job)
             here = [t for t in tasks if self._session.state.status[t] == BOUND and t not in self._dropped]
-            for task in self.singles(sorted(here, key=self._single_cost)):
-                unit = Unit(job, (task,), False)
-                found.append(((False, who.priority, self.work(unit.tasks), who.key, -task), unit))
+            for unit in self.singles(sorted(here, key=self._single_cost)):
+                cost = (False, not unit.shrinks, who.priority, self.work(unit.tasks), who.key, -unit.tasks[0])
+                found.append((cost, unit))
             whole = self.whole(job)
             if whole is not None:
-                found.append(((True, who.priority, self.work(whole.tasks), who.key, 0), whole))
+                found.append(((True, True, who.priority, self.work(whole.tasks), who.key, 0), whole))
         return [unit for _, unit in sorted(found)]
 
     def agreed(self, unit: Unit) -> bool:

@@ -16,6 +16,7 @@ from typing import Any
 
 import msgspec
 
+from maar.model.elastic import Elastic
 from maar.model.jobs import Job
 from maar.model.nodes import Node
 from maar.model.plan import Elect, Lock
@@ -120,6 +121,34 @@ def gang(
         made = tuple(parts)
     least = len(made) if minimum is None else minimum
     return Gang(Job(key, min_member=least, priority=priority, **job), made)
+
+
+def elastic(
+    name: str,
+    low: int,
+    high: int,
+    *,
+    on: Sequence[str] = (),
+    size: int | None = None,
+    gpu: int = 1,
+    cpu: Quantity = 1,
+    priority: int = 0,
+    constraints: Mapping[str, Any] | None = None,
+    job: Mapping[str, Any] | None = None,
+    **fields: Any,
+) -> Gang:
+    """An elastic job of `low` to `high` workers: suspended unless workers of it are on nodes (or `size` is given).
+
+    `job` are fields of the job, `constraints` of the shape, everything else of its `Elastic`.
+    """
+    key = name if "/" in name else f"{NAMESPACE}/{name}"
+    of = shape(cpu=cpu, gpu=gpu, **dict(constraints or {}))
+    now = len(on) if size is None else size
+    made = tasks(key, now, of, on=on, role="worker", priority=priority, controlled=True)
+    said = Elastic(low, high, of, size=now or low, requested=low, suspended=not now, role="worker")
+    said = msgspec.structs.replace(said, **fields)
+    more = {"min_member": low + len(said.beside), "priority": priority, **dict(job or {})}
+    return Gang(Job(key, elastic=said, **more), made)
 
 
 def cluster(*parts: Part | Iterable[Part], **fields: Any) -> Cluster:

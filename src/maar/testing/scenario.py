@@ -66,12 +66,13 @@ def scene(cluster: Cluster, config: Config, now: float = 0.0, most: int = 30) ->
 
 
 def _state(plan: Plan) -> tuple[object, ...]:
-    return plan.nominate, plan.elect, plan.locks
+    return plan.nominate, plan.hold, plan.elect, plan.locks
 
 
 def check_invariants(before: Cluster, plan: Plan, after: Cluster) -> None:
-    """What no plan may break: room, gangs, and that nothing is done twice."""
+    """What no plan may break: room, gangs, bounds, and that nothing is done twice."""
     _check_room(before, after)
+    _check_sizes(before, plan)
     _check_gangs(before, plan, after)
     doubled = [t for t, n in Counter([b.task for b in plan.bind] + [e.task for e in plan.evict]).items() if n > 1]
     assert not doubled, f"named twice in one plan: {doubled}"
@@ -86,11 +87,26 @@ def _check_room(before: Cluster, after: Cluster) -> None:
         assert not grew, f"over-committed: {name} uses {snapshot.axes.amounts(snapshot.used[row])}"
 
 
+def _check_sizes(before: Cluster, plan: Plan) -> None:
+    """Elastic jobs stay within their bounds, are changed once, and never lose a pod by eviction while they run."""
+    said = {job.key: job.elastic for job in before.jobs if job.elastic is not None}
+    changed = [*(r.job for r in plan.resize), *(r.job for r in plan.resume), *(s.job for s in plan.suspend)]
+    assert len(changed) == len(set(changed)), f"changed twice in one plan: {changed}"
+    for job, size in (*((r.job, r.after) for r in plan.resize), *((r.job, r.size) for r in plan.resume)):
+        bounds = said[job]
+        assert bounds is not None
+        assert bounds.min <= size <= bounds.max, f"outside of its bounds: {job} gets {size}"
+    of = {task.key: task.job for task in before.tasks}
+    evicted = [e.task for e in plan.evict if (e_ := said.get(of[e.task])) is not None and e_.pausable]
+    assert not evicted, f"evicted instead of resized: {evicted}"
+
+
 def _check_gangs(before: Cluster, plan: Plan, after: Cluster) -> None:
     """A gang that a plan touches ends with its minimum or without a pod; one in part before may stay in part."""
     minimum = {job.key: job.min_member for job in before.jobs if job.phase is not Phase.COMPLETED}
     of = {task.key: task.job for task in before.tasks}
     touched = {of[b.task] for b in plan.bind} | {of[e.task] for e in plan.evict}
+    touched -= {s.job for s in plan.suspend}
     was, now = _ready(before), _ready(after)
     for job in touched:
         begun = 0 < was[job] < minimum[job]

@@ -1,0 +1,81 @@
+"""What becomes of elastic jobs once a plan has been carried out: their operators make and delete workers at once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from msgspec.structs import replace
+
+from maar.model.elastic import Elastic, Past
+from maar.model.jobs import Job
+from maar.model.plan import Plan
+from maar.model.shapes import Shape
+from maar.model.tasks import Status, Task
+
+Sizes = dict[str, tuple[int, Past]]
+
+
+def sizes_of(plan: Plan) -> Sizes:
+    """Job to the size that the plan gives it, and the past that is written with it."""
+    return {
+        **{r.job: (r.after, r.past) for r in plan.resize},
+        **{r.job: (r.size, r.past) for r in plan.resume},
+        **{s.job: (0, s.past) for s in plan.suspend},
+    }
+
+
+def jobs_after(jobs: Iterable[Job], plan: Plan) -> tuple[Job, ...]:
+    """The jobs with their new sizes, and with the room that is kept for them."""
+    sizes = sizes_of(plan)
+    holds: dict[str, list[tuple[str, int]]] = {}
+    for hold in plan.hold:
+        holds.setdefault(hold.job, []).append((hold.node, hold.count))
+    return tuple(
+        job if job.elastic is None else replace(job, elastic=_after(job, job.elastic, sizes, holds)) for job in jobs
+    )
+
+
+def _after(job: Job, elastic: Elastic, sizes: Sizes, holds: dict[str, list[tuple[str, int]]]) -> Elastic:
+    kept = tuple(sorted(holds.get(job.key, ())))
+    if job.key not in sizes:
+        return replace(elastic, holds=kept)
+    size, past = sizes[job.key]
+    return replace(elastic, size=size or elastic.size, suspended=size == 0, past=past, holds=kept)
+
+
+def tasks_after(tasks: Iterable[Task], jobs: Iterable[Job], plan: Plan, now: float) -> tuple[Task, ...]:
+    """The tasks once operators have followed: the highest indices go, and missing ones are made, to wait for a node."""
+    sizes = sizes_of(plan)
+    if not sizes:
+        return tuple(tasks)
+    elastic = {job.key: job for job in jobs if job.key in sizes and job.elastic is not None}
+    kept = [task for task in tasks if task.job not in elastic or _stays(task, elastic[task.job], sizes)]
+    made: list[Task] = []
+    for key, job in elastic.items():
+        made.extend(_made(job, [t for t in kept if t.job == key], sizes[key][0], now))
+    return (*kept, *made)
+
+
+def _stays(task: Task, job: Job, sizes: Sizes) -> bool:
+    size = sizes[job.key][0]
+    assert job.elastic is not None
+    return size > 0 and (task.role != job.elastic.role or task.index < size)
+
+
+def _made(job: Job, there: list[Task], size: int, now: float) -> list[Task]:
+    elastic = job.elastic
+    assert elastic is not None
+    if size == 0:
+        return []
+    known = {task.index for task in there if task.role == elastic.role}
+    stem = f"{job.key}-{elastic.role}" if elastic.role else job.key
+    made = [_pod(job, f"{stem}-{i}", elastic.shape, elastic.role, i, now) for i in range(size) if i not in known]
+    if not any(task.role != elastic.role for task in there):
+        made += [_pod(job, f"{job.key}-beside-{i}", s, "beside", i, now) for i, s in enumerate(elastic.beside)]
+    return made
+
+
+def _pod(job: Job, key: str, shape: Shape, role: str, index: int, now: float) -> Task:
+    return Task(
+        key, job.key, shape, Status.PENDING, role=role, index=index, priority=job.priority, created=now, controlled=True
+    )

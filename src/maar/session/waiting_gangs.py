@@ -1,0 +1,74 @@
+"""Gangs that wait for room which elastic jobs could grow into: they go first.
+
+A rigid gang of equal or higher priority that lacks some of its minimum and would fit the pool's nodes once they are
+empty, stops the growth of elastic jobs there; a job that has not started yet it stops only where it comes before it in
+the order of jobs. One that could never fit stops nobody, and one whose queue may have no more stops only the growth of
+its own queue's jobs, since what these have is what it waits for.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from maar.model.jobs import Job
+from maar.model.resources import Mask
+from maar.session.eviction import needs_of
+from maar.session.placement import Group, missing
+from maar.session.session import Session
+
+
+def ahead_of(session: Session, job: Job, nodes: Mask) -> Job | None:
+    """The first gang that waits for room on those nodes and comes before growth of an elastic job."""
+    for gang, may_have in waiting_gangs(session, nodes):
+        if not may_have and gang.queue != job.queue:
+            continue
+        if gang.priority > job.priority:
+            return gang
+        if gang.priority == job.priority and (job.elastic is None or job.elastic.now or _comes_first(gang, job)):
+            return gang
+    return None
+
+
+def _comes_first(gang: Job, job: Job) -> bool:
+    return (gang.created, gang.key) < (job.created, job.key)
+
+
+def waiting_gangs(session: Session, nodes: Mask) -> list[tuple[Job, bool]]:
+    """All of them, each with whether its queue may have what it lacks as things stand; found once for a pool."""
+    known = session.waiting_gangs
+    key = nodes.tobytes()
+    if key not in known:
+        rigid = (job for job in session.active() if job.elastic is None)
+        found = ((job, _lacks(session, job, nodes)) for job in rigid)
+        known[key] = [(job, _allowed(session, job, needs)) for job, needs in found if needs]
+    return known[key]
+
+
+def _lacks(session: Session, gang: Job, nodes: Mask) -> list[tuple[Group, int]]:
+    """What it lacks, if that is room on those nodes; else nothing."""
+    if session.is_pending(gang) or not session.state.job_pending[gang.index] or session.hooks.is_valid(gang):
+        return []
+    if session.hooks.gang is not None and not missing(session, gang)[0]:
+        return []
+    needs = needs_of(session, gang)
+    for group, count in needs:
+        request = session.snapshot.shapes.requests[group.shape]
+        dims = np.flatnonzero(request)
+        usable = session.view(group.shape).open
+        fits = np.min(session.snapshot.nodes.allocatable[:, dims] // request[dims], axis=1) * usable
+        if not (fits * nodes).any() or int(fits.sum()) < count:
+            return []
+    return needs if could_pay(session, gang, needs) else []
+
+
+def _allowed(session: Session, gang: Job, needs: list[tuple[Group, int]]) -> bool:
+    return all(session.hooks.allowed(gang, group.shape, count) >= count for group, count in needs)
+
+
+def could_pay(session: Session, gang: Job, needs: list[tuple[Group, int]]) -> bool:
+    """Whether its queue could have so much if it had nothing else."""
+    state = session.state
+    with session.statement():  # not committed
+        for q in session.snapshot.queues.path[int(session.snapshot.jobs.queue[gang.index])]:
+            state.add(state.queue_allocated, q, -state.queue_allocated[q])
+        return _allowed(session, gang, needs)

@@ -1,0 +1,147 @@
+"""The workers of an elastic job in a session: who they are, what they have, and how they become more and fewer.
+
+Verbs that `resize` tries out and makes. A shrink sends the highest indices away, as every operator does; growth
+promises room to workers that wait and keeps room for those that do not exist yet.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from maar.model.elastic import Elastic
+from maar.model.jobs import Job
+from maar.model.resources import Ints, Mask
+from maar.model.shapes import Shape
+from maar.model.tasks import Status
+from maar.session.placement import Group, Terms, domains_of, place
+from maar.session.session import Session
+
+NOBODY: Ints = np.zeros(0, dtype=np.int64)
+NO_ROLE = -1
+
+
+def elastic_of(job: Job) -> Elastic:
+    """What an elastic job says."""
+    assert job.elastic is not None, job.key
+    return job.elastic
+
+
+def worker_shape(session: Session, job: Job) -> int:
+    """The number of the shape of a worker."""
+    return session.snapshot.shapes.number[elastic_of(job).shape]
+
+
+def workers_of(session: Session, job: Job, *statuses: Status) -> Ints:
+    """Its workers in some statuses, by number; its other pods (a master, a launcher) are left out."""
+    return _workers(session, job, session.tasks_of(job, *statuses))
+
+
+def running_before(session: Session, job: Job) -> Ints:
+    """Its workers that had a node when the session began."""
+    members = session.snapshot.jobs.members[job.index]
+    return _workers(session, job, members[session.snapshot.tasks.status[members] == int(Status.BOUND)])
+
+
+def _workers(session: Session, job: Job, tasks: Ints) -> Ints:
+    role = elastic_of(job).role
+    if not role or len(tasks) == 0:
+        return tasks
+    names = session.snapshot.jobs.role_names[job.index]
+    if role not in names:
+        return NOBODY
+    return np.asarray(tasks[session.snapshot.jobs.own_role[tasks] == names.index(role)])
+
+
+def have(session: Session, job: Job) -> int:
+    """Workers that have a node, or are promised one."""
+    return len(workers_of(session, job, Status.BOUND, Status.NOMINATED, Status.SUCCEEDED))
+
+
+def held(session: Session, job: Job) -> int:
+    """Workers to come for whom room is kept."""
+    shape = worker_shape(session, job)
+    return sum(int(counts.sum()) for j, s, _, counts in session.state.held if j == job.index and s == shape)
+
+
+def above(session: Session, job: Job, size: int) -> Ints:
+    """The workers that go when it shrinks to a size: the highest indices."""
+    tasks = workers_of(session, job, Status.BOUND, Status.NOMINATED)
+    table = session.snapshot.tasks.tasks
+    return np.array([t for t in tasks.tolist() if table[t].index >= size], dtype=np.int64)
+
+
+def send_away(session: Session, tasks: Ints) -> None:
+    """Let pods go without an eviction: their operator deletes them."""
+    for task in tasks.tolist():
+        if session.state.status[task] == Status.NOMINATED:
+            session.state.withdraw(task)
+        else:
+            session.state.evict(task)
+
+
+def set_size(session: Session, job: Job, size: int, nodes: Mask) -> int:
+    """Give a job so many workers, on those nodes, in room that is there or coming: how many it could have."""
+    elastic = elastic_of(job)
+    if size == 0:
+        session.state.let_go(job.index)
+        send_away(session, session.tasks_of(job, Status.BOUND, Status.NOMINATED))
+        return 0
+    send_away(session, above(session, job, size))
+    missing = size - have(session, job) - held(session, job)
+    if missing == 0:
+        return size
+    with session.statement() as statement:
+        usable = session.open_to(job)
+        kept = [rows for j, _, rows, counts in session.state.held if j == job.index and (counts > 0).all()]
+        prefer = np.concatenate(kept) if kept else None
+        session.state.let_go(job.index)
+        terms = Terms(later=True, within=nodes if usable is None else nodes & usable, prefer=prefer)
+        starts = not len(session.tasks_of(job, Status.BOUND))
+        if not starts or all(_keep(session, job, shape, terms) for shape in elastic.beside):
+            _grow(session, job, size, terms)
+        reached = have(session, job) + held(session, job)
+        if reached >= elastic.min:
+            statement.commit()
+            return reached
+    return min(have(session, job) + held(session, job), size)
+
+
+def _keep(session: Session, job: Job, shape: Shape, terms: Terms) -> bool:
+    """Room for one of the pods beside the workers."""
+    number = session.snapshot.shapes.number[shape]
+    return place(session, job, Group(NO_ROLE, number, NOBODY), 1, terms._replace(hold=True)) == 1
+
+
+def _grow(session: Session, job: Job, size: int, terms: Terms) -> None:
+    """Workers that wait are promised room; for the rest it is kept. In one domain, where the network matters."""
+    waiting = workers_of(session, job, Status.PENDING)
+    table = session.snapshot.tasks.tasks
+    waiting = np.array([t for t in waiting.tolist() if table[t].index < size], dtype=np.int64)
+    wanted, usable = size - have(session, job), terms.within
+    best: tuple[int, Terms] = (0, terms)
+    for domain in domains_of(session, job):
+        inside = terms if domain is None else terms._replace(within=domain if usable is None else usable & domain)
+        with session.statement() as statement:
+            placed = _fill(session, job, waiting, wanted, inside)
+            if placed == wanted:
+                statement.commit()
+                return
+        if placed > best[0]:
+            best = placed, inside
+    if best[0]:
+        _fill(session, job, waiting, best[0], best[1])
+
+
+def _fill(session: Session, job: Job, waiting: Ints, wanted: int, terms: Terms) -> int:
+    placed = 0
+    shapes = session.snapshot.tasks.shape[waiting]
+    for kind in np.unique(shapes).tolist():
+        tasks = waiting[shapes == kind][: wanted - placed]
+        if len(tasks):
+            role = int(session.snapshot.jobs.task_role[tasks[0]])
+            placed += place(session, job, Group(role, kind, tasks), len(tasks), terms)
+    coming = wanted - max(placed, min(len(waiting), wanted))
+    if coming > 0:
+        group = Group(NO_ROLE, worker_shape(session, job), NOBODY)
+        placed += place(session, job, group, coming, terms._replace(hold=True))
+    return placed

@@ -1,0 +1,306 @@
+"""resize: elastic jobs become more and fewer workers; scenes run until nothing moves, then five cycles more."""
+
+from __future__ import annotations
+
+import msgspec
+
+from maar.model.elastic import Past
+from maar.model.plan import Hold, Plan, Resume, Suspend
+from maar.model.queues import Queue
+from maar.model.selectors import Requirement
+from maar.model.snapshot import Cluster
+from maar.session.config import Config
+from maar.testing.builders import GPU, cluster, elastic, gang, node, shape
+from maar.testing.scenario import configured, cycles, scene
+
+CONFIG = """
+actions: "enqueue, allocate, resize, preempt, reclaim"
+tiers:
+- plugins: [{{name: priority}}, {{name: gang, arguments: {{gang.eviction: whole}}}}]
+- plugins: [{{name: predicates}}, {{name: proportion}}, {{name: binpack}}]
+pools:
+- name: default
+  algorithm: {algorithm}
+  rate-limit: {rate}
+  minimum-time: {least}
+  hysteresis: {hysteresis}
+  restart: {restart}
+"""
+
+
+def config(
+    algorithm: str = "elastic-fifo", rate: str = "0", least: str = "0", hysteresis: int = 0, restart: str = "0"
+) -> Config:
+    """All brakes off unless said."""
+    return configured(
+        CONFIG.format(algorithm=algorithm, rate=rate, least=least, hysteresis=hysteresis, restart=restart)
+    )
+
+
+def sizes(before: Cluster, plans: list[Plan]) -> dict[str, int]:
+    """How many workers each elastic job has in the end."""
+    now = {job.key.partition("/")[2]: job.elastic.now for job in before.jobs if job.elastic is not None}
+    for plan in plans:
+        now.update({r.job.partition("/")[2]: r.after for r in plan.resize})
+        now.update({r.job.partition("/")[2]: r.size for r in plan.resume})
+        now.update({s.job.partition("/")[2]: 0 for s in plan.suspend})
+    return now
+
+
+def test_a_suspended_job_starts_with_all_it_can_use() -> None:
+    scene_ = cluster(node("n1", gpu=8), elastic("a", 2, 4))
+    plans = scene(scene_, config())
+    assert [Resume("ns/a", 4)] == [Resume(r.job, r.size) for r in plans[0].resume]
+    assert (Hold("ns/a", "n1", 4),) == plans[0].hold
+    assert {f"ns/a-worker-{i}" for i in range(4)} == {b.task for b in plans[1].bind}
+    assert () == plans[1].hold
+
+
+def test_what_is_there_is_shared_round_robin() -> None:
+    scene_ = cluster(
+        node("n1", gpu=8), elastic("a", 1, 8, job={"created": 1.0}), elastic("b", 1, 8, job={"created": 2.0})
+    )
+    assert {"a": 4, "b": 4} == sizes(scene_, scene(scene_, config()))
+
+
+def test_shrinks_come_first_and_growth_waits_for_their_room() -> None:
+    scene_ = cluster(node("n1", gpu=4), elastic("a", 1, 4, on=["n1"] * 4), elastic("b", 2, 2, job={"created": 5.0}))
+    plans = scene(scene_, config())
+    assert [("ns/a", 4, 2)] == [(r.job, r.before, r.after) for r in plans[0].resize]
+    assert ["ns/b"] == [r.job for r in plans[0].resume]
+    assert () == plans[0].evict, "workers go by their operator, not by eviction"
+    assert {"a": 2, "b": 2} == sizes(scene_, plans)
+
+
+def test_a_job_that_gets_nothing_waits_with_its_reason() -> None:
+    scene_ = cluster(node("n1", gpu=4), elastic("a", 4, 4, on=["n1"] * 4), elastic("b", 2, 2, job={"created": 5.0}))
+    plan = scene(scene_, config())[0]
+    assert not plan.moves
+    assert ["needs 2 workers of 1 GPU: elastic-fifo gives it none in pool `default` now"] == [
+        r.message for w in plan.waiting for r in w.reasons
+    ]
+
+
+def test_whole_workers_on_nodes_count_not_the_sum_of_gpus() -> None:
+    """Six nodes with 4 free GPUs each are 24 GPUs, and no room for a worker of 8."""
+    nodes = [node(f"n{i}", gpu=8) for i in range(6)]
+    rigid = [gang(f"r{i}", 1, gpu=4, on=[f"n{i}"]) for i in range(6)]
+    scene_ = cluster(nodes, rigid, elastic("big", 1, 2, gpu=8), elastic("small", 1, 3, gpu=4, job={"created": 9.0}))
+    assert {"big": 0, "small": 3} == sizes(scene_, scene(scene_, config()))
+
+
+def test_cordons_and_foreign_pods_are_no_capacity() -> None:
+    scene_ = cluster(
+        node("n1", gpu=4),
+        node("n2", gpu=4, unschedulable=True),
+        gang("foreign", 1, gpu=1, on=["n1"]),
+        elastic("a", 1, 8),
+    )
+    assert {"a": 3} == sizes(scene_, scene(scene_, config()))
+
+
+def test_a_lost_node_shrinks_jobs_to_what_is_left() -> None:
+    job = elastic("a", 1, 8, on=["n1"] * 4, size=8)
+    scene_ = cluster(node("n1", gpu=4), job)
+    assert {"a": 4} == sizes(scene_, scene(scene_, config()))
+
+
+def test_a_waiting_gang_of_equal_priority_goes_before_growth() -> None:
+    """The gang needs 4 GPUs; 2 are free. The elastic job could use them and must not."""
+    scene_ = cluster(
+        node("n1", gpu=8), gang("r", 2, gpu=1, on=["n1"] * 2), elastic("a", 2, 8, on=["n1"] * 4), gang("g", 4, gpu=1)
+    )
+    plans = scene(scene_, config())
+    assert {"a": 4} == sizes(scene_, plans)
+    assert () == plans[0].bind
+
+
+def test_a_waiting_gang_of_lower_priority_does_not_stop_growth() -> None:
+    scene_ = cluster(node("n1", gpu=8), elastic("a", 2, 8, on=["n1"] * 4, priority=5), gang("g", 5, gpu=1))
+    assert {"a": 8} == sizes(scene_, scene(scene_, config()))
+
+
+def test_a_gang_that_could_never_fit_stops_nobody() -> None:
+    scene_ = cluster(node("n1", gpu=8), elastic("a", 2, 8, on=["n1"] * 4), gang("g", 50, gpu=1))
+    assert {"a": 8} == sizes(scene_, scene(scene_, config()))
+
+
+def test_preempt_shrinks_before_it_evicts() -> None:
+    """A rigid job of lowest priority would be the cheaper victim; shrinking comes before any eviction."""
+    scene_ = cluster(
+        node("n1", gpu=8),
+        gang("low", 4, minimum=1, gpu=1, on=["n1"] * 4, priority=1),
+        elastic("a", 1, 4, on=["n1"] * 4, priority=2),
+        gang("high", 3, gpu=1, priority=10),
+    )
+    plans = scene(scene_, config())
+    assert [("ns/a", 4, 1)] == [(r.job, r.before, r.after) for r in plans[0].resize]
+    assert () == plans[0].evict
+    assert 3 == sum(b.task.startswith("ns/high") for p in plans for b in p.bind)
+
+
+def test_a_shrink_takes_the_highest_indices_wherever_they_are() -> None:
+    """The gang needs a whole node; worker 0 and 1 lie on it with 4 and 5 elsewhere: only a suffix may go."""
+    on = ["n1", "n1", "n2", "n2"]
+    scene_ = cluster(
+        node("n1", gpu=2), node("n2", gpu=2), elastic("a", 1, 4, on=on), gang("high", 1, gpu=2, priority=10)
+    )
+    plans = scene(scene_, config())
+    assert [("ns/a", 4, 2)] == [(r.job, r.before, r.after) for r in plans[0].resize]
+    assert {"n2"} == {b.node for p in plans for b in p.bind if "high" in b.task}
+
+
+def test_a_whole_elastic_job_that_must_go_is_suspended() -> None:
+    scene_ = cluster(node("n1", gpu=4), elastic("a", 4, 4, on=["n1"] * 4), gang("high", 4, gpu=1, priority=10))
+    plans = scene(scene_, config())
+    assert ["ns/a"] == [s.job for s in plans[0].suspend]
+    assert () == plans[0].evict
+    assert {"a": 0} == sizes(scene_, plans)
+
+
+def test_reclaim_shrinks_the_other_queues_elastic_job() -> None:
+    queues = [Queue("one"), Queue("two")]
+    scene_ = cluster(
+        node("n1", gpu=8),
+        queues,
+        elastic("a", 1, 8, on=["n1"] * 8, job={"queue": "one"}),
+        gang("g", 4, gpu=1, queue="two"),
+    )
+    plans = scene(scene_, config())
+    assert {"a": 4} == sizes(scene_, plans)
+    assert () == tuple(e for p in plans for e in p.evict)
+
+
+def test_a_queues_limit_bounds_the_sum_of_its_jobs() -> None:
+    limited = Queue("one", capability={GPU: 4})
+    scene_ = cluster(
+        node("n1", gpu=8),
+        limited,
+        elastic("a", 1, 8, job={"queue": "one", "created": 1.0}),
+        elastic("b", 1, 8, job={"queue": "one", "created": 2.0}),
+        elastic("c", 1, 3, job={"created": 3.0}),
+    )
+    assert {"a": 2, "b": 2, "c": 3} == sizes(scene_, scene(scene_, config()))
+
+
+def test_a_guarantee_is_kept_for_its_queue() -> None:
+    sure = Queue("sure", guarantee={GPU: 2})
+    scene_ = cluster(
+        node("n1", gpu=8),
+        sure,
+        elastic("a", 1, 8, job={"created": 1.0}),
+        elastic("s", 2, 2, job={"queue": "sure", "created": 2.0}),
+    )
+    assert {"a": 6, "s": 2} == sizes(scene_, scene(scene_, config()))
+
+
+def test_priority_decides_who_starts() -> None:
+    scene_ = cluster(
+        node("n1", gpu=2), elastic("old", 2, 2, on=["n1"] * 2), elastic("new", 2, 2, priority=5, job={"created": 9.0})
+    )
+    plans = scene(scene_, config())
+    assert {"old": 0, "new": 2} == sizes(scene_, plans)
+
+
+def test_a_pool_that_changed_is_left_alone_for_its_rate_limit() -> None:
+    past = Past(last_resize=90.0, counted=90.0)
+    scene_ = cluster(node("n1", gpu=4), elastic("a", 1, 4, on=["n1"] * 2, past=past))
+    plans, _ = cycles(scene_, config(rate="30s"), 1, now=100.0)
+    assert not plans[0].moves
+    assert 120.0 == plans[0].wake_at
+    plans, _ = cycles(scene_, config(rate="30s"), 1, now=120.0)
+    assert [("ns/a", 2, 4)] == [(r.job, r.before, r.after) for r in plans[0].resize]
+
+
+def test_a_job_keeps_its_size_for_the_minimum_time() -> None:
+    """The other job's growth goes on meanwhile."""
+    past = Past(last_resize=90.0, counted=90.0)
+    scene_ = cluster(
+        node("n1", gpu=8),
+        elastic("a", 1, 4, on=["n1"] * 2, past=past),
+        elastic("b", 1, 4, on=["n1"], job={"created": 5.0}),
+    )
+    plans, _ = cycles(scene_, config(least="60s"), 1, now=100.0)
+    assert [("ns/b", 1, 4)] == [(r.job, r.before, r.after) for r in plans[0].resize]
+    assert 150.0 == plans[0].wake_at
+
+
+def test_growth_that_does_not_pay_is_not_made() -> None:
+    """One worker more for the last 20 seconds of work is not worth a restart of 30."""
+    ending = elastic("a", 1, 4, on=["n1"] * 3, remaining=60.0)
+    assert not scene(cluster(node("n1", gpu=4), ending), config(restart="30s"))[0].moves
+    going = elastic("a", 1, 4, on=["n1"] * 3, remaining=60000.0)
+    assert scene(cluster(node("n1", gpu=4), going), config(restart="30s"))[0].resize
+
+
+def test_small_changes_are_not_made_under_hysteresis() -> None:
+    scene_ = cluster(node("n1", gpu=4), elastic("a", 1, 4, on=["n1"] * 3))
+    assert not scene(scene_, config(hysteresis=1))[0].moves
+    assert scene(scene_, config(hysteresis=0))[0].resize
+
+
+def test_an_algorithm_that_fails_changes_nothing() -> None:
+    """Voda read a failed allocation as an empty plan and halted every job."""
+    good = config()
+    bad = good.pools[0].algorithm
+
+    def fails(*_: object) -> object:
+        raise RuntimeError("no answer")
+
+    pool = msgspec.structs.replace(good.pools[0], algorithm=msgspec.structs.replace(bad, make=fails))
+    broken = msgspec.structs.replace(good, pools=(pool,))
+    scene_ = cluster(node("n1", gpu=4), elastic("a", 1, 4, on=["n1"] * 2), elastic("b", 1, 1))
+    plan = scene(scene_, broken)[0]
+    assert not plan.moves
+    assert all("no answer" in target.why for target in plan.targets)
+
+
+def test_tiresias_demotes_and_the_plan_says_when() -> None:
+    """One GPU: a has had 3,590 GPU seconds; in ten seconds it gives way to b."""
+    past = Past(attained=3590.0, counted=100.0, first_start=0.0, since=0.0)
+    scene_ = cluster(
+        node("n1", gpu=1), elastic("a", 1, 1, on=["n1"], past=past), elastic("b", 1, 1, job={"created": 50.0})
+    )
+    plans, after = cycles(scene_, config("tiresias"), 1, now=100.0)
+    assert not plans[0].moves
+    assert plans[0].wake_at is not None
+    assert 110.0 < plans[0].wake_at < 110.1
+    plans, _ = cycles(after, config("tiresias"), 1, now=plans[0].wake_at)
+    assert [Suspend("ns/a")] == [Suspend(s.job) for s in plans[0].suspend]
+    assert ["ns/b"] == [r.job for r in plans[0].resume]
+    assert 10.0 < plans[0].suspend[0].past.attained - 3590.0 < 10.1, "attained service is cumulative"
+
+
+def test_pools_are_planned_apart() -> None:
+    text = CONFIG.format(algorithm="elastic-fifo", rate=0, least=0, hysteresis=0, restart=0)
+    two = configured(
+        text + "- {name: a100, nodes: {gpu: a100}, algorithm: fifo, rate-limit: 0, minimum-time: 0, restart: 0}\n"
+    )
+    selects = {"node_selector": (Requirement("gpu", "In", ("a100",)),)}
+    scene_ = cluster(
+        node("n1", gpu=4, labels={"gpu": "a100"}),
+        node("n2", gpu=4),
+        elastic("a", 2, 8, constraints=selects),
+        elastic("b", 1, 8),
+    )
+    assert {"a": 2, "b": 4} == sizes(scene_, scene(scene_, two))
+
+
+def test_a_cpu_pool_counts_worker_slots() -> None:
+    scene_ = cluster(node("n1", cpu=8), elastic("a", 1, 8, gpu=0, cpu=2))
+    assert {"a": 4} == sizes(scene_, scene(scene_, config()))
+
+
+def test_pods_beside_the_workers_have_their_room() -> None:
+    """A master with a GPU of its own leaves one less for workers."""
+    scene_ = cluster(node("n1", gpu=4), elastic("a", 1, 8, beside=(shape(gpu=1),)))
+    plans = scene(scene_, config())
+    assert {"a": 3} == sizes(scene_, plans)
+    assert 4 == sum(len(p.bind) for p in plans)
+
+
+def test_workers_lie_on_as_few_nodes_as_possible() -> None:
+    nodes = [node(f"n{i}", gpu=8) for i in range(3)]
+    scene_ = cluster(nodes, gang("r", 1, gpu=4, on=["n0"]), elastic("a", 8, 8))
+    plans = scene(scene_, config())
+    assert 1 == len({b.node for p in plans for b in p.bind})
