@@ -197,7 +197,7 @@ def test_what_maar_has_not_yet_is_skipped(name: str) -> None:
 
 def test_maars_own_configuration() -> None:
     config = default_config(catalog())
-    assert ["enqueue", "elect", "allocate", "preempt", "reclaim", "backfill", "reserve"] == [
+    assert ["enqueue", "elect", "allocate", "resize", "preempt", "reclaim", "backfill", "reserve"] == [
         action.name for action in config.actions
     ]
     assert [
