@@ -13,6 +13,7 @@ COMMANDS = {
     "config": "maar.cli.config",
     "run": "maar.cli.run",
     "demo": "maar.cli.demo",
+    "history": "maar.cli.history",
 }
 """Each command and its module, which is imported only when it is asked for: `maar plan` needs no network."""
 

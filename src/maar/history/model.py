@@ -118,6 +118,10 @@ class Model:
         sizes = self._times.get(key, {})
         return {workers: median(sizes[workers].values()) for workers in sorted(sizes) if sizes[workers]}
 
+    def samples(self, key: Key) -> dict[int, int]:
+        """How many epochs each of these medians is of."""
+        return {workers: len(epochs) for workers, epochs in sorted(self._times.get(key, {}).items()) if epochs}
+
     def count(self, key: Key) -> int:
         """How many measurements there were."""
         return self._counts.get(key, 0)

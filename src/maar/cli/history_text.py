@@ -1,0 +1,116 @@
+"""What `maar history` shows, for people: readable without colour and without a terminal, where nothing is wrapped."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from io import StringIO
+
+from rich import box
+from rich.console import Console, RenderableType
+from rich.table import Table
+
+from maar.cli.history_view import Category, Everything, Job
+
+UNWRAPPED = 10_000
+"""Characters of a line where there is no screen."""
+
+
+def as_text(seen: Everything, *, detailed: bool) -> str:
+    """Jobs, then categories; with the lives of the jobs if there are few."""
+    terminal = sys.stdout.isatty()
+    width = None if terminal else UNWRAPPED
+    out = Console(file=StringIO(), force_terminal=terminal, width=width, highlight=False, markup=False)
+    with out.capture() as capture:
+        for part in _parts(seen, detailed):
+            out.print(part)
+            out.print()
+    return "\n".join(line.rstrip() for line in capture.get().rstrip().splitlines()) + "\n"
+
+
+def _parts(seen: Everything, detailed: bool) -> Iterator[RenderableType]:
+    if seen.jobs:
+        yield _jobs(seen.jobs)
+    if detailed:
+        yield from (_life(job) for job in seen.jobs if job.events)
+    for category in seen.categories:
+        yield _heading(category)
+        yield _sizes(category)
+
+
+def _table(*columns: str) -> Table:
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
+    for column in columns:
+        table.add_column(column, overflow="fold")
+    return table
+
+
+def _jobs(jobs: tuple[Job, ...]) -> Table:
+    table = _table(
+        *("job", "state", "workers", "submitted", "first start", "ended", "resizes", "GPU hours", "epochs", "left on 1")
+    )
+    for job in jobs:
+        done = "-" if job.epoch is None else f"{job.epoch + 1}/{job.total_epochs or '?'}"
+        table.add_row(
+            job.job,
+            job.state,
+            str(job.workers),
+            _when(job.submitted),
+            _when(job.first_start),
+            _when(job.ended),
+            str(job.resizes),
+            f"{job.gpu_hours:.1f}",
+            done,
+            "-" if job.remaining_seconds is None else _long(job.remaining_seconds),
+        )
+    return table
+
+
+def _life(job: Job) -> Table:
+    table = _table(job.job, "what", "workers")
+    for event in job.events:
+        workers = f"{event.before} -> {event.after}" if event.before != event.after else ""
+        table.add_row(_when(event.at), event.kind + (f": {event.how}" if event.how else ""), workers)
+    return table
+
+
+def _heading(category: Category) -> str:
+    on = f" on {category.accelerator}" if category.accelerator else ""
+    count = "1 measurement" if category.measurements == 1 else f"{category.measurements} measurements"
+    restart = "" if category.restart_seconds is None else f", a resize costs {_long(category.restart_seconds)}"
+    other = f", curve from {category.curve_from}" if category.curve_from else ""
+    return f"{category.category}{on}: {count}{restart}{other}"
+
+
+def _sizes(category: Category) -> Table:
+    table = _table("workers", "epochs", "median epoch", "speed-up", "curve", "")
+    most = max((size.curve for size in category.sizes), default=1.0)
+    for size in category.sizes:
+        table.add_row(
+            str(size.workers),
+            str(size.epochs or "-"),
+            "-" if size.epoch_seconds is None else _long(size.epoch_seconds),
+            "-" if size.speedup is None else f"{size.speedup:.2f}",
+            f"{size.curve:.2f}",
+            "█" * max(1, round(20 * size.curve / most)),
+        )
+    return table
+
+
+def _when(at: float | None) -> str:
+    return "-" if at is None else datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M:%SZ")
+
+
+def _long(seconds: float) -> str:
+    """A duration as people say it.
+
+    >>> _long(0.25), _long(75), _long(7300), _long(200_000)
+    ('0.25 s', '75 s', '2 h 2 min', '2 d 7 h')
+    """
+    if seconds < 120:
+        return f"{seconds:.3g} s"
+    if seconds < 7200:
+        return f"{seconds / 60:.3g} min"
+    hours, rest = divmod(round(seconds / 60), 60)
+    return f"{hours} h {rest} min" if hours < 48 else f"{hours // 24} d {hours % 24} h"
