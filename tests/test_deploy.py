@@ -92,6 +92,8 @@ def test_nothing_may_be_read_that_is_not_watched() -> None:
         ("", "events", {"create", "patch"}),
         ("", "pods", {"get", "list", "watch", "patch"}),
         ("", "nodes", {"get", "list", "watch", "patch"}),
+        ("", "persistentvolumeclaims", {"get", "list", "watch", "patch"}),
+        ("", "persistentvolumes", {"get", "list", "watch", "patch"}),
         ("scheduling.volcano.sh", "podgroups", {"get", "list", "watch", "patch"}),
         ("scheduling.volcano.sh", "queues", {"get", "list", "watch", "create"}),
         ("scheduling.k8s.io", "podgroups", {"get", "list", "watch", "patch"}),
@@ -105,7 +107,7 @@ def test_what_is_written_may_be_written_and_nothing_more(group: str, resource: s
 
 
 def test_the_lease_may_be_written_where_it_lives() -> None:
-    assert {"get", "create", "update"} == granted("coordination.k8s.io", "leases", "Role")
+    assert {"get", "watch", "create", "update"} == granted("coordination.k8s.io", "leases", "Role")
     assert manifests()["Role", "maar"]["metadata"]["namespace"] == arguments().params["lease_namespace"]
 
 

@@ -10,7 +10,7 @@ from aiohttp import web
 from maar.kube.access import Access
 from maar.kube.api import Api
 from maar.kube.leases import LeaderElection
-from maar.testing.sockets import answer, cut, refusal, serving, until
+from maar.testing.sockets import answer, cut, refusal, serving, stream, until
 
 PATH = "/apis/coordination.k8s.io/v1/namespaces/maar/leases"
 
@@ -27,8 +27,13 @@ class Store:
         """Carries out what it is asked for and does not answer."""
         self.holders: list[str] = []
         """Who held it, one after the other."""
+        self.watched: asyncio.Condition | None = None
+        """Where it may be watched."""
+        self.watches: list[str] = []
 
     async def handle(self, request: web.Request) -> web.StreamResponse:
+        if "watch" in request.query:
+            return await self.watch(request)
         if self.trouble is cut:
             cut(request)
         if self.trouble == "hang":
@@ -48,9 +53,28 @@ class Store:
         elif document["metadata"].get("resourceVersion") != self.lease["metadata"]["resourceVersion"]:
             return refusal(409, "Conflict", "the object has been modified")
         stored = self.put(document)
+        if self.watched is not None:
+            await self.tell()
         if self.silent:
             await asyncio.Event().wait()
         return answer(stored)
+
+    async def watch(self, request: web.Request) -> web.StreamResponse:
+        """What it is and becomes, as an API server tells it where no version is asked for."""
+        self.watches.append(request.query["fieldSelector"])
+        if self.watched is None:
+            return refusal(403, "Forbidden", "not for you")
+        response = await stream(request)
+        async with self.watched:
+            while True:
+                if self.lease is not None:
+                    await response.write(json.dumps({"type": "MODIFIED", "object": self.lease}).encode() + b"\n")
+                await self.watched.wait()
+
+    async def tell(self) -> None:
+        assert self.watched is not None
+        async with self.watched:
+            self.watched.notify_all()
 
     def put(self, document: dict[str, Any]) -> dict[str, Any]:
         self.version += 1
@@ -166,6 +190,48 @@ def test_a_dead_leader_is_succeeded_by_our_own_clock() -> None:
         await until(lambda: election.leading)
         assert stage.store.lease is not None
         assert {"kept": "yes"} == stage.store.lease["metadata"]["labels"]
+        await stopped(task)
+
+    assert ["dead", "b", ""] == play(scene).holders
+
+
+SLOW = {"lease_seconds": 60.0, "renew_seconds": 59.0, "retry_seconds": 58.0}
+"""Of a standby that would not look again within a test's patience."""
+
+
+def test_a_standby_that_watches_leads_as_soon_as_the_lease_is_given_back() -> None:
+    async def scene(stage: Stage) -> None:
+        stage.store.watched = asyncio.Condition()
+        first, second = stage.candidate("a"), stage.candidate("b", **SLOW)
+        leading = stage.run(first)
+        await until(lambda: first.leading)
+        standby = stage.run(second)
+        await until(lambda: second.holder == "a" and len(stage.store.watches) == 2)
+        await stopped(leading)
+        await until(lambda: second.leading)
+        await stopped(standby)
+
+    store = play(scene)
+    assert ["a", "", "b", ""] == store.holders
+    assert {"metadata.name=maar"} == set(store.watches)
+
+
+def test_a_standby_that_watches_leads_in_the_moment_in_which_the_last_renewal_expires() -> None:
+    async def scene(stage: Stage) -> None:
+        stage.store.watched = asyncio.Condition()
+        loop = asyncio.get_running_loop()
+        spec = {"holderIdentity": "dead", "leaseDurationSeconds": 1}
+        stage.store.put({"metadata": {"name": "maar"}, "spec": spec})
+        election = stage.candidate("b", **SLOW, clock=loop.time)
+        task = stage.run(election)
+        await until(lambda: election.holder == "dead" and bool(stage.store.watches))
+        seen = loop.time()
+        await until(lambda: loop.time() - seen > 0.7)
+        stage.store.put({"metadata": {"name": "maar"}, "spec": {**spec, "renewTime": "2026-01-01T00:00:00.000000Z"}})
+        renewed = loop.time()
+        await stage.store.tell()
+        await until(lambda: election.leading)
+        assert 1.0 <= loop.time() - renewed < 1.5
         await stopped(task)
 
     assert ["dead", "b", ""] == play(scene).holders

@@ -3,16 +3,22 @@
 The rules are client-go's. A Lease counts as held for as long after *we* saw it change as its holder says, so that
 clocks need not agree. Every write states the version it is based on, so that of two only one succeeds. A leader that
 could not renew for `renew_seconds` gives up before, after `lease_seconds`, anyone else begins.
+
+A standby watches the Lease, so that it counts from the last renewal itself and tries in the moment in which that has
+expired, or in which the Lease is given back. The watch only rings: what the Lease says is always read. Without it, as
+where watching is not granted, a standby looks every `retry_seconds`, and takes over by as much later.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import inspect
 import logging
 import random
 import time
 from collections.abc import Awaitable, Callable
+from contextlib import aclosing
 from datetime import UTC, datetime
 from typing import Any
 
@@ -54,6 +60,7 @@ class LeaderElection:
         """Who leads, as far as we know."""
         self.leading = False
         self._api = api
+        self._namespace = namespace
         self._path = LEASES.path(namespace, name)
         self._all = LEASES.path(namespace)
         self._name = name
@@ -77,8 +84,7 @@ class LeaderElection:
         What `on_started` returns, if it can be awaited, is the work: it is cancelled when the lease is lost. When this
         is cancelled, or the work is done, the lease is given back at once, after the work has ended.
         """
-        while not await self._try():
-            await asyncio.sleep(self._retry_seconds * self._dice.uniform(1.0, 1.2))
+        await self._acquire()
         self.leading = True
         log.info("leading as %s", self.identity)
         renewing = asyncio.create_task(self._renew())
@@ -102,6 +108,42 @@ class LeaderElection:
                 await asyncio.shield(self._release())
         if working is not None and not working.cancelled():
             working.result()
+
+    async def _acquire(self) -> None:
+        """Try when the lease has changed, when it expires, and every retry time."""
+        bell = asyncio.Event()
+        listening = asyncio.create_task(self._listen(bell))
+        leads = ""
+        try:
+            while True:
+                bell.clear()
+                if await self._try():
+                    return
+                if self.holder and self.holder != leads:
+                    leads = self.holder
+                    log.info("standing by: %s leads", leads)
+                await _rung(bell, min(self._retry_seconds * self._dice.uniform(1.0, 1.2), self._expires_in()))
+        finally:
+            await _ended(listening)
+
+    async def _listen(self, bell: asyncio.Event) -> None:
+        """Ring whenever the lease changes, for as long as it can be watched."""
+        while True:
+            watch = self._api.watch(LEASES, "", self._namespace, field_selector=f"metadata.name={self._name}")
+            try:
+                async with aclosing(watch) as events:
+                    async for _ in events:
+                        bell.set()
+            except ApiError as error:
+                log.info("lease %s is not watched: %s", self._name, error)
+            await asyncio.sleep(self._retry_seconds)
+
+    def _expires_in(self) -> float:
+        """Seconds until somebody else's lease may be taken; the retry time where it could not be, though it may."""
+        if self._seen is None or self.holder in ("", self.identity):
+            return self._retry_seconds
+        left = self._seen_at + self._holds(self._seen) - self._clock()
+        return left if left > 0 else self._retry_seconds
 
     async def _renew(self) -> None:
         """Returns when the lease is lost."""
@@ -139,6 +181,7 @@ class LeaderElection:
         return written
 
     async def _write(self) -> bool:
+        """Whether it was written: not while somebody else holds it."""
         mine = self._seen is not None and self.holder == self.identity
         if not mine:
             try:
@@ -198,6 +241,13 @@ class LeaderElection:
 
 async def _awaited(work: Awaitable[None]) -> None:
     await work
+
+
+async def _rung(bell: asyncio.Event, seconds: float) -> None:
+    """Wait for a bell, for so long at most."""
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(seconds):
+            await bell.wait()
 
 
 async def _ended(task: asyncio.Task[None] | None) -> None:
