@@ -13,6 +13,7 @@ from typing import TypeVar
 from maar.kube import wire
 from maar.kube.budgets import budget, cover
 from maar.kube.dialects import dialects
+from maar.kube.elastic import selectors_of_workers, with_elastic
 from maar.kube.errors import FieldError, ObjectError
 from maar.kube.hypernodes import hypernode
 from maar.kube.jobs import Gang, gangs
@@ -46,13 +47,14 @@ def to_cluster(objects: Objects, scheduler_names: frozenset[str] | None = None, 
     shapes = Shapes(_namespaces(objects), image_names(nodes))
     storage = Storage.of(objects)
     members = _members(objects, shapes, storage, priorities, nodes, scheduler_names, now)
-    found = gangs(members, dialects(objects), priorities, now)
+    found = gangs(members, dialects(objects, scheduler_names), priorities, now)
+    matcher = _matcher(found, shapes)
     budgets, covered = _budgets(objects, members)
     locks = (lock(n) for n in objects.nodes)
     return Cluster(
         nodes=tuple(nodes),
-        tasks=tuple(_tasks(found, shapes, covered)),
-        jobs=tuple(g.job for g in found),
+        tasks=tuple(_tasks(found, shapes, matcher, covered)),
+        jobs=tuple(with_elastic(g.job, g.reading, shapes, matcher) for g in found),
         queues=tuple(_each("Queue", objects.queues, lambda q: queue(q, now))),
         budgets=tuple(budgets),
         hypernodes=tuple(_each("HyperNode", objects.hypernodes, hypernode)),
@@ -117,8 +119,12 @@ def _budgets(objects: Objects, members: list[Member]) -> tuple[list[Budget], dic
     return _each("PodDisruptionBudget", objects.budgets, read), covered
 
 
-def _tasks(found: list[Gang], shapes: Shapes, covered: dict[str, list[str]]) -> Iterable[Task]:
-    matcher = Matcher(shapes.selectors())
+def _matcher(found: list[Gang], shapes: Shapes) -> Matcher:
+    unborn = [selectors_of_workers(g.reading, shapes) for g in found if g.reading is not None]
+    return Matcher({*shapes.selectors(), *(selector for part in unborn for selector in part)})
+
+
+def _tasks(found: list[Gang], shapes: Shapes, matcher: Matcher, covered: dict[str, list[str]]) -> Iterable[Task]:
     for gang in found:
         for m in gang.members:
             shape = shapes.finish(m.draft, m.pod, matcher)

@@ -7,6 +7,8 @@ from typing import Protocol
 
 import msgspec
 
+from maar.kube.kinds import may_own
+from maar.kube.kinds.reading import Reading
 from maar.kube.wire import Object, Quantities
 from maar.kube.wire_groups import NetworkTopology
 from maar.kube.wire_pods import Pod
@@ -39,6 +41,10 @@ class Group(msgspec.Struct, kw_only=True):
     stands: bool = False
     """A job even without pods."""
     broken: str = ""
+    owner: str = ""
+    """The job that made it, where that is of a kind that can be elastic."""
+    reading: Reading | None = None
+    """What its elastic job says."""
 
 
 class Dialect(Protocol):
@@ -68,6 +74,7 @@ def from_object(of: Object) -> Group:
         uid=meta.uid,
         annotations=meta.annotations,
         labels=meta.labels,
+        owner=next((owner.name for owner in meta.owner_references if may_own(owner)), ""),
     )
 
 

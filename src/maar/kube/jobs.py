@@ -13,8 +13,10 @@ import msgspec
 
 from maar.kube import annotations as known
 from maar.kube.annotations import Notes, text
+from maar.kube.elastic import stand_in
 from maar.kube.groups import Dialect, Group
-from maar.kube.priorities import Priorities
+from maar.kube.kinds.reading import Reading
+from maar.kube.priorities import Priorities, Priority
 from maar.kube.tasks import Member
 from maar.kube.values import first, moment, runtime
 from maar.kube.wire_pods import Pod
@@ -46,6 +48,8 @@ class Gang(msgspec.Struct):
     promise: float | None = None
     checkpoint: float | None = None
     elect: Elect | None = None
+    reading: Reading | None = None
+    """What its elastic job says."""
 
 
 def gangs(members: Iterable[Member], dialects: tuple[Dialect, ...], priorities: Priorities, now: float) -> list[Gang]:
@@ -56,6 +60,7 @@ def gangs(members: Iterable[Member], dialects: tuple[Dialect, ...], priorities: 
         for group in dialect.groups()
     }
     sorted_in, foreign = _sort_in(members, dialects, groups)
+    stand_in(groups, len(dialects) - 1)
     for identity, group in groups.items():
         if group.stands and identity not in foreign:
             sorted_in.setdefault(identity, [])
@@ -101,10 +106,19 @@ def identity_of(pod: Pod, dialects: tuple[Dialect, ...], groups: Mapping[Identit
     for rank, dialect in enumerate(dialects):
         if name := dialect.group_of(pod):
             group = groups.get((rank, pod.namespace, name))
+            if group is None and (owner := _elastic_owner(pod, dialects, groups)) is not None:
+                return owner
             if group is None or group.gang:
                 return rank, pod.namespace, name
             break
     return len(dialects), pod.namespace, pod.name
+
+
+def _elastic_owner(pod: Pod, dialects: tuple[Dialect, ...], groups: Mapping[Identity, Group]) -> Identity | None:
+    """The elastic job of a pod whose PodGroup is gone, as while its operator suspends it, or has yet to be seen."""
+    identity = (len(dialects) - 1, pod.namespace, dialects[-1].group_of(pod))
+    owner = groups.get(identity) if identity[2] else None
+    return identity if owner is not None and owner.reading is not None else None
 
 
 def alone(member: Member) -> Group:
@@ -147,7 +161,8 @@ def gang_of(key: str, group: Group, members: list[Member], priorities: Prioritie
     broken = group.broken or unknown_class or notes.problem or own.problem or _pods_problem(members)
     if broken:
         job = msgspec.structs.replace(job, broken=broken)
-    return Gang(job, members, promise, checkpoint, None if elected is None else Elect(key, elected))
+    elect = None if elected is None else Elect(key, elected)
+    return Gang(job, members, promise, checkpoint, elect, group.reading)
 
 
 def _from_pods(members: list[Member]) -> dict[str, str]:
@@ -165,12 +180,15 @@ def _from_pods(members: list[Member]) -> dict[str, str]:
 def _priority(group: Group, members: list[Member], priorities: Priorities) -> tuple[int, bool, str]:
     """Its value, whether it may push others out, and what is wrong with it."""
     preempts = all(m.priority.preempts for m in members)
+    unborn = Priority() if group.reading is None else priorities.of(group.reading.worker.spec)
+    if not members:
+        preempts = unborn.preempts
     if group.priority_class:
         found = priorities.named(group.priority_class)
         return found.value, found.preempts and preempts, found.problem
     value = group.priority
     if value is None:
-        value = max((m.priority.value for m in members), default=0)
+        value = max((m.priority.value for m in members), default=unborn.value)
     return value, preempts, ""
 
 

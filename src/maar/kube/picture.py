@@ -2,7 +2,8 @@
 
 `to_cluster` reads everything at once; a picture does the same work only for what changed. Watches put objects in and
 take them out; a cycle takes the jobs that changed since the last one. What has been decided but not yet seen (a bind on
-its way, a nomination) is laid over the pods as `assumed`, so that the next decision knows it.
+its way, a nomination) is laid over the pods as `assumed`, so that the next decision knows it; so is a resize over the
+elastic job.
 """
 
 from __future__ import annotations
@@ -17,6 +18,8 @@ from maar.kube import wire
 from maar.kube.budgets import budget, cover
 from maar.kube.dialects import dialects
 from maar.kube.dialects.owners import Owners
+from maar.kube.elastic import with_elastic
+from maar.kube.elastic_jobs import ElasticJob, ElasticJobs
 from maar.kube.errors import FieldError
 from maar.kube.groups import Dialect, Group
 from maar.kube.hypernodes import hypernode
@@ -31,7 +34,6 @@ from maar.kube.storage import HOMES as STORAGE_HOMES
 from maar.kube.storage import Storage
 from maar.kube.tasks import Member, member, task
 from maar.kube.volumes import needs
-from maar.kube.wire_groups import BatchJob
 from maar.kube.wire_pods import Pod
 from maar.model.jobs import Job
 from maar.model.nodes import Node
@@ -92,9 +94,11 @@ class Picture:
         self._gangs: dict[Identity, tuple[Gang, tuple[Task, ...]]] = {}
         self._keys: dict[str, Identity] = {}
         self._broken: dict[str, Job] = {}
-        self._dialects: tuple[Dialect, ...] = dialects(Objects())
+        self._owners = Owners(Objects(), scheduler_names)
+        self._dialects: tuple[Dialect, ...] = (*dialects(Objects())[:OWNERS_RANK], self._owners)
         self._dirty_pods: set[str] = set()
         self._dirty_gangs: set[Identity] = set()
+        self.elastic = ElasticJobs(OWNERS_RANK, self._groups, self.objects, self._dirty_gangs)
         self._dirty_broken: set[str] = set()
         self._stale: set[str] = {"nodes", "queues", "rest", "shapes"}
         self._priorities = Priorities(())
@@ -159,8 +163,10 @@ class Picture:
             self._dirty_pods.add(key)
         elif home == "nodes":
             return self._note_node(key, after)
-        elif home in GROUP_HOMES or home in OWNER_HOMES:
+        elif home in GROUP_HOMES:
             self._note_group(home, before, after)
+        elif home in OWNER_HOMES:
+            return self._note_owner(home, before, after)
         elif home in STORAGE_HOMES:
             pods = self.storage.note(home, key, before, after)
             self._dirty_pods |= pods
@@ -197,20 +203,41 @@ class Picture:
         return was != is_
 
     def _note_group(self, home: str, before: wire.Object | None, after: wire.Object | None) -> None:
-        rank = GROUP_HOMES.index(home) if home in GROUP_HOMES else OWNERS_RANK
+        identity, was, made = self._regroup(GROUP_HOMES.index(home), home, before, after)
+        for owner in self.elastic.note_group(identity, was, made):
+            if (was is None) != (made is None):
+                # While there is no PodGroup its pods belong to the job itself.
+                self._dirty_pods.update(self._pods_of.get(owner, ()), self._pods_of.get(identity, ()))
+        if (was is None or was.gang) != (made is None or made.gang):
+            self._dirty_pods.update(k for k, m in self._members.items() if m.pod.namespace == identity[1])
+        self._dirty_gangs.add(identity)
+
+    def _note_owner(self, home: str, before: wire.Object | None, after: wire.Object | None) -> bool:
+        """A job that may own pods; false if what changed is only what was assumed of it already."""
+        identity, was, made = self._regroup(OWNERS_RANK, home, before, after)
+        _, namespace, name = identity
+        if home == "batch_jobs" and (was is None) != (made is None):
+            (self._owners.gang_jobs.discard if made is None else self._owners.gang_jobs.add)(f"{namespace}/{name}")
+            self._dirty_pods.update(k for k, m in self._members.items() if m.pod.namespace == namespace)
+        if (was is None or was.reading is None) != (made is None or made.reading is None):
+            # Pods whose PodGroup is not there change hands.
+            for rank in range(OWNERS_RANK + 1):
+                for group in (name, f"{name}-{(made or was or Group(namespace=namespace, name=name)).uid}"):
+                    self._dirty_pods.update(self._pods_of.get((rank, namespace, group), ()))
+        return self.elastic.note_owner(home, identity, was, made)
+
+    def _regroup(
+        self, rank: int, home: str, before: wire.Object | None, after: wire.Object | None
+    ) -> tuple[Identity, Group | None, Group | None]:
+        """Who it is, the group that it made, and the group that it makes now."""
         item = after or before
         assert item is not None
         identity = (rank, item.namespace, item.name)
-        made = None if after is None else _group(home, after)
         was = self._groups.pop(identity, None)
+        made = None if after is None else _group(home, after, self._names)
         if made is not None:
             self._groups[identity] = made
-        if home == "batch_jobs":
-            owners = Owners(Objects(batch_jobs=self._all(home, BatchJob)))
-            self._dialects = (*self._dialects[:OWNERS_RANK], owners)
-        if (was is None or was.gang) != (made is None or made.gang) or home == "batch_jobs":
-            self._dirty_pods.update(k for k, m in self._members.items() if m.pod.namespace == item.namespace)
-        self._dirty_gangs.add(identity)
+        return identity, was, made
 
     # -- what a cycle takes
 
@@ -220,6 +247,7 @@ class Picture:
         if "shapes" in self._stale:
             self._read_anew()
         self._read_pods(now)
+        self.elastic.read_workers(self._shapes)
         self._match_anew()
         rest = self._take_rest(now)
         changed = self._take_gangs(now)
@@ -244,6 +272,11 @@ class Picture:
         found = self.objects.get(home, {}).get(f"{identity[1]}/{identity[2]}")
         return None if found is None else (home, found)
 
+    def elastic_job(self, job: str) -> ElasticJob | None:
+        """The elastic job that a job is, with its own object."""
+        identity = self._keys.get(job)
+        return None if identity is None else self.elastic.of(identity)
+
     def _unknown_broken(self) -> list[Job]:
         return list({job.key: job for job in self._broken.values() if job.key not in self._keys}.values())
 
@@ -255,7 +288,7 @@ class Picture:
             Namespaces(spaces, {k.partition("/")[0] for k in self.objects.get("pods", {})}), frozenset()
         )
         self._dirty_pods.update(self.objects.get("pods", {}))
-        self._dirty_gangs.update(self._pods_of)
+        self._dirty_gangs.update(self._pods_of, self.elastic.everyone())
 
     def read_again(self, pods: Iterable[str]) -> None:
         """Something that these pods depend on has changed, which no watch shows."""
@@ -345,10 +378,11 @@ class Picture:
     def _match_anew(self) -> None:
         """A selector that nobody used before may match any pod: then all tasks are made again."""
         selectors = frozenset(pods for draft in self._choosy for pods in selectors_of(draft))
+        selectors |= self.elastic.selectors()
         if selectors != self._selectors:
             self._selectors = selectors
             self._matcher = Matcher(selectors)
-            self._dirty_gangs.update(self._pods_of)
+            self._dirty_gangs.update(self._pods_of, self.elastic.everyone())
 
     def _take_rest(self, now: float) -> Cluster:
         budgets = self.objects.get("budgets", {})
@@ -384,11 +418,13 @@ class Picture:
 
     def _take_gangs(self, now: float) -> dict[str, Changed]:
         changed: dict[str, Changed] = {}
-        for identity in sorted(self._dirty_gangs):
+        for identity in self._dirty_gangs:
+            # All before the first is made: a job's key passes from the gang that stood for it to the one that does.
             was = self._gangs.pop(identity, None)
             if was is not None:
                 changed[was[0].job.key] = None
                 self._keys.pop(was[0].job.key, None)
+        for identity in sorted(self._dirty_gangs):
             made = self._make_gang(identity, now)
             if made is not None:
                 self._gangs[identity] = made
@@ -405,7 +441,7 @@ class Picture:
     def _make_gang(self, identity: Identity, now: float) -> tuple[Gang, tuple[Task, ...]] | None:
         rank, namespace, name = identity
         members = [self._members[k] for k in sorted(self._pods_of.get(identity, ()))]
-        group = self._groups.get(identity)
+        group = self.elastic.standing(identity)
         if not members and (group is None or not group.stands or not group.gang):
             return None
         if rank == len(self._dialects):
@@ -416,6 +452,7 @@ class Picture:
         if self._keys.get(key, identity) != identity:
             key = f"{key}@{(*(d.name for d in self._dialects), 'pod')[rank]}"
         gang = gang_of(key, group, members, self._priorities, now)
+        gang.job = with_elastic(gang.job, gang.reading, self._shapes, self._matcher)
         if rank in (PLAIN_RANK, OWNERS_RANK) and group.minimum is None:
             gang.job = msgspec.structs.replace(gang.job, settles=self._grew[identity] + SETTLING)
         return gang, tuple(
@@ -462,9 +499,9 @@ CLUSTER_WIDE = (
 )
 
 
-def _group(home: str, item: wire.Object) -> Group | None:
+def _group(home: str, item: wire.Object, names: frozenset[str] | None) -> Group | None:
     """The group that one object makes; `None` where it makes none (a batch Job that is no gang)."""
     objects = Objects()
     getattr(objects, home).append(item)
     rank = GROUP_HOMES.index(home) if home in GROUP_HOMES else OWNERS_RANK
-    return next(iter(dialects(objects)[rank].groups()), None)
+    return next(iter(dialects(objects, names)[rank].groups()), None)

@@ -14,12 +14,12 @@ from maar.kube.groups import Dialect
 from maar.kube.objects import Objects
 
 
-def dialects(objects: Objects) -> tuple[Dialect, ...]:
-    """All dialects in their order of precedence."""
+def dialects(objects: Objects, names: frozenset[str] | None = None) -> tuple[Dialect, ...]:
+    """All dialects in their order of precedence; `names` are ours as schedulers (`None`: all are)."""
     return (
         Upstream(objects.upstream_groups),
         Volcano(objects.volcano_groups),
         SchedulerPlugins(objects.plugins_groups),
         Plain(),
-        Owners(objects),
+        Owners(objects, names),
     )

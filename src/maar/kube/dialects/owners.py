@@ -2,7 +2,8 @@
 
 The minimum is what the owner states, else all of its replicas, else (its object is not there) the pods that are.
 Replicas that are created only once others run are left out of it: waiting for them would never end. Pods of a plain
-batch Job are gangs of one unless it, or its pods, are annotated `maar.dev/gang: "true"`.
+batch Job are gangs of one unless it, or its pods, are annotated `maar.dev/gang: "true"`, or it is elastic. An elastic
+job is a gang also while it has no pods.
 """
 
 from __future__ import annotations
@@ -11,10 +12,12 @@ from collections.abc import Iterable
 
 from maar.kube import annotations as known
 from maar.kube.annotations import Notes
+from maar.kube.elastic import with_reading
 from maar.kube.groups import Group, from_object, set_closeness, set_min_resources, set_minimum
+from maar.kube.kinds import read
 from maar.kube.objects import KUBEFLOW, Objects, api_group
 from maar.kube.values import yes
-from maar.kube.wire import OwnerReference
+from maar.kube.wire import Object, OwnerReference
 from maar.kube.wire_groups import BatchJob, JobSet, KubeflowJob, VolcanoJob
 from maar.kube.wire_pods import Pod
 
@@ -37,15 +40,26 @@ class Owners:
 
     name = "owner"
 
-    def __init__(self, objects: Objects) -> None:
-        gangs = [job for job in objects.batch_jobs if _is_gang(job.metadata.annotations)]
-        self._batch = {job.key for job in gangs}
+    def __init__(self, objects: Objects, names: frozenset[str] | None = None) -> None:
+        self._names = names
         self._groups = [
-            *map(_kubeflow_job, objects.kubeflow_jobs),
-            *map(_volcano_job, objects.volcano_jobs),
+            *(self._elastic(job, _kubeflow_job(job)) for job in objects.kubeflow_jobs),
+            *(self._elastic(job, _volcano_job(job)) for job in objects.volcano_jobs),
             *map(_job_set, objects.job_sets),
-            *map(_batch_job, gangs),
         ]
+        batch = [(job, self._elastic(job, _batch_job(job))) for job in objects.batch_jobs]
+        gangs = [group for job, group in batch if group.reading is not None or _is_gang(job.metadata.annotations)]
+        self.gang_jobs = {f"{group.namespace}/{group.name}" for group in gangs}
+        """Batch Jobs whose pods are gangs."""
+        self._groups.extend(gangs)
+
+    def _elastic(self, job: Object, group: Group) -> Group:
+        reading = read(job, self._names)
+        if reading is None:
+            return group
+        made = with_reading(group, reading)
+        made.stands = True
+        return made
 
     def group_of(self, pod: Pod) -> str:
         """The owner's name, by its label or by the pod's owner reference."""
@@ -70,7 +84,7 @@ class Owners:
     def _is_gang_job(self, pod: Pod, owner: OwnerReference) -> bool:
         if owner.kind != "Job" or api_group(owner.api_version) != "batch":
             return False
-        return f"{pod.namespace}/{owner.name}" in self._batch or _is_gang(pod.metadata.annotations)
+        return f"{pod.namespace}/{owner.name}" in self.gang_jobs or _is_gang(pod.metadata.annotations)
 
 
 def _is_gang(annotations: dict[str, str]) -> bool:

@@ -8,12 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
 from maar.kube import annotations as known
-from maar.kube.api import PatchKind
 from maar.kube.kinds.reading import Kept, Reading, Stated, reading, write_kept
 from maar.kube.resources import Resource
 from maar.kube.wire import Object
@@ -27,7 +26,7 @@ class Request(msgspec.Struct, frozen=True):
 
     path: str
     body: dict[str, Any] | list[dict[str, Any]]
-    patch: PatchKind = "merge"
+    patch: Literal["merge", "json"] = "merge"
     create: bool = False
 
 
