@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import re
 import time
 from collections import Counter, defaultdict
 from collections.abc import Awaitable, Callable, Iterable
@@ -195,8 +196,9 @@ class Witness:
 def without_locks(folder: Path) -> Path:
     """Maar's own configuration, but no room is locked for a gang that waits: then a smaller one that fits must run."""
     text = files("maar").joinpath("default.yaml").read_text()
-    actions = 'actions: "enqueue, elect, allocate, preempt, reclaim, backfill, reserve"'
-    assert actions in text
+    (line,) = re.findall('^actions: "(.*)"$', text, re.MULTILINE)
+    actions = line.split(", ")
+    assert {"elect", "reserve"} <= set(actions)
     place = folder / "maar.yaml"
-    place.write_text(text.replace(actions, 'actions: "enqueue, allocate, preempt, reclaim, backfill"'))
+    place.write_text(text.replace(line, ", ".join(a for a in actions if a not in ("elect", "reserve"))))
     return place
