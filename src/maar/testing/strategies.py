@@ -18,6 +18,7 @@ from typing import Any
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from maar.model.elastic import Elastic
 from maar.model.jobs import Job, Phase
 from maar.model.nodes import Node
 from maar.model.queues import Queue
@@ -153,6 +154,51 @@ def clusters(draw: st.DrawFn, *, gangs: int = 8) -> Cluster:
     )
 
 
+ELASTIC_STATES = ("suspended", "running", "grown", "unmade")
+"""What an elastic job may be doing: waits; has some workers; has all but waits for nodes; its pods are being made."""
+
+
+@st.composite
+def elastic_clusters(draw: st.DrawFn, *, gangs: int = 5, elastic: int = 5, gpus_only: bool = False) -> Cluster:
+    """The same with elastic jobs among the gangs, in the room that these leave."""
+    base: Cluster = draw(clusters(gangs=gangs))
+    used: Rooms = {n.name: dict(n.allocatable) for n in base.nodes}
+    for task in base.tasks:
+        if task.node and task.status in (Status.BOUND, Status.RELEASING, Status.NOMINATED):
+            _take((used,), task.node, task.shape, 1)
+    jobs, tasks = list(base.jobs), list(base.tasks)
+    for i in range(draw(st.integers(1, elastic))):
+        job, members = _elastic(draw, f"e{i}", used, [n.name for n in base.nodes], gpus_only)
+        jobs.append(job)
+        tasks.extend(members)
+    return replace(base, jobs=tuple(jobs), tasks=tuple(tasks))
+
+
+def _elastic(draw: st.DrawFn, name: str, used: Rooms, nodes: list[str], gpus_only: bool) -> tuple[Job, list[Task]]:
+    key = f"ns/{name}"
+    queue, priority, created, low, more, gpu = pick(
+        draw, QUEUES, PRIORITIES, (0.0, 1.0, 2.0), (1, 2, 3), (0, 1, 2, 4), (1, 1, 2, 0)
+    )
+    state, size, start = pick(draw, ELASTIC_STATES, range(1, 8), range(len(nodes)))
+    of = shape(cpu=0 if gpus_only else 1, memory=0 if gpus_only else "1Gi", gpu=1 if gpus_only else gpu)
+    size = min(max(size, low), low + more)
+    order = nodes[start:] + nodes[:start]
+    members = [
+        Task(f"{key}-w-{i}", key, of, role="w", index=i, priority=priority, created=created, controlled=True)
+        for i in range(size)
+    ]
+    holds: tuple[tuple[str, int], ...] = ()
+    if state != "suspended":
+        members = _settle(members, size if state == "running" else low, order, (used,), Status.BOUND)
+    if state == "unmade" and members[0].node:
+        members = members[:low]
+        holds = ((members[0].node, size - low),) if size > low else ()
+    suspended = state == "suspended" or not members[0].node
+    said = Elastic(low, low + more, of, size=size, requested=low, suspended=suspended, role="w", holds=holds)
+    job = Job(key, queue=queue, min_member=low, priority=priority, created=created, elastic=said)
+    return job, [] if suspended else members
+
+
 def short(job: Job, tasks: Sequence[Task], statuses: tuple[Status, ...]) -> bool:
     """Whether tasks in those statuses do not make up a gang's minimum or that of one of its roles."""
     have = [t.role for t in tasks if t.status in statuses]
@@ -207,6 +253,8 @@ def described(cluster: Cluster) -> str:
     for job in cluster.jobs:
         what = f"{job.key} in {job.queue}: minimum {job.min_member} {job.role_min or ''} priority {job.priority}"
         lines.append(f"{what} created {job.created:g} {job.phase} {'' if job.preempts else 'preempts nobody'}")
+        if (e := job.elastic) is not None:
+            lines.append(f"  elastic {e.min}..{e.max} size {e.size} suspended {e.suspended} holds {e.holds}")
         for t in (t for t in cluster.tasks if t.job == job.key):
             guard = [n for n in ("critical", "resident") if getattr(t, n)] + [*t.budgets]
             guard += [] if t.preemptable else ["pinned"]
