@@ -19,7 +19,8 @@ def as_json(cycles: Iterable[Cycle]) -> str:
 
 
 def plan_data(plan: Plan) -> dict[str, Any]:
-    """One cycle's plan, in JSON's own types."""
+    """One cycle's plan, in JSON's own types; `hold` only where room is kept for workers to come."""
+    holds = [{"job": h.job, "node": h.node, "pods": h.count} for h in sorted(plan.hold, key=lambda h: (h.job, h.node))]
     return {
         "bind": dict(sorted((b.task, b.node) for b in plan.bind)),
         "nominate": dict(sorted((n.task, n.node) for n in plan.nominate)),
@@ -28,6 +29,7 @@ def plan_data(plan: Plan) -> dict[str, Any]:
             {"pod": e.task, "for": e.beneficiary, "reason": e.reason} for e in sorted(plan.evict, key=lambda e: e.task)
         ],
         "resize": [{"job": r.job, "from": r.before, "to": r.after} for r in sorted(plan.resize, key=lambda r: r.job)],
+        **({"hold": holds} if holds else {}),
         "suspend": sorted(s.job for s in plan.suspend),
         "resume": [{"job": r.job, "to": r.size} for r in sorted(plan.resume, key=lambda r: r.job)],
         "elect": None if plan.elect is None else plan.elect.job,

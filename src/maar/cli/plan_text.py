@@ -125,15 +125,19 @@ def _admitted(plan: Plan) -> Table:
 
 
 def _resized(plan: Plan) -> Table:
-    table = _table("resized", "workers")
-    for job, workers in sorted(
-        [
-            *((r.job, f"{r.before} -> {r.after}") for r in plan.resize),
-            *((s.job, "suspended") for s in plan.suspend),
-            *((r.job, f"resumed with {r.size}") for r in plan.resume),
-        ]
-    ):
-        table.add_row(job, workers)
+    table = _table("resized", "workers", "room kept on", "why")
+    rows = [
+        *((r.job, f"{r.before} -> {r.after}", r.why) for r in plan.resize),
+        *((s.job, "suspended", s.why) for s in plan.suspend),
+        *((r.job, f"resumed with {r.size}", r.why) for r in plan.resume),
+    ]
+    kept: dict[str, list[str]] = {}
+    for hold in plan.hold:
+        kept.setdefault(hold.job, []).append(hold.node if hold.count == 1 else f"{hold.node} x{hold.count}")
+    changed = {job for job, _, _ in rows}
+    rows += [(job, "are being made", "") for job in kept if job not in changed]
+    for job, workers, why in sorted(rows):
+        table.add_row(job, workers, _few(kept.get(job, ())), why)
     return table
 
 
