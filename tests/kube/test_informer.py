@@ -1,6 +1,7 @@
 """Informers against servers that cut, stall, forget and send garbage."""
 
 import asyncio
+import itertools
 import json
 import time
 from collections.abc import Awaitable, Callable
@@ -211,6 +212,54 @@ def test_never_a_tight_loop() -> None:
         elapsed = time.monotonic() - started
         # At least 5 waits lie between 12 requests (a list and a watch in turns), of half of 10, 20, 40, 40 and 40 ms.
         assert elapsed >= 0.075
+
+
+def test_a_watch_that_is_cut_again_and_again_is_resumed_at_once_though_nothing_was_heard() -> None:
+    """As by a proxy: no failure of the server's, so the waits do not grow. Here they would take the test's patience."""
+
+    async def cut_later(request: web.Request) -> None:
+        opened = time.monotonic()
+        await until(lambda: time.monotonic() - opened > 0.2)
+        cut(request)
+
+    cluster = Cluster(lists=[listing(5)], watches=[then(cut_later)])
+    pace = Pace(first=1000.0, most=1000.0)
+    _, informer = observed(cluster, lambda c, i: len(c.asked) == 8, pace)
+    assert (["5"] * 8, 1) == (cluster.versions, cluster.listed)
+    assert 7 == informer.counts.errors
+
+
+@pytest.mark.parametrize("how", ["closed", "cut", "refused", "refused late"])
+def test_a_watch_that_never_works_is_tried_ever_more_slowly(how: str) -> None:
+    times: list[float] = []
+
+    async def handle(request: web.Request) -> web.StreamResponse:
+        if "watch" not in request.query:
+            return answer(listing(5))
+        times.append(time.monotonic())
+        if how == "refused late":
+            await until(lambda: time.monotonic() - times[-1] > 0.02)
+        if "refused" in how:
+            return refusal(503, "", "because")
+        response = await stream(request)
+        if how == "cut":
+            cut(request)
+        return response
+
+    async def main() -> None:
+        async with serving(handle) as server:
+            api = await Api.open(Access(server))
+            pace = Pace(first=0.02, most=100.0, healthy=0.01 if "late" in how else 20.0, jitter=0.0)
+            running = asyncio.create_task(Informer(api, PODS, lambda delta: None, pace=pace).run())
+            await until(lambda: len(times) == 6)
+            running.cancel()
+            await asyncio.wait([running])
+            await api.close()
+
+    asyncio.run(main())
+    waits = [after - before for before, after in itertools.pairwise(times)]
+    # Of 20, 40, 80, 160 and 320 ms at least half.
+    assert [] == [wait for number, wait in enumerate(waits) if wait < 0.01 * 2**number]
 
 
 def test_waits_are_as_long_as_the_server_asks() -> None:

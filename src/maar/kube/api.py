@@ -6,7 +6,7 @@ binds and evicts, elections and events write. Nothing is tried again here: wheth
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from typing import Any, Literal, TypeVar
 
 import aiohttp
@@ -153,10 +153,12 @@ class Api:
         allow_bookmarks: bool = True,
         timeout_seconds: float = 300.0,
         stall_seconds: float | None = None,
+        on_open: Callable[[], None] | None = None,
     ) -> AsyncGenerator[WatchEvent[T], None]:
         """What changes after a version, until the server ends it; an ERROR is raised, a cut is `Unreachable`.
 
-        Without a byte for `stall_seconds` the connection counts as cut. To be closed with `contextlib.aclosing`.
+        Without a byte for `stall_seconds` the connection counts as cut. `on_open` is called once the server has agreed,
+        which may be long before anything changes. To be closed with `contextlib.aclosing`.
         """
         asked = {
             "watch": "true",
@@ -169,6 +171,8 @@ class Api:
         params = {key: value for key, value in asked.items() if value}
         limits = aiohttp.ClientTimeout(total=None, sock_connect=TIMEOUT, sock_read=stall_seconds)
         async with self._transport.answer("WATCH", resource.path(namespace), params, limits) as response:
+            if on_open is not None:
+                on_open()
             async for whole in lines(response.content.iter_any()):
                 for line in whole:
                     yield event(line, resource)

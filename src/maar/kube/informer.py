@@ -70,8 +70,11 @@ class Pace:
     """A watch is asked for this long, to twice this long (client-go's choice), so that not all end at once."""
     stall: float = 90.0
     """Without a byte for this long the connection is dropped: API servers send a bookmark every minute."""
-    healthy: float = 1.0
-    """A watch that lasted this long, or brought something, has worked: the next one starts without a wait."""
+    healthy: float = 0.1
+    """A watch that was open for this long, or brought something, has worked, and its cut is no failure: the next one
+    starts at once. One that is closed sooner, again and again, waits ever longer; by taste."""
+    jitter: float = 0.05
+    """At once, but not all informers in the same moment; by taste."""
 
 
 @dataclass(slots=True)
@@ -112,7 +115,7 @@ class Informer(Generic[T]):
         """Set once the first list has reached the sink."""
         self.counts = Counts()
         self.error = ""
-        """What went wrong last, while it does; empty when a watch is open."""
+        """What went wrong last; empty once a watch has brought something."""
         self._sink = sink
         self._namespace = namespace
         self._labels = label_selector
@@ -122,6 +125,8 @@ class Informer(Generic[T]):
         self._clock = clock
         self._dice = random.Random(f"{resource}{seed}")
         self._version = ""
+        self._opened: float | None = None
+        """Since when the watch is open, or was."""
         self._heard = clock()
 
     def lag_seconds(self) -> float:
@@ -132,11 +137,12 @@ class Informer(Generic[T]):
         """Until cancelled."""
         backoff = Backoff(self._pace.first, self._pace.most, self._dice)
         while True:
-            begun, version, wait = self._clock(), self._version, 0.0
+            wait, self._opened = 0.0, None
+            version = self._version
             try:
                 if not self._version:
                     await self._list()
-                    begun, version = self._clock(), self._version
+                    version = self._version
                 await self._watch()
             except Gone as error:
                 log.info("%s: list again: %s", self.resource, error)
@@ -144,12 +150,18 @@ class Informer(Generic[T]):
             except ApiError as error:
                 self._failed(error)
                 wait = error.retry_after
-            lasted = self._clock() - begun >= self._pace.healthy
-            if self._version and (lasted or self._version != version):
+            if self._worked(version):
                 backoff.reset()
+                wait = max(wait, self._dice.uniform(0.0, self._pace.jitter))
             else:
                 wait = backoff.next(wait)
             await asyncio.sleep(wait)
+
+    def _worked(self, version: str) -> bool:
+        """Whether the watch that began there and has just ended was one, however it ended."""
+        if self._opened is None or not self._version:
+            return False
+        return self._version != version or self._clock() - self._opened >= self._pace.healthy
 
     async def _list(self) -> None:
         listed = await self.api.list(
@@ -177,6 +189,7 @@ class Informer(Generic[T]):
             field_selector=self._fields,
             timeout_seconds=self._pace.watch * self._dice.uniform(1.0, 2.0),
             stall_seconds=self._pace.stall,
+            on_open=self._is_open,
         )
         counts.resumes += counts.watches >= counts.lists
         counts.watches += 1
@@ -195,6 +208,9 @@ class Informer(Generic[T]):
                     else:
                         sink(Changed(item))
                 self._version = event.resource_version or self._version
+
+    def _is_open(self) -> None:
+        self._opened = self._heard = self._clock()
 
     def _check(self, item: Broken) -> None:
         """Something changed that we cannot read: if not even its name, only a list tells what there is now."""
