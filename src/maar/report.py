@@ -141,9 +141,8 @@ class Reporter:
         if self.total_epochs is None and isinstance(epochs, range) and epochs:
             self.total_epochs = epochs[-1] + 1
         for epoch in epochs:  # type: ignore[union-attr]
-            self.start_epoch(epoch)
-            yield epoch
-            self.end_epoch()
+            with self.epoch(epoch):  # left by `break`, it raises GeneratorExit here
+                yield epoch
 
     def epoch(self, epoch: int, steps: int | None = None) -> _Epoch:
         """`with reporter.epoch(3): ...`; not reported if it raises."""
@@ -259,6 +258,8 @@ class _Epoch:
     def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
         if kind is None:
             self._reporter.end_epoch(self._steps)
+        else:
+            self._reporter._epoch = None
 
 
 class _Sender:

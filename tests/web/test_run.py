@@ -1,0 +1,89 @@
+"""From a training to what a person reads: `maar.report`, a running `maar run`, `maar history`."""
+
+from __future__ import annotations
+
+import json
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from pathlib import Path
+
+import pytest
+
+from maar.report import Reporter
+from maar.testing.sockets import PATIENCE
+
+MAAR = [sys.executable, "-m", "maar.cli.main"]
+NOBODY = {
+    "apiVersion": "v1",
+    "kind": "Config",
+    "clusters": [{"name": "x", "cluster": {"server": "http://127.0.0.1:1"}}],
+    "contexts": [{"name": "x", "context": {"cluster": "x", "user": "x"}}],
+    "users": [{"name": "x", "user": {}}],
+    "current-context": "x",
+}
+"""Of an API server that is not there: measurements do not wait for it."""
+
+
+def wait_for(url: str, process: subprocess.Popen[str]) -> None:
+    """Until there is an answer that is not `later`."""
+    deadline = time.monotonic() + PATIENCE
+    while True:
+        try:
+            urllib.request.urlopen(url, timeout=PATIENCE).close()
+        except (urllib.error.URLError, ConnectionError) as error:
+            if isinstance(error, urllib.error.HTTPError):
+                error.close()
+            assert process.poll() is None, process.communicate()
+            assert time.monotonic() < deadline, "no answer"
+            time.sleep(0.02)
+        else:
+            return
+
+
+def test_what_a_training_reports_is_what_history_shows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("RANK", "WORLD_SIZE"):
+        monkeypatch.delenv(name, raising=False)
+    (tmp_path / "kubeconfig").write_text(json.dumps(NOBODY))
+    (tmp_path / "token").write_text("s3cret")
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    options = ["--kubeconfig", f"{tmp_path}/kubeconfig", "--http-port", str(port), "--no-leader-elect"]
+    options += ["--history", f"{tmp_path}/h.db", "--history-token", f"{tmp_path}/token"]
+    process = subprocess.Popen([*MAAR, "run", *options], stderr=subprocess.PIPE, text=True)
+    try:
+        wait_for(f"http://127.0.0.1:{port}/healthz", process)
+        reporter = Reporter(f"http://127.0.0.1:{port}", "team/resnet-7", token="s3cret", total_epochs=10)
+        deadline = time.monotonic() + PATIENCE
+        for epoch in range(1000):  # the database may not be open yet: what is refused is told with the next
+            reporter.report(epoch, 60.0)
+            reporter.flush(PATIENCE)
+            shown = subprocess.run(
+                [*MAAR, "history", "--history", f"{tmp_path}/h.db", "-o", "json", "team/resnet"],
+                capture_output=True, text=True, check=False,
+            )  # fmt: skip
+            if shown.returncode == 0:
+                break
+            assert time.monotonic() < deadline, shown.stderr
+        (job,) = json.loads(shown.stdout)["jobs"]
+        assert ("team/resnet-7", 10) == (job["job"], job["total_epochs"])
+    finally:
+        process.send_signal(signal.SIGTERM)
+        _, log = process.communicate(timeout=PATIENCE)
+    assert 0 == process.returncode, log
+    assert "Traceback" not in log
+
+
+def test_a_history_that_makes_no_sense_is_said_at_the_start() -> None:
+    done = subprocess.run(
+        [*MAAR, "run", "--history", "mysql://me:pw@db/x"], capture_output=True, text=True, check=False
+    )
+    assert (1, "Error: history: unknown kind of database: `mysql`; known: postgresql, sqlite\n") == (
+        done.returncode,
+        done.stderr,
+    )
