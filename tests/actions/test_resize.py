@@ -304,3 +304,19 @@ def test_workers_lie_on_as_few_nodes_as_possible() -> None:
     scene_ = cluster(nodes, gang("r", 1, gpu=4, on=["n0"]), elastic("a", 8, 8))
     plans = scene(scene_, config())
     assert 1 == len({b.node for p in plans for b in p.bind})
+
+
+def test_workers_move_only_where_that_is_switched_on_and_pays() -> None:
+    """Two jobs of two workers, each across both nodes: moved crosswise, each has a node of its own."""
+    on = [["n1", "n2"], ["n2", "n1"]]
+    scene_ = cluster(
+        node("n1", gpu=2), node("n2", gpu=2), *(elastic(n, 1, 2, on=o) for n, o in zip("ab", on, strict=True))
+    )
+    off = config(restart="1s")
+    assert not scene(scene_, off)[0].moves
+    switched = msgspec.structs.replace(off, pools=(msgspec.structs.replace(off.pools[0], migrate=True),))
+    plans = scene(scene_, switched)
+    assert ["ns/a-worker-1", "ns/b-worker-1"] == [e.task for e in plans[0].evict], "worker 0 never moves"
+    assert {("ns/a-worker-1", "n1"), ("ns/b-worker-1", "n2")} == {(b.task, b.node) for p in plans for b in p.bind}
+    costly = msgspec.structs.replace(switched, pools=(msgspec.structs.replace(switched.pools[0], restart=1e6),))
+    assert not scene(scene_, costly)[0].moves

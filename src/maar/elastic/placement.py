@@ -13,6 +13,10 @@ Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 
 
+ANCHOR = 1e4
+"""What keeping worker 0 in its place is worth, in workers kept: more than any job has."""
+
+
 def best_fit(fits: Ints, wanted: int, own: Ints, score: Floats | None = None) -> tuple[Ints, Ints]:
     """Nodes for up to `wanted` workers, and how many on each: `fits[row]` are how many a node takes.
 
@@ -50,10 +54,11 @@ def _order(rows: Ints, key: Ints, score: Floats) -> list[int]:
     return order
 
 
-def reshuffle(now: Ints, gpus: Ints, room: Ints) -> Ints:
+def reshuffle(now: Ints, gpus: Ints, room: Ints, anchors: Ints) -> Ints:
     """A layout of the same workers on fewer nodes: workers by job and node, as `now` is.
 
-    `gpus` is what a worker of each job takes, `room` what each node has for all of them. Jobs are laid out anew by best
+    `gpus` is what a worker of each job takes, `room` what each node has for all of them, `anchors` the node of each
+    job's worker 0, which had better stay. Jobs are laid out anew by best
     fit, the largest first; then the anonymous nodes of that layout are given to real ones by the assignment that keeps
     most workers where they are. Gives `now` back where the new layout does not lie on fewer nodes, job by job, in sum.
     """
@@ -67,15 +72,17 @@ def reshuffle(now: Ints, gpus: Ints, room: Ints) -> Ints:
             return now
         laid[job, rows] = counts
         free[rows] -= counts * gpus[job]
-    named = _rename(now, laid, gpus, room)
+    named = _rename(now, laid, gpus, room, anchors)
     return named if (named > 0).sum() < (now > 0).sum() else now
 
 
-def _rename(now: Ints, laid: Ints, gpus: Ints, room: Ints) -> Ints:
+def _rename(now: Ints, laid: Ints, gpus: Ints, room: Ints, anchors: Ints) -> Ints:
     """The same layout on the real nodes that keep most of what is there, each with room for its part."""
     from scipy.optimize import linear_sum_assignment  # here, since it takes a fifth of a second and few need it
 
     kept = np.minimum(now[:, :, None], laid[:, None, :]).sum(axis=0).astype(np.float64)
+    for job, node in enumerate(anchors.tolist()):
+        kept[node] += np.where(laid[job] > 0, ANCHOR, 0)
     needs = (laid * gpus[:, None]).sum(axis=0)
     impossible = needs[None, :] > room[:, None]
     kept[impossible] = -1e9

@@ -45,7 +45,11 @@ def _after(job: Job, elastic: Elastic, sizes: Sizes, holds: dict[str, list[tuple
 
 def tasks_after(tasks: Iterable[Task], jobs: Iterable[Job], plan: Plan, now: float) -> tuple[Task, ...]:
     """The tasks once operators have followed: the highest indices go, and missing ones are made, to wait for a node."""
+    jobs = list(jobs)
     sizes = sizes_of(plan)
+    for job in jobs:
+        if job.elastic is not None and not job.elastic.suspended and job.key not in sizes:
+            sizes[job.key] = job.elastic.size, job.elastic.past
     if not sizes:
         return tuple(tasks)
     elastic = {job.key: job for job in jobs if job.key in sizes and job.elastic is not None}

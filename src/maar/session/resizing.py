@@ -21,6 +21,7 @@ from maar.model.jobs import Job
 from maar.model.reasons import Reason
 from maar.model.resources import Floats, Ints, Mask
 from maar.model.tasks import Status
+from maar.session.migrating import migrate
 from maar.session.pools import Pool
 from maar.session.session import Decision, Session
 from maar.session.standing import columns, gpus_of
@@ -150,6 +151,8 @@ class Resizing:
             most[short] = np.where(reached < self._table.min, 0, reached)[short]
         self._decide(reached, f"{self._option.algorithm.name} in pool `{self._option.name}`")
         self._wake(reached)
+        if self._option.migrate and (reached == self._now).all():
+            migrate(self._session, self._pool, self._table, self._restart())
 
     def _most(self) -> Ints:
         """The largest size each job may have now: no growth into room that a gang before it waits for."""

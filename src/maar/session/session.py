@@ -67,6 +67,8 @@ class Session:
         """What nodes said to a question, so that equal jobs are not counted again."""
         self.sizes: dict[int, Decision] = {}
         """Job row to what `resize` decided for it."""
+        self.migrated: set[int] = set()
+        """Workers that are evicted only to be made anew on another node."""
         self.waiting_gangs: dict[bytes, list[tuple[Job, bool]]] = {}
         """Gangs that wait for room on some nodes (`session.waiting_gangs`)."""
         self.elect: Elect | None = snapshot.cluster.elect

@@ -55,7 +55,11 @@ class Sizes:
         elastic = elastic_of(job)
         size, why = (elastic.now, "") if decided is None else (decided.size, decided.why)
         session = self._session
-        gone = [t for t in workers_of(session, job, Status.RELEASING).tolist() if t in session.evictions]
+        gone = [
+            t
+            for t in workers_of(session, job, Status.RELEASING).tolist()
+            if t in session.evictions and t not in session.migrated
+        ]
         gone = [t for t in gone if session.snapshot.tasks.status[t] == Status.BOUND]
         if not gone:
             return size, why

@@ -97,7 +97,8 @@ def _check_sizes(before: Cluster, plan: Plan) -> None:
         assert bounds is not None
         assert bounds.min <= size <= bounds.max, f"outside of its bounds: {job} gets {size}"
     of = {task.key: task.job for task in before.tasks}
-    evicted = [e.task for e in plan.evict if (e_ := said.get(of[e.task])) is not None and e_.pausable]
+    moved = [e for e in plan.evict if not e.reason.startswith("migrated: ")]
+    evicted = [e.task for e in moved if (e_ := said.get(of[e.task])) is not None and e_.pausable]
     assert not evicted, f"evicted instead of resized: {evicted}"
 
 
