@@ -297,7 +297,7 @@ def test_a_later_change_of_the_owner_counts() -> None:
     picture = live(train())
     jobs(picture)
     picture.elastic.assume((4, "ns", "t"), assumed(4))
-    picture.elastic.wrote((4, "ns", "t"), "5")
+    picture.elastic.wrote((4, "ns", "t"), assumed(4), "5")
     picture.put(*decoded(train(size=2, version="4", annotations={"a": "b"})))
     assert 4 == elastic(picture)[0], "an older version"
     picture.put(*decoded(train(size=3, version="6")))

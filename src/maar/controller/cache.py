@@ -9,13 +9,15 @@ shows it, or forgotten when it failed for good:
        └─────────────────────────┘
            forget: the API server refused
 
-Watches write to the picture while a cycle runs; a snapshot is taken at once, between two of them, and never changes.
+A resize is assumed of its job in the same way (`maar.controller.elastic`). Watches write to the picture while a cycle
+runs; a snapshot is taken at once, between two of them, and never changes.
 """
 
 from __future__ import annotations
 
 from msgspec.structs import replace
 
+from maar.kube.jobs import Identity
 from maar.kube.picture import Assumed, Picture
 from maar.model.plan import Elect, Lock, Plan
 from maar.model.snapshot import Changed, Cluster, Snapshot
@@ -121,6 +123,11 @@ class Cache:
     def forget(self, key: str) -> None:
         """What was assumed of a pod did not come true."""
         self.picture.forget(key)
+        self.wake_all()
+
+    def forget_job(self, identity: Identity) -> None:
+        """What was assumed of an elastic job did not come true."""
+        self.picture.elastic.forget(identity)
         self.wake_all()
 
     def task(self, key: str) -> Task:

@@ -1,4 +1,4 @@
-"""From a plan to writes: binds, evictions, nominations, elections and locks, statuses and events.
+"""From a plan to writes: binds, evictions, sizes, nominations, elections and locks, statuses and events.
 
 Everything goes to the executor, which carries it out in the background. What fails for good is forgotten by the cache,
 and the next cycle decides anew.
@@ -11,6 +11,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 
 from maar.controller.cache import Cache
+from maar.controller.elastic import Sizes
 from maar.controller.hand_over import HandOvers
 from maar.controller.reports import Reports
 from maar.controller.settings import Settings
@@ -49,9 +50,11 @@ class Outbox:
         self._hand_overs = HandOvers(
             cache.picture, self._submit_patch, self._submit_bind, self._give_up_volumes, trigger
         )
+        self.sizes = Sizes(cache, self._submit_patch, events.emit, trigger)
 
     def send(self, plan: Plan, now: float) -> None:
-        """Carry a plan out; the cache has assumed it already."""
+        """Carry a plan out; the cache has assumed it already, but for sizes, which are assumed here."""
+        self.sizes.send(plan)
         self._send_binds(plan, now)
         self._hand_overs.go_on(now)
         self._send_evictions(plan)
@@ -104,7 +107,7 @@ class Outbox:
         if self._settings.pod_events:
             self._events.emit(_pod(pod, uid), "Normal", "Scheduled", f"bound to {node}")
 
-    def _submit_patch(self, patch: Patch, then: Callable[[Outcome], None]) -> None:
+    def _submit_patch(self, patch: Work, then: Callable[[Outcome], None]) -> None:
         def done(work: Work, outcome: Outcome) -> None:
             self._count(work, outcome)
             then(outcome)
@@ -171,6 +174,10 @@ class Outbox:
             path = self.reports.resources[home].path(group.namespace, group.name)
             self._submit(Patch(path, body, "merge"), None)
             return
+        if (regarding := self.sizes.reference(job)) is not None:
+            path, _ = regarding
+            self._submit(Patch(path, body, "merge"), None)
+            return
         number = self._cache.latest.jobs.number.get(job)
         if number is not None:
             for row in self._cache.latest.jobs.members[number].tolist()[:1]:
@@ -194,6 +201,9 @@ class Outbox:
             resource = self.reports.resources[home]
             regarding = Reference(resource.api_version, resource.kind, group.namespace, group.name, group.metadata.uid)
             self._events.emit(regarding, kind, reason, message)
+            return
+        if (own := self.sizes.reference(job)) is not None:
+            self._events.emit(own[1], kind, reason, message)
             return
         number = self._cache.latest.jobs.number.get(job)
         if number is None:

@@ -31,15 +31,13 @@ from maar.kube.errors import ApiError, Conflict, ServerFault, TooManyRequests, U
 from maar.kube.events import EventWriter
 from maar.kube.executor import Executor
 from maar.kube.informer import Informer
-from maar.kube.picture import GROUP_HOMES, Picture
+from maar.kube.picture import GROUP_HOMES, OWNER_HOMES, Picture
 from maar.kube.resources import QUEUES, RESOURCES, Resource
 from maar.kube.wire import Object
 from maar.model.queues import DEFAULT
 
 logger = logging.getLogger("maar")
 
-DISCOVER_AGAIN = 30.0
-"""Seconds between two looks at what the server serves: CRDs may come later."""
 LAST_WRITES = 5.0
 """Seconds that a stop gives to writes on their way."""
 
@@ -71,6 +69,7 @@ class Scheduler:
         )
         self.informers: dict[Resource[Object], Informer[Object]] = {}
         self._tasks: set[asyncio.Task[Any]] = set()
+        self._look_for_kinds = asyncio.Event()
         config.on_changed.append(self._trigger)
 
     def _trigger(self) -> None:
@@ -93,8 +92,7 @@ class Scheduler:
         self._spawn(self._discover_again())
         self._spawn(self.config.watch())
         await asyncio.gather(*(informer.synced.wait() for informer in self.informers.values()))
-        if not self._settings.dry_run:
-            await self._make_default_queue()
+        await self._make_default_queue()
 
     async def _discover_first(self) -> None:
         """A server that does not answer yet, as while it restarts, is asked again."""
@@ -107,25 +105,45 @@ class Scheduler:
                 await asyncio.sleep(backoff.next(error.retry_after))
 
     async def _discover(self) -> None:
-        for resource in sorted(await served(self._api, RESOURCES), key=str):
+        found = await served(self._api, RESOURCES)
+        watched = {(resource.group, resource.plural) for resource in self.informers}
+        for resource in sorted(found, key=str):
             home = home_of(resource)
-            if home is None or resource in self.informers:
+            if home is None or (resource.group, resource.plural) in watched:
                 continue
             if home in GROUP_HOMES:
                 self.reports.resources[home] = resource
+            elif home in OWNER_HOMES:
+                self.outbox.sizes.resources[resource.group, resource.plural] = resource
             sink = Sink(self.picture, resource, self._trigger, self.cache.wake_all)
             informer = self.informers[resource] = Informer(self._api, resource, sink)
-            self._spawn(informer.run())
+            self._spawn(self._watch(resource, informer))
+
+    async def _watch(self, resource: Resource[Object], informer: Informer[Object]) -> None:
+        """Until the kind is not served any more: its CRD was deleted, and may come again."""
+        await informer.run()
+        del self.informers[resource]
+        self._look_for_kinds.set()
 
     async def _discover_again(self) -> None:
+        """CRDs come and go."""
         while True:
-            await asyncio.sleep(DISCOVER_AGAIN)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(self._settings.discover_again):
+                    await self._look_for_kinds.wait()
+            self._look_for_kinds.clear()
+            queues_before = QUEUES in self.informers
             with contextlib.suppress(ApiError):
                 await self._discover()
+            if QUEUES in self.informers and not queues_before:
+                self._spawn(self._make_default_queue())
 
     async def _make_default_queue(self) -> None:
         """Where Volcano's queues are served there is always a default one."""
-        if QUEUES in self.informers and DEFAULT not in self.picture.objects.get("queues", {}):
+        if QUEUES not in self.informers or self._settings.dry_run:
+            return
+        await self.informers[QUEUES].synced.wait()
+        if DEFAULT not in self.picture.objects.get("queues", {}):
             queue = {
                 "apiVersion": QUEUES.api_version,
                 "kind": QUEUES.kind,

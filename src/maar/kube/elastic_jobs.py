@@ -139,10 +139,9 @@ class ElasticJobs:
             self.assumed[identity] = assumed
             self._mark(identity)
 
-    def wrote(self, identity: Identity, version: str) -> None:
-        """What was decided is in this version of the object: whatever a later one says counts."""
-        assumed = self.assumed.get(identity)
-        if assumed is not None:
+    def wrote(self, identity: Identity, assumed: AssumedJob, version: str) -> None:
+        """What was assumed is in this version of the object: whatever a later one says counts."""
+        if self.assumed.get(identity) == assumed:
             self.assumed[identity] = msgspec.structs.replace(assumed, written=version)
             self._see(identity)
 

@@ -6,6 +6,7 @@ refused because the pod is where we wanted it has been done, and a pod that is n
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Any
 
@@ -91,12 +92,30 @@ class Create:
         return f"{self.path}/{self.name}"
 
 
-Work = Bind | Evict | Delete | Patch | Create
+class Own(ABC):
+    """A write that knows itself what one attempt at it means."""
+
+    __slots__ = ()
+
+    @property
+    @abstractmethod
+    def key(self) -> str:
+        """The object that is written to."""
+
+    @abstractmethod
+    async def once(self, api: Api) -> Done | Failed | Again:
+        """One attempt; what it raises means the same as for all other writes."""
+
+
+Work = Bind | Evict | Delete | Patch | Create | Own
 
 
 @dataclass(frozen=True, slots=True)
 class Done:
     """It is so now, whoever did it."""
+
+    version: str = ""
+    """Of the object that has it, where that is known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,6 +148,8 @@ async def attempt(api: Api, work: Work, earlier: int = 0) -> Done | Failed | Aga
                 await api.patch(path, body, kind)
             case Create(path, _, body):
                 await api.create(path, body)
+            case Own():
+                return await work.once(api)
         return Done()
     except AlreadyExists as error:
         return Done() if earlier else Failed(error)

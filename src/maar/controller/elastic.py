@@ -1,0 +1,213 @@
+"""From a plan to elastic jobs: sizes, suspensions and what their owners see, written to the jobs' own objects.
+
+A part of the outbox. The order is Voda's: halts, scale-ins, starts, scale-outs. What is decided is laid over the
+picture at once, so that the next cycle sees it, and goes when a watch shows it or when the API server refuses: then the
+next cycle decides anew. Notes for the owner (how many workers, how many are planned, why) and held room go with the
+size in one patch, or alone, and only when they change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import msgspec
+
+from maar.controller.cache import Cache
+from maar.kube import annotations as known
+from maar.kube.elastic import AssumedJob, Identity
+from maar.kube.elastic_jobs import ElasticJob
+from maar.kube.errors import Conflict, NotFound
+from maar.kube.events import Reference
+from maar.kube.executor import Done, Failed, Outcome, Work
+from maar.kube.kinds import KINDS, kind_of
+from maar.kube.kinds.kind import Kind, Wanted
+from maar.kube.kinds.reading import Kept, write_holds
+from maar.kube.resources import Resource
+from maar.kube.wire import Object
+from maar.kube.work_resize import AnnotateJob, ChangeJob
+from maar.model.elastic import Past
+from maar.model.plan import Plan, Target
+
+Submit = Callable[[Work, Callable[[Outcome], None]], None]
+Emit = Callable[[Reference, str, str, str], None]
+Holds = tuple[tuple[str, int], ...]
+
+
+class Change(NamedTuple):
+    """One job's new size."""
+
+    job: str
+    size: int | None
+    """`None`: as it is."""
+    suspended: bool
+    past: Past
+    why: str
+
+
+class Sizes:
+    """Carries out what a plan says of elastic jobs."""
+
+    def __init__(self, cache: Cache, submit: Submit, emit: Emit, trigger: Callable[[], None]) -> None:
+        self._cache = cache
+        self._submit = submit
+        self._emit = emit
+        self._trigger = trigger
+        self.resources: dict[tuple[str, str], Resource[Object]] = {}
+        """By group and plural: the version of each kind that the server serves, where it is not the usual one."""
+        self._noted: dict[str, Target] = {}
+        """What was last said to each job's owner."""
+
+    def send(self, plan: Plan) -> None:
+        """Carry out a plan's sizes, holds and notes."""
+        for key in (key for key, changed in self._cache.changed.items() if changed is None):
+            self._noted.pop(key, None)
+        notes = self._notes(plan)
+        for change in changes(plan):
+            self._change(change, notes)
+        for job, said in notes.items():
+            self._note(job, said)
+
+    def reference(self, job: str) -> tuple[str, Reference] | None:
+        """The path of an elastic job's own object, and a reference to it."""
+        found = self._cache.picture.elastic_job(job)
+        if found is None:
+            return None
+        _, resource = self._kind(found.item)
+        return resource.path(found.item.namespace, found.item.name), Reference.to(resource, found.item)
+
+    # -- sizes
+
+    def _change(self, change: Change, notes: dict[str, Said]) -> None:
+        found = self._cache.picture.elastic_job(change.job)
+        if found is None:
+            return
+        said = notes.pop(change.job, Said(found.standing.holds, {}))
+        was = found.standing
+        kept = kept_after(found, change)
+        wanted = Wanted(was.size if change.size is None else change.size, change.suspended, kept, said.annotations)
+        kind, resource = self._kind(found.item)
+        work = ChangeJob(kind, resource, found.item, found.reading, (was.size, was.suspended), wanted)
+        assumed = self._assume(found, wanted.size, wanted.suspended, kept, said.holds)
+
+        def done(outcome: Outcome) -> None:
+            self._settle(change.job, found.identity, assumed, outcome)
+            self._tell(found, change, work, outcome)
+
+        self._submit(work, done)
+
+    def _settle(self, job: str, identity: Identity, assumed: AssumedJob | None, outcome: Outcome) -> None:
+        """What was assumed has come true, or not."""
+        if isinstance(outcome, Failed):
+            self._noted.pop(job, None)
+            if assumed is not None:
+                self._cache.forget_job(identity)
+        elif outcome.version and assumed is not None:
+            self._cache.picture.elastic.wrote(identity, assumed, outcome.version)
+
+    def _tell(self, found: ElasticJob, change: Change, work: ChangeJob, outcome: Outcome) -> None:
+        regarding = Reference.to(work.resource, found.item)
+        if isinstance(outcome, Done):
+            self._emit(regarding, "Normal", *_said_of(work, change))
+            return
+        if isinstance(outcome.error, (Conflict, NotFound)) or not outcome.final:
+            self._trigger()
+        else:
+            self._emit(regarding, "Warning", "FailedResize", str(outcome.error))
+
+    def _assume(self, found: ElasticJob, size: int, suspended: bool, kept: Kept, holds: Holds) -> AssumedJob:
+        assumed = AssumedJob(found.item.metadata.uid, size, suspended, kept, holds)
+        self._cache.picture.elastic.assume(found.identity, assumed)
+        return assumed
+
+    def _kind(self, item: Object) -> tuple[Kind, Resource[Object]]:
+        kind = kind_of(item)
+        assert kind is not None, "only objects of known kinds are elastic jobs"
+        usual = kind.resource
+        resource = self.resources.get((usual.group, usual.plural), usual)
+        return next((k for k in KINDS if k.resource == resource), kind), resource
+
+    # -- notes and holds
+
+    def _notes(self, plan: Plan) -> dict[str, Said]:
+        """What has changed of notes and holds, by job."""
+        holds: dict[str, dict[str, int]] = {}
+        for hold in plan.hold:
+            of = holds.setdefault(hold.job, {})
+            of[hold.node] = of.get(hold.node, 0) + hold.count
+        jobs = self._cache.latest.jobs
+        held = {job.key for job in jobs.jobs if job.elastic is not None and job.elastic.holds}
+        targets = {target.job: target for target in plan.targets if self._noted.get(target.job) != target}
+        found: dict[str, Said] = {}
+        for key in sorted(holds.keys() | held | targets.keys()):
+            job = self._cache.picture.elastic_job(key)
+            if job is not None:
+                kept = tuple(sorted(holds.get(key, {}).items()))
+                found[key] = Said(kept, self._annotations(job, kept, targets.get(key)))
+        return found
+
+    def _annotations(self, job: ElasticJob, holds: Holds, target: Target | None) -> dict[str, str | None]:
+        """Those that are to change."""
+        said: dict[str, str | None] = {}
+        there = job.item.metadata.annotations
+        if holds != job.standing.holds:
+            said[known.HOLDS] = write_holds(holds)
+        if target is not None:
+            self._noted[target.job] = target
+            wanted = {known.WORKERS: str(target.size), known.PLANNED: str(target.planned), known.WHY: target.why}
+            said.update({key: value for key, value in wanted.items() if there.get(key, "") != value})
+        return said
+
+    def _note(self, key: str, said: Said) -> None:
+        found = self._cache.picture.elastic_job(key)
+        if found is None or not said.annotations:
+            return
+        was, assumed = found.standing, None
+        if known.HOLDS in said.annotations:
+            assumed = self._assume(found, was.size, was.suspended, was.kept, said.holds)
+        _, resource = self._kind(found.item)
+        path = resource.path(found.item.namespace, found.item.name)
+        self._submit(
+            AnnotateJob(path, said.annotations),
+            lambda outcome: self._settle(key, found.identity, assumed, outcome),
+        )
+
+
+class Said(NamedTuple):
+    """What is to be said on a job: all of its held room, and the annotations that change."""
+
+    holds: Holds
+    annotations: dict[str, str | None]
+
+
+def changes(plan: Plan) -> list[Change]:
+    """Halts, scale-ins, starts, scale-outs."""
+    sizes = [(r, Change(r.job, r.after, False, r.past, r.why)) for r in plan.resize]
+    return [
+        *(Change(s.job, None, True, s.past, s.why) for s in plan.suspend),
+        *(change for r, change in sizes if r.after < r.before),
+        *(Change(r.job, r.size, False, r.past, r.why) for r in plan.resume),
+        *(change for r, change in sizes if r.after >= r.before),
+    ]
+
+
+def kept_after(found: ElasticJob, change: Change) -> Kept:
+    """What is kept on a job with its new size: the owner's own size survives the first change."""
+    was = found.standing
+    return Kept(
+        **msgspec.structs.asdict(change.past),
+        requested=was.kept.requested or was.requested,
+        running=not change.suspended,
+        rigid=was.rigid,
+    )
+
+
+def _said_of(work: ChangeJob, change: Change) -> tuple[str, str]:
+    """The reason and message of an event."""
+    why = f": {change.why}" if change.why else ""
+    before, suspended = work.before
+    if change.suspended:
+        return "Suspended", f"suspended{why}"
+    if suspended:
+        return "Resumed", f"resumed with {work.wanted.size} workers{why}"
+    return "Resized", f"from {before} to {work.wanted.size} workers{why}"
