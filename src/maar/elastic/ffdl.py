@@ -63,7 +63,8 @@ def _best(jobs: Jobs, gpus: int) -> Ints:
     size_bits = int(most.max(initial=1)).bit_length()
     highest = float(jobs.speed(most).sum())
     fraction = min(FINEST, BITS - size_bits - math.ceil(math.log2(highest + 1)))
-    speeds = np.rint(np.ldexp(np.minimum(jobs.curves, highest), fraction)).astype(np.int64) << size_bits
+    units = np.rint(np.ldexp(np.minimum(jobs.curves, highest), fraction)).astype(np.int64)
+    speeds = np.maximum(units, 1) << size_bits  # what is slow beside others is better than nothing still
     table = _Table(room, size_bits)
     bounds = zip(jobs.min.tolist(), most.tolist(), (jobs.gpus // unit).tolist(), jobs.offset.tolist(), strict=True)
     steps = [

@@ -1,0 +1,88 @@
+"""An answer is checked before anybody acts on it, and a failure is never an empty plan."""
+
+from __future__ import annotations
+
+import re
+
+import msgspec
+import numpy as np
+import pytest
+
+from maar.elastic.allocate import InvalidPlan, allocate, wake_after
+from maar.elastic.jobs import Ints, Jobs, make_jobs
+from maar.registry import ALGORITHMS, by_name
+from maar.session.config import Kind
+
+JOBS = make_jobs(["a", "b"], min=[1, 2], max=[4, 4], gpus=[1, 2])
+KINDS = by_name(ALGORITHMS)
+
+
+def answering(answer: object) -> Kind:
+    return Kind("mine", lambda jobs, gpus, arguments: answer)
+
+
+def test_a_valid_answer_is_given_back() -> None:
+    assert [4, 2] == allocate(answering([4, 2]), JOBS, 8).tolist()
+    assert np.int64 == allocate(answering(np.array([4, 2], dtype=np.int8)), JOBS, 8).dtype
+
+
+@pytest.mark.parametrize(
+    ("answer", "why"),
+    [
+        ([], "expected a size for each of 2 jobs, got shape (0,)"),
+        ({}, "expected a size for each of 2 jobs, got shape ()"),
+        (None, "expected a size for each of 2 jobs, got shape ()"),
+        ([1, 2, 3], "expected a size for each of 2 jobs, got shape (3,)"),
+        ([1.0, 2.0], "expected whole numbers of workers, got float64"),
+        ([True, False], "expected whole numbers of workers, got bool"),
+        ([1, 1], "job `b`: expected 0 or 2 to 4 workers, got 1"),
+        ([5, 0], "job `a`: expected 0 or 1 to 4 workers, got 5"),
+        ([-1, 0], "job `a`: expected 0 or 1 to 4 workers, got -1"),
+        ([3, 3], "expected at most 8 GPUs in use, got 9 (most by `b`: 3 workers of 2)"),
+    ],
+)
+def test_an_invalid_answer_is_an_error(answer: object, why: str) -> None:
+    with pytest.raises(InvalidPlan, match=re.escape(f"algorithm `mine`: {why}")):
+        allocate(answering(answer), JOBS, 8)
+
+
+def test_a_failure_is_an_error_and_not_an_empty_plan() -> None:
+    """Voda read a failed call as a plan without jobs, and halted all of them."""
+
+    def fails(jobs: Jobs, gpus: int, arguments: object) -> Ints:
+        raise ZeroDivisionError("1 / 0")
+
+    with pytest.raises(InvalidPlan, match=r"^algorithm `mine` failed: ZeroDivisionError: 1 / 0$"):
+        allocate(Kind("mine", fails), JOBS, 8)
+
+
+def test_a_function_will_do() -> None:
+    def all_of_a(jobs: Jobs, gpus: int, arguments: int) -> Ints:
+        return np.array([arguments, 0])
+
+    assert [3, 0] == allocate(all_of_a, JOBS, 8, 3).tolist()
+    with pytest.raises(InvalidPlan, match="all_of_a`: job `a`"):
+        allocate(all_of_a, JOBS, 8, 9)
+
+
+def test_no_jobs_and_no_gpus() -> None:
+    for kind in ALGORITHMS:
+        assert [] == allocate(kind, make_jobs([]), 8).tolist()
+        assert [0, 0] == allocate(kind, JOBS, 0).tolist()
+        assert [0, 0] == allocate(kind, JOBS, -3).tolist()
+
+
+def test_arguments_are_used() -> None:
+    jobs = make_jobs(["old", "young"], submit=[0, 1], first_start=[0, 1], attained=[100, 0])
+    tiresias = KINDS["tiresias"]
+    assert [1, 0] == allocate(tiresias, jobs, 1).tolist()
+    strict = msgspec.convert({"thresholds": [50.0]}, tiresias.arguments)
+    assert [0, 1] == allocate(tiresias, jobs, 1, strict).tolist()
+
+
+def test_only_the_tiresias_family_looks_at_time() -> None:
+    timed = {"tiresias", "elastic-tiresias"}
+    assert timed == {kind.name for kind in ALGORITHMS if kind.wake_after is not None}
+    workers = np.array([1, 2])
+    assert {None} == {wake_after(kind, JOBS, workers) for kind in ALGORITHMS if kind.name not in timed}
+    assert 3600 / 4 + 0.001 == wake_after(KINDS["tiresias"], JOBS, workers)
