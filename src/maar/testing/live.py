@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -28,6 +28,7 @@ from maar.kube.resources import NODES, PODS, PRIORITY_CLASSES, QUEUES, VOLCANO_G
 
 NAMESPACE = "default"
 GPU = "nvidia.com/gpu"
+OUR_CRDS = Path(__file__).parents[3] / "deploy" / "crds"
 CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 PATIENCE = 20.0
 """Seconds after which a condition that does not come true is a failure."""
@@ -155,6 +156,18 @@ class Live:
         """Delete a pod."""
         await self.api.delete(PODS.path(NAMESPACE, name))
 
+    async def pod_status(self, name: str, **status: Any) -> None:
+        """Write parts of a pod's status, as its kubelet does."""
+        await self.api.patch(PODS.path(NAMESPACE, name, "status"), {"status": status}, "merge")
+
+    async def node_status(self, name: str, **status: Any) -> None:
+        """Write parts of a node's status, as its kubelet does."""
+        await self.api.patch(NODES.path(name=name, sub="status"), {"status": status}, "merge")
+
+    async def let_go(self, name: str) -> None:
+        """Take a pod's finalizers away."""
+        await self.api.patch(PODS.path(NAMESPACE, name), {"metadata": {"finalizers": None}}, "merge")
+
     async def until(self, holds: Callable[[list[Seen]], bool], what: str = "") -> list[Seen]:
         """Wait until something holds of the pods."""
         seen: list[Seen] = []
@@ -199,6 +212,11 @@ def _seen(item: dict[str, Any]) -> Seen:
     )
 
 
+def where(pods: list[Seen]) -> dict[str, str]:
+    """The node of each pod, by its name; empty where it has none."""
+    return {p.name: p.node for p in pods}
+
+
 def bound(group: str, count: int) -> Callable[[list[Seen]], bool]:
     """That so many pods of a gang have a node."""
     return lambda pods: sum(p.group == group and bool(p.node) and not p.leaving for p in pods) == count
@@ -212,6 +230,18 @@ async def connected(kubeconfig: str | Path) -> AsyncIterator[Live]:
         yield Live(api)
     finally:
         await api.close()
+
+
+def tell(kubeconfig: Path, story: Callable[[Live], Awaitable[None]], *, nodes: int = 2, gpu: int = 8) -> None:
+    """Tell a story on a cluster with our CRDs and some nodes."""
+
+    async def told() -> None:
+        async with connected(kubeconfig) as cluster:
+            await cluster.crds(OUR_CRDS)
+            await cluster.nodes(nodes, gpu=gpu)
+            await story(cluster)
+
+    asyncio.run(told())
 
 
 @asynccontextmanager
