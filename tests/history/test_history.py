@@ -11,7 +11,10 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from sqlalchemy import create_engine
 
+from maar.history import schema
+from maar.history.address import read_address
 from maar.history.errors import Unreachable
 from maar.history.history import History
 from maar.history.records import Event, Kind, Measurement
@@ -227,6 +230,31 @@ def test_a_stop_does_not_wait_for_a_database_that_hangs(postgres: Postgres) -> N
         if thread.name == "maar-history":
             thread.join(PATIENCE)
             assert not thread.is_alive()
+
+
+def test_tables_that_are_dropped_are_made_again(address: str) -> None:
+    async def story(history: History) -> None:
+        await ready(history)
+        engine = create_engine(read_address(address))
+        with engine.begin() as connection:
+            schema.metadata.drop_all(connection)
+        engine.dispose()
+        history.record(event(Kind.SUBMITTED, 1.0))
+        history.add([epoch(1, 100)])
+        await history.settled()
+        await ready(history)
+        assert 1 == len(await history.measurements_of("team", "resnet-7"))
+
+    run(address, story)
+
+
+def test_a_closed_history_takes_nothing(address: str) -> None:
+    async def story(history: History) -> None:
+        await ready(history)
+        await history.close()
+        assert "the history is closed" == history.add([epoch(1, 100)])
+
+    run(address, story)
 
 
 @pytest.mark.real

@@ -158,7 +158,12 @@ def test_words_hold_nothing_that_hurts_a_terminal_or_a_database(address: str, wo
 
 @pytest.mark.parametrize(
     "path",
-    ["/v1/jobs/team/Re%20s/measurements", "/v1/jobs/t%00/x/measurements", f"/v1/jobs/{'x' * 254}/x/measurements"],
+    [
+        "/v1/jobs/team/Re%20s/measurements",
+        "/v1/jobs/t%00/x/measurements",
+        "/v1/jobs/team/%ff%C3%A9/measurements",
+        f"/v1/jobs/{'x' * 254}/x/measurements",
+    ],
 )
 def test_names_are_names(address: str, path: str) -> None:
     async def story(session: ClientSession, history: History) -> None:
@@ -209,7 +214,8 @@ def test_with_a_token_only_who_knows_it(address: str, tmp_path: Path) -> None:
     token.write_text("s3cret\n")
 
     async def story(session: ClientSession, history: History) -> None:
-        for said in ({}, {"Authorization": "Bearer wrong"}, {"Authorization": "s3cret"}):
+        wrong = ("Bearer wrong", "s3cret", "Bearer s3cret2", "Bearer \u00e9\udcff")
+        for said in ({}, *({"Authorization": text} for text in wrong)):
             assert 401 == (await post(session, GOOD, headers=said))[0]
         assert 401 == (await get(session))[0]
         right = {"Authorization": "Bearer s3cret"}

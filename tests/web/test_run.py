@@ -15,8 +15,9 @@ from pathlib import Path
 import pytest
 
 from maar.report import Reporter
-from maar.testing.sockets import PATIENCE
 
+PATIENCE = 60.0
+"""Seconds until it has failed: two programs start, on a machine that may be busy."""
 MAAR = [sys.executable, "-m", "maar.cli.main"]
 NOBODY = {
     "apiVersion": "v1",

@@ -98,6 +98,7 @@ class History:
             logger.warning("history: %s still does not answer", self._store.name)
         self._thread.stop()
         self._task = self._thread = None
+        self._problem = "the history is closed"
 
     @property
     def on(self) -> bool:
@@ -193,7 +194,7 @@ class History:
         """What is stored of a job."""
         store, thread = self._store, self._thread
         if store is None or thread is None or self.problem:
-            raise Unreachable(self.problem or "the history is closed")
+            raise Unreachable(self.problem)
         try:
             async with asyncio.timeout(READ):
                 return await thread.call(lambda: store.measurements_of(namespace, name))
@@ -222,6 +223,7 @@ class History:
                 if self._problem != str(error):
                     logger.warning("history: %s; going on without it", error)
                 self._problem = str(error)
+                await self._ask(thread, store.close)  # begin anew: its tables may be gone
                 await asyncio.sleep(pause)
                 pause = min(2 * pause, RETRY[1])
                 continue

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 import msgspec
 from sqlalchemy import URL, Connection, Engine, RowMapping, Select, Table, create_engine, delete, event, func, select
-from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError, SQLAlchemyError
+from sqlalchemy.exc import DataError, DBAPIError, IntegrityError, SQLAlchemyError
 
 from maar.history import schema
 from maar.history.address import shown
@@ -137,11 +137,10 @@ class Store:
     def _speaking(self) -> Iterator[None]:
         try:
             yield
-        except (OperationalError, InterfaceError) as error:
+        except (DataError, IntegrityError) as error:
+            raise Refused(f"{self.name}: {_first_line(error)}") from error
+        except DBAPIError as error:  # gone, read-only, full, no rights, tables dropped: all may be mended
             raise Unreachable(f"{self.name}: {_first_line(error)}") from error
-        except DBAPIError as error:
-            kind = Unreachable if error.connection_invalidated else Refused
-            raise kind(f"{self.name}: {_first_line(error)}") from error
         except (SQLAlchemyError, ValueError, OverflowError) as error:
             raise Refused(f"{self.name}: {_first_line(error)}") from error
         except OSError as error:

@@ -128,7 +128,7 @@ def _check(request: web.Request, token_file: Path | None) -> None:
         token = token_file.read_bytes().strip()
     except OSError as error:
         raise _later(f"the token cannot be read: {error.strerror}") from None
-    said = request.headers.get("Authorization", "").encode()
+    said = request.headers.get("Authorization", "").encode(errors="surrogateescape")
     if not token or not hmac.compare_digest(b"Bearer " + token, said):
         raise Refused(401, "a token is needed: `Authorization: Bearer ...`", WWW_Authenticate="Bearer")
 
@@ -138,7 +138,8 @@ def _job(request: web.Request) -> tuple[str, str]:
     namespace, name = request.match_info["namespace"], request.match_info["name"]
     for what, text in (("namespace", namespace), ("name", name)):
         if not _NAME.fullmatch(text):
-            raise Refused(400, f"{what}: not a Kubernetes name: `{text[:100]}`")
+            said = text[:100].encode("ascii", "backslashreplace").decode()
+            raise Refused(400, f"{what}: not a Kubernetes name: `{said}`")
     return namespace, name
 
 
