@@ -16,11 +16,22 @@ from maar import __version__
 from maar.cli.run import run
 from maar.controller.brakes import Settings
 from maar.controller.watching import home_of
+from maar.kube.claims import SELECTED_NODE
 from maar.kube.leases import LeaderElection
-from maar.kube.resources import NODES, PODS, QUEUES, RESOURCES, UPSTREAM_GROUPS
+from maar.kube.resources import (
+    CLAIMS,
+    NODES,
+    PODS,
+    QUEUES,
+    RESOURCES,
+    STORAGE_CLASSES,
+    UPSTREAM_GROUPS,
+    VOLUMES,
+)
 from maar.registry import catalog
 from maar.session.config_file import default_config, read_config
 from maar.testing.live import NAMESPACE, Live, bound, connected, scheduling
+from maar.testing.provisioner import claim, storage_class, using, volume
 from maar.testing.real import UPSTREAM_GANGS, RealCluster, available
 
 DEPLOY = Path(__file__).parents[1] / "deploy"
@@ -182,6 +193,7 @@ async def _story(admins: Path, maars: Path) -> None:
         async with scheduling(maar) as scheduler:
             await cluster.gang("low", 2, gpu=8)
             await cluster.until(bound("low", 2), "a gang starts")
+            await _hand_over(cluster)
             await cluster.gang("high", 1, gpu=8, priorityClassName="high")
             await cluster.until(bound("high", 1), "a gang makes room for another")
             await cluster.pod("fills", gpu=8, priorityClassName="high")
@@ -205,12 +217,36 @@ async def _story(admins: Path, maars: Path) -> None:
         assert "PodGroupScheduled" == (await cluster.get(study))["status"]["conditions"][0]["type"]
 
 
+async def _hand_over(cluster: Live) -> None:
+    """Pods whose volumes are to be made, or are there: their claims are handed over, and nobody serves them."""
+    await cluster.create(STORAGE_CLASSES.path(), storage_class())
+    await cluster.create(STORAGE_CLASSES.path(), storage_class("local", provisioner="kubernetes.io/no-provisioner"))
+    await cluster.create(VOLUMES.path(), volume("v", "local", host="n0"))
+    await cluster.api.patch(VOLUMES.path(name="v", sub="status"), {"status": {"phase": "Available"}})
+    for name in ("disk", "local"):
+        await cluster.create(CLAIMS.path(NAMESPACE), claim(name, name))
+        await cluster.pod(f"with-{name}", **using(name))
+    path = CLAIMS.path(NAMESPACE, "disk")
+    await cluster.eventually(lambda: _annotated(cluster, path, SELECTED_NODE), "a claim is handed over")
+    await cluster.eventually(lambda: _given(cluster, "v"), "a free volume is given to a claim")
+    for name in ("disk", "local"):
+        await cluster.delete(f"with-{name}")
+
+
+async def _given(cluster: Live, name: str) -> bool:
+    return "claimRef" in (await cluster.get(VOLUMES.path(name=name)))["spec"]
+
+
+async def _annotated(cluster: Live, path: str, annotation: str) -> bool:
+    return annotation in (await cluster.get(path))["metadata"].get("annotations", {})
+
+
 async def _elected(cluster: Live, path: str) -> bool:
-    return "maar.dev/elected-since" in (await cluster.get(path))["metadata"].get("annotations", {})
+    return await _annotated(cluster, path, "maar.dev/elected-since")
 
 
 async def _locked(cluster: Live, node: str) -> bool:
-    return "maar.dev/locked-for" in (await cluster.get(NODES.path(name=node)))["metadata"].get("annotations", {})
+    return await _annotated(cluster, NODES.path(name=node), "maar.dev/locked-for")
 
 
 def _upstream(name: str, minimum: int) -> dict[str, Any]:
