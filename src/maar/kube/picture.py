@@ -32,7 +32,7 @@ from maar.kube.queues import namespace_weight, queue
 from maar.kube.shapes import Shapes, selectors_of
 from maar.kube.storage import HOMES as STORAGE_HOMES
 from maar.kube.storage import Storage
-from maar.kube.tasks import Member, member, task
+from maar.kube.tasks import Member, member, moved_on, task
 from maar.kube.volumes import needs
 from maar.kube.wire_pods import Pod
 from maar.model.jobs import Job
@@ -246,7 +246,7 @@ class Picture:
         anew = bool(self._stale & {"nodes", "queues"})
         if "shapes" in self._stale:
             self._read_anew()
-        self._read_pods(now)
+        self._read_pods(now, "shapes" in self._stale)
         self.elastic.read_workers(self._shapes)
         self._match_anew()
         rest = self._take_rest(now)
@@ -307,7 +307,7 @@ class Picture:
                 concerned |= self.storage.use(key, pod if isinstance(pod, Pod) else None)
         self._dirty_pods |= concerned
 
-    def _read_pods(self, now: float) -> None:
+    def _read_pods(self, now: float, anew: bool) -> None:
         self._note_claims()
         emptied: set[Identity] = set()
         for key in self._dirty_pods:
@@ -318,9 +318,11 @@ class Picture:
                     del self._pods_of[was]
                     emptied.add(was)
                 self._dirty_gangs.add(was)
-            self._count_choosy(self._members.pop(key, None), -1)
-            made = self._read_pod(key, now)
-            self._count_choosy(made, 1)
+            before = self._members.pop(key, None)
+            made = self._read_pod(key, now, None if anew else before)
+            if made is None or before is None or made.draft is not before.draft:
+                self._count_choosy(before, -1)
+                self._count_choosy(made, 1)
             if made is not None:
                 self._members[key] = made
                 identity = identity_of(made.pod, self._dialects, self._groups)
@@ -341,7 +343,7 @@ class Picture:
             if not self._choosy[of.draft]:
                 del self._choosy[of.draft]
 
-    def _read_pod(self, key: str, now: float) -> Member | None:
+    def _read_pod(self, key: str, now: float, before: Member | None) -> Member | None:
         pod = self.objects.get("pods", {}).get(key)
         if not isinstance(pod, Pod):
             self.assumed.pop(key, None)
@@ -349,6 +351,10 @@ class Picture:
         foreign = self._names is not None and pod.spec.scheduler_name not in self._names
         if not pod.spec.node_name and (foreign or (pod.metadata.deletion_timestamp is not None and not pod.finished)):
             return None
+        if before is not None and before.foreign == foreign:
+            known = moved_on(before, pod, self._nodes)
+            if known is not None:
+                return self._overlaid(key, known)
         try:
             volumes = needs(self.storage, pod, self._nodes) if pod.spec.volumes else None
             draft = self._shapes.draft(pod, volumes)

@@ -16,7 +16,7 @@ from maar.kube.priorities import SYSTEM, Priorities, Priority
 from maar.kube.requests import negative_request
 from maar.kube.values import moment, runtime, seconds, whole, yes
 from maar.kube.volumes import Needs
-from maar.kube.wire_pods import Pod
+from maar.kube.wire_pods import Pod, PodSpec
 from maar.model.durations import duration
 from maar.model.shapes import Shape
 from maar.model.tasks import Status, Task
@@ -52,6 +52,34 @@ class Member(msgspec.Struct, gc=False):
     foreign: bool
     problem: str
     """Why its job makes no sense."""
+    made: Task | None = None
+    """The task that was last made of it."""
+    said: tuple[float | None, float | None] = (None, None)
+    """What its group said when that was made: promise and checkpoint."""
+
+
+def moved_on(before: Member, pod: Pod, nodes: Container[str]) -> Member | None:
+    """The same member as its pod stands now, where nothing else has changed of it; `None`: it must be read anew.
+
+    Most of what watches say of pods is that they were bound and that they run: that is read without all the rest.
+    """
+    was, meta = before.pod, pod.metadata
+    if pod.spec.volumes or was.metadata.uid != meta.uid or before.blocked:
+        return None
+    if was is not pod:
+        old, new = was.metadata, meta
+        if old.annotations != new.annotations or old.labels != new.labels:
+            return None
+        if old.owner_references != new.owner_references or old.creation_timestamp != new.creation_timestamp:
+            return None
+        if was.spec != (pod.spec if was.spec.node_name == pod.spec.node_name else _without_node(was.spec, pod.spec)):
+            return None
+    status, node, blocked = _stands(pod, before.draft, nodes, None)
+    return msgspec.structs.replace(before, pod=pod, status=status, node=node, blocked=blocked, made=None)
+
+
+def _without_node(was: PodSpec, now: PodSpec) -> PodSpec:
+    return msgspec.structs.replace(now, node_name=was.node_name)
 
 
 def member(
@@ -101,7 +129,29 @@ def task(
     promise: float | None,
     checkpoint: float | None,
 ) -> Task:
-    """A member's task, with what its group says for all of its pods."""
+    """A member's task, with what its group says for all of its pods; the same one where nothing has changed."""
+    made = of.made
+    if (
+        made is not None
+        and made.shape is shape
+        and made.job == job
+        and made.budgets == budgets
+        and of.said == (promise, checkpoint)
+    ):
+        return made
+    of.said = promise, checkpoint
+    of.made = _task(of, job, shape, budgets, promise, checkpoint)
+    return of.made
+
+
+def _task(
+    of: Member,
+    job: str,
+    shape: Shape,
+    budgets: tuple[str, ...],
+    promise: float | None,
+    checkpoint: float | None,
+) -> Task:
     pod = of.pod
     bound = of.status in (Status.BOUND, Status.RELEASING)
     started = pod.status.start_time
