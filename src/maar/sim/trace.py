@@ -54,3 +54,5 @@ class Trace(msgspec.Struct, frozen=True):
     jobs: tuple[TraceJob, ...]
     source: str = ""
     """Where it comes from, for a person: a path, or how it was made."""
+    notes: tuple[str, ...] = ()
+    """What a person should know who reads results of it: what the source could not say."""

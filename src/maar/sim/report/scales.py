@@ -1,0 +1,92 @@
+"""Where values lie on an axis, and which of them are written beside it.
+
+Between what was simulated and what is drawn: plain arithmetic, tested alone. Seconds are written as people say them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+UNITS = ((86400.0, "d"), (3600.0, "h"), (60.0, "min"), (1.0, "s"))
+
+STEPS = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200, 86400)
+"""Seconds between ticks: those that clocks and calendars have."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """Values from `low` to `high` become places from `start` to `end`; by their logarithm if `log`."""
+
+    low: float
+    high: float
+    start: float
+    end: float
+    log: bool = False
+
+    def __call__(self, value: float) -> float:
+        """Where a value lies; beyond the ends at the ends."""
+        low, high, at = self.low, self.high, min(max(value, self.low), self.high)
+        if self.log:
+            low, high, at = math.log(low), math.log(high), math.log(at)
+        part = (at - low) / (high - low) if high > low else 0.0
+        return self.start + part * (self.end - self.start)
+
+
+def duration(seconds: float) -> str:
+    """Seconds in the unit in which they are short.
+
+    >>> duration(0), duration(45), duration(90), duration(5400), duration(86400 * 2.5), duration(86400 * 120.4)
+    ('0', '45 s', '1.5 min', '1.5 h', '2.5 d', '120 d')
+    """
+    for size, unit in UNITS:
+        if abs(seconds) >= size:
+            amount = seconds / size
+            return f"{amount:,.0f} {unit}" if abs(amount) >= 100 else f"{amount:.3g} {unit}"
+    return f"{seconds:.3g} s" if seconds else "0"
+
+
+def time_ticks(high: float, most: int = 8) -> list[float]:
+    """Moments from 0 to `high`, at most so many and one, a round time apart."""
+    step = next((float(s) for s in STEPS if high / s <= most), 0.0)
+    if not step:
+        days = high / 86400 / most
+        scale = 10 ** math.floor(math.log10(days))
+        step = 86400.0 * next(m * scale for m in (1, 2, 5, 10) if m * scale >= days)
+    return [i * step for i in range(int(high / step + 1e-9) + 1)]
+
+
+def log_ticks(low: float, high: float) -> list[float]:
+    """Round durations between two, about evenly on a logarithmic axis."""
+    candidates = [1.0, 10.0, 60.0, 600.0, 3600.0, 6 * 3600.0, 86400.0]
+    candidates += [86400.0 * 10**k for k in range(1, 9)]
+    candidates = [10.0**k for k in range(-6, 0)] + candidates
+    return [t for t in candidates if low <= t <= high]
+
+
+def even_ticks(high: float, most: int = 5) -> list[float]:
+    """Whole numbers from 0 to about `high`, a round number apart."""
+    raw = max(high / most, 1.0)
+    scale = 10 ** math.floor(math.log10(raw))
+    step = next(m * scale for m in (1, 2, 5, 10) if m * scale >= raw)
+    return [float(i * step) for i in range(int(high / step + 1e-9) + 1)]
+
+
+def thinned(count: int, most: int) -> Sequence[int]:
+    """At most `most` of the numbers below `count`, evenly apart, the first and the last among them."""
+    if count <= most:
+        return range(count)
+    return [i * (count - 1) // (most - 1) for i in range(most)]
+
+
+Words = Callable[[float], str]
+
+
+def percent(part: float) -> str:
+    """A part of one.
+
+    >>> percent(0.123)
+    '12 %'
+    """
+    return f"{100 * part:.0f} %"

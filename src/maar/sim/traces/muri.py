@@ -1,0 +1,48 @@
+"""muri: the CSV of Muri's simulator (SIGCOMM 2022), whose published results Maar is held to.
+
+Times in the file are milliseconds. Jobs are rigid, each GPU a worker, and stay in the order of the file; the columns on
+resources within an iteration, the batch size and the interval are left aside.
+"""
+
+from __future__ import annotations
+
+from maar.sim.trace import Trace, TraceJob
+from maar.sim.traces.names import padded
+from maar.sim.traces.rows import Rows
+from maar.sim.traces.source import Source
+
+NAME = "muri"
+ABOUT = "Muri's CSV: num_gpu, submit_time, iterations, model_name, duration, iteration_time, ... in ms"
+
+NEEDS = ("job_id", "num_gpu", "submit_time", "iterations", "model_name", "duration", "iteration_time")
+MILLI = 1000.0
+
+
+def recognises(source: Source) -> bool:
+    """Its columns."""
+    return set(NEEDS) <= set(source.columns)
+
+
+def read(source: Source) -> Trace:
+    """The trace that a source says."""
+    rows = Rows(source)
+    lines = list(rows.csv(NEEDS))
+    for row, name in zip(lines, padded([row.text("job_id") for row in lines]), strict=True):
+        gpus = row.whole("num_gpu", 1)
+        rows.add(
+            row,
+            TraceJob(
+                name=name,
+                submit=row.number("submit_time", scale=MILLI),
+                duration=row.number("duration", 0.0, MILLI),
+                gpus=gpus,
+                workers=gpus,
+                min=gpus,
+                max=gpus,
+                priority=row.whole("priority", None, 0),
+                model=row.text("model_name"),
+                iterations=row.number("iterations", 0.0),
+                iteration_time=row.number("iteration_time", 0.0, MILLI),
+            ),
+        )
+    return rows.trace()

@@ -1,0 +1,141 @@
+"""maar: Maar's own format, as CSV or as JSON lines, with everything that a trace can say.
+
+Read by its header or its keys, in any order; only `name`, `submit` and `duration` must be there. What is written reads
+back as the same trace, to the last digit. The columns are explained in docs/traces.md.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+
+import msgspec
+
+from maar.elastic.speedup import curve
+from maar.sim.trace import Trace, TraceJob
+from maar.sim.traces.curves import CLASSES, Points
+from maar.sim.traces.rows import Row, Rows, unknown_column
+from maar.sim.traces.source import Source
+
+NAME = "maar"
+ABOUT = "Maar's own, CSV or JSON lines: name, submit, duration, workers, gpus_per_worker, min, max, queue, ..."
+
+NEEDS = ("name", "submit", "duration")
+OTHER_NAMES = {"gang": "min"}
+ALWAYS = ("name", "submit", "duration", "workers", "gpus_per_worker", "min", "max", "queue", "priority")
+SOMETIMES = ("model", "speedup", "iterations", "iteration_time", "epochs", "cpu", "memory")
+KNOWN = (*ALWAYS, *SOMETIMES)
+LINEAR = "linear"
+"""The speed-up of a job whose model has a curve that is not to be taken."""
+
+_POINT = re.compile(r"(\d{1,9}):(\S+)", re.ASCII)
+
+
+def recognises(source: Source) -> bool:
+    """An object on the first line, or a header with what must be there."""
+    return source.first.startswith("{") or set(NEEDS) <= set(source.columns)
+
+
+def read(source: Source) -> Trace:
+    """The trace that a source says."""
+    rows = Rows(source)
+    as_json = source.first.startswith("{")
+    for row in rows.json_lines() if as_json else rows.csv(NEEDS, OTHER_NAMES, KNOWN):
+        if as_json:
+            row.cells = {OTHER_NAMES.get(key, key): value for key, value in row.cells.items()}
+            for key in sorted(row.cells.keys() - set(KNOWN)):
+                row.problem(unknown_column(key, KNOWN))
+        rows.add(row, _job(row))
+    return rows.trace()
+
+
+def _job(row: Row) -> TraceJob:
+    workers = row.whole("workers", 1, 1)
+    per_worker = row.whole("gpus_per_worker", 0, 1)
+    least, most = row.whole("min", 1, workers), row.whole("max", 1, workers)
+    if least > workers:
+        row.wrong("min", f"at most as many as `workers` ({workers})", least)
+    if most < workers:
+        row.wrong("max", f"at least as many as `workers` ({workers})", most)
+    model = row.text("model", "")
+    return TraceJob(
+        name=row.text("name"),
+        submit=row.number("submit"),
+        duration=row.number("duration", 0.0),
+        gpus=workers * per_worker,
+        workers=workers,
+        gpus_per_worker=per_worker,
+        min=least,
+        max=most,
+        queue=row.text("queue", "default"),
+        priority=row.whole("priority", None, 0),
+        model=model,
+        speedup=_speedup(row) if row.has("speedup") else CLASSES.get(model, ()),
+        iterations=row.maybe("iterations", 0.0),
+        iteration_time=row.maybe("iteration_time", 0.0),
+        epochs=row.whole("epochs", 1) if row.has("epochs") else None,
+        cpu=row.maybe("cpu", 0.0),
+        memory=row.whole("memory", 0, most=2**60) if row.has("memory") else None,
+    )
+
+
+def _speedup(row: Row) -> Points:
+    """Points as `1:1 2:1.9 4:3.5`, or in JSON as an object."""
+    said = row.cells["speedup"]
+    if said == LINEAR:
+        return ()
+    try:
+        if isinstance(said, dict):
+            found = {int(workers): float(speed) for workers, speed in said.items()}
+        else:
+            matches = [_POINT.fullmatch(part) for part in str(said).split()]
+            found = {int(m[1]): float(m[2]) for m in matches if m is not None}
+            if None in matches or len(found) < len(matches):
+                raise ValueError("not points")
+        curve(found)
+    except (ValueError, TypeError):
+        row.wrong("speedup", "points as `1:1 2:1.9 4:3.5` (workers, times as fast as one) or `linear`", said)
+        return ()
+    return tuple(sorted(found.items()))
+
+
+def write_csv(trace: Trace, note: str = "") -> str:
+    """A trace as CSV; columns that no job needs are left out. The note comes before, as a line that begins with `#`."""
+    lines = [_cells(job) for job in trace.jobs]
+    columns = [*ALWAYS, *(column for column in SOMETIMES if any(column in line for line in lines))]
+    out = io.StringIO(newline="")
+    for line in note.splitlines():
+        out.write(f"# {line}\n")
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(columns)
+    writer.writerows([line.get(column, "") for column in columns] for line in lines)
+    return out.getvalue()
+
+
+def write_json_lines(trace: Trace) -> str:
+    """A trace as JSON lines; what goes without saying is left out."""
+    lines = [msgspec.json.encode(_fields(job)).decode() for job in trace.jobs]
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _fields(job: TraceJob) -> dict[str, object]:
+    """What a reader must be told of a job."""
+    fields: dict[str, object] = {
+        name: value for name in KNOWN if name != "speedup" and (value := getattr(job, name)) not in (None, "")
+    }
+    if job.speedup != CLASSES.get(job.model, ()):
+        fields["speedup"] = {str(n): speed for n, speed in job.speedup} if job.speedup else LINEAR
+    return fields
+
+
+def _cells(job: TraceJob) -> dict[str, str]:
+    fields = _fields(job)
+    if job.speedup and "speedup" in fields:
+        fields["speedup"] = " ".join(f"{n}:{_plain(speed)}" for n, speed in job.speedup)
+    return {name: _plain(value) if isinstance(value, float) else str(value) for name, value in fields.items()}
+
+
+def _plain(value: float) -> str:
+    """A number that reads back as itself, whole ones without a point."""
+    return str(int(value)) if value.is_integer() and abs(value) < 2**53 else repr(value)

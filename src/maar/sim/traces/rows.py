@@ -1,0 +1,216 @@
+"""Rows of a table, and what is in their cells: read cell by cell, so that a bad one is named by line and column.
+
+A format asks a row for what it needs. What cannot be read is noted and replaced, the row is no longer `good`, and the
+reading goes on: at the end all that is wrong is said at once.
+"""
+
+from __future__ import annotations
+
+import csv
+import difflib
+import io
+import math
+from collections.abc import Iterator, Mapping, Sequence
+
+import msgspec
+
+from maar.sim.trace import Trace, TraceJob
+from maar.sim.traces.problems import TraceError
+from maar.sim.traces.source import Source, header
+
+LARGEST = 2**31 - 1
+"""No job has as many workers, GPUs or epochs."""
+
+
+class Row:
+    """One line: its cells by column, and how to read them."""
+
+    def __init__(self, place: str, cells: Mapping[str, object], problems: list[str]) -> None:
+        self.cells = cells
+        self.good = True
+        self._place = place
+        self._problems = problems
+
+    def wrong(self, column: str, expected: str, got: object) -> None:
+        """Note that a cell is not what it should be."""
+        shown = "nothing" if got in (None, "") else f"`{got}`"
+        self.problem(f"{column}: expected {expected}, got {shown}")
+
+    def problem(self, what: str) -> None:
+        """Note that the line is not what it should be."""
+        self.good = False
+        self._problems.append(f"{self._place}: {what}")
+
+    def has(self, column: str) -> bool:
+        """Whether there is something in it."""
+        return self.cells.get(column) not in (None, "")
+
+    def text(self, column: str, default: str | None = None) -> str:
+        """Words; nothing is wrong, unless there is a default."""
+        value = self.cells.get(column)
+        if isinstance(value, str) and value:
+            return value
+        if isinstance(value, int | float) and not isinstance(value, bool):
+            return str(value)
+        if value not in (None, "") or default is None:
+            self.wrong(column, "a text", value)
+        return default or ""
+
+    def whole(self, column: str, least: int | None, default: int | None = None, most: int = LARGEST) -> int:
+        """A whole number of at least so much, if there is a least one."""
+        if default is not None and not self.has(column):
+            return default
+        found = _whole(self.cells.get(column))
+        if found is None or not (-most if least is None else least) <= found <= most:
+            expected = "a whole number" if least is None else f"a whole number of at least {least}"
+            beyond = found is not None and found > most
+            self.wrong(column, f"{expected} and at most {most}" if beyond else expected, self.cells.get(column))
+            return least or 0
+        return found
+
+    def number(self, column: str, least: float = -math.inf, scale: float = 1.0) -> float:
+        """A number of at least so much; what is said in parts (ms) is divided by `scale`."""
+        number = _number(self.cells.get(column))
+        if not least <= number < math.inf or number == -math.inf:
+            expected = "a number" if least == -math.inf else f"a number of at least {least:g}"
+            self.wrong(column, expected, self.cells.get(column))
+            return 0.0
+        return number / scale
+
+    def maybe(self, column: str, least: float, scale: float = 1.0) -> float | None:
+        """The same, where there may be none."""
+        return self.number(column, least, scale) if self.has(column) else None
+
+
+def _number(value: object) -> float:
+    """Not a number, where it is none."""
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        return math.nan
+    try:
+        return math.nan if isinstance(value, str) and "_" in value else float(value)
+    except (ValueError, OverflowError):
+        return math.nan
+
+
+def _whole(value: object) -> int | None:
+    """Exactly, also where a float would round; nothing where it is none."""
+    if isinstance(value, str) and "_" not in value:
+        try:
+            return int(value)
+        except ValueError:
+            pass
+    number = _number(value)
+    if isinstance(value, int) and not isinstance(value, bool):
+        return value
+    return int(number) if math.isfinite(number) and number.is_integer() else None
+
+
+class Rows:
+    """The rows of one source; when they have all been read, `trace` gives what they say or raises what is wrong."""
+
+    def __init__(self, source: Source) -> None:
+        self._source = source
+        self._problems: list[str] = []
+        self._lines: dict[str, str] = {}
+        self._jobs: list[TraceJob] = []
+
+    def csv(
+        self, needs: Sequence[str], names: Mapping[str, str] | None = None, known: Sequence[str] = ()
+    ) -> Iterator[Row]:
+        """Lines of comma-separated cells under a header, which has the columns that are needed; `#` lines may precede.
+
+        `names` says what other writers call a column. The first of two that mean the same counts. Where columns are
+        `known`, another one is a mistake.
+        """
+        skipped, table = _without_notes(self._source.text)
+        reader = csv.reader(table, strict=True)
+        columns: list[str] = []
+        ended = skipped
+        try:
+            for cells in reader:
+                number, ended = ended + 1, skipped + reader.line_num
+                if not any(cell.strip() for cell in cells):
+                    continue
+                if not columns:
+                    columns = self._columns(header(cells), needs, names or {}, number)
+                    self._refuse([c for c in columns if known and c not in known], known, number)
+                    continue
+                row = Row(self._place(number), dict(zip(columns, cells, strict=False)), self._problems)
+                if len(cells) != len(columns):
+                    row.problem(f"expected {len(columns)} columns, got {len(cells)}")
+                    continue
+                yield row
+        except csv.Error as error:
+            self._problems.append(f"{self._place(skipped + reader.line_num)}: {error}")
+
+    def json_lines(self) -> Iterator[Row]:
+        """Lines of one JSON object each."""
+        for i, line in enumerate(self._source.text.split("\n"), 1):
+            if not line.strip():
+                continue
+            try:
+                cells = msgspec.json.decode(line)
+            except msgspec.DecodeError as error:
+                self._problems.append(f"{self._place(i)}: expected a JSON object, got `{_short(line)}` ({error})")
+                continue
+            if not isinstance(cells, dict):
+                self._problems.append(f"{self._place(i)}: expected a JSON object, got `{_short(line)}`")
+                continue
+            yield Row(self._place(i), cells, self._problems)
+
+    def add(self, row: Row, job: TraceJob) -> None:
+        """Take a job, if nothing was wrong in its row."""
+        known = self._lines.setdefault(job.name, row._place)
+        if known != row._place:
+            row.problem(
+                f"name: expected one of its own, got `{job.name}`, which is also in line {known.rpartition(':')[2]}"
+            )
+        elif row.good:
+            self._jobs.append(job)
+
+    def trace(self) -> Trace:
+        """All of it."""
+        if self._problems:
+            raise TraceError(self._problems)
+        if not self._jobs:
+            raise TraceError([f"{self._source.name}: no jobs in it"])
+        return Trace(tuple(self._jobs), self._source.name)
+
+    def _columns(self, cells: tuple[str, ...], needs: Sequence[str], names: Mapping[str, str], line: int) -> list[str]:
+        columns: list[str] = []
+        for i, cell in enumerate(cells):
+            name = names.get(cell, cell)
+            columns.append(name if name not in columns else f"{cell} ({i})")
+        missing = [need for need in needs if need not in columns]
+        if missing:
+            said = f"expected columns {', '.join(missing)} too, got {', '.join(cells)}"
+            raise TraceError([f"{self._place(line)}: {said}"])
+        return columns
+
+    def _refuse(self, unknown: list[str], known: Sequence[str], line: int) -> None:
+        if unknown:
+            raise TraceError([f"{self._place(line)}: {unknown_column(column, known)}" for column in unknown])
+
+    def _place(self, line: int) -> str:
+        return f"{self._source.name}:{line}"
+
+
+def unknown_column(column: str, known: Sequence[str]) -> str:
+    """What to say of a column that is none, with the nearest that is one."""
+    near = difflib.get_close_matches(column, known, n=1)
+    hint = f" did you mean `{near[0]}`?" if near else ""
+    return f"unknown column `{column}`;{hint} known: {', '.join(known)}"
+
+
+def _without_notes(text: str) -> tuple[int, io.StringIO]:
+    """What comes after the lines at the top that begin with `#`, and how many these are."""
+    stream = io.StringIO(text, newline="")
+    skipped, start = 0, 0
+    while stream.readline().lstrip().startswith("#"):
+        skipped, start = skipped + 1, stream.tell()
+    stream.seek(start)
+    return skipped, stream
+
+
+def _short(line: str) -> str:
+    return line if len(line) <= 60 else line[:57] + "..."
