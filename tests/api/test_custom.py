@@ -168,3 +168,15 @@ def test_definitions_that_are_refused(api: Client, namespace: str) -> None:
     assert "Invalid" == api.ask("POST", CRDS, crd).reason
     crd = new_crd(f"x.{namespace}.example.com", schema={})
     assert "Invalid" == api.ask("POST", CRDS, crd).reason
+
+
+def test_a_watch_ends_with_its_definition(api: Client, things: str) -> None:
+    api.post(things, typed(things, thing()))
+    version = api.get(things)["metadata"]["resourceVersion"]
+    with api.watch(things, resourceVersion=version) as stream:
+        api.delete(f"{CRDS}/things.{group_of(things)}")
+        types = []
+        while (event := stream.next()) is not None:
+            types.append(event["type"])
+    # A real server marks the definition as going, then deletes what there is of it.
+    assert "DELETED" == types[-1]

@@ -329,6 +329,38 @@ def test_lag_is_the_time_since_the_server_was_heard() -> None:
     assert [7.0] == lags
 
 
+@pytest.mark.parametrize("when", ["before the first list", "while it is watched"])
+def test_a_kind_that_is_not_served_any_more_ends_its_informer(when: str) -> None:
+    first = "first" in when
+    cluster = Cluster(
+        lists=[404] if first else [listing(5, pod("a", 1)), 404], watches=[404] if first else [[added("b", 6)], 404]
+    )
+    deltas: list[Delta[Pod]] = []
+
+    async def main() -> Informer[Pod]:
+        async with serving(cluster.handle) as server:
+            api = await Api.open(Access(server))
+            informer = Informer(api, PODS, deltas.append, pace=Pace(first=0.01, most=0.01, gone=0.1))
+            try:
+                async with asyncio.timeout(20):
+                    await informer.run()
+            finally:
+                await api.close()
+            return informer
+
+    informer = asyncio.run(main())
+    assert (["="] if first else ["=a", "+b", "="]) == names(deltas)
+    assert informer.synced.is_set()
+
+
+def test_a_server_that_does_not_know_the_kind_for_a_moment_changes_nothing() -> None:
+    cluster = Cluster(
+        lists=[404, 404, listing(5, pod("a", 1))], watches=[404, 404, [added("b", 6)], 404, [added("c", 7)], forever]
+    )
+    deltas, _ = observed(cluster, lambda c, i: len(c.asked) == 6, Pace(first=0.001, most=0.01, gone=20.0))
+    assert ["=a", "+b", "+c"] == names(deltas)
+
+
 def test_what_breaks_the_sink_ends_the_informer() -> None:
     async def main() -> None:
         async with serving(Cluster(lists=[listing(5)], watches=[forever]).handle) as server:

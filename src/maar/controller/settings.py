@@ -18,6 +18,8 @@ class Settings(msgspec.Struct, frozen=True):
     """Seconds between the starts of two cycles at least; a long cycle makes it longer."""
     resync: float = 60.0
     """Seconds after which a cycle looks at everything, whatever happened."""
+    discover_again: float = 30.0
+    """Seconds between two looks at what the server serves: CRDs come and go."""
     in_flight: int = 64
     """Writes at once."""
     dry_run: bool = False

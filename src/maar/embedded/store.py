@@ -111,6 +111,8 @@ class Table:
         """Events after this version are all still known."""
         self.listeners: list[Callable[[Event], None]] = []
         """Called at once for every event; must not write."""
+        self.on_drop: list[Callable[[], None]] = []
+        """Called when the whole table goes."""
 
     def take(self, event: Event) -> None:
         """Carry out an event and tell everybody."""
@@ -200,9 +202,11 @@ class Store:
             listener(kind.table, event)
 
     def drop_table(self, kind: Kind) -> None:
-        """Forget a table with everything in it; its watchers see the objects go."""
+        """Forget a table with everything in it; its watchers see the objects go, and then their watches end."""
         table = self.tables.get(kind.table)
         if table is not None:
             for key in sorted(table.items):
                 self.remove(kind, key)
             del self.tables[kind.table]
+            for dropped in tuple(table.on_drop):
+                dropped()

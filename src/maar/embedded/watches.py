@@ -2,7 +2,7 @@
 
 A watch starts with what it missed (events after a version) or with everything (no version, or `sendInitialEvents`),
 goes on with what happens, and says between whiles up to which version it has seen everything (bookmarks). It ends by
-time, by fault, or because its reader is too slow: then it is closed without a word, as real servers do.
+time, by fault, with its kind, or because its reader is too slow: then it is closed without a word, as real servers do.
 """
 
 from __future__ import annotations
@@ -64,6 +64,7 @@ class Watch:
         self.first = self._start()
         self.begun = int(self.wanted.version or 0) or self.api.store.version
         self.table.listeners.append(self._push)
+        self.table.on_drop.append(self.close)
 
     def close(self) -> None:
         """Stop listening, and end the stream."""
@@ -71,6 +72,7 @@ class Watch:
         self.woken.set()
         if self._push in self.table.listeners:
             self.table.listeners.remove(self._push)
+            self.table.on_drop.remove(self.close)
 
     def _push(self, event: Event) -> None:
         if len(self.pending) >= self.buffer:

@@ -6,6 +6,8 @@ that a watch is always read at once. They are independent streams: an object may
     list --> watch --> ended, cut or stalled --> watch from the last version seen --> ...
      ^                                            |
      `------- 410: that version is too old <------'
+
+A kind whose CRD is deleted ends its informer, and all of its objects have gone with it.
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ from typing import Generic, TypeVar
 
 from maar.kube.api import PAGE, Api
 from maar.kube.backoff import Backoff
-from maar.kube.errors import ApiError, Gone, ServerFault
+from maar.kube.errors import ApiError, Gone, NotFound, ServerFault
 from maar.kube.reading import Broken
 from maar.kube.resources import Resource
 from maar.kube.wire import Object
@@ -73,6 +75,9 @@ class Pace:
     healthy: float = 0.1
     """A watch that was open for this long, or brought something, has worked, and its cut is no failure: the next one
     starts at once. One that is closed sooner, again and again, waits ever longer; by taste."""
+    gone: float = 5.0
+    """A kind that is not found for this long is not served any more; an API server that has just been started may not
+    know its CRDs yet; by taste."""
     jitter: float = 0.05
     """At once, but not all informers in the same moment; by taste."""
 
@@ -112,7 +117,7 @@ class Informer(Generic[T]):
         self.api = api
         self.resource = resource
         self.synced = asyncio.Event()
-        """Set once the first list has reached the sink."""
+        """Set once the first list has reached the sink, or there is nothing to list."""
         self.counts = Counts()
         self.error = ""
         """What went wrong last; empty once a watch has brought something."""
@@ -127,6 +132,8 @@ class Informer(Generic[T]):
         self._version = ""
         self._opened: float | None = None
         """Since when the watch is open, or was."""
+        self._missing: float | None = None
+        """Since when the server does not know the kind."""
         self._heard = clock()
 
     def lag_seconds(self) -> float:
@@ -134,7 +141,7 @@ class Informer(Generic[T]):
         return self._clock() - self._heard
 
     async def run(self) -> None:
-        """Until cancelled."""
+        """Until cancelled, or until the server does not serve the kind any more: then all of its objects have gone."""
         backoff = Backoff(self._pace.first, self._pace.most, self._dice)
         while True:
             wait, self._opened = 0.0, None
@@ -147,6 +154,10 @@ class Informer(Generic[T]):
             except Gone as error:
                 log.info("%s: list again: %s", self.resource, error)
                 self._version = ""
+            except NotFound as error:
+                self._failed(error)
+                if self._is_gone():
+                    return
             except ApiError as error:
                 self._failed(error)
                 wait = error.retry_after
@@ -163,6 +174,17 @@ class Informer(Generic[T]):
             return False
         return self._version != version or self._clock() - self._opened >= self._pace.healthy
 
+    def _is_gone(self) -> bool:
+        """Whether the kind has not been found for so long that it is no longer there."""
+        now = self._clock()
+        self._missing = now if self._missing is None else self._missing
+        if now - self._missing < self._pace.gone:
+            return False
+        log.warning("%s: not served any more", self.resource)
+        self._sink(Replaced([]))
+        self.synced.set()
+        return True
+
     async def _list(self) -> None:
         listed = await self.api.list(
             self.resource,
@@ -172,6 +194,7 @@ class Informer(Generic[T]):
             limit=self._page,
         )
         self.counts.lists += 1
+        self._missing = None
         self.counts.broken += sum(isinstance(item, Broken) for item in listed.items)
         self._heard = self._clock()
         self._sink(Replaced(listed.items))
@@ -211,6 +234,7 @@ class Informer(Generic[T]):
 
     def _is_open(self) -> None:
         self._opened = self._heard = self._clock()
+        self._missing = None
 
     def _check(self, item: Broken) -> None:
         """Something changed that we cannot read: if not even its name, only a list tells what there is now."""

@@ -1,0 +1,70 @@
+"""Kinds that come and go while Maar runs, on the embedded server and on a real one."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+from maar.controller.settings import Settings
+from maar.kube.errors import NotFound
+from maar.kube.resources import QUEUES, VOLCANO_GROUPS
+from maar.testing.live import CRDS as PATH
+from maar.testing.live import Live, Seen, bound, connected, scheduling
+
+CRDS = Path(__file__).parents[2] / "deploy" / "crds"
+OFTEN = Settings(discover_again=0.2)
+NAMES = ("podgroups.scheduling.volcano.sh", "queues.scheduling.volcano.sh")
+
+
+async def is_there(cluster: Live, path: str) -> bool:
+    try:
+        await cluster.api.get(path)
+    except NotFound:
+        return False
+    return True
+
+
+async def take_away(cluster: Live) -> None:
+    """Delete Volcano's CRDs, and with them all PodGroups and Queues."""
+    for name in NAMES:
+        if await is_there(cluster, f"{PATH}/{name}"):
+            await cluster.api.delete(f"{PATH}/{name}")
+    for name in NAMES:
+        while await is_there(cluster, f"{PATH}/{name}"):
+            await asyncio.sleep(0.05)
+
+
+def placed(pods: list[Seen]) -> dict[str, str]:
+    return {p.uid: p.node for p in pods if p.node}
+
+
+def test_crds_come_go_and_come_again_and_nothing_else_stops(kubeconfig: Path) -> None:
+    async def story() -> None:
+        async with connected(kubeconfig) as cluster:
+            await take_away(cluster)
+            await cluster.nodes(2, gpu=8)
+            async with scheduling(cluster, OFTEN) as scheduler:
+                kinds = set(scheduler.informers)
+                assert set() == {VOLCANO_GROUPS, QUEUES} & kinds
+                # 1 they come
+                await cluster.crds(CRDS)
+                await cluster.gang("before", 2, gpu=4)
+                before = placed(await cluster.until(bound("before", 2), "a kind that came later is seen"))
+                await cluster.eventually(lambda: is_there(cluster, QUEUES.path(name="default")), "the default queue")
+                # 2 they go
+                await take_away(cluster)
+                await cluster.eventually(lambda: kinds == set(scheduler.informers), "their informers end")
+                picture = scheduler.picture.objects
+                assert ({}, {}) == (picture["volcano_groups"], picture["queues"])
+                assert "" == scheduler.not_ready()
+                await cluster.pod("alone", gpu=4)
+                during = placed(await cluster.until(lambda ps: len(placed(ps)) == 3, "a pod alone starts meanwhile"))
+                assert before.items() <= during.items(), "what runs goes on"
+                # 3 they come again
+                await cluster.crds(CRDS)
+                await cluster.gang("after", 1, gpu=4)
+                await cluster.until(bound("after", 1), "a kind that came again is seen")
+                await cluster.eventually(lambda: is_there(cluster, QUEUES.path(name="default")), "the default queue")
+                assert during.items() <= placed(await cluster.pods()).items()
+
+    asyncio.run(story())
