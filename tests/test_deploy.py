@@ -20,6 +20,7 @@ from maar.kube.claims import SELECTED_NODE
 from maar.kube.leases import LeaderElection
 from maar.kube.resources import (
     CLAIMS,
+    KUBEFLOW_JOBS,
     NODES,
     PODS,
     QUEUES,
@@ -111,6 +112,10 @@ def test_nothing_may_be_read_that_is_not_watched() -> None:
         ("scheduling.k8s.io", "podgroups/status", {"patch"}),
         ("scheduling.x-k8s.io", "podgroups", {"get", "list", "watch", "patch"}),
         ("scheduling.x-k8s.io", "podgroups/status", {"patch"}),
+        *(("kubeflow.org", r.plural, {"get", "list", "watch", "patch"}) for r in KUBEFLOW_JOBS),
+        ("batch", "jobs", {"get", "list", "watch", "patch"}),
+        ("batch.volcano.sh", "jobs", {"get", "list", "watch", "patch"}),
+        ("bus.volcano.sh", "commands", {"create"}),
     ],
 )
 def test_what_is_written_may_be_written_and_nothing_more(group: str, resource: str, verbs: set[str]) -> None:

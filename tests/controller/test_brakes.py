@@ -1,11 +1,14 @@
-"""Brakes: evictions paused, capped or off by queue, all or nothing for each job that they are for."""
+"""Brakes: evictions and resizes paused, capped or off by queue, all or nothing for each job that they are for."""
 
 from __future__ import annotations
 
 from maar.controller.brakes import Brakes, Settings
 from maar.decide import decide
-from maar.model.plan import Plan
-from maar.model.snapshot import Snapshot
+from maar.model.elastic import Elastic
+from maar.model.jobs import Job
+from maar.model.plan import Hold, Plan, Resize, Resume, Suspend
+from maar.model.shapes import Shape
+from maar.model.snapshot import Cluster, Snapshot
 from maar.registry import catalog
 from maar.session.config_file import default_config
 from maar.testing.builders import cluster, gang, node
@@ -69,3 +72,52 @@ def test_settings_change_while_running() -> None:
     assert () == brakes.apply(plan, snapshot, 100.0).evict
     brakes.settings = Settings()
     assert 4 == len(brakes.apply(plan, snapshot, 101.0).evict)
+
+
+def elastic_jobs() -> tuple[Plan, Snapshot]:
+    """One job shrinks and one stops, so that a third grows and a fourth starts."""
+    shape = Shape()
+    jobs = tuple(
+        Job(f"ns/{name}", queue="b" if name == "shrinks" else "a", elastic=Elastic(1, 4, shape, 2, holds=holds))
+        for name, holds in (("shrinks", ()), ("stops", ()), ("grows", (("n0", 1),)), ("starts", ()))
+    )
+    plan = Plan(
+        resize=(Resize("ns/shrinks", 2, 1), Resize("ns/grows", 2, 3)),
+        suspend=(Suspend("ns/stops"),),
+        resume=(Resume("ns/starts", 1),),
+        hold=(Hold("ns/grows", "n0", 2), Hold("ns/starts", "n1", 1), Hold("ns/else", "n2", 1)),
+        wake_at=900.0,
+    )
+    return plan, Snapshot(Cluster(jobs=jobs))
+
+
+def changed(plan: Plan) -> set[str]:
+    return {x.job for part in (plan.resize, plan.suspend, plan.resume) for x in part}
+
+
+def test_sizes_pass_without_brakes_and_stay_when_they_are_paused() -> None:
+    plan, snapshot = elastic_jobs()
+    assert Brakes(Settings(paused=True)).apply(plan, snapshot, 100.0) is plan
+    brakes = Brakes(Settings(resizes_paused=True))
+    held = brakes.apply(plan, snapshot, 100.0)
+    assert set() == changed(held)
+    assert {("ns/else", "n2", 1), ("ns/grows", "n0", 1)} == {(h.job, h.node, h.count) for h in held.hold}
+    assert (4, 900.0) == (brakes.held_sizes, held.wake_at)
+
+
+def test_where_one_may_not_shrink_none_grows() -> None:
+    plan, snapshot = elastic_jobs()
+    held = Brakes(Settings(queues_off=("b",))).apply(plan, snapshot, 100.0)
+    assert {"ns/stops"} == changed(held)
+    assert Brakes(Settings(queues_off=("c",))).apply(plan, snapshot, 100.0) is plan
+
+
+def test_sizes_are_capped_by_rate() -> None:
+    plan, snapshot = elastic_jobs()
+    brakes = Brakes(Settings(resizes_per_minute=4))
+    assert brakes.apply(plan, snapshot, 100.0) is plan
+    second = brakes.apply(plan, snapshot, 130.0)
+    assert (set(), 160.0) == (changed(second), second.wake_at)
+    assert brakes.apply(plan, snapshot, 160.0) is plan
+    assert set() == changed(Brakes(Settings(resizes_per_minute=0)).apply(plan, snapshot, 100.0))
+    assert Brakes(Settings(resizes_per_minute=1)).apply(plan, snapshot, 100.0) is plan, "alone it passes"

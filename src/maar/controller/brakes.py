@@ -1,7 +1,8 @@
-"""Brakes on evictions: paused, capped by rate, or switched off by queue; settable while running.
+"""Brakes on evictions and resizes: paused, capped by rate, or switched off by queue; settable while running.
 
-They work on the plan, all or nothing for each beneficiary: a job whose victims may not all go now gets neither the
-evictions nor the promised room, and is decided anew in the next cycle.
+They work on the plan, all or nothing. A job whose victims may not all go now gets neither the evictions nor the
+promised room. Elastic jobs grow into what others give back: where one may not shrink now, none grows or starts.
+Whatever is held back is decided anew in the next cycle.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from collections import deque
 import msgspec
 from msgspec.structs import replace
 
-from maar.model.plan import Evict, Plan
+from maar.model.plan import Evict, Hold, Plan
 from maar.model.snapshot import Snapshot
 
 MINUTE = 60.0
@@ -24,7 +25,11 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="
     per_minute: int | None = None
     """At most so many evictions in any minute; missing: as many as it takes."""
     queues_off: tuple[str, ...] = ()
-    """Queues whose pods are never evicted."""
+    """Queues whose pods are never evicted, and whose elastic jobs never shrink or pause."""
+    resizes_paused: bool = False
+    """Elastic jobs keep their sizes, and none starts or pauses."""
+    resizes_per_minute: int | None = None
+    """At most so many changes of size in any minute; missing: as many as it takes."""
 
 
 class Brakes:
@@ -33,15 +38,22 @@ class Brakes:
     def __init__(self, settings: Settings | None = None) -> None:
         self.settings = settings or Settings()
         self._recent: deque[float] = deque()
+        self._resized: deque[float] = deque()
         self.held = 0
         """How many evictions have been held back."""
+        self.held_sizes = 0
+        """How many changes of size have been held back."""
 
     def apply(self, plan: Plan, snapshot: Snapshot, now: float) -> Plan:
-        """The plan without evictions that may not happen now, and without what they were for."""
+        """The plan without what may not happen now, and without what that was for."""
+        for recent in (self._recent, self._resized):
+            while recent and recent[0] <= now - MINUTE:
+                recent.popleft()
+        return self._sizes(self._evictions(plan, snapshot, now), snapshot, now)
+
+    def _evictions(self, plan: Plan, snapshot: Snapshot, now: float) -> Plan:
         if not plan.evict:
             return plan
-        while self._recent and self._recent[0] <= now - MINUTE:
-            self._recent.popleft()
         by_job: dict[str, list[Evict]] = {}
         for evict in plan.evict:
             by_job.setdefault(evict.beneficiary, []).append(evict)
@@ -53,7 +65,7 @@ class Brakes:
             plan,
             evict=tuple(e for e in plan.evict if e.beneficiary not in stopped),
             nominate=tuple(n for n in plan.nominate if of.tasks[of.number[n.task]].job not in stopped),
-            wake_at=min(filter(None, (plan.wake_at, self._next(now))), default=None),
+            wake_at=_first(plan.wake_at, None if self.settings.paused else self._recent),
         )
 
     def _pass(self, evictions: list[Evict], snapshot: Snapshot, now: float) -> bool:
@@ -66,6 +78,38 @@ class Brakes:
         self._recent.extend([now] * len(evictions))
         return True
 
-    def _next(self, now: float) -> float | None:
-        """When the rate lets more through."""
-        return self._recent[0] + MINUTE if self._recent and not self.settings.paused else None
+    def _sizes(self, plan: Plan, snapshot: Snapshot, now: float) -> Plan:
+        stopped = self._stopped(plan, snapshot)
+        count = len(plan.resize) + len(plan.suspend) + len(plan.resume)
+        self._resized.extend([now] * (count - len(stopped)))
+        if not stopped:
+            return plan
+        self.held_sizes += len(stopped)
+        jobs = snapshot.jobs
+        elastic = {key: jobs.jobs[jobs.number[key]].elastic for key in sorted(stopped)}
+        kept = [Hold(key, node, n) for key, of in elastic.items() if of is not None for node, n in of.holds]
+        return replace(
+            plan,
+            resize=tuple(r for r in plan.resize if r.job not in stopped),
+            suspend=tuple(s for s in plan.suspend if s.job not in stopped),
+            resume=tuple(r for r in plan.resume if r.job not in stopped),
+            hold=(*(h for h in plan.hold if h.job not in stopped), *kept),
+            wake_at=_first(plan.wake_at, None if self.settings.resizes_paused else self._resized),
+        )
+
+    def _stopped(self, plan: Plan, snapshot: Snapshot) -> set[str]:
+        """The jobs whose sizes stay as they are."""
+        less = {s.job for s in plan.suspend} | {r.job for r in plan.resize if r.after < r.before}
+        more = {r.job for r in plan.resume} | {r.job for r in plan.resize if r.after >= r.before}
+        limit, recent = self.settings.resizes_per_minute, self._resized
+        room = limit is None or len(recent) + len(less | more) <= limit or (not recent and limit > 0)
+        if self.settings.resizes_paused or not room:
+            return less | more
+        jobs = snapshot.jobs
+        off = {key for key in less if jobs.jobs[jobs.number[key]].queue in self.settings.queues_off}
+        return off | more if off else set()
+
+
+def _first(planned: float | None, recent: deque[float] | None) -> float | None:
+    """When to look again: as planned, or when the rate lets more through."""
+    return min(filter(None, (planned, recent[0] + MINUTE if recent else None)), default=None)
