@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 
 import msgspec
 import numpy as np
@@ -19,6 +20,13 @@ KINDS = by_name(ALGORITHMS)
 
 def answering(answer: object) -> Kind:
     return Kind("mine", lambda jobs, gpus, arguments: answer)
+
+
+def test_every_algorithm_says_what_it_does_and_where_it_is_from() -> None:
+    for kind in ALGORITHMS:
+        doc = sys.modules[kind.make.__module__].__doc__ or ""
+        assert doc.startswith(f"{kind.name}: "), f"the docstring of {kind.name}"
+        assert "Source: " in doc, f"the docstring of {kind.name}"
 
 
 def test_a_valid_answer_is_given_back() -> None:

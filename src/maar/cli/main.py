@@ -10,6 +10,7 @@ from maar import __version__
 
 COMMANDS = {
     "plan": "maar.cli.plan",
+    "allocate": "maar.cli.allocate",
     "config": "maar.cli.config",
     "run": "maar.cli.run",
     "demo": "maar.cli.demo",

@@ -1,0 +1,136 @@
+"""`maar allocate`: how many workers an algorithm gives each elastic job, for people and for scripts.
+
+A list of jobs in (`allocate_file`), sizes out. It keeps nothing and asks no cluster: the same file, algorithm and
+number of GPUs always give the same answer, which is also what `maar run` wants for those jobs at that moment.
+"""
+
+from __future__ import annotations
+
+import sys
+from io import StringIO
+
+import click
+import msgspec
+import numpy as np
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+from maar.cli.allocate_file import MOST, read_jobs
+from maar.elastic.allocate import InvalidPlan
+from maar.elastic.allocate import allocate as ask
+from maar.elastic.jobs import Ints, Jobs
+from maar.registry import catalog
+from maar.session.config import Kind
+from maar.session.config_arguments import build, clean
+from maar.session.config_problems import ConfigError, Findings, unknown
+
+CANNOT_READ = 2
+"""The exit code for input that cannot be read; click uses the same for options."""
+UNWRAPPED = 10_000
+"""Characters of a line where there is no screen."""
+
+
+def _algorithm(ctx: click.Context, param: click.Parameter, name: str) -> Kind:
+    """The algorithm of that name."""
+    known = catalog()
+    if name in known.algorithms:
+        return known.algorithms[name]
+    why = known.broken.get(name) or unknown("algorithm", name, known.algorithms)
+    raise click.BadParameter(why, ctx, param)
+
+
+@click.command()
+@click.argument("file", type=click.Path(dir_okay=False, allow_dash=True))
+@click.option("--algorithm", "kind", callback=_algorithm, required=True, metavar="NAME", help="Who decides.")
+@click.option("--gpus", type=click.IntRange(0, MOST**2), required=True, metavar="N", help="How many there are.")
+@click.option("--set", "settings", multiple=True, metavar="NAME=VALUE", help="A parameter of the algorithm.")
+@click.option("-o", "output", type=click.Choice(["text", "json"]), default="text", help="How to print the sizes.")
+def allocate(file: str, kind: Kind, gpus: int, settings: tuple[str, ...], output: str) -> None:
+    """Say how many workers each of the elastic jobs in FILE gets.
+
+    FILE (- for standard input) is YAML or JSON: a list of jobs, or a mapping with such a list as `jobs`. A job has a
+    `name`, and may have `submit`, `min`, `max`, `requested`, `gpus_per_worker`, `speedup`, `remaining`, `attained`,
+    `priority`, `first_start`, `waited` and `ran`; times are in seconds.
+    """
+    arguments = _arguments(kind, settings)
+    source = "standard input" if file == "-" else file
+    try:
+        jobs = read_jobs(_text(file, source), source)
+        workers = ask(kind, jobs, gpus, arguments)
+    except (ConfigError, InvalidPlan) as error:
+        click.echo(str(error), err=True)
+        sys.exit(CANNOT_READ if isinstance(error, ConfigError) else 1)
+    click.echo(as_json(jobs, workers) if output == "json" else as_text(jobs, workers, gpus), nl=False)
+
+
+def _arguments(kind: Kind, settings: tuple[str, ...]) -> msgspec.Struct:
+    """The algorithm's parameters, as configurations have them."""
+    raw: dict[str, object] = {}
+    for setting in settings:
+        name, equals, value = setting.partition("=")
+        if not equals:
+            raise click.BadOptionUsage("--set", f"--set: expected NAME=VALUE, got `{setting}`")
+        if name.strip() in raw:
+            raise click.BadOptionUsage("--set", f"--set: `{name.strip()}` is given twice")
+        raw[name.strip()] = value.strip()
+    findings = Findings("--set")
+    arguments = build(kind, clean(kind, raw, kind.name, findings, {}), kind.name, findings)
+    if arguments is None or findings.problems:
+        raise click.BadOptionUsage("--set", "\n".join(findings.problems))
+    return arguments
+
+
+def _text(file: str, source: str) -> str:
+    try:
+        with click.open_file(file, "rb") as stream:
+            return str(stream.read().decode())
+    except FileNotFoundError:
+        raise ConfigError([f"{source}: no such file"]) from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError([f"{source}: cannot be read: {error}"]) from None
+
+
+def as_json(jobs: Jobs, workers: Ints) -> str:
+    """`{"plan": {"job": workers}}`, in the order of the file."""
+    plan = dict(zip(jobs.names, workers.tolist(), strict=True))
+    return msgspec.json.encode({"plan": plan}).decode() + "\n"
+
+
+def as_text(jobs: Jobs, workers: Ints, gpus: int) -> str:
+    """A table: who gets what, who waits and why."""
+    used = int((workers * jobs.gpus).sum())
+    terminal = sys.stdout.isatty()
+    out = Console(
+        file=StringIO(),
+        force_terminal=terminal,
+        width=None if terminal else UNWRAPPED,
+        highlight=False,
+        markup=False,
+        emoji=False,
+    )
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
+    for column in ("job", "bounds", "workers", "GPUs", "why it waits"):
+        table.add_column(column, overflow="fold", justify="right" if column in ("workers", "GPUs") else "left")
+    for row, name in enumerate(jobs.names):
+        size, least, most = int(workers[row]), int(jobs.min[row]), int(jobs.max[row])
+        bounds = f"{least}" if least == most else f"{least}..{most}"
+        why = "" if size else why_it_waits(jobs, row, gpus - used, gpus)
+        table.add_row(name, bounds, str(size), str(size * int(jobs.gpus[row])), why)
+    with out.capture() as capture:
+        out.print(table)
+    waits = int(np.count_nonzero(workers == 0))
+    lines = [line.rstrip() for line in capture.get().rstrip().splitlines()]
+    lines += ["", f"{used} of {gpus} GPUs in use, {len(jobs) - waits} jobs run, {waits} wait"]
+    return "\n".join(lines) + "\n"
+
+
+def why_it_waits(jobs: Jobs, row: int, left: int, gpus: int) -> str:
+    """Why a job has no workers, as far as the answer alone tells."""
+    width = int(jobs.gpus[row])
+    for verb, size in (("needs", int(jobs.min[row])), ("asks for", int(jobs.requested[row]))):
+        if size * width > left:
+            room = f"there are {gpus}" if size * width > gpus else f"{left} left"
+            workers = "worker" if size == 1 else "workers"
+            return f"{verb} {size * width} GPUs ({size} {workers} of {width}), {room}"
+    return "others come first"

@@ -1,0 +1,201 @@
+"""The file of `maar allocate`: YAML or JSON text in, a table of jobs out, or all that is wrong with it.
+
+What a field means to the algorithms is said in `maar.elastic.jobs`; here are its name, its type and its default in a
+file. Files of machines are read in one go; only one that cannot be is looked at job by job, for the words.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable
+from typing import Annotated, Any
+
+import msgspec
+import numpy as np
+import yaml
+
+from maar.elastic.jobs import Jobs, make_jobs
+from maar.elastic.speedup import LINEAR, Curve, curve
+from maar.session.config import Kind
+from maar.session.config_arguments import build, clean
+from maar.session.config_problems import ConfigError, Findings, shown, unknown
+
+MOST = 1_000_000
+"""Workers of a job, and GPUs of a worker: more than any cluster has, few enough for a table of speed-ups."""
+
+Count = Annotated[int, msgspec.Meta(ge=1, le=MOST, description="a whole number from 1 to 1,000,000")]
+Size = Annotated[Count | None, msgspec.Meta(description="a whole number from 1 to 1,000,000")]
+Seconds = Annotated[float, msgspec.Meta(ge=0, le=1e15, description="a number of at least 0")]
+Moment = Annotated[Seconds | None, msgspec.Meta(description="a number of at least 0")]
+Points = dict[Count, Annotated[float, msgspec.Meta(gt=0, le=1e9)]]
+Speedup = Annotated[Points | None, msgspec.Meta(description="speed-ups by workers, e.g. `{1: 1.0, 2: 1.8}`")]
+
+
+class Listed(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One job of a file."""
+
+    name: str
+    submit: Seconds = 0.0
+    min: Count = 1
+    max: Size = None
+    """As `requested`: a job that does not say how far it grows does not grow."""
+    requested: Size = None
+    """As `min`."""
+    gpus_per_worker: Count = 1
+    speedup: Speedup = None
+    """Linear."""
+    remaining: Moment = None
+    """Unknown."""
+    attained: Seconds = 0.0
+    priority: Annotated[int, msgspec.Meta(ge=-(2**31), lt=2**31)] = 0
+    first_start: Moment = None
+    """Never."""
+    waited: Seconds = 0.0
+    ran: Seconds = 0.0
+
+    @property
+    def asked(self) -> int:
+        """The requested size."""
+        return self.min if self.requested is None else self.requested
+
+    @property
+    def most(self) -> int:
+        """The largest size."""
+        return max(self.min, self.asked) if self.max is None else self.max
+
+
+FIELDS = Listed.__struct_fields__
+_JOB = Kind("job", Listed, Listed)
+
+
+def read_jobs(text: str, source: str) -> Jobs:
+    """The jobs that a file lists; `source` is what messages call it."""
+    findings = Findings(source)
+    listed = _listed(_document(text, findings), findings)
+    _check(listed, findings)
+    if findings.problems:
+        raise ConfigError(findings.problems)
+    return _table(list(listed.values()))
+
+
+def _document(text: str, findings: Findings) -> object:
+    """What the text says, as plain data."""
+    if text.lstrip()[:1] in ("[", "{"):
+        try:
+            return msgspec.json.decode(text)
+        except msgspec.DecodeError:
+            pass  # YAML may begin so too, and says better where it breaks
+    try:
+        return yaml.load(text, _Loader)
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        place = "" if mark is None else f"line {mark.line + 1}, column {mark.column + 1}"
+        findings.problem(place, f"not valid YAML: {error.problem or error.context}")
+    except (yaml.YAMLError, ValueError) as error:
+        findings.problem("", f"not valid YAML: {str(error).splitlines()[0]}")
+    raise ConfigError(findings.problems)
+
+
+class _Loader(yaml.CSafeLoader):
+    """Plain data; a key given twice is refused, since nobody can know which one was meant."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
+        """A mapping."""
+        seen: set[str] = set()
+        for key, _ in node.value:
+            if isinstance(key, yaml.ScalarNode):
+                if key.value in seen:
+                    raise yaml.constructor.ConstructorError(None, None, f"`{key.value}` is given twice", key.start_mark)
+                seen.add(key.value)
+        return super().construct_mapping(node, deep)
+
+
+def _listed(document: object, findings: Findings) -> dict[int, Listed]:
+    """The jobs that can be understood, by their place in the list."""
+    if isinstance(document, dict):
+        for key in document:
+            if key != "jobs":
+                findings.problem("", unknown("key", str(key), ["jobs"]))
+        document = document.get("jobs")
+    if not isinstance(document, list):
+        findings.problem("jobs", f"expected a list of jobs, got {shown(document)}")
+        return {}
+    try:
+        return dict(enumerate(msgspec.convert(document, list[Listed], strict=False)))
+    except (msgspec.ValidationError, OverflowError):
+        jobs = {i: _job(raw, f"jobs[{i}]", findings) for i, raw in enumerate(document)}
+        return {i: job for i, job in jobs.items() if job is not None}
+
+
+def _job(raw: object, path: str, findings: Findings) -> Listed | None:
+    """One job; what is wrong with it is reported."""
+    if not isinstance(raw, dict):
+        findings.problem(path, f"expected a mapping, got {shown(raw)}")
+        return None
+    before = len(findings.problems)
+    if raw.get("name") is None:
+        findings.problem(path, "a job needs a `name`")
+    for key in raw:
+        if key not in FIELDS:
+            findings.problem(path, unknown("field", str(key), FIELDS))
+    given = {key: value for key, value in raw.items() if key in FIELDS}
+    if not _points_are_good(given.get("speedup"), f"{path}.speedup", findings):
+        del given["speedup"]
+    cleaned = clean(_JOB, given, path, findings, {})
+    if len(findings.problems) > before:
+        return None
+    job = build(_JOB, cleaned, path, findings)
+    assert job is None or isinstance(job, Listed)
+    return job
+
+
+def _points_are_good(points: object, path: str, findings: Findings) -> bool:
+    """Report every point that cannot be, by itself; what is no mapping at all is for others to say."""
+    before = len(findings.problems)
+    for workers, speed in points.items() if isinstance(points, dict) else ():
+        try:
+            msgspec.convert({workers: speed}, Points, strict=False)
+        except (msgspec.ValidationError, OverflowError):
+            said = f"{shown(workers)} workers: {shown(speed)}"
+            findings.problem(path, f"expected a number of workers from 1 and a speed-up above 0, got {said}")
+    return len(findings.problems) == before
+
+
+def _check(listed: dict[int, Listed], findings: Findings) -> None:
+    """What no field says by itself: names are there once, sizes go together."""
+    taken: dict[str, int] = {}
+    for i, job in listed.items():
+        first = taken.setdefault(job.name, i)
+        if first != i:
+            findings.problem(f"jobs[{i}].name", f"taken by jobs[{first}]: `{job.name}`")
+        if not job.name:
+            findings.problem(f"jobs[{i}].name", "expected a name, got ``")
+        if job.most < job.min:
+            findings.problem(f"jobs[{i}].max", f"expected at least `min`, {job.min}, got `{job.most}`")
+        elif not job.min <= job.asked <= job.most:
+            findings.problem(f"jobs[{i}].requested", f"expected a size from {job.min} to {job.most}, got `{job.asked}`")
+
+
+def _table(listed: list[Listed]) -> Jobs:
+    curves: dict[tuple[tuple[int, float], ...], Curve] = {(): LINEAR}
+    speedups = []
+    for job in listed:
+        points = tuple((job.speedup or {}).items())
+        if points not in curves:
+            curves[points] = curve(dict(points))
+        speedups.append(curves[points])
+    return make_jobs(
+        [job.name for job in listed],
+        min=np.array([job.min for job in listed], dtype=np.int64),
+        max=np.array([job.most for job in listed], dtype=np.int64),
+        requested=np.array([job.asked for job in listed], dtype=np.int64),
+        gpus=np.array([job.gpus_per_worker for job in listed], dtype=np.int64),
+        priority=np.array([job.priority for job in listed], dtype=np.int64),
+        submit=[job.submit for job in listed],
+        remaining=[math.inf if job.remaining is None else job.remaining for job in listed],
+        attained=[job.attained for job in listed],
+        first_start=[math.inf if job.first_start is None else job.first_start for job in listed],
+        waited=[job.waited for job in listed],
+        ran=[job.ran for job in listed],
+        speedup=speedups,
+    )
