@@ -15,6 +15,7 @@ COMMANDS = {
     "run": "maar.cli.run",
     "demo": "maar.cli.demo",
     "history": "maar.cli.history",
+    "trace": "maar.cli.trace",
 }
 """Each command and its module, which is imported only when it is asked for: `maar plan` needs no network."""
 

@@ -25,10 +25,10 @@ LARGEST = 2**31 - 1
 class Row:
     """One line: its cells by column, and how to read them."""
 
-    def __init__(self, place: str, cells: Mapping[str, object], problems: list[str]) -> None:
+    def __init__(self, line: int, cells: Mapping[str, object], problems: list[tuple[int, str]]) -> None:
+        self.line = line
         self.cells = cells
         self.good = True
-        self._place = place
         self._problems = problems
 
     def wrong(self, column: str, expected: str, got: object) -> None:
@@ -39,7 +39,7 @@ class Row:
     def problem(self, what: str) -> None:
         """Note that the line is not what it should be."""
         self.good = False
-        self._problems.append(f"{self._place}: {what}")
+        self._problems.append((self.line, what))
 
     def has(self, column: str) -> bool:
         """Whether there is something in it."""
@@ -110,8 +110,8 @@ class Rows:
 
     def __init__(self, source: Source) -> None:
         self._source = source
-        self._problems: list[str] = []
-        self._lines: dict[str, str] = {}
+        self._problems: list[tuple[int, str]] = []
+        self._lines: dict[str, int] = {}
         self._jobs: list[TraceJob] = []
 
     def csv(
@@ -135,13 +135,13 @@ class Rows:
                     columns = self._columns(header(cells), needs, names or {}, number)
                     self._refuse([c for c in columns if known and c not in known], known, number)
                     continue
-                row = Row(self._place(number), dict(zip(columns, cells, strict=False)), self._problems)
+                row = Row(number, dict(zip(columns, cells, strict=False)), self._problems)
                 if len(cells) != len(columns):
                     row.problem(f"expected {len(columns)} columns, got {len(cells)}")
                     continue
                 yield row
         except csv.Error as error:
-            self._problems.append(f"{self._place(skipped + reader.line_num)}: {error}")
+            self._problems.append((skipped + reader.line_num, str(error)))
 
     def json_lines(self) -> Iterator[Row]:
         """Lines of one JSON object each."""
@@ -151,27 +151,27 @@ class Rows:
             try:
                 cells = msgspec.json.decode(line)
             except msgspec.DecodeError as error:
-                self._problems.append(f"{self._place(i)}: expected a JSON object, got `{_short(line)}` ({error})")
+                self._problems.append((i, f"expected a JSON object, got `{_short(line)}` ({error})"))
                 continue
             if not isinstance(cells, dict):
-                self._problems.append(f"{self._place(i)}: expected a JSON object, got `{_short(line)}`")
+                self._problems.append((i, f"expected a JSON object, got `{_short(line)}`"))
                 continue
-            yield Row(self._place(i), cells, self._problems)
+            yield Row(i, cells, self._problems)
 
     def add(self, row: Row, job: TraceJob) -> None:
         """Take a job, if nothing was wrong in its row."""
-        known = self._lines.setdefault(job.name, row._place)
-        if known != row._place:
-            row.problem(
-                f"name: expected one of its own, got `{job.name}`, which is also in line {known.rpartition(':')[2]}"
-            )
+        known = self._lines.setdefault(job.name, row.line)
+        if known != row.line:
+            row.problem(f"name: expected one of its own, got `{job.name}`, which is also in line {known}")
         elif row.good:
             self._jobs.append(job)
 
     def trace(self) -> Trace:
         """All of it."""
         if self._problems:
-            raise TraceError(self._problems)
+            # A format may have read all cells of one column before those of the next.
+            in_order = sorted(self._problems, key=lambda problem: problem[0])
+            raise TraceError([f"{self._place(line)}: {what}" for line, what in in_order])
         if not self._jobs:
             raise TraceError([f"{self._source.name}: no jobs in it"])
         return Trace(tuple(self._jobs), self._source.name)

@@ -1,0 +1,61 @@
+"""Options of `maar trace generate` that are more than a word: weights, and distributions with their parameters."""
+
+from __future__ import annotations
+
+import math
+
+import click
+import msgspec
+
+from maar.model.durations import parse_duration
+from maar.sim.draws import KINDS, Distribution, Weights
+
+
+def weights(ctx: click.Context, param: click.Parameter, value: str | None) -> Weights | None:
+    """What `name:weight,...` says."""
+    return None if value is None else tuple(_weights(ctx, param, value, "research:3,production:1").items())
+
+
+def numbers(ctx: click.Context, param: click.Parameter, value: str | None) -> Weights | None:
+    """The same, where names are whole numbers."""
+    if value is None:
+        return None
+    found = _weights(ctx, param, value, "1:3,8:1")
+    if not all(map(_is_whole, found)):
+        raise click.BadParameter(f"expected e.g. `1:3,8:1`, got `{value}`", ctx, param)
+    return tuple((str(int(key)), weight) for key, weight in found.items())
+
+
+def _weights(ctx: click.Context, param: click.Parameter, value: str, example: str) -> dict[str, float]:
+    found: dict[str, float] = {}
+    for part in value.split(","):
+        key, _, weight = part.rpartition(":")
+        key, amount = key.strip(), _number(weight)
+        if not key or not 0 < amount < math.inf or key in found:
+            raise click.BadParameter(f"expected e.g. `{example}`, got `{value}`", ctx, param)
+        found[key] = amount
+    return found
+
+
+def distribution(ctx: click.Context, param: click.Parameter, value: str | None) -> Distribution | None:
+    """`kind:parameter=value,...`; values are durations, or plain numbers."""
+    if value is None:
+        return None
+    kind, _, rest = value.partition(":")
+    try:
+        pairs = [part.partition("=") for part in rest.split(",")] if rest else []
+        return msgspec.convert({key.strip(): parse_duration(said) for key, _, said in pairs}, KINDS[kind.strip()])
+    except (KeyError, ValueError, msgspec.ValidationError):
+        expected = "`lognormal:median=1h,sigma=1.5`, `exponential:mean=2h` or `uniform:low=10m,high=8h`"
+        raise click.BadParameter(f"expected e.g. {expected}, got `{value}`", ctx, param) from None
+
+
+def _number(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        return math.nan
+
+
+def _is_whole(text: str) -> bool:
+    return text.isascii() and text.removeprefix("-").isdecimal() and len(text) < 10
