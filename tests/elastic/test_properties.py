@@ -144,9 +144,11 @@ def test_liveness_no_gpu_idles_that_a_job_could_use(kind: Kind, jobs: Jobs, gpus
     workers = allocate(kind, jobs, gpus)
     left = gpus - int((workers * jobs.gpus).sum())
     if kind.name in GROWS:
-        assert [] == [jobs.names[i] for i in np.flatnonzero((workers > 0) & (workers < jobs.max) & (jobs.gpus <= left))]
+        assert [] == [
+            jobs.names[i] for i in np.flatnonzero((workers > 0) & (workers < jobs.max) & (jobs.gpus <= left)).tolist()
+        ]
     if kind.name in STARTS:
-        assert [] == [jobs.names[i] for i in np.flatnonzero((workers == 0) & (jobs.min * jobs.gpus <= left))]
+        assert [] == [jobs.names[i] for i in np.flatnonzero((workers == 0) & (jobs.min * jobs.gpus <= left)).tolist()]
 
 
 @each
