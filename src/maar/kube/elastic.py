@@ -43,7 +43,10 @@ def laid_over(reading: Reading, assumed: AssumedJob | None) -> Reading:
 
 def is_seen(reading: Reading | None, uid: str, version: str, assumed: AssumedJob) -> bool:
     """Whether an object says as much as was assumed of it, or makes it meaningless."""
-    if reading is None or uid != assumed.uid or laid_over(reading, assumed) == reading:
+    if reading is None or uid != assumed.uid:
+        return True
+    kept = replace(assumed.kept, running=reading.kept.running)
+    if laid_over(reading, replace(assumed, kept=kept)) == reading:
         return True
     return bool(assumed.written) and not _is_older(version, assumed.written)
 

@@ -70,8 +70,3 @@ def merge(item: Object, resource: Resource[Object], spec: dict[str, Any], notes:
     if spec:
         body["spec"] = spec
     return Request(resource.path(item.namespace, item.name), body)
-
-
-def annotate(item: Object, resource: Resource[Object], notes: Annotations) -> Request:
-    """A merge patch of annotations alone, whatever else has changed."""
-    return Request(resource.path(item.namespace, item.name), {"metadata": {"annotations": dict(notes)}})

@@ -1,7 +1,8 @@
 """Job `batch.volcano.sh/v1alpha1`: its workers are the task `worker`, or its only one; bounds by annotation.
 
-It is paused and resumed by a Command object, which Volcano's controller carries out and deletes. What Maar keeps on the
-job is written around it in such an order that a job is never taken for one that its owner paused.
+It is paused and resumed by a Command object, which Volcano's controller carries out later, and deletes. Until the next
+change of its size a job that Maar has resumed is kept as one that Maar pauses and resumes, since between the two it
+would look like one that its owner paused.
 """
 
 from __future__ import annotations
@@ -10,9 +11,8 @@ from typing import Any
 
 import msgspec
 
-from maar.kube import annotations as known
-from maar.kube.kinds.kind import Kind, Request, Wanted, annotate
-from maar.kube.kinds.reading import Reading, Role, Stated, write_kept
+from maar.kube.kinds.kind import Kind, Request, Wanted
+from maar.kube.kinds.reading import Reading, Role, Stated
 from maar.kube.resources import VOLCANO_COMMANDS, VOLCANO_JOBS, Resource
 from maar.kube.wire import Object
 from maar.kube.wire_groups import VolcanoJob, VolcanoTask
@@ -58,10 +58,7 @@ def write(item: VolcanoJob, resource: Resource[Object], was: Reading, wanted: Wa
     if wanted.suspended == was.suspended:
         return [_patch(item, resource, was, wanted)]
     ours = msgspec.structs.replace(wanted, kept=msgspec.structs.replace(wanted.kept, running=False))
-    if wanted.suspended:
-        return [_patch(item, resource, was, ours), _command(item, "AbortJob")]
-    after = annotate(item, resource, {known.ELASTIC: write_kept(wanted.kept)})
-    return [_patch(item, resource, was, ours), _command(item, "ResumeJob"), after]
+    return [_patch(item, resource, was, ours), _command(item, "AbortJob" if wanted.suspended else "ResumeJob")]
 
 
 def _patch(item: VolcanoJob, resource: Resource[Object], was: Reading, wanted: Wanted) -> Request:

@@ -1,0 +1,385 @@
+"""Sizes on their way to the API server, embedded and real: written once, never over somebody else's, seen at once."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from maar.controller.reload import ConfigFile
+from maar.controller.run import Scheduler
+from maar.controller.settings import Settings
+from maar.embedded.server import EmbeddedServer
+from maar.kube.resources import (
+    BATCH_JOBS,
+    EVENTS,
+    KUBEFLOW_JOBS,
+    MPI_JOBS_V2,
+    VOLCANO_COMMANDS,
+    VOLCANO_JOBS,
+    Resource,
+)
+from maar.model.elastic import Elastic, Past
+from maar.model.plan import Hold, Plan, Resize, Resume, Suspend, Target
+from maar.testing.live import CRDS, NAMESPACE, Live, connected
+
+(PYTORCH,) = (r for r in KUBEFLOW_JOBS if r.kind == "PyTorchJob")
+PAST = Past(first_start=1.0, last_resize=2.0, attained=3.5)
+Story = Callable[[Live, Scheduler], Awaitable[None]]
+
+
+def crd(resource: Resource[Any]) -> dict[str, Any]:
+    """A definition that takes anything."""
+    anything = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+    names = {"plural": resource.plural, "singular": resource.kind.lower(), "kind": resource.kind}
+    version = {
+        **{"name": resource.version, "served": True, "storage": True, "subresources": {"status": {}}},
+        "schema": {"openAPIV3Schema": anything},
+    }
+    spec = {"group": resource.group, "scope": "Namespaced", "names": names, "versions": [version]}
+    head = {"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition"}
+    return {**head, "metadata": {"name": f"{resource.plural}.{resource.group}"}, "spec": spec}
+
+
+async def serve(cluster: Live, *resources: Resource[Any]) -> None:
+    for resource in resources:
+        await cluster.create(CRDS, crd(resource))
+        await cluster.eventually(lambda r=resource: _serves(cluster, r), f"{resource} is served")  # type: ignore[misc]
+
+
+async def _serves(cluster: Live, resource: Resource[Any]) -> bool:
+    try:
+        await cluster.api.get(resource.path())
+    except Exception:
+        return False
+    return True
+
+
+@asynccontextmanager
+async def watching(cluster: Live) -> AsyncIterator[Scheduler]:
+    """Maar, watching and writing, with a hand in place of its head."""
+    scheduler = Scheduler(cluster.api, Settings(), ConfigFile(None))
+    await scheduler.sync()
+    try:
+        yield scheduler
+    finally:
+        await scheduler.executor.drain(5.0)
+        await scheduler.close()
+
+
+def tell(kubeconfig: Path, story: Story, *resources: Resource[Any]) -> None:
+    async def told() -> None:
+        async with connected(kubeconfig) as cluster:
+            await serve(cluster, *(resources or (PYTORCH,)))
+            async with watching(cluster) as scheduler:
+                await story(cluster, scheduler)
+
+    asyncio.run(told())
+
+
+def template() -> dict[str, Any]:
+    return {"spec": {"containers": [{"name": "c", "image": "i"}], "schedulerName": "maar", "restartPolicy": "Never"}}
+
+
+def pytorch(size: int = 2, suspend: bool = False, **annotations: str) -> dict[str, Any]:
+    return {
+        "apiVersion": PYTORCH.api_version,
+        "kind": PYTORCH.kind,
+        "metadata": {"name": "t", "namespace": NAMESPACE, "annotations": annotations},
+        "spec": {
+            "elasticPolicy": {"minReplicas": 1, "maxReplicas": 8},
+            "runPolicy": {"suspend": suspend},
+            "pytorchReplicaSpecs": {"Worker": {"replicas": size, "template": template()}},
+        },
+    }
+
+
+PATH = PYTORCH.path(NAMESPACE, "t")
+KEY = f"{NAMESPACE}/t"
+
+
+async def add(cluster: Live, scheduler: Scheduler, item: dict[str, Any], resource: Resource[Any] = PYTORCH) -> None:
+    """Create a job and wait until it is seen."""
+    await cluster.api.create(resource.path(NAMESPACE), item)
+    await cluster.eventually(lambda: elastic(scheduler) is not None, "the job is seen")
+
+
+def elastic(scheduler: Scheduler) -> Elastic | None:
+    """The job as the next decision sees it."""
+    jobs = scheduler.cache.snapshot(time.time()).jobs
+    return jobs.jobs[jobs.number[KEY]].elastic if KEY in jobs.number else None
+
+
+def stands(scheduler: Scheduler) -> tuple[int, bool]:
+    found = elastic(scheduler)
+    assert found is not None
+    return found.size, found.suspended
+
+
+def send(scheduler: Scheduler, **plan: Any) -> None:
+    scheduler.cache.snapshot(time.time())
+    scheduler.outbox.sizes.send(Plan(**plan))
+
+
+async def written(cluster: Live, scheduler: Scheduler) -> None:
+    """Wait until all is written and seen."""
+    await cluster.eventually(lambda: scheduler.executor.pending == 0, "all is written")
+    await cluster.eventually(lambda: not scheduler.picture.elastic.assumed, "all is seen")
+
+
+async def spec(cluster: Live) -> tuple[int, bool, dict[str, str]]:
+    found = await cluster.get(PATH)
+    annotations: dict[str, str] = found["metadata"].get("annotations", {})
+    policy = found["spec"]["runPolicy"]
+    return found["spec"]["pytorchReplicaSpecs"]["Worker"]["replicas"], policy["suspend"], annotations
+
+
+def test_a_resize_is_seen_at_once_and_written_with_all_that_belongs_to_it(kubeconfig: Path) -> None:
+    async def story(cluster: Live, scheduler: Scheduler) -> None:
+        await add(cluster, scheduler, pytorch(2, mine="kept"))
+        send(
+            scheduler,
+            resize=(Resize(KEY, 2, 5, "room came", PAST),),
+            hold=(Hold(KEY, "n0", 2), Hold(KEY, "n1", 1)),
+            targets=(Target(KEY, 5, 6, "one GPU short"),),
+        )
+        found = elastic(scheduler)
+        assert found is not None
+        assert (5, 2, PAST, (("n0", 2), ("n1", 1))) == (found.size, found.requested, found.past, found.holds)
+        await written(cluster, scheduler)
+        size, suspended, said = await spec(cluster)
+        assert (5, False) == (size, suspended)
+        assert ("5", "6", "one GPU short", "kept") == tuple(
+            said[key] for key in ("maar.dev/workers", "maar.dev/planned-workers", "maar.dev/why", "mine")
+        )
+        assert {"n0": 2, "n1": 1} == msgspec.json.decode(said["maar.dev/holds"])
+        assert found == elastic(scheduler), "what comes back is what was assumed"
+        assert {"done:ChangeJob": 1} == scheduler.outbox.counts, "one write"
+        await cluster.eventually(lambda: _event(cluster, "Resized", "from 2 to 5 workers: room came"))
+
+    tell(kubeconfig, story)
+
+
+async def _event(cluster: Live, reason: str, message: str) -> bool:
+    listed = (await cluster.get(EVENTS.path(NAMESPACE)))["items"]
+    return any((e["reason"], e["message"], e["involvedObject"]["name"]) == (reason, message, "t") for e in listed)
+
+
+def test_a_job_is_suspended_and_resumed_with_another_size(kubeconfig: Path) -> None:
+    async def story(cluster: Live, scheduler: Scheduler) -> None:
+        await add(cluster, scheduler, pytorch(2))
+        send(scheduler, suspend=(Suspend(KEY, "others go first", PAST),))
+        assert (2, True) == stands(scheduler)
+        await written(cluster, scheduler)
+        assert (2, True) == (await spec(cluster))[:2]
+        await cluster.eventually(lambda: _event(cluster, "Suspended", "suspended: others go first"))
+        send(scheduler, resume=(Resume(KEY, 3, "", PAST),))
+        await written(cluster, scheduler)
+        assert (3, False) == (await spec(cluster))[:2]
+        await cluster.eventually(lambda: _event(cluster, "Resumed", "resumed with 3 workers"))
+        found = elastic(scheduler)
+        assert found is not None
+        assert 2 == found.requested, "what its owner asked for"
+
+    tell(kubeconfig, story)
+
+
+def test_a_rigid_job_stays_ours_to_pause(kubeconfig: Path) -> None:
+    async def story(cluster: Live, scheduler: Scheduler) -> None:
+        rigid = pytorch(2, suspend=True)
+        del rigid["spec"]["elasticPolicy"]
+        await add(cluster, scheduler, rigid)
+        send(scheduler, resume=(Resume(KEY, 2),))
+        await written(cluster, scheduler)
+        found = elastic(scheduler)
+        assert found is not None
+        assert (2, 2, 2, False) == (found.min, found.max, found.size, found.suspended)
+
+    tell(kubeconfig, story)
+
+
+def test_whoever_changes_the_size_in_between_is_not_overwritten(kubeconfig: Path) -> None:
+    async def story(cluster: Live, scheduler: Scheduler) -> None:
+        await add(cluster, scheduler, pytorch(2))
+        scheduler.cache.snapshot(time.time())
+        await cluster.api.patch(PATH, {"spec": {"pytorchReplicaSpecs": {"Worker": {"replicas": 4}}}})
+        plan = Plan(resize=(Resize(KEY, 2, 1),))
+        if stands(scheduler)[0] == 2:  # the watch is not there yet, as it mostly is not
+            scheduler.outbox.sizes.send(plan)
+            await cluster.eventually(lambda: scheduler.executor.pending == 0)
+            assert {"failed:ChangeJob": 1} == scheduler.outbox.counts
+        await cluster.eventually(lambda: stands(scheduler) == (4, False), "the owner's size")
+        assert 4 == (await spec(cluster))[0]
+
+    tell(kubeconfig, story)
+
+
+def test_what_others_write_beside_the_size_does_not_matter(kubeconfig: Path) -> None:
+    async def story(cluster: Live, scheduler: Scheduler) -> None:
+        await add(cluster, scheduler, pytorch(2))
+        found = scheduler.picture.elastic_job(KEY)
+        assert found is not None
+        for i in range(3):
+            status = {"conditions": [{"type": "Running", "status": "True", "reason": f"r{i}"}]}
+            await cluster.api.patch(f"{PATH}/status", {"status": status})
+        # As if the watch had shown none of it.
+        scheduler.picture.objects["kubeflow_jobs"][KEY] = found.item
+        send(scheduler, resize=(Resize(KEY, 2, 3),))
+        await written(cluster, scheduler)
+        assert 3 == (await spec(cluster))[0]
+        assert {"done:ChangeJob": 1} == scheduler.outbox.counts
+
+    tell(kubeconfig, story)
+
+
+def test_two_changes_in_a_row_are_both_made(kubeconfig: Path) -> None:
+    async def story(cluster: Live, scheduler: Scheduler) -> None:
+        await add(cluster, scheduler, pytorch(2))
+        send(scheduler, resize=(Resize(KEY, 2, 6, past=PAST),))
+        send(scheduler, resize=(Resize(KEY, 6, 4, past=PAST),), hold=(Hold(KEY, "n0", 1),))
+        send(scheduler, hold=())
+        assert (4, False) == stands(scheduler)
+        await written(cluster, scheduler)
+        size, _, said = await spec(cluster)
+        assert (4, False) == (size, "maar.dev/holds" in said)
+        assert {"done:ChangeJob": 2, "done:AnnotateJob": 1} == scheduler.outbox.counts
+
+    tell(kubeconfig, story)
+
+
+def test_notes_are_written_when_they_change_and_not_again(kubeconfig: Path) -> None:
+    async def story(cluster: Live, scheduler: Scheduler) -> None:
+        await add(cluster, scheduler, pytorch(2))
+        for why in ("a", "a", "b", "b"):
+            send(scheduler, targets=(Target(KEY, 2, 2, why),))
+            await written(cluster, scheduler)
+        assert {"done:AnnotateJob": 2} == scheduler.outbox.counts
+        assert "b" == (await spec(cluster))[2]["maar.dev/why"]
+
+    tell(kubeconfig, story)
+    # Another Maar finds what the first one said.
+
+
+def test_another_maar_does_not_say_it_again(kubeconfig: Path) -> None:
+    async def told() -> None:
+        async with connected(kubeconfig) as cluster:
+            await serve(cluster, PYTORCH)
+            for expected in (1, 0):
+                async with watching(cluster) as scheduler:
+                    if expected:
+                        await add(cluster, scheduler, pytorch(2))
+                    await cluster.eventually(lambda s=scheduler: elastic(s) is not None)  # type: ignore[misc]
+                    send(scheduler, hold=(Hold(KEY, "n0", 1),), targets=(Target(KEY, 2, 2, "why"),))
+                    await written(cluster, scheduler)
+                    assert expected == scheduler.outbox.counts["done:AnnotateJob"]
+
+    asyncio.run(told())
+
+
+def test_a_job_that_is_gone_is_forgotten(kubeconfig: Path) -> None:
+    async def story(cluster: Live, scheduler: Scheduler) -> None:
+        await add(cluster, scheduler, pytorch(2))
+        await cluster.api.delete(PATH)
+        send(scheduler, resize=(Resize(KEY, 2, 3),))
+        await written(cluster, scheduler)
+        await cluster.eventually(lambda: elastic(scheduler) is None)
+
+    tell(kubeconfig, story)
+
+
+def test_an_answer_that_is_lost_changes_nothing(box: EmbeddedServer, tmp_path: Path) -> None:
+    async def story(cluster: Live, scheduler: Scheduler) -> None:
+        await add(cluster, scheduler, pytorch(2))
+        box.faults.drop_next = 2
+        box.faults.drops = lambda method, path: method == "PATCH" and path.endswith("/pytorchjobs/t")
+        send(scheduler, resize=(Resize(KEY, 2, 3, past=PAST),))
+        await written(cluster, scheduler)
+        assert 3 == (await spec(cluster))[0]
+        assert {"done:ChangeJob": 1} == scheduler.outbox.counts
+
+    tell(box.kubeconfig(tmp_path / "kubeconfig"), story)
+
+
+def test_an_mpijob_is_written_in_the_version_that_is_served(box: EmbeddedServer, tmp_path: Path) -> None:
+    path = MPI_JOBS_V2.path(NAMESPACE, "t")
+    item = {
+        "metadata": {"name": "t", "namespace": NAMESPACE, "annotations": {"maar.dev/min-workers": "1"}},
+        "spec": {"mpiReplicaSpecs": {"Worker": {"replicas": 2, "template": template()}}},
+    }
+
+    async def story(cluster: Live, scheduler: Scheduler) -> None:
+        await add(cluster, scheduler, item, MPI_JOBS_V2)
+        send(scheduler, resize=(Resize(KEY, 2, 1),))
+        await written(cluster, scheduler)
+        assert 1 == (await cluster.get(path))["spec"]["mpiReplicaSpecs"]["Worker"]["replicas"]
+
+    tell(box.kubeconfig(tmp_path / "kubeconfig"), story, MPI_JOBS_V2)
+
+
+@pytest.mark.parametrize("indexed", [False, True])
+def test_a_batch_job_is_resized_and_suspended(kubeconfig: Path, indexed: bool) -> None:
+    mode = {"completionMode": "Indexed", "completions": 2} if indexed else {}
+    bounds = {"maar.dev/min-workers": "1", "maar.dev/max-workers": "4"}
+    item = {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {"name": "t", "namespace": NAMESPACE, "annotations": bounds},
+        "spec": {"parallelism": 2, "suspend": True, "template": template(), **mode},
+    }
+
+    async def story(cluster: Live, scheduler: Scheduler) -> None:
+        await add(cluster, scheduler, item, BATCH_JOBS)
+        send(scheduler, resume=(Resume(KEY, 3),))
+        await written(cluster, scheduler)
+        found = (await cluster.get(BATCH_JOBS.path(NAMESPACE, "t")))["spec"]
+        assert (3, 3 if indexed else None, False) == (found["parallelism"], found.get("completions"), found["suspend"])
+        send(scheduler, suspend=(Suspend(KEY),))
+        await written(cluster, scheduler)
+        assert (await cluster.get(BATCH_JOBS.path(NAMESPACE, "t")))["spec"]["suspend"]
+
+    tell(kubeconfig, story)
+
+
+def test_a_volcano_job_is_resized_and_paused(kubeconfig: Path) -> None:
+    path = VOLCANO_JOBS.path(NAMESPACE, "t")
+    bounds = {"maar.dev/min-workers": "1", "maar.dev/max-workers": "4"}
+    item = {
+        "apiVersion": VOLCANO_JOBS.api_version,
+        "kind": "Job",
+        "metadata": {"name": "t", "namespace": NAMESPACE, "annotations": bounds},
+        "spec": {
+            "schedulerName": "maar",
+            "minAvailable": 3,
+            "tasks": [{"name": "worker", "replicas": 3, "template": template()}],
+        },
+    }
+
+    async def phase(cluster: Live, scheduler: Scheduler, said: str, suspended: bool) -> None:
+        await cluster.api.patch(f"{path}/status", {"status": {"state": {"phase": said}}})
+        await cluster.eventually(lambda: not scheduler.picture.elastic.assumed, "seen")
+        assert suspended == stands(scheduler)[1]
+
+    async def story(cluster: Live, scheduler: Scheduler) -> None:
+        await add(cluster, scheduler, item, VOLCANO_JOBS)
+        send(scheduler, resize=(Resize(KEY, 3, 2, past=PAST),))
+        await written(cluster, scheduler)
+        found = (await cluster.get(path))["spec"]
+        assert (2, 1, "worker") == (found["tasks"][0]["replicas"], found["minAvailable"], found["tasks"][0]["name"])
+        send(scheduler, suspend=(Suspend(KEY, past=PAST),))
+        await cluster.eventually(lambda: scheduler.executor.pending == 0)
+        assert (2, True) == stands(scheduler), "assumed, though Volcano has not paused it yet"
+        await phase(cluster, scheduler, "Aborted", True)
+        send(scheduler, resume=(Resume(KEY, 4, past=PAST),))
+        await cluster.eventually(lambda: scheduler.executor.pending == 0)
+        await phase(cluster, scheduler, "Running", False)
+        commands = (await cluster.get(VOLCANO_COMMANDS.path(NAMESPACE)))["items"]
+        assert ["AbortJob", "ResumeJob"] == sorted(c["action"] for c in commands)
+        assert 4 == (await cluster.get(path))["spec"]["tasks"][0]["replicas"]
+
+    tell(kubeconfig, story, VOLCANO_JOBS, VOLCANO_COMMANDS)
