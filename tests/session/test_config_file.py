@@ -213,6 +213,27 @@ def test_an_installed_plugin_wins_over_a_missing_or_another_name() -> None:
     assert [["tdm", "topology", "network-topology-aware"]] == names(loaded.config)[1]
 
 
+@pytest.mark.parametrize(
+    ("actions", "plugin", "warned"),
+    [
+        ("allocate, reclaim", "name: gang", True),
+        ("allocate, gangreclaim", "name: gang", True),
+        ("allocate, reclaim", "name: drf", True),
+        ("allocate, reclaim", "{name: proportion, enableReclaimable: false}", True),
+        ("allocate, reclaim", "name: proportion", False),
+        ("allocate, reclaim", "{name: drf, enableHierarchy: true}", False),
+        ("allocate, preempt", "name: gang", False),
+    ],
+)
+def test_reclaim_without_shares_is_a_warning(actions: str, plugin: str, warned: bool) -> None:
+    loaded = read(f'actions: "{actions}"\ntiers:\n- plugins:\n  - {plugin}\n')
+    warning = (
+        "conf.yaml: actions: `reclaim` lets any queue take from any other: neither `proportion` nor `capacity` says "
+        "what each deserves (nor `drf` with `enableHierarchy`)"
+    )
+    assert [warning] * warned == loaded.warnings
+
+
 def test_a_key_given_twice_is_a_warning() -> None:
     loaded = read("actions: backfill\n" + TIERS + "actions: allocate\n")
     assert ["allocate"] == names(loaded.config)[0]

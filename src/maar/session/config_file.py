@@ -24,6 +24,10 @@ from maar.session.config_yaml import read_yaml
 
 KEYS = ("actions", "tiers", "configurations", "pools", "metrics")
 
+SHARING = ("proportion", "capacity")
+"""The plugins that say what each queue deserves, and from whom may be taken back."""
+WITHOUT_SHARES = "neither `proportion` nor `capacity` says what each deserves (nor `drf` with `enableHierarchy`)"
+
 __all__ = ["ConfigError", "Loaded", "default_config", "default_text", "read_config"]
 
 
@@ -95,6 +99,7 @@ class _Reader:
         # 5 how elastic jobs share nodes, 6 what does not count, 7 what does
         pools = read_pools(self._list(top.get("pools"), "pools"), dict(self._catalog.algorithms), self._findings)
         self._lost(top)
+        self._check_reclaim(actions, [e for tier in tiers for e in tier])
         return self._config(actions, tiers, pools)
 
     # -- actions
@@ -215,6 +220,16 @@ class _Reader:
         if drf is not None and proportion is not None:
             what = f"`drf` with `enableHierarchy` and `proportion` (`{proportion.path}`) cannot be in one tier"
             self._problem(drf.path, f"{what}: both share the cluster between queues")
+
+    def _check_reclaim(self, actions: list[_Entry], plugins: list[_Entry]) -> None:
+        """Somebody must say what a queue deserves, or none of them keeps anything."""
+        if all(action.kind.name != "reclaim" for action in actions):
+            return
+        for plugin in plugins:
+            shares = plugin.kind.name in SHARING or (plugin.kind.name == "drf" and plugin.flags.get(HIERARCHY))
+            if shares and plugin.flags.get("reclaimable", True):
+                return
+        self._warn("actions", f"`reclaim` lets any queue take from any other: {WITHOUT_SHARES}")
 
     # -- the end
 
