@@ -11,7 +11,7 @@ CODE  := $(wildcard src tests bench tools)
 PIP   := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run examples test test-fast check format real real-operator bench bench-decide bench-elastic bench-cluster lock clean
+.PHONY: help setup run examples test test-fast check format real bench bench-decide bench-elastic bench-cluster lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -44,8 +44,6 @@ test-fast: setup ## run the tests, without the slow and the real ones
 
 real: setup ## build a real control plane for the tests, once, into a cache outside the checkout
 	@$(BIN)/python tools/controlplane/build.py
-
-real-operator: setup ## build Kubeflow's training operator, into the same cache
 	@$(BIN)/python tools/controlplane/build.py training-operator
 
 check: setup ## format, lint, types, import contracts, spelling
