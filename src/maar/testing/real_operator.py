@@ -16,8 +16,8 @@ NAME = "training-operator"
 HOME = "kubeflow"
 SECRET = "training-operator-webhook-cert"
 SERVING = Path("/tmp/k8s-webhook-server/serving-certs")
-"""Where the operator waits for its certificates: a path that it does not let one choose. No webhook is ever called here,
-so operators of several clusters may overwrite each other's."""
+"""Where the operator waits for its certificates: a path that it does not let one choose. No webhook is ever called, so
+operators of several clusters may overwrite each other's."""
 CERTIFICATES = ("ca.crt", "ca.key", "tls.crt", "tls.key")
 
 
