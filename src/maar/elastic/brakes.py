@@ -32,7 +32,8 @@ def braked(jobs: Jobs, now: Ints, target: Ints, gpus: int, restart: Floats, brak
     idle = grows & (small | ~pays(jobs, now, target, restart, brakes.horizon))
     sizes[idle] = now[idle]
     free = gpus - int((sizes * jobs.gpus).sum())
-    for row in np.lexsort((jobs.rank, jobs.submit, -jobs.priority)).tolist():
+    less = np.flatnonzero(sizes < now)
+    for row in less[np.lexsort((jobs.rank[less], jobs.submit[less], -jobs.priority[less]))].tolist():
         back = int((now[row] - sizes[row]) * jobs.gpus[row])
         if 0 < back <= free and now[row] <= jobs.max[row]:
             sizes[row] = now[row]

@@ -24,7 +24,7 @@ Mask = npt.NDArray[np.bool_]
 class Jobs:
     """Columns, a row a job. `make_jobs` makes them."""
 
-    names: tuple[str, ...]
+    names: Sequence[str]
     min: Ints
     """Workers: it has none, or at least so many."""
     max: Ints
@@ -57,7 +57,7 @@ class Jobs:
     """The largest size that its curve is there for."""
 
     def __len__(self) -> int:
-        return len(self.names)
+        return len(self.min)
 
     def speed(self, workers: Ints) -> Floats:
         """S of every job at its size."""

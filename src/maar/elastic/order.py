@@ -6,39 +6,86 @@ order of rows does not matter. Rows of jobs that cannot run now (`max` below `mi
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from maar.elastic.jobs import Ints, Jobs
 from maar.elastic.speedup import Floats
 
 
+class Room(int):
+    """GPUs that say themselves who fits, by how they lie: what a model of the simulator may bring. Else a number."""
+
+    def serve(self, order: Ints, needs: Ints) -> tuple[Ints, int]:
+        """Who is served, of jobs that need so many GPUs each: places in the order; and the GPUs left."""
+        return fitting(needs, int(self))
+
+
 def in_order(jobs: Jobs, *keys: Floats | Ints) -> Ints:
-    """Rows by priority, then by these keys (smaller first, the first weighs most), then by submit time and name."""
-    order = np.lexsort((jobs.rank, jobs.submit, *keys[::-1], -jobs.priority))
+    """Rows by priority, then by these keys (smaller first, the first weighs most), then by submit time and name.
+
+    Rows often stand in the order of submission, or in the order they had last: sorting them is stable, which then costs
+    little, and who is equal is sorted further only where that changes something.
+    """
     runnable = jobs.max >= jobs.min
-    return order if runnable.all() else order[runnable[order]]
+    rows = None if runnable.all() else np.flatnonzero(runnable)
+    submit, rank, priority = (_part(column, rows) for column in (jobs.submit, jobs.rank, jobs.priority))
+    by = [_part(key, rows) for key in keys]
+    if len(priority) and not (priority == priority[0]).all():
+        by.insert(0, -priority)
+    order: Ints = np.lexsort(by[::-1]) if by else np.arange(len(submit))
+    if not _equals_stand(order, by, submit, rank):
+        order = np.lexsort((rank, submit, *by[::-1]))
+    return order if rows is None else rows[order]
+
+
+def _equals_stand(order: Ints, keys: list[Any], submit: Floats, rank: Ints) -> bool:
+    """Whether those with equal keys stand in the order of submit time and name."""
+    before, after = order[:-1], order[1:]
+    equal = np.ones(len(before), dtype=np.bool_)
+    for key in keys:
+        equal &= key[before] == key[after]
+    if not equal.any():
+        return True
+    before, after = before[equal], after[equal]
+    same = submit[before] == submit[after]
+    return bool(((submit[before] < submit[after]) | (same & (rank[before] < rank[after]))).all())
+
+
+def _part(column: Any, rows: Ints | None) -> Any:
+    return column if rows is None else column[rows]
 
 
 def give(jobs: Jobs, order: Ints, sizes: Ints, gpus: int) -> tuple[Ints, int]:
     """Each job its size in this order, if that fits; what does not is passed over. Also the GPUs left."""
     workers = np.zeros(len(jobs), dtype=np.int64)
     needs = (sizes * jobs.gpus)[order]
-    if len(needs) == 0:
-        return workers, gpus
-    total = int(needs.sum())
-    if total <= gpus:
-        workers[order] = sizes[order]
-        return workers, gpus - total
-    smallest = int(needs.min())
-    served = []
-    for row, need in zip(order.tolist(), needs.tolist(), strict=True):
-        if need <= gpus:
-            served.append(row)
-            gpus -= need
-            if gpus < smallest:
-                break
+    places, left = gpus.serve(order, needs) if isinstance(gpus, Room) else fitting(needs, gpus)
+    served = order[places]
     workers[served] = sizes[served]
-    return workers, gpus
+    return workers, left
+
+
+def fitting(needs: Ints, gpus: int) -> tuple[Ints, int]:
+    """The places of needs that are met, in their order, passing over what does not fit; and the GPUs left.
+
+    As many as fit one after the other are taken at once. Who then does not fit never will, and nobody who needs as
+    much: there are as many steps as needs of different size, however many jobs wait.
+    """
+    served: list[Ints] = []
+    places: Ints = np.arange(len(needs))
+    while True:
+        open_ = needs <= gpus
+        if not open_.all():
+            places, needs = places[open_], needs[open_]
+        if len(needs) == 0:
+            return np.concatenate(served) if served else places, gpus
+        sums = np.cumsum(needs)
+        count = int(np.searchsorted(sums, gpus, side="right"))
+        served.append(places[:count])
+        gpus -= int(sums[count - 1])
+        places, needs = places[count:], needs[count:]
 
 
 def round_robin(jobs: Jobs, order: Ints, workers: Ints, gpus: int) -> Ints:

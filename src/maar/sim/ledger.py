@@ -1,0 +1,151 @@
+"""The books of a run: who had how many workers when. Kept in columns by job number, and turned into a `Run` at the end.
+
+Beside a run at either depth, which tells it of every change of a job's size. It decides nothing.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from maar.model.resources import Floats, Ints
+from maar.sim.result import JobRecord, Run, Sample
+from maar.sim.trace import TraceJob
+
+SAMPLES = 2000
+"""So many samples are kept of a run, by taste: more than a plot has columns."""
+
+
+class Ledger:
+    """What became of each job so far."""
+
+    def __init__(self, jobs: list[TraceJob], gpus: Ints, alone: Floats) -> None:
+        """The jobs by number; GPUs of one worker of each; and how long each would run at its requested size."""
+        n = len(jobs)
+        self._jobs = jobs
+        self._width = gpus
+        self._alone = alone
+        self.size: Ints = np.zeros(n, dtype=np.int64)
+        """Workers that each has now."""
+        self.started: Floats = np.full(n, np.inf)
+        self.end: Floats = np.full(n, np.inf)
+        self.ran: Floats = np.zeros(n)
+        self.gpu_seconds: Floats = np.zeros(n)
+        self.restarts: Ints = np.zeros(n, dtype=np.int64)
+        self._since: Floats = np.zeros(n)
+        self._changes: list[tuple[float, Ints, Ints]] = []
+        self._moments: list[tuple[float, int, int, int, int]] = []
+        self.used = 0
+        """GPUs that jobs have now."""
+        self.running = 0
+        self.there = 0
+        """Jobs that have come and not ended."""
+        self.decisions = 0
+
+    def change(self, now: float, numbers: Ints, size: Ints) -> None:
+        """From now on these jobs have other sizes."""
+        before = self.size[numbers]
+        lasted = now - self._since[numbers]
+        had = before > 0
+        self.gpu_seconds[numbers] += lasted * (before * self._width[numbers])
+        self.ran[numbers] += np.where(had, lasted, 0.0)
+        self.restarts[numbers] += (size > 0) & (self.started[numbers] < np.inf)
+        begins = numbers[(size > 0) & (self.started[numbers] == np.inf)]
+        self.started[begins] = now
+        self._since[numbers] = now
+        self.size[numbers] = size
+        self.used += int(((size - before) * self._width[numbers]).sum())
+        self.running += int((size > 0).sum()) - int(had.sum())
+        self._changes.append((now, numbers, size))
+
+    def finish(self, now: float, numbers: Ints) -> None:
+        """These jobs have done their work."""
+        self.change(now, numbers, np.zeros(len(numbers), dtype=np.int64))
+        self.end[numbers] = now
+        self.there -= len(numbers)
+
+    def moment(self, now: float, gpus: int) -> None:
+        """How all stands from now on; there are so many GPUs."""
+        self._moments.append((now, self.used, self.running, self.there - self.running, gpus))
+
+    def run(self, policy: str, gpus: int, order: Ints) -> Run:
+        """What the run gave; `order` are the numbers of jobs in the order of the trace."""
+        sizes = self._sizes()
+        ratio = self._ratios(gpus)
+        records = tuple(
+            self._record(number, sizes[number], float(ratio[number]))
+            for number in order.tolist()
+            if self.end[number] < np.inf
+        )
+        left = tuple(self._jobs[number].name for number in order.tolist() if self.end[number] == np.inf)
+        samples, busy = self._samples()
+        return Run(
+            policy=policy,
+            gpus=gpus,
+            jobs=records,
+            samples=samples,
+            events=len(self._moments),
+            decisions=self.decisions,
+            gpu_utilisation=busy,
+            unfinished=left,
+        )
+
+    def _record(self, number: int, sizes: tuple[tuple[float, int], ...], ratio: float) -> JobRecord:
+        job = self._jobs[number]
+        end, ran = float(self.end[number]), float(self.ran[number])
+        return JobRecord(
+            name=job.name,
+            submit=job.submit,
+            started=float(self.started[number]),
+            end=end,
+            waited=max(end - job.submit - ran, 0.0),
+            ran=ran,
+            restarts=int(self.restarts[number]),
+            gpu_seconds=float(self.gpu_seconds[number]),
+            gpus=job.gpus,
+            workers=job.workers,
+            queue=job.queue,
+            ratio=ratio,
+            sizes=sizes,
+        )
+
+    def _sizes(self) -> list[tuple[tuple[float, int], ...]]:
+        """Every change of each job, by number."""
+        found: list[list[tuple[float, int]]] = [[] for _ in self._jobs]
+        for now, numbers, sizes in self._changes:
+            for number, size in zip(numbers.tolist(), sizes.tolist(), strict=True):
+                found[number].append((now, size))
+        return [tuple(changes) for changes in found]
+
+    def _ratios(self, gpus: int) -> Floats:
+        """Finish-time ratios, as `maar.sim.result` defines them."""
+        submit = np.array([job.submit for job in self._jobs])
+        done = self.end < np.inf
+        times = np.concatenate((submit, self.end[done]))
+        steps = np.concatenate((np.ones(len(submit)), -np.ones(int(done.sum()))))
+        order = np.argsort(times, kind="stable")
+        times, there = times[order], np.cumsum(steps[order])
+        area = np.concatenate(([0.0], np.cumsum(there[:-1] * np.diff(times))))
+        end = np.where(done, self.end, times[-1] if len(times) else 0.0)
+        took = end - submit
+        with np.errstate(divide="ignore", invalid="ignore"):
+            company = np.where(took > 0, (np.interp(end, times, area) - np.interp(submit, times, area)) / took, 1.0)
+            asked = np.array([max(job.gpus, 1) for job in self._jobs])
+            alone = self._alone * np.maximum(asked * np.maximum(company, 1.0) / max(gpus, 1), 1.0)
+            return np.where(alone > 0, took / alone, 1.0)
+
+    def _samples(self) -> tuple[tuple[Sample, ...], float]:
+        """How the cluster stood, averaged over equal spans where there were more moments; and the share in use."""
+        if not self._moments:
+            return (), 0.0
+        table = np.array(self._moments, dtype=np.float64)
+        times, values = table[:, 0], table[:, 1:]
+        first, last = float(times[0]), float(times[-1])
+        areas = np.concatenate((np.zeros((1, 4)), np.cumsum(values[:-1] * np.diff(times)[:, None], axis=0)))
+        used, there = float(areas[-1, 0]), float(areas[-1, 3])
+        if len(times) > SAMPLES and last > first:
+            edges = np.linspace(first, last, SAMPLES + 1)
+            whole = np.stack([np.interp(edges, times, areas[:, i]) for i in range(3)], axis=1)
+            means = np.diff(whole, axis=0) / np.diff(edges)[:, None]
+            times, values = edges, np.concatenate((means, values[-1:, :3]))
+        samples = tuple(Sample(*row) for row in np.column_stack((times, values[:, :3])).tolist())
+        return samples, used / there if there > 0 else 0.0

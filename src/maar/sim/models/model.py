@@ -1,0 +1,81 @@
+"""What a model is: the parts that `maar.sim.pool` and a model have in common."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from maar.elastic.jobs import Jobs
+from maar.elastic.order import Room, fitting
+from maar.model.resources import Floats, Ints
+from maar.session.config import Kind
+from maar.sim.setting import Setting
+from maar.sim.trace import TraceJob
+
+
+class Model(Protocol):
+    """The jobs of one run, that have come and not ended yet. Jobs are numbers, by their place in time."""
+
+    @property
+    def together(self) -> float:
+        """Times that are equal within so much of themselves are one moment."""
+
+    @property
+    def arguments(self) -> object:
+        """What the policy is asked with."""
+
+    @property
+    def width(self) -> Ints:
+        """GPUs of one worker of each job."""
+
+    @property
+    def least(self) -> Ints:
+        """Workers without which a job never runs."""
+
+    @property
+    def alone(self) -> Floats:
+        """Seconds that each job runs at its requested size, undisturbed."""
+
+    def advance(self, now: float) -> None:
+        """Let the running jobs work until now."""
+
+    def ended(self, now: float) -> Ints:
+        """Who has done its work by now. They are gone."""
+
+    def arrive(self, first: int, last: int, now: float) -> None:
+        """The jobs with numbers from `first` to before `last` are there."""
+
+    def fail(self, now: float, first: int, last: int) -> Ints:
+        """The GPUs from `first` to before `last` are lost to what runs there: who stops, and lost work."""
+
+    def question(self, now: float) -> tuple[Jobs, Ints]:
+        """What the policy is asked about: a row a job (others in it cannot run), and their numbers."""
+
+    def room(self, gpus: int) -> int:
+        """What it is asked to share."""
+
+    def answer(self, now: float, workers: Ints, gpus: int) -> tuple[Ints, Ints]:
+        """Give the jobs of the question these sizes, as far as changes are worth it: whose size changes, to what."""
+
+    def next_end(self) -> float:
+        """When the first job will have done its work if nothing happens; infinite if none runs."""
+
+    def next_change(self, now: float) -> float:
+        """When time alone would change the policy's answer; infinite if never."""
+
+
+class Maker(Protocol):
+    """Makes a model for one run."""
+
+    def __call__(self, jobs: list[TraceJob], policy: Kind, setting: Setting) -> Model:
+        """Jobs by number: sorted by submission."""
+
+
+class Seen(Room):
+    """GPUs that are counted only, and remember the order in which a policy served jobs."""
+
+    order: Ints | None = None
+
+    def serve(self, order: Ints, needs: Ints) -> tuple[Ints, int]:
+        """As any number of GPUs would."""
+        self.order = order
+        return fitting(needs, int(self))

@@ -1,0 +1,134 @@
+"""Pool depth: one elastic algorithm on counted GPUs, for very long traces.
+
+What happens comes from the engine; how jobs progress is the model's; who gets how many workers is what the shipped
+algorithm answers, asked and checked by `maar.elastic.allocate` at every moment at which something happened.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import numpy as np
+
+from maar.elastic.allocate import allocate
+from maar.model.resources import Ints, Mask
+from maar.session.config import Kind
+from maar.sim import models
+from maar.sim.engine import Calendar, Event
+from maar.sim.engine import Kind as Happening
+from maar.sim.faults import NodeEvent, What
+from maar.sim.ledger import Ledger
+from maar.sim.result import Run
+from maar.sim.setting import Setting
+from maar.sim.trace import Trace
+
+Progress = Callable[[int, int], None]
+"""Told how many jobs have ended, of how many."""
+
+
+def simulate(trace: Trace, policy: Kind, setting: Setting, progress: Progress | None = None) -> Run:
+    """One policy on one trace."""
+    pool = Pool(trace, policy, setting)
+    while pool.step():
+        if progress is not None:
+            progress(pool.done, pool.total)
+    return pool.run()
+
+
+class Pool:
+    """One run, event by event."""
+
+    def __init__(self, trace: Trace, policy: Kind, setting: Setting) -> None:
+        order = sorted(range(len(trace.jobs)), key=lambda i: trace.jobs[i].submit)
+        jobs = [trace.jobs[i] for i in order]
+        self._order: Ints = np.argsort(np.array(order, dtype=np.int64))
+        """The numbers of jobs in the order of the trace."""
+        self._policy = policy
+        self._setting = setting
+        self.model = models.find(setting.model)(jobs, policy, setting)
+        self.ledger = Ledger(jobs, self.model.width, self.model.alone)
+        self.gpus = setting.gpus
+        """How many there are now."""
+        self.done, self.total = 0, len(jobs)
+        self._possible = self.model.least * self.model.width <= setting.gpus
+        self._left = int(self._possible.sum())
+        self._down: dict[int, What] = {}
+        self._calendar = Calendar(self.model.together)
+        self._start = jobs[0].submit if jobs else 0.0
+        self._arrivals([job.submit for job in jobs])
+        self._faults = [setting.faults.of(node) for node in range(setting.nodes)]
+        for fault in self._faults:
+            self._announce(fault)
+
+    def _arrivals(self, submits: list[float]) -> None:
+        first = 0
+        for number, submit in enumerate(submits):
+            if number + 1 == len(submits) or submits[number + 1] != submit:
+                self._calendar.add(submit, Event(Happening.ARRIVAL, (first, number + 1)))
+                first = number + 1
+
+    def _announce(self, fault: Iterator[NodeEvent]) -> None:
+        event = next(fault, None)
+        if event is not None:
+            self._calendar.add(self._start + event.time, Event(Happening.NODE, event))
+
+    def step(self) -> bool:
+        """The next moment; false where nothing is left to happen."""
+        moment = self._calendar.next() if self._left else None
+        if moment is None:
+            return False
+        now, events = moment
+        self.model.advance(now)
+        for event in events:
+            self._happens(now, event)
+        self._decide(now)
+        self._calendar.add(self.model.next_end(), Event(Happening.END))
+        self._calendar.add(self.model.next_change(now), Event(Happening.WAKE))
+        self.ledger.moment(now, self.gpus)
+        return True
+
+    def _happens(self, now: float, event: Event) -> None:
+        if event.kind is Happening.ARRIVAL:
+            first, last = event.what
+            for low, high in _runs(self._possible[first:last], first):
+                self.model.arrive(low, high, now)
+                self.ledger.there += high - low
+        elif event.kind is Happening.END:
+            ended = self.model.ended(now)
+            self.ledger.finish(now, ended)
+            self.done += len(ended)
+            self._left -= len(ended)
+        elif event.kind is Happening.NODE:
+            self._node(now, event.what)
+
+    def _node(self, now: float, event: NodeEvent) -> None:
+        """A node that is down already only changes why; the GPUs of those that are up are numbered through."""
+        up = event.node not in self._down
+        if event.what in (What.FAIL, What.DRAIN):
+            if up and event.what is What.FAIL:
+                first = (event.node - sum(node < event.node for node in self._down)) * self._setting.gpus_per_node
+                hit = self.model.fail(now, first, first + self._setting.gpus_per_node)
+                self.ledger.change(now, hit, np.zeros(len(hit), dtype=np.int64))
+            self._down[event.node] = event.what
+        else:
+            self._down.pop(event.node, None)
+        self.gpus = self._setting.gpus - len(self._down) * self._setting.gpus_per_node
+        self._announce(self._faults[event.node])
+
+    def _decide(self, now: float) -> None:
+        jobs, _ = self.model.question(now)
+        workers = allocate(self._policy, jobs, self.model.room(self.gpus), self.model.arguments)
+        numbers, sizes = self.model.answer(now, workers, self.gpus)
+        if len(numbers):
+            self.ledger.change(now, numbers, sizes)
+        self.ledger.decisions += 1
+
+    def run(self) -> Run:
+        """What it gave."""
+        return self.ledger.run(self._policy.name, self._setting.gpus, self._order)
+
+
+def _runs(mask: Mask, first: int) -> list[tuple[int, int]]:
+    """The spans of numbers for which it is true."""
+    edges = np.flatnonzero(np.diff(np.concatenate(([False], mask, [False])).astype(np.int8)))
+    return [(first + a, first + b) for a, b in edges.reshape(-1, 2).tolist()]

@@ -1,0 +1,118 @@
+"""The model `muri`: published results to the last digit, and the rules on traces of our own."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.sim import reference_muri
+
+from maar.registry import catalog
+from maar.sim.models.muri import Nodes, iteration, overhead
+from maar.sim.pool import simulate
+from maar.sim.result import Run
+from maar.sim.setting import Setting
+from maar.sim.trace import Trace, TraceJob
+from maar.sim.traces.muri import read
+from maar.sim.traces.source import Source
+
+TRACES = Path(__file__).parents[3] / "shared" / "traces" / "muri"
+
+PUBLISHED = {
+    ("trace3", "srtf"): (193081.796, 8174135.28),
+    ("trace3", "srsf"): (185021.880, 8174135.28),
+    ("trace3", "tiresias"): (347213.248, 8174226.28),
+    ("trace3_pr", "srtf"): (844394.780, 7261795.828),
+    ("trace3_pr", "srsf"): (798057.683, 6907790.403),
+    ("trace3_pr", "tiresias"): (2213110.128, 6761641.42),
+}
+
+
+def play(trace: Trace, policy: str, nodes: int = 8, each: int = 8) -> Run:
+    return simulate(trace, catalog().algorithms[policy], Setting(nodes, each, model="muri"))
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not TRACES.is_dir(), reason=f"the published traces are not here: {TRACES.name}")
+@pytest.mark.parametrize(("name", "policy"), PUBLISHED)
+def test_published_results(name: str, policy: str) -> None:
+    file = TRACES / f"{name}.csv"
+    summary = play(read(Source(file.name, file.read_bytes())), policy).summary
+    assert 992 == summary.jobs
+    assert PUBLISHED[name, policy] == (round(summary.avg_jct, 3), round(summary.makespan, 3))
+
+
+def drawn(seed: int, jobs: int, arrivals: float) -> list[dict[str, Any]]:
+    """Jobs by chance: whole numbers as in the file, many of them alike, so that there are ties."""
+    dice = random.Random(seed)
+    submit, rows = 0.0, []
+    for number in range(jobs):
+        if dice.random() < arrivals:
+            submit += dice.choice((1000, 3000, 60_000, 500_000))
+        rows.append(
+            {
+                "name": f"{number:04}",
+                "gpus": dice.choice((1, 1, 1, 2, 4, 8, 16)),
+                "submit_ms": submit,
+                "left": float(dice.choice((100, 1000, 1000, 5000, 20_000, 50_000))),
+                "model": dice.choice(("vgg16", "resnet18", "a2c", "bert", "dqn", "inception")),
+                "iteration_ms": float(dice.choice((190, 200, 400, 921, 886.5))),
+            }
+        )
+    return rows
+
+
+def as_trace(rows: list[dict[str, Any]]) -> Trace:
+    header = "job_id,num_gpu,submit_time,iterations,model_name,duration,iteration_time"
+    fields = ("name", "gpus", "submit_ms", "left", "model", "left", "iteration_ms")
+    lines = [header, *(",".join(str(row[field]) for field in fields) for row in rows)]
+    return read(Source("own.csv", "\n".join(lines).encode()))
+
+
+@pytest.mark.parametrize("policy", ["srtf", "srsf", "tiresias"])
+@pytest.mark.parametrize(("seed", "arrivals"), [(1, 0.0), (2, 0.5), (3, 1.0), (4, 1.0)])
+def test_every_job_ends_when_the_rules_say(policy: str, seed: int, arrivals: float) -> None:
+    rows = drawn(seed, 120, arrivals)
+    jobs = [reference_muri.Job(**row) for row in rows]
+    if policy == "tiresias":
+        expected = reference_muri.tiresias(jobs, 3 * 8)
+    else:
+        expected = reference_muri.shortest_first(jobs, policy == "srsf", 3, 8)
+    run = play(as_trace(rows), policy, nodes=3)
+    assert expected == {job.name: job.end for job in run.jobs}
+
+
+def test_nodes_pass_over_what_does_not_fit() -> None:
+    # 12 GPUs take an idle node and half of another; then 8 do not fit, 4 do, and 16 never do.
+    nodes = Nodes(2, 8)
+    order = np.arange(5)
+    served, left = nodes.serve(order, np.array([12, 8, 16, 4, 1]))
+    assert ([0, 3], 0) == (served.tolist(), left)
+
+
+def test_a_job_larger_than_the_cluster_is_left() -> None:
+    rows = [*drawn(1, 3, 0.0), {**drawn(1, 1, 0.0)[0], "name": "9999", "gpus": 32}]
+    run = play(as_trace(rows), "srtf", nodes=2)
+    assert ("9999",) == run.unfinished
+    assert 3 == len(run.jobs)
+
+
+def test_what_a_start_costs() -> None:
+    assert [7, 7, 8, 8, 10, 46, 10] == [
+        overhead("vgg16", 1),
+        overhead("vgg16", 2),
+        overhead("vgg16", 3),
+        overhead("vgg16", 4),
+        overhead("gpt2", 64),
+        overhead("a2c", 64),
+        overhead("something", 1),
+    ]
+
+
+def test_an_iteration_takes_as_long_as_in_the_file() -> None:
+    for ms in (886, 921, 190, 0.7, 1234.567):
+        job = TraceJob("a", 0.0, 1.0, 1, iterations=1.0, iteration_time=ms / 1000)
+        assert ms * 1.015 / 1000 == iteration(job)
