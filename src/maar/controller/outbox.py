@@ -20,7 +20,6 @@ from maar.kube.events import EventWriter, Reference
 from maar.kube.executor import Bind, Delete, Evict, Executor, Failed, Outcome, Patch, Work
 from maar.kube.resources import NODES, PODS
 from maar.model.plan import Elect, Lock, Plan
-from maar.model.reasons import in_one_line
 
 COMPONENT = "maar"
 
@@ -62,7 +61,7 @@ class Outbox:
         self._send_elections(plan)
         for report in self.reports.after(self._cache, plan, now):
             self._submit(Patch(report.path, report.body, report.kind), None)
-        self._say_why(plan)
+        self._say_why()
 
     def due(self, now: float) -> float | None:
         """When time alone asks for something to be written."""
@@ -186,13 +185,12 @@ class Outbox:
 
     # -- events
 
-    def _say_why(self, plan: Plan) -> None:
+    def _say_why(self) -> None:
         """FailedScheduling, when the line is another one than the last time and has been written to the status."""
-        for wait in plan.waiting:
-            line = in_one_line(wait.reasons)
-            if self._said.get(wait.job) != line and self.reports.is_written(wait.job, line):
-                self._said[wait.job] = line
-                self._emit(wait.job, "Warning", "FailedScheduling", line)
+        for job, line in self.reports.reasons.items():
+            if self._said.get(job) != line:
+                self._said[job] = line
+                self._emit(job, "Warning", "FailedScheduling", line)
 
     def _emit(self, job: str, kind: str, reason: str, message: str) -> None:
         found = self._cache.picture.group_of(job)
@@ -211,6 +209,8 @@ class Outbox:
         for row in self._cache.latest.jobs.members[number].tolist()[:1]:
             task = self._cache.latest.tasks.tasks[row]
             self._events.emit(_pod(task.key, task.uid), kind, reason, message)
+        if self._cache.picture.is_unreadable(job):
+            self._events.emit(_pod(job, ""), kind, reason, message)
 
 
 def _pod(key: str, uid: str) -> Reference:

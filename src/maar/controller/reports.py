@@ -1,7 +1,8 @@
 """What users see on their own objects: phases and conditions, written only when they change.
 
 Pure: from a snapshot and its plan to patches. A group that is admitted, runs, is done or waits says so in the words of
-its own dialect; a pod that waits has the reason in its PodScheduled condition. A reason must stand for a moment before
+its own dialect, and counts its pods where that does; a queue says what it has; a pod that waits has the reason in its
+PodScheduled condition. A reason must stand for a moment before
 it is written, since most jobs of a burst wait only until their last pod is created.
 """
 
@@ -9,12 +10,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 import msgspec
 
 from maar.controller.cache import Cache
+from maar.controller.group_status import COUNTING, counted_before, says, status_of, text_of
+from maar.controller.queue_status import QueueStatus
+from maar.controller.tallies import Tallies, Tally, tally
 from maar.kube.api import PatchKind
 from maar.kube.resources import PLUGINS_GROUPS, PODS, UPSTREAM_GROUPS, VOLCANO_GROUPS, Resource
 from maar.kube.wire import Object
@@ -51,6 +54,11 @@ class Reports:
         self._since: dict[str, tuple[str, float]] = {}
         self._waits: dict[str, Wait] = {}
         """Who waits, and why, as of the last time they were looked at."""
+        self.tallies = Tallies()
+        self._counts: dict[str, Tally] = {}
+        self._queues = QueueStatus()
+        self.reasons: dict[str, str] = {}
+        """Of the jobs that the last plan touched: the reasons that stand on their objects by now."""
 
     def after(self, cache: Cache, plan: Plan, now: float) -> list[Report]:
         """What has become different with this plan."""
@@ -62,24 +70,30 @@ class Reports:
             if key not in cache.resting or key in done.bound:
                 self._waits.pop(key, None)
         touched.update(key.partition("#")[0] for key in self._unwritten(now))
+        counted = self.tallies.take(cache, now)
+        touched |= counted
         reports: list[Report] = []
+        self.reasons = {}
         for key in sorted(touched):
             number = cache.latest.jobs.number.get(key)
             if number is None:
                 self._forget(key)
                 continue
             job = cache.latest.jobs.jobs[number]
-            reports.extend(self._of_group(cache, job, done, self._waits.get(key), now))
+            reports.extend(self._of_group(cache, job, done, self._waits.get(key), key in counted, now))
             reports.extend(self._of_pods(cache, job, self._waits.get(key), now))
+            if (wait := self._waits.get(key)) is not None and self._is_written(key, line := in_one_line(wait.reasons)):
+                self.reasons[key] = line
+        reports.extend(Report(path, body) for path, body in self._queues.after(cache, plan, now))
         return reports
 
-    def is_written(self, job: str, line: str) -> bool:
-        """Whether a job's reason stands on its objects."""
+    def _is_written(self, job: str, line: str) -> bool:
         return line in (self._written.get(f"{job}#group"), self._written.get(f"{job}#pods"))
 
     def due(self, now: float) -> float | None:
         """When a reason will have stood long enough to be written."""
         moments = [since + STANDS for key, (line, since) in self._since.items() if self._written.get(key) != line]
+        moments += [moment for moment in (self.tallies.due(), self._queues.due()) if moment is not None]
         return min((m for m in moments if m > now), default=None)
 
     def _unwritten(self, now: float) -> list[str]:
@@ -92,6 +106,7 @@ class Reports:
 
     def _forget(self, key: str) -> None:
         self._waits.pop(key, None)
+        self._counts.pop(key, None)
         for part in (f"{key}#group", f"{key}#pods"):
             self._written.pop(part, None)
             self._since.pop(part, None)
@@ -106,27 +121,43 @@ class Reports:
 
     # -- groups
 
-    def _of_group(self, cache: Cache, job: Job, done: Done, wait: Wait | None, now: float) -> Iterable[Report]:
+    def _of_group(
+        self, cache: Cache, job: Job, done: Done, wait: Wait | None, counted: bool, now: float
+    ) -> Iterable[Report]:
         found = cache.picture.group_of(job.key)
         if found is None:
             return
         home, group = found
         phase = _phase_after(cache, job, done)
         line = "" if wait is None else in_one_line(wait.reasons)
+        status: dict[str, Any] = {}
+        if self._is_news(job, phase, line, group, done, now):
+            counted = True
+            status = status_of(home, phase, line, wait, now)
+        if counted and home in COUNTING:
+            counts, before = tally(cache, job), self._counts.get(job.key) or counted_before(group)
+            self._counts[job.key] = counts
+            if status or counts != before:
+                status |= counts.since(before)
+        if status:
+            sub = None if home == "volcano_groups" else "status"
+            yield Report(self.resources[home].path(group.namespace, group.name, sub), {"status": status})
+
+    def _is_news(self, job: Job, phase: Phase, line: str, group: Object, done: Done, now: float) -> bool:
+        """Whether a group's phase or reason is to be written, which is then taken as done."""
         key = f"{job.key}#group"
         if phase in (Phase.RUNNING, Phase.COMPLETED) or job.key in done.admitted:
             said = f"{phase}"
+            if key not in self._written and says(group, phase):
+                self._written[key] = said  # By the one before us.
             if self._written.get(key) == said:
-                return
+                return False
         elif line and self._stands(key, line, now):
             said = line
         else:
-            return
+            return False
         self._written[key] = said
-        resource = self.resources[home]
-        status = _status(home, job, phase, line, wait, cache, now)
-        sub = None if home == "volcano_groups" else "status"
-        yield Report(resource.path(group.namespace, group.name, sub), {"status": status})
+        return True
 
     # -- pods
 
@@ -141,15 +172,9 @@ class Reports:
             if assumed is not None and assumed.status in (Status.BOUND, Status.RELEASING):
                 continue
             if stands and task.status in (Status.PENDING, Status.NOMINATED, Status.BLOCKED):
-                condition = {
-                    "type": "PodScheduled",
-                    "status": "False",
-                    "reason": "Unschedulable",
-                    "message": line,
-                    "lastTransitionTime": _time(now),
-                }
-                namespace, _, name = task.key.partition("/")
-                yield Report(PODS.path(namespace, name, "status"), {"status": {"conditions": [condition]}}, "strategic")
+                yield _unschedulable(task.key, line, now)
+        if stands and cache.picture.is_unreadable(job.key):
+            yield _unschedulable(job.key, line, now)
         if stands:
             self._written[f"{job.key}#pods"] = line
 
@@ -159,6 +184,18 @@ class Done(NamedTuple):
 
     admitted: set[str]
     bound: Counter[str]
+
+
+def _unschedulable(pod: str, line: str, now: float) -> Report:
+    condition = {
+        "type": "PodScheduled",
+        "status": "False",
+        "reason": "Unschedulable",
+        "message": line,
+        "lastTransitionTime": text_of(now),
+    }
+    namespace, _, name = pod.partition("/")
+    return Report(PODS.path(namespace, name, "status"), {"status": {"conditions": [condition]}}, "strategic")
 
 
 def _phase_after(cache: Cache, job: Job, done: Done) -> Phase:
@@ -174,32 +211,3 @@ def _phase_after(cache: Cache, job: Job, done: Done) -> Phase:
     if job.key in done.admitted:
         return Phase.INQUEUE
     return job.phase if job.phase is not Phase.RUNNING else Phase.UNKNOWN
-
-
-def _status(
-    home: str, job: Job, phase: Phase, line: str, wait: Wait | None, cache: Cache, now: float
-) -> dict[str, Any]:
-    runs = phase in (Phase.RUNNING, Phase.COMPLETED)
-    reason = "Scheduled" if runs or wait is None else wait.reasons[0].code
-    time = _time(now)
-    if home == "upstream_groups":
-        condition = {"type": "PodGroupScheduled", "status": "True" if runs else "False", "reason": reason}
-        return {"conditions": [{**condition, "message": line or "the gang runs", "lastTransitionTime": time}]}
-    if home == "plugins_groups":
-        return {"phase": "Running" if runs else "Scheduling"}
-    condition = {
-        "type": "Scheduled" if runs else "Unschedulable",
-        "status": "True",
-        "reason": "tasks in gang are ready to be scheduled" if runs else reason,
-        "message": line,
-        "lastTransitionTime": time,
-        "transitionID": f"{now:.3f}",
-    }
-    said: dict[str, Any] = {"phase": str(phase)}
-    if runs or line:
-        said["conditions"] = [condition]
-    return said
-
-
-def _time(now: float) -> str:
-    return datetime.fromtimestamp(now, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

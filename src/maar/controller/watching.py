@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
+from maar.controller.tallies import stage
 from maar.kube.informer import Changed, Delta, Removed, Replaced
 from maar.kube.objects import KINDS
 from maar.kube.picture import CLUSTER_WIDE, Picture
@@ -28,7 +29,12 @@ class Sink:
     """Takes in what one informer delivers."""
 
     def __init__(
-        self, picture: Picture, resource: Resource[Object], trigger: Callable[[], None], room: Callable[[], None]
+        self,
+        picture: Picture,
+        resource: Resource[Object],
+        trigger: Callable[[], None],
+        room: Callable[[], None],
+        moved: Callable[[str], None] = lambda pod: None,
     ) -> None:
         home = home_of(resource)
         assert home is not None, f"no home for {resource}"
@@ -36,6 +42,8 @@ class Sink:
         self._home = home
         self._trigger = trigger
         self._room = room
+        self._moved = moved
+        """Told of pods that start, end or leave, whether that matters to a decision or not."""
         self._keys: set[str] = set()
 
     def __call__(self, delta: Delta[Object]) -> None:
@@ -57,7 +65,7 @@ class Sink:
         for item in items:
             self._put(item)
         for key in before - self._keys:
-            self._picture.drop(self._home, key)
+            self._drop(key)
         self._room()
         self._trigger()
 
@@ -65,13 +73,16 @@ class Sink:
         key = self._key(item.namespace, item.name)
         self._keys.add(key)
         if isinstance(item, Broken):
-            self._picture.broken(self._home, key, item.error)
+            self._picture.broken(self._home, key, item.error, item.scheduler)
             self._trigger()
             return
-        if isinstance(item, Pod) and self._is_expected(item):
-            self._picture.put(self._home, item)
-            return
         before = self._picture.objects.get(self._home, {}).get(key)
+        if isinstance(item, Pod):
+            if stage(before) != stage(item):
+                self._moved(key)
+            if self._is_expected(item):
+                self._picture.put(self._home, item)
+                return
         if not self._picture.put(self._home, item):
             return
         if self._gives_room(before, item):
@@ -79,10 +90,16 @@ class Sink:
         self._trigger()
 
     def _remove(self, namespace: str, name: str) -> None:
-        self._keys.discard(self._key(namespace, name))
-        if self._picture.drop(self._home, self._key(namespace, name)):
+        key = self._key(namespace, name)
+        self._keys.discard(key)
+        if self._drop(key):
             self._room()
             self._trigger()
+
+    def _drop(self, key: str) -> bool:
+        if stage(self._picture.objects.get(self._home, {}).get(key)):
+            self._moved(key)
+        return self._picture.drop(self._home, key)
 
     def _is_expected(self, pod: Pod) -> bool:
         """A bind of ours that comes back: nothing new."""

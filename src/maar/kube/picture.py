@@ -26,7 +26,7 @@ from maar.kube.hypernodes import hypernode
 from maar.kube.jobs import Gang, Identity, alone, gang_of, identity_of
 from maar.kube.neighbours import Matcher, Namespaces
 from maar.kube.nodes import lock, node
-from maar.kube.objects import Objects
+from maar.kube.objects import KINDS, Objects
 from maar.kube.priorities import Priorities
 from maar.kube.queues import namespace_weight, queue
 from maar.kube.shapes import Shapes, selectors_of
@@ -38,6 +38,7 @@ from maar.kube.wire_pods import Pod
 from maar.model.jobs import Job
 from maar.model.nodes import Node
 from maar.model.plan import Elect, Lock
+from maar.model.queues import Queue
 from maar.model.selectors import PodSelector
 from maar.model.shapes import Shape
 from maar.model.snapshot import Budget, Changed, Cluster
@@ -48,6 +49,7 @@ W = TypeVar("W", bound=wire.Object)
 GROUP_HOMES = ("upstream_groups", "volcano_groups", "plugins_groups")
 """Homes of group objects; their place here is their dialect's rank."""
 OWNER_HOMES = ("kubeflow_jobs", "volcano_jobs", "job_sets", "batch_jobs")
+STRUCTS = {kind.home: kind.struct for kind in KINDS.values()}
 PLAIN_RANK, OWNERS_RANK = 3, 4
 SETTLING = 2.0
 """Seconds without a new pod after which a gang that nothing counts is taken to be complete."""
@@ -94,6 +96,7 @@ class Picture:
         self._gangs: dict[Identity, tuple[Gang, tuple[Task, ...]]] = {}
         self._keys: dict[str, Identity] = {}
         self._broken: dict[str, Job] = {}
+        self._broken_queues: dict[str, str] = {}
         self._owners = Owners(Objects(), scheduler_names)
         self._dialects: tuple[Dialect, ...] = (*dialects(Objects())[:OWNERS_RANK], self._owners)
         self._dirty_pods: set[str] = set()
@@ -137,12 +140,29 @@ class Picture:
         for key in [k for k in self.objects.get(home, {}) if k not in kept]:
             self.drop(home, key)
 
-    def broken(self, home: str, key: str, error: str) -> None:
-        """An object does not decode: what it was before is gone, and a job of its name waits with the reason."""
+    def broken(self, home: str, key: str, error: str, scheduler: str | None = None) -> None:
+        """An object does not decode: what it was before is gone, and whatever depends on it waits with the reason.
+
+        A pod of ours becomes a job of its name. In the place of a group or a queue stands one that has only a name.
+        """
         self.drop(home, key)
-        if home in ("pods", *GROUP_HOMES):
+        if home in (*GROUP_HOMES, "queues"):
+            namespace, _, name = key.rpartition("/")
+            nothing_but = {"metadata": {"namespace": namespace, "name": name}}
+            self.put(home, msgspec.convert(nothing_but, STRUCTS[home]))
+            if home == "queues":
+                self._broken_queues[key] = error
+            else:
+                group = self._groups[GROUP_HOMES.index(home), namespace, name]
+                # Nobody knows how many it needs: all that are there.
+                group.broken, group.gang, group.minimum = error, True, None
+        elif home == "pods" and (self._names is None or scheduler is None or scheduler in self._names):
             self._broken[f"{home}:{key}"] = Job(key, broken=error)
             self._dirty_broken.add(key)
+
+    def is_unreadable(self, pod: str) -> bool:
+        """Whether a pod of ours is there of which nothing but its name can be read."""
+        return f"pods:{pod}" in self._broken
 
     def assume(self, pod: str, assumed: Assumed) -> None:
         """Lay over a pod what was decided for it."""
@@ -155,6 +175,8 @@ class Picture:
             self._dirty_pods.add(pod)
 
     def _unbreak(self, home: str, key: str) -> None:
+        if home == "queues":
+            self._broken_queues.pop(key, None)
         if self._broken.pop(f"{home}:{key}", None) is not None:
             self._dirty_broken.add(key)
 
@@ -360,6 +382,8 @@ class Picture:
             draft = self._shapes.draft(pod, volumes)
             made = member(pod, draft, self._priorities, self._nodes, now, foreign, volumes)
         except FieldError as error:
+            if foreign:
+                return None
             self._broken[f"pods:{key}"] = Job(key, broken=f"{error.field}: {error.problem}")
             self._dirty_broken.add(key)
             return None
@@ -401,7 +425,7 @@ class Picture:
         self._covered = covered
         self._rest = Cluster(
             nodes=tuple(self._nodes.values()),
-            queues=tuple(queue(q, now) for q in self._all("queues", wire.Queue)),
+            queues=tuple(self._queue(q, now) for q in self._all("queues", wire.Queue)),
             budgets=tuple(found),
             hypernodes=tuple(hypernode(h) for h in self._all("hypernodes", wire.HyperNode)),
             namespace_weights=self._weights(),
@@ -409,6 +433,10 @@ class Picture:
             rooms=self.storage.rooms(self._nodes),
         )
         return self._rest
+
+    def _queue(self, of: wire.Queue, now: float) -> Queue:
+        made, error = queue(of, now), self._broken_queues.get(of.name)
+        return made if error is None else msgspec.structs.replace(made, broken=error)
 
     def _cover(self, budgets: Mapping[str, wire.Object]) -> tuple[list[Budget], dict[str, tuple[str, ...]]]:
         found: list[Budget] = []

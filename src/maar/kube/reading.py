@@ -34,6 +34,8 @@ class Broken(msgspec.Struct, frozen=True):
     uid: str
     resource_version: str
     error: str
+    scheduler: str = ""
+    """Whose it is, where it is a pod."""
 
     @property
     def key(self) -> str:
@@ -157,7 +159,10 @@ def _identity(body: bytes, resource: Resource[T], error: str) -> Broken:
         value if isinstance(value := metadata.get(field), str) else ""
         for field in ("namespace", "name", "uid", "resourceVersion")
     )
-    return Broken(resource.kind, namespace, name, uid, version, error)
+    spec = document.get("spec") if isinstance(document, dict) else None
+    scheduler = spec.get("schedulerName") if isinstance(spec, dict) else None
+    whose = scheduler if isinstance(scheduler, str) else ""
+    return Broken(resource.kind, namespace, name, uid, version, error, whose)
 
 
 def _code(body: bytes) -> int:
