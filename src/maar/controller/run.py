@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import logging
 import random
+import time
 from collections.abc import Coroutine
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,7 @@ from maar.controller.record import Recorder
 from maar.controller.reload import ConfigFile
 from maar.controller.reports import Reports
 from maar.controller.settings import Settings
+from maar.controller.tallies import MOMENT
 from maar.controller.watching import Sink, home_of
 from maar.kube import wire
 from maar.kube.api import Api
@@ -75,6 +77,11 @@ class Scheduler:
     def _trigger(self) -> None:
         self.loop.trigger()
 
+    def _moved(self, pod: str) -> None:
+        """A pod went on: in a moment its group is counted anew."""
+        if not self._settings.dry_run and self.reports.tallies.moved(self.cache, pod, time.time()):
+            asyncio.get_running_loop().call_later(MOMENT, self._trigger)
+
     def look_again(self) -> None:
         """The rules have changed: look at everybody."""
         self.cache.wake_all()
@@ -115,7 +122,7 @@ class Scheduler:
                 self.reports.resources[home] = resource
             elif home in OWNER_HOMES:
                 self.outbox.sizes.resources[resource.group, resource.plural] = resource
-            sink = Sink(self.picture, resource, self._trigger, self.cache.wake_all)
+            sink = Sink(self.picture, resource, self._trigger, self.cache.wake_all, self._moved)
             informer = self.informers[resource] = Informer(self._api, resource, sink)
             self._spawn(self._watch(resource, informer))
 

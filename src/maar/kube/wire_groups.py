@@ -47,10 +47,24 @@ class UpstreamSpec(Wire, frozen=True):
     priority_class_name: str = ""
 
 
+class GroupCondition(Wire, frozen=True):
+    """One condition of a group's status."""
+
+    type: str = ""
+    status: str = ""
+
+
+class UpstreamStatus(Wire, frozen=True):
+    """How a group stands."""
+
+    conditions: tuple[GroupCondition, ...] = ()
+
+
 class UpstreamGroup(Object, frozen=True):
     """A PodGroup of `scheduling.k8s.io`."""
 
     spec: UpstreamSpec = UpstreamSpec()
+    status: UpstreamStatus = UpstreamStatus()
 
 
 class NetworkTopology(Wire, frozen=True):
@@ -73,9 +87,12 @@ class VolcanoSpec(Wire, frozen=True):
 
 
 class GroupStatus(Wire, frozen=True):
-    """Whether a group is admitted."""
+    """Whether a group is admitted, and how its pods stand."""
 
     phase: str = ""
+    running: Int = 0
+    succeeded: Int = 0
+    failed: Int = 0
 
 
 class VolcanoGroup(Object, frozen=True):
@@ -96,6 +113,7 @@ class PluginsGroup(Object, frozen=True):
     """A PodGroup of `scheduling.x-k8s.io`."""
 
     spec: PluginsSpec = PluginsSpec()
+    status: GroupStatus = GroupStatus()
 
 
 class EnvVar(Wire, frozen=True):
