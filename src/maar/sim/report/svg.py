@@ -54,15 +54,14 @@ def text(words: str, x: float, y: float, class_: str = "") -> str:
     return element("text", escape(words), x=x, y=y, class_=class_)
 
 
+def title(words: str) -> str:
+    """What a pointer over the element around it, or a screen reader, says."""
+    return element("title", escape(words))
+
+
 def line(x1: float, y1: float, x2: float, y2: float, class_: str = "g") -> str:
     """A straight line."""
     return element("path", d=f"M{number(x1)} {number(y1)}L{number(x2)} {number(y2)}", class_=class_)
-
-
-def rectangle(x: float, y: float, width: float, height: float, class_: str, title: str = "") -> str:
-    """A rectangle; its title is what a pointer over it, or a screen reader, says."""
-    inner = (element("title", escape(title)),) if title else ()
-    return element("rect", *inner, x=x, y=y, width=max(width, 0.5), height=height, class_=class_)
 
 
 def path(points: Sequence[tuple[float, float]], class_: str, *, steps: bool = False, dash: str = "") -> str:
