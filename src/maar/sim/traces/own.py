@@ -6,8 +6,6 @@ back as the same trace, to the last digit. The columns are explained in docs/tra
 
 from __future__ import annotations
 
-import csv
-import io
 import re
 
 import msgspec
@@ -29,6 +27,7 @@ KNOWN = (*ALWAYS, *SOMETIMES)
 LINEAR = "linear"
 """The speed-up of a job whose model has a curve that is not to be taken."""
 
+_SPECIAL = re.compile(r'[,"\r\n]')
 _POINT = re.compile(r"(\d{1,9}):(\S+)", re.ASCII)
 
 
@@ -104,13 +103,14 @@ def write_csv(trace: Trace, note: str = "") -> str:
     """A trace as CSV; columns that no job needs are left out. The note comes before, as a line that begins with `#`."""
     lines = [_cells(job) for job in trace.jobs]
     columns = [*ALWAYS, *(column for column in SOMETIMES if any(column in line for line in lines))]
-    out = io.StringIO(newline="")
-    for line in note.splitlines():
-        out.write(f"# {line}\n")
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(columns)
-    writer.writerows([line.get(column, "") for column in columns] for line in lines)
-    return out.getvalue()
+    rows = [columns, *([line.get(column, "") for column in columns] for line in lines)]
+    notes = [f"# {line}" for line in note.splitlines()]
+    return "".join(f"{line}\n" for line in (*notes, *(",".join(map(_quoted, row)) for row in rows)))
+
+
+def _quoted(cell: str) -> str:
+    """A cell as CSV has it. The csv module would leave a lone carriage return as it is, and read a new line there."""
+    return '"' + cell.replace('"', '""') + '"' if _SPECIAL.search(cell) else cell
 
 
 def write_json_lines(trace: Trace) -> str:
