@@ -108,6 +108,7 @@ def test_nothing_may_be_read_that_is_not_watched() -> None:
         ("", "persistentvolumes", {"get", "list", "watch", "patch"}),
         ("scheduling.volcano.sh", "podgroups", {"get", "list", "watch", "patch"}),
         ("scheduling.volcano.sh", "queues", {"get", "list", "watch", "create"}),
+        ("scheduling.volcano.sh", "queues/status", {"patch"}),
         ("scheduling.k8s.io", "podgroups", {"get", "list", "watch", "patch"}),
         ("scheduling.k8s.io", "podgroups/status", {"patch"}),
         ("scheduling.x-k8s.io", "podgroups", {"get", "list", "watch", "patch"}),

@@ -75,7 +75,7 @@ class Tallies:
         """The jobs to count now."""
         if self._first:
             self._first = False
-            return set(cache.latest.jobs.number)
+            return {job for job in cache.latest.jobs.number if cache.picture.group_of(job) is not None}
         number, tasks = cache.latest.tasks.number, cache.latest.tasks.tasks
         for pod, since in self._pods.items():
             if pod in number:
