@@ -320,3 +320,13 @@ def test_workers_move_only_where_that_is_switched_on_and_pays() -> None:
     assert {("ns/a-worker-1", "n1"), ("ns/b-worker-1", "n2")} == {(b.task, b.node) for p in plans for b in p.bind}
     costly = msgspec.structs.replace(switched, pools=(msgspec.structs.replace(switched.pools[0], restart=1e6),))
     assert not scene(scene_, costly)[0].moves
+
+
+def test_workers_that_an_earlier_plan_sent_away_are_not_evicted() -> None:
+    """The size says two, the operator has not deleted the third yet."""
+    job = elastic("a", 1, 2, on=["n1"] * 3, size=3)
+    assert job.job.elastic is not None
+    said = msgspec.structs.replace(job.job.elastic, size=2)
+    job = msgspec.structs.replace(job, job=msgspec.structs.replace(job.job, elastic=said))
+    plans, _ = cycles(cluster(node("n1", gpu=3), job), config(), 1)
+    assert not plans[0].moves

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import signal
-import subprocess
-import sys
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator
@@ -18,6 +15,7 @@ from maar.kube.errors import NotFound
 from maar.kube.resources import LEASES
 from maar.testing.live import NAMESPACE, Live, Seen, bound, connected
 from maar.testing.real import RealCluster
+from maar.testing.scheduler import Child
 
 LEASE_S = 15.0
 """For how long a leader that says nothing keeps the lease."""
@@ -25,30 +23,6 @@ SLACK_S = 2.0
 """For a busy machine: the standby takes over in the moment in which the last renewal expires."""
 START_S = 25.0
 """For a first one to come up."""
-
-
-class Child:
-    """`maar run`, as a process with a log."""
-
-    def __init__(self, kubeconfig: Path, log: Path, *options: str) -> None:
-        self.log = log
-        command = [sys.executable, "-m", "maar.cli.main", "run", "--kubeconfig", str(kubeconfig)]
-        command += ["--http-port", "0", "--lease-namespace", NAMESPACE, *options]
-        with log.open("w") as out:
-            self._process = subprocess.Popen(command, stdout=out, stderr=subprocess.STDOUT)
-
-    @property
-    def pid(self) -> int:
-        return self._process.pid
-
-    def says(self, text: str) -> bool:
-        return text in self.log.read_text()
-
-    def end(self, number: int = signal.SIGKILL, timeout: float = 20.0) -> int:
-        """Send a signal, and wait until it is gone; its exit code."""
-        if self._process.poll() is None:
-            os.kill(self.pid, number)
-        return self._process.wait(timeout)
 
 
 Start = Callable[..., Child]

@@ -57,12 +57,13 @@ def _nominations(session: Session) -> tuple[Nominate, ...]:
 def _evictions(session: Session, sizes: Sizes) -> tuple[Evict, ...]:
     """Who runs and must go; tasks that were only about to be bound stay pending instead (`_gave_way`).
 
-    Workers that go because their job shrinks or stops are not evicted: their operator deletes them.
+    Workers that go because their job shrinks or stops, now or by an earlier plan, are not evicted: their operator
+    deletes them.
     """
     now, before = session.state.status, session.snapshot.tasks.status
     evictions = []
     for t in np.flatnonzero((now == Status.RELEASING) & (before == Status.BOUND)).tolist():
-        if int(session.snapshot.tasks.job[t]) in sizes.changed:
+        if int(session.snapshot.tasks.job[t]) in sizes.changed or t not in session.evictions:
             continue
         job, why = session.evictions[t]
         evictions.append(Evict(session.snapshot.tasks.tasks[t].key, job.key, why))
