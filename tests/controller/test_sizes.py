@@ -263,7 +263,18 @@ def test_notes_are_written_when_they_change_and_not_again(kubeconfig: Path) -> N
         assert "b" == (await spec(cluster))[2]["maar.dev/why"]
 
     tell(kubeconfig, story)
-    # Another Maar finds what the first one said.
+
+
+def test_notes_that_are_still_on_their_way_are_known(kubeconfig: Path) -> None:
+    async def story(cluster: Live, scheduler: Scheduler) -> None:
+        await add(cluster, scheduler, pytorch(2, **{"maar.dev/workers": "2"}))
+        for size in (8, 2):
+            send(scheduler, targets=(Target(KEY, size, size),))
+        await written(cluster, scheduler)
+        said = (await spec(cluster))[2]
+        assert ("2", "2") == (said["maar.dev/workers"], said["maar.dev/planned-workers"])
+
+    tell(kubeconfig, story)
 
 
 def test_another_maar_does_not_say_it_again(kubeconfig: Path) -> None:

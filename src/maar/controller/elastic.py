@@ -149,13 +149,14 @@ class Sizes:
     def _annotations(self, job: ElasticJob, holds: Holds, target: Target | None) -> dict[str, str | None]:
         """Those that are to change."""
         said: dict[str, str | None] = {}
-        there = job.item.metadata.annotations
         if holds != job.standing.holds:
             said[known.HOLDS] = write_holds(holds)
         if target is not None:
+            # What was said last may be on its way still: then the object does not show it yet.
+            last = self._noted.get(target.job)
+            there = job.item.metadata.annotations if last is None else _notes(last)
             self._noted[target.job] = target
-            wanted = {known.WORKERS: str(target.size), known.PLANNED: str(target.planned), known.WHY: target.why}
-            said.update({key: value for key, value in wanted.items() if there.get(key, "") != value})
+            said.update({key: value for key, value in _notes(target).items() if there.get(key, "") != value})
         return said
 
     def _note(self, key: str, said: Said) -> None:
@@ -178,6 +179,10 @@ class Said(NamedTuple):
 
     holds: Holds
     annotations: dict[str, str | None]
+
+
+def _notes(target: Target) -> dict[str, str]:
+    return {known.WORKERS: str(target.size), known.PLANNED: str(target.planned), known.WHY: target.why}
 
 
 def changes(plan: Plan) -> list[Change]:
