@@ -13,10 +13,11 @@ import pytest
 from maar.controller.loop import Cycle
 from maar.controller.run import Scheduler
 from maar.controller.settings import Settings
+from maar.embedded.faults import all_binds
 from maar.embedded.kinds import PODS as EMBEDDED_PODS
 from maar.embedded.kubelets import Kubelets
 from maar.embedded.server import EmbeddedServer
-from maar.kube.resources import NODES, VOLCANO_GROUPS
+from maar.kube.resources import EVENTS, NODES, VOLCANO_GROUPS
 from maar.testing.live import GPU, NAMESPACE, Live, Seen, bound, scheduling, tell, where
 
 RESTLESS = Settings(resync=0.1)
@@ -300,7 +301,7 @@ def test_a_gang_that_cannot_be_finished_after_a_rejection_is_released(kubeconfig
     tell(kubeconfig, story)
 
 
-# -- pods that others bind
+# -- pods that others bind, and binds that are refused
 
 
 def test_pods_that_others_bind_are_counted(kubeconfig: Path) -> None:
@@ -404,3 +405,24 @@ def test_a_pod_of_ours_that_others_bind_first_stays_there_and_the_room_for_it_is
             assert 1 == scheduler.outbox.counts["failed:Bind"]
 
     tell(box.kubeconfig(tmp_path / "kubeconfig"), story, nodes=4)
+
+
+def test_a_bind_that_is_refused_for_good_is_tried_again_with_growing_waits(box: EmbeddedServer, tmp_path: Path) -> None:
+    """As by a webhook, or for want of a right: the pod says why, and the server is not flooded."""
+
+    async def said(cluster: Live) -> bool:
+        events = (await cluster.get(EVENTS.path(NAMESPACE)))["items"]
+        return any("could not be bound to `n0`: " in e["message"] for e in events if e["reason"] == "FailedScheduling")
+
+    async def story(cluster: Live) -> None:
+        box.faults.fail_share, box.faults.fail_codes, box.faults.fails = 1.0, (403,), all_binds
+        async with scheduling(cluster, RESTLESS) as scheduler:
+            await cluster.pod("train", gpu=8)
+            await cluster.eventually(lambda: scheduler.outbox.counts["failed:Bind"] >= 2, "it is tried again")
+            await cluster.eventually(lambda: said(cluster), "the pod says why")
+            await after_a_long_time(cluster, scheduler)
+            assert scheduler.outbox.counts["failed:Bind"] < A_LONG_TIME / 3
+            box.faults.clear()
+            await cluster.until(lambda ps: bool(where(ps)["train"]), "it starts")
+
+    tell(box.kubeconfig(tmp_path / "kubeconfig"), story, nodes=1)

@@ -13,9 +13,11 @@ from datetime import UTC, datetime
 from maar.controller.cache import Cache
 from maar.controller.elastic import Sizes
 from maar.controller.hand_over import HandOvers
+from maar.controller.refusals import Refusals
 from maar.controller.reports import Reports
 from maar.controller.settings import Settings
 from maar.kube import annotations as known
+from maar.kube.errors import Conflict, NotFound
 from maar.kube.events import EventWriter, Reference
 from maar.kube.executor import Bind, Delete, Evict, Executor, Failed, Outcome, Patch, Work
 from maar.kube.resources import NODES, PODS
@@ -46,6 +48,7 @@ class Outbox:
         self._locks: dict[str, Lock] | None = None
         self._said: dict[str, str] = {}
         self.counts: Counter[str] = Counter()
+        self._refusals = Refusals(cache, trigger)
         self._hand_overs = HandOvers(
             cache.picture, self._submit_patch, self._submit_bind, self._give_up_volumes, trigger
         )
@@ -76,10 +79,18 @@ class Outbox:
                     # Nobody knows whether it happened: what is assumed stays, and it is tried again.
                     self._submit(work, task)
                 elif task is not None:
-                    self._cache.forget(task)
-                    self._trigger()
+                    self._say_refused(work, outcome)
+                    self._refusals.refused(task, _uid(work))
+            elif task is not None:
+                self._refusals.done(task, _uid(work))
 
         self._executor.submit(work, done)
+
+    def _say_refused(self, work: Work, outcome: Failed) -> None:
+        """A bind that cannot be is told to whoever waits for it; what is gone or has a node needs no words."""
+        if isinstance(work, Bind) and not isinstance(outcome.error, (Conflict, NotFound)):
+            what = f"could not be bound to `{work.node}`: {outcome.error}"
+            self._events.emit(_pod(f"{work.namespace}/{work.name}", work.uid), "Warning", "FailedScheduling", what)
 
     def _count(self, work: Work, outcome: Outcome) -> None:
         self.counts[f"{'failed' if isinstance(outcome, Failed) else 'done'}:{type(work).__name__}"] += 1
@@ -211,6 +222,10 @@ class Outbox:
             self._events.emit(_pod(task.key, task.uid), kind, reason, message)
         if self._cache.picture.is_unreadable(job):
             self._events.emit(_pod(job, ""), kind, reason, message)
+
+
+def _uid(work: Work) -> str:
+    return work.uid if isinstance(work, Bind | Evict | Delete) else ""
 
 
 def _pod(key: str, uid: str) -> Reference:
