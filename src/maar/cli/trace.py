@@ -119,8 +119,9 @@ def generate(
     unknown = [name for name, _ in models or () if name not in CLASSES]
     if unknown:
         raise click.BadParameter(f"unknown class `{unknown[0]}`; known: {', '.join(CLASSES)}", param_hint="--models")
-    if any(int(gpus_of) < 1 for gpus_of, _ in sizes or ()):
-        raise click.BadParameter("expected sizes of at least 1 GPU", param_hint="--sizes")
+    small = [size for size, _ in sizes or () if int(size) < 1]
+    if small:
+        raise click.BadParameter(f"expected sizes of at least 1 GPU, got `{small[0]}`", param_hint="--sizes")
     settings = Settings(
         seed=seed,
         jobs=jobs,

@@ -71,8 +71,9 @@ def _numbers(found: Description) -> Table:
 
 def _on(found: Description) -> str:
     load = "no load: all come at once" if found.load is None else f"a load of {percent(found.load)}"
-    too_large = f"; {found.too_large} jobs are too large" if found.too_large else ""
-    return load + too_large
+    if not found.too_large:
+        return load
+    return f"{load}; " + ("1 job is too large" if found.too_large == 1 else f"{found.too_large:,} jobs are too large")
 
 
 def _shares(name: str, rows: list[tuple[str, int, float]], found: Description) -> Table:

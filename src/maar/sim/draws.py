@@ -51,6 +51,10 @@ class Lognormal(msgspec.Struct, frozen=True, tag="lognormal", forbid_unknown_fie
     median: float
     sigma: float = 1.5
 
+    def __post_init__(self) -> None:
+        if self.median <= 0 or self.sigma < 0:
+            raise ValueError("expected a median above 0 and a sigma of at least 0")
+
     def __call__(self, u: float) -> float:
         """The value below which the part `u` lies."""
         return self.median * math.exp(self.sigma * _NORMAL.inv_cdf(u))
@@ -60,6 +64,10 @@ class Exponential(msgspec.Struct, frozen=True, tag="exponential", forbid_unknown
     """Without memory: how long it will take says nothing about how long it has."""
 
     mean: float
+
+    def __post_init__(self) -> None:
+        if self.mean <= 0:
+            raise ValueError("expected a mean above 0")
 
     def __call__(self, u: float) -> float:
         """The value below which the part `u` lies."""
@@ -71,6 +79,10 @@ class Uniform(msgspec.Struct, frozen=True, tag="uniform", forbid_unknown_fields=
 
     low: float
     high: float
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.low <= self.high:
+            raise ValueError("expected a low of at least 0 and a high of at least that")
 
     def __call__(self, u: float) -> float:
         """The value below which the part `u` lies."""

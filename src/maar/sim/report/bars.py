@@ -75,7 +75,7 @@ def _span(names: list[str], known: Sequence[dict[str, JobRecord]]) -> Span:
     ends = [sorted(jobs[name].end for name in names if name in jobs) for jobs in known]
     starts = [jobs[name].submit for jobs in known for name in names if name in jobs]
     start = min(starts, default=0.0)
-    nearly = [end[int(NEARLY * (len(end) - 1))] for end in ends if end]
+    nearly = [end[math.ceil(NEARLY * (len(end) - 1))] for end in ends if end]
     return Span(start, max([start + 1.0, *nearly]))
 
 

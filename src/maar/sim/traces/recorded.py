@@ -48,12 +48,12 @@ def of_cycles(cycles: Iterable[Cycle], name: str) -> Trace:
     jobs: list[TraceJob] = []
     for life in found:
         if any_gpus and not life.gpus:
-            told["asked for no GPUs and are left out"] += 1
+            told["asked for no GPUs: left out"] += 1
         elif not life.ran:
-            told["never ran and are left out"] += 1
+            told["never ran: left out"] += 1
         else:
-            told["were there before the recording began and count from then on"] += life.was_there
-            told["had not ended when the recording did: counted as far as they were seen or foretold"] += not life.ended
+            told["there before the recording began: counted from then on"] += life.was_there
+            told["had not ended when the recording did: counted as far as seen or foretold"] += not life.ended
             jobs.append(life.trace_job())
     notes = tuple(f"{count} {'job' if count == 1 else 'jobs'} {what}" for what, count in sorted(told.items()) if count)
     if not jobs:
