@@ -206,6 +206,7 @@ def test_the_story_is_told_to_its_end_and_nothing_is_left_behind(tmp_path: Path)
         r"corrected the typo: in force, without a restart",
         r"SIGKILL after 5 of 10 binds \(the process ended with -9\)",
         r"tenfold is whole: all 10 pods run; evicted for it: 0",
+        r"5 pods of the gang were given their nodes; 5 had theirs before",
         r"^ +bound +52 pods of 10 gangs$",
         r"^ +evicted +4 pods \(resnet\); lost with their node: 4 \(speech\)$",
         r"^ +over-commits +0 ",

@@ -200,6 +200,11 @@ class Story:
         if evicted:
             raise Broken(f"the gang that was begun fits: nothing had to be evicted for it, {evicted} were")
         self.tell(f"{TENFOLD.name} is whole: all {TENFOLD.pods} pods run; evicted for it: {evicted}")
+        await self.box.until(lambda: self.box.events("Scheduled", TENFOLD.name), "an event tells of the gang's pods")
+        said = self.box.events("Scheduled", TENFOLD.name)
+        if len(said) != 1:
+            raise Broken(f"who was killed in the middle may not have told the end: {said}")
+        self.why(said[0], "event Scheduled on its PodGroup")
         await self._show()
 
     # -- telling

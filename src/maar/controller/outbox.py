@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Callable
 from datetime import UTC, datetime
 
+from maar.controller.batches import Batch, Batches
 from maar.controller.cache import Cache
 from maar.controller.elastic import Sizes
 from maar.controller.hand_over import HandOvers
@@ -48,6 +49,7 @@ class Outbox:
         self._locks: dict[str, Lock] | None = None
         self._said: dict[str, str] = {}
         self.counts: Counter[str] = Counter()
+        self._batches = Batches(self._say_given)
         self._refusals = Refusals(cache, trigger)
         self._hand_overs = HandOvers(
             cache.picture, self._submit_patch, self._submit_bind, self._give_up_volumes, trigger
@@ -74,6 +76,8 @@ class Outbox:
     def _submit(self, work: Work, task: str | None) -> None:
         def done(_: Work, outcome: Outcome) -> None:
             self._count(work, outcome)
+            if isinstance(work, Bind) and task is not None and getattr(outcome, "final", True):
+                self._batches.ended(task, not isinstance(outcome, Failed))
             if isinstance(outcome, Failed):
                 if task is not None and not outcome.final:
                     # Nobody knows whether it happened: what is assumed stays, and it is tried again.
@@ -98,7 +102,13 @@ class Outbox:
     # -- pods
 
     def _send_binds(self, plan: Plan, now: float) -> None:
-        gangs: Counter[str] = Counter()
+        gangs: dict[str, list[str]] = {}
+        for bind in plan.bind:
+            gangs.setdefault(self._cache.task(bind.task).job, []).append(bind.task)
+        jobs = self._cache.latest.jobs
+        for job, pods in gangs.items():
+            self._said.pop(job, None)
+            self._batches.begin(job, pods, had=int(jobs.ready[jobs.number[job]]))
         for bind in plan.bind:
             task = self._cache.task(bind.task)
             if not self._hand_overs.concerns(bind.task):
@@ -106,10 +116,11 @@ class Outbox:
             elif claims := self._hand_overs.begin(bind.task, task.uid, bind.node, now):
                 what = f"waits on {bind.node} for the volumes of its claims: {', '.join(claims)}"
                 self._events.emit(_pod(bind.task, task.uid), "Normal", "WaitForVolumes", what)
-            gangs[task.job] += 1
-        for job, count in gangs.items():
-            self._said.pop(job, None)
-            self._emit(job, "Normal", "Scheduled", f"{count} pods of the gang were given their nodes")
+            if self._hand_overs.concerns(bind.task):
+                self._batches.ended(bind.task, given=True)  # Its node is chosen; volumes may take their time.
+
+    def _say_given(self, batch: Batch) -> None:
+        self._emit(batch.job, "Normal", "Scheduled", f"{batch}")
 
     def _submit_bind(self, pod: str, uid: str, node: str) -> None:
         namespace, _, name = pod.partition("/")

@@ -1,0 +1,54 @@
+"""The event on a gang tells what happened to its pods, once and when it has."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+from maar.controller.batches import Batches
+from maar.kube.resources import EVENTS
+from maar.testing.live import NAMESPACE, Live, bound, connected, scheduling
+
+CRDS = Path(__file__).parents[2] / "deploy" / "crds"
+
+
+def test_a_batch_is_told_once_all_of_it_has_ended() -> None:
+    said: list[str] = []
+    batches = Batches(lambda batch: said.append(f"{batch.job}: {batch}"))
+    batches.begin("a", ["a0", "a1", "a2"], had=0)
+    batches.begin("b", ["b0"], had=1)
+    batches.begin("c", ["c0"], had=0)
+    batches.ended("a0", given=True)
+    batches.ended("a1", given=False)
+    assert [] == said
+    batches.ended("b0", given=True)
+    batches.ended("a2", given=True)
+    batches.ended("c0", given=False)
+    batches.ended("somebody", given=True)
+    one, two = "1 pod of the gang was given its node", "2 pods of the gang were given their nodes"
+    assert [f"b: {one}; 1 had theirs before", f"a: {two}"] == said
+
+
+async def told(cluster: Live, name: str) -> list[str]:
+    events = (await cluster.get(EVENTS.path(NAMESPACE)))["items"]
+    mine = [e for e in events if (e["reason"], e["involvedObject"]["name"]) == ("Scheduled", name)]
+    return [e["message"] for e in mine]
+
+
+def test_who_finishes_a_gang_that_another_began_says_so(kubeconfig: Path) -> None:
+    async def story() -> None:
+        async with connected(kubeconfig) as cluster:
+            await cluster.crds(CRDS)
+            await cluster.nodes(2, gpu=8)
+            await cluster.gang("begun", 4, gpu=2)
+            for pod in [p for p in await cluster.pods() if p.name in ("begun-0", "begun-1")]:
+                await cluster.api.bind(NAMESPACE, pod.name, pod.uid, "n0")
+            async with scheduling(cluster):
+                await cluster.gang("new", 3, gpu=2)
+                await cluster.until(lambda ps: bound("begun", 4)(ps) and bound("new", 3)(ps))
+                for name in ("begun", "new"):
+                    await cluster.eventually(lambda n=name: told(cluster, n), "its event")  # type: ignore[misc]
+            assert ["2 pods of the gang were given their nodes; 2 had theirs before"] == await told(cluster, "begun")
+            assert ["3 pods of the gang were given their nodes"] == await told(cluster, "new")
+
+    asyncio.run(story())
