@@ -10,7 +10,7 @@ from maar.model.queues import Queue
 from maar.model.selectors import Requirement
 from maar.model.snapshot import Cluster
 from maar.session.config import Config
-from maar.testing.builders import GPU, cluster, elastic, gang, node, shape
+from maar.testing.builders import GPU, cluster, elastic, gang, node, shape, tasks
 from maar.testing.scenario import configured, cycles, scene
 
 CONFIG = """
@@ -330,3 +330,13 @@ def test_workers_that_an_earlier_plan_sent_away_are_not_evicted() -> None:
     job = msgspec.structs.replace(job, job=msgspec.structs.replace(job.job, elastic=said))
     plans, _ = cycles(cluster(node("n1", gpu=3), job), config(), 1)
     assert not plans[0].moves
+
+
+def test_a_launcher_that_is_there_takes_no_workers_share() -> None:
+    """Three workers and their launcher are four pods; the queue still asks for the fourth worker."""
+    beside = shape(cpu=1)
+    job = elastic("a", 2, 4, on=["n1"] * 3, beside=(beside,))
+    launcher = tasks("ns/a", 1, beside, on=["n1"], role="launcher", controlled=True)
+    job = msgspec.structs.replace(job, tasks=(*job.tasks, *launcher))
+    scene_ = cluster(node("n1", gpu=8), job)
+    assert {"a": 4} == sizes(scene_, scene(scene_, config()))

@@ -298,6 +298,7 @@ def operated(real_parts: None, request: pytest.FixtureRequest) -> Iterator[RealC
         pytest.skip(found.why_not)
     with RealCluster() as cluster:
         cluster.start_kwok()
+        cluster.start_controller_manager(("garbage-collector-controller",))
         start_training_operator(cluster, request.param)
         yield cluster
 

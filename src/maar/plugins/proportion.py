@@ -35,6 +35,7 @@ from maar.session.config import NoArguments
 from maar.session.hooks import Claim, Vote
 from maar.session.register import Register
 from maar.session.session import Session
+from maar.session.workers import workers_of
 
 NAME = "proportion"
 Arguments = NoArguments
@@ -183,7 +184,7 @@ def requested(session: Session) -> list[Row]:
     for i in snapshot.jobs.elastic:
         elastic, q = session.job(i).elastic, int(snapshot.jobs.queue[i])
         if elastic is not None and asking[i]:
-            could = max(elastic.max - len(snapshot.jobs.members[i]), 0)  # its other pods are few and small
+            could = max(elastic.max - len(workers_of(session, session.job(i), *Status)), 0)
             rows[q] = plus(rows[q], snapshot.shapes.requests[snapshot.shapes.number[elastic.shape]].tolist(), could)
     return rows
 
