@@ -40,6 +40,7 @@ class Child:
     def __init__(self, kubeconfig: Path, config: Path, log: Path) -> None:
         command = [sys.executable, "-m", "maar.cli.main", "run", "--kubeconfig", str(kubeconfig)]
         command += ["--config", str(config), "--http-port", "0", "--no-leader-elect"]
+        command += ["--history", str(log.parent / "history.db")]
         with log.open("a") as out:
             self._process = subprocess.Popen(command, stdout=out, stderr=subprocess.STDOUT)
 
