@@ -193,7 +193,8 @@ class Maar:
         command = [sys.executable, "-m", "maar.cli.main", "run", "--kubeconfig", str(kubeconfig)]
         self.begun = time.perf_counter()
         self._process = subprocess.Popen(
-            [*command, "--no-leader-elect", "--history", "none", "--http-port", str(self.port)], stderr=subprocess.DEVNULL
+            [*command, "--no-leader-elect", "--history", "none", "--http-port", str(self.port)],
+            stderr=subprocess.DEVNULL,
         )
 
     def cycles(self) -> float:

@@ -124,7 +124,7 @@ def test_a_job_without_a_podgroup_is_its_own_gang() -> None:
 def test_a_podgroup_stands_for_the_job_that_it_belongs_to() -> None:
     cluster = whole(train(), pod_group(), pod(0, grouped=True), pod(1, grouped=True))
     job = only(cluster)
-    assert ("ns/t", "pg-t", 2, {"worker": 1}) == (job.key, job.uid, job.min_member, job.role_min)
+    assert ("ns/t", "pg-t", 2, {"worker": 1, "master": 1}) == (job.key, job.uid, job.min_member, job.role_min)
     assert job.min_resources is None
     assert job.elastic is not None
     assert 1893456000.0 == job.created, "as old as the job, not as its PodGroup"

@@ -1,9 +1,10 @@
 """From a plan to elastic jobs: sizes, suspensions and what their owners see, written to the jobs' own objects.
 
-A part of the outbox. The order is Voda's: halts, scale-ins, starts, scale-outs. What is decided is laid over the
-picture at once, so that the next cycle sees it, and goes when a watch shows it or when the API server refuses: then the
-next cycle decides anew. Notes for the owner (how many workers, how many are planned, why) and held room go with the
-size in one patch, or alone, and only when they change.
+A part of the outbox. The order is Voda's: halts, scale-ins, starts, scale-outs, and the last two are not written
+before all of the first two have arrived: at no moment do jobs ask for more than there is. If one of those is refused,
+nothing grows; the next cycle decides anew. What is decided is laid over the picture at once, so that the next cycle
+sees it, and goes when a watch shows it or when the API server refuses. Notes for the owner (how many workers, how many
+are planned, why) and held room go with the size in one patch, or alone, and only when they change.
 """
 
 from __future__ import annotations
@@ -45,6 +46,14 @@ class Change(NamedTuple):
     why: str
 
 
+class Prepared(NamedTuple):
+    """A write that is ready to be sent, and what is to be done when it has arrived."""
+
+    identity: Identity
+    work: ChangeJob
+    done: Callable[[Outcome], None]
+
+
 class Sizes:
     """Carries out what a plan says of elastic jobs."""
 
@@ -57,16 +66,26 @@ class Sizes:
         """By group and plural: the version of each kind that the server serves, where it is not the usual one."""
         self._noted: dict[str, Target] = {}
         """What was last said to each job's owner."""
+        self._going_down = 0
+        """Halts and scale-ins that have not arrived yet."""
+        self._waiting: dict[str, Prepared] = {}
+        """Starts and scale-outs that wait for them, by job."""
 
     def send(self, plan: Plan) -> None:
         """Carry out a plan's sizes, holds and notes."""
         for key in (key for key, changed in self._cache.changed.items() if changed is None):
             self._noted.pop(key, None)
         notes = self._notes(plan)
-        for change in changes(plan):
-            self._change(change, notes)
+        down, up = changes(plan)
+        for change in down:
+            self._go_down(change, notes)
+        for change in up:
+            prepared = self._prepare(change, notes)
+            if prepared is not None:
+                self._waiting[change.job] = prepared
         for job, said in notes.items():
             self._note(job, said)
+        self._go_up()
 
     def reference(self, job: str) -> tuple[str, Reference] | None:
         """The path of an elastic job's own object, and a reference to it."""
@@ -78,10 +97,42 @@ class Sizes:
 
     # -- sizes
 
-    def _change(self, change: Change, notes: dict[str, Said]) -> None:
+    def _go_down(self, change: Change, notes: dict[str, Said]) -> None:
+        prepared = self._prepare(change, notes)
+        if prepared is None:
+            return
+        self._waiting.pop(change.job, None)
+        self._going_down += 1
+
+        def arrived(outcome: Outcome) -> None:
+            self._going_down -= 1
+            prepared.done(outcome)
+            if isinstance(outcome, Failed):
+                self._stay()
+            self._go_up()
+
+        self._submit(prepared.work, arrived)
+
+    def _go_up(self) -> None:
+        """Start and grow, unless something has yet to make room."""
+        if self._going_down:
+            return
+        waiting, self._waiting = self._waiting, {}
+        for prepared in waiting.values():
+            self._submit(prepared.work, prepared.done)
+
+    def _stay(self) -> None:
+        """Somebody did not make room: nothing that waits for it is written, and the next cycle decides anew."""
+        for job, prepared in self._waiting.items():
+            self._noted.pop(job, None)
+            self._cache.forget_job(prepared.identity)
+        self._waiting.clear()
+        self._trigger()
+
+    def _prepare(self, change: Change, notes: dict[str, Said]) -> Prepared | None:
         found = self._cache.picture.elastic_job(change.job)
         if found is None:
-            return
+            return None
         said = notes.pop(change.job, Said(found.standing.holds, {}))
         was = found.standing
         kept = kept_after(found, change)
@@ -94,7 +145,7 @@ class Sizes:
             self._settle(change.job, found.identity, assumed, outcome)
             self._tell(found, change, work, outcome)
 
-        self._submit(work, done)
+        return Prepared(found.identity, work, done)
 
     def _settle(self, job: str, identity: Identity, assumed: AssumedJob | None, outcome: Outcome) -> None:
         """What was assumed has come true, or not."""
@@ -185,15 +236,14 @@ def _notes(target: Target) -> dict[str, str]:
     return {known.WORKERS: str(target.size), known.PLANNED: str(target.planned), known.WHY: target.why}
 
 
-def changes(plan: Plan) -> list[Change]:
-    """Halts, scale-ins, starts, scale-outs."""
+def changes(plan: Plan) -> tuple[list[Change], list[Change]]:
+    """Halts and scale-ins, which make room; starts and scale-outs, which need it."""
     sizes = [(r, Change(r.job, r.after, False, r.past, r.why)) for r in plan.resize]
-    return [
-        *(Change(s.job, None, True, s.past, s.why) for s in plan.suspend),
-        *(change for r, change in sizes if r.after < r.before),
-        *(Change(r.job, r.size, False, r.past, r.why) for r in plan.resume),
-        *(change for r, change in sizes if r.after >= r.before),
-    ]
+    halts = [Change(s.job, None, True, s.past, s.why) for s in plan.suspend]
+    starts = [Change(r.job, r.size, False, r.past, r.why) for r in plan.resume]
+    down = [change for r, change in sizes if r.after < r.before]
+    up = [change for r, change in sizes if r.after >= r.before]
+    return [*halts, *down], [*starts, *up]
 
 
 def kept_after(found: ElasticJob, change: Change) -> Kept:

@@ -51,6 +51,8 @@ class Reports:
         self.resources = {**RESOURCES, **(resources or {})}
         """Home of a group to the version that the server serves."""
         self._written: dict[str, str] = {}
+        self._groups: dict[str, str] = {}
+        """The uid of the group that was written to last, by job."""
         self._since: dict[str, tuple[str, float]] = {}
         self._waits: dict[str, Wait] = {}
         """Who waits, and why, as of the last time they were looked at."""
@@ -107,6 +109,7 @@ class Reports:
     def _forget(self, key: str) -> None:
         self._waits.pop(key, None)
         self._counts.pop(key, None)
+        self._groups.pop(key, None)
         for part in (f"{key}#group", f"{key}#pods"):
             self._written.pop(part, None)
             self._since.pop(part, None)
@@ -128,6 +131,11 @@ class Reports:
         if found is None:
             return
         home, group = found
+        if self._groups.get(job.key) != group.metadata.uid:
+            # Another group of the same name, as that of an elastic job that was suspended and resumed.
+            self._groups[job.key] = group.metadata.uid
+            self._written.pop(f"{job.key}#group", None)
+            self._counts.pop(job.key, None)
         phase = _phase_after(cache, job, done)
         line = "" if wait is None else in_one_line(wait.reasons)
         status: dict[str, Any] = {}

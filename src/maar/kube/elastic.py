@@ -7,6 +7,8 @@ bounds, whatever its PodGroup says today: operators let that follow the size.
 
 from __future__ import annotations
 
+from collections import Counter
+
 import msgspec
 from msgspec.structs import replace
 
@@ -15,6 +17,7 @@ from maar.kube.groups import Group
 from maar.kube.kinds.reading import Kept, Reading
 from maar.kube.neighbours import Matcher
 from maar.kube.shapes import Shapes, selectors_of
+from maar.kube.tasks import role
 from maar.model.jobs import Job
 from maar.model.selectors import PodSelector
 
@@ -82,8 +85,11 @@ def with_reading(group: Group, reading: Reading) -> Group:
         return made
     made.minimum, made.whole = reading.min + len(reading.beside), False
     made.role_min = {
-        role: min(least, reading.min) if role == reading.role else least for role, least in group.role_min.items()
+        name: min(least, reading.min) if name == reading.role else least for name, least in group.role_min.items()
     }
+    if reading.beside:
+        # Workers do not stand in for a master or a launcher.
+        made.role_min = {reading.role: reading.min, **Counter(map(role, reading.beside))}
     made.min_resources = None
     return made
 

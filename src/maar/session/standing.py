@@ -54,15 +54,14 @@ def past_of(session: Session, job: Job) -> Past:
     past, now = elastic_of(job).past, session.now
     running = running_before(session, job)
     gpus = gpus_of(session, job)
+    started = session.snapshot.tasks.started[running]
+    if past.first_start is None and len(running):
+        past = replace(past, first_start=float(started.min()), since=past.since or float(started.min()))
     if past.counted is not None:
         more = max(now - past.counted, 0.0) * gpus * len(running)
         return replace(past, attained=past.attained + more, counted=now)
-    started = session.snapshot.tasks.started[running]
-    if len(running) == 0:
-        return replace(past, counted=now)
     had = float((now - started).clip(min=0.0).sum()) * gpus
-    first = float(started.min())
-    return replace(past, attained=past.attained + had, counted=now, first_start=past.first_start or first, since=first)
+    return replace(past, attained=past.attained + had, counted=now)
 
 
 def past_after(past: Past, now: float, before: int, after: int, forgive: bool) -> Past:

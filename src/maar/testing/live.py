@@ -80,7 +80,8 @@ class Live:
 
     async def nodes(self, count: int, *, gpu: int = 0, cpu: int = 32, first: int = 0, **metadata: Any) -> None:
         """Nodes `n0`, `n1` and so on."""
-        has = {"cpu": str(cpu), "memory": "256Gi", "pods": "110"} | ({GPU: str(gpu)} if gpu else {})
+        has = {"cpu": str(cpu), "memory": "256Gi", "ephemeral-storage": "500Gi", "pods": "110"}
+        has |= {GPU: str(gpu)} if gpu else {}
         status = {
             "allocatable": has,
             "capacity": has,
@@ -256,5 +257,7 @@ async def scheduling(
         yield scheduler
     finally:
         leading.cancel()
-        await asyncio.gather(leading, return_exceptions=True)
+        ended = await asyncio.gather(leading, return_exceptions=True)
         await scheduler.close()
+        if isinstance(ended[0], Exception):
+            raise ended[0]
