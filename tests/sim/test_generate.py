@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from pathlib import Path
 
 import msgspec
 import numpy as np
@@ -129,6 +130,13 @@ def test_uniform_numbers_lie_between_and_streams_differ() -> None:
     drawn = np.array([(first.uniform(), second.uniform()) for _ in range(5000)])
     assert ((drawn > 0) & (drawn < 1)).all()
     assert 0.0 == pytest.approx(np.corrcoef(drawn.T)[0, 1], abs=0.05)
+
+
+def test_the_example_is_what_its_first_line_says() -> None:
+    text = (Path(__file__).parents[2] / "examples/traces/two-days.csv").read_text()
+    note = text.splitlines()[0].removeprefix("# ")
+    settings = msgspec.json.decode(note.removeprefix("maar trace generate: "), type=Settings)
+    assert text == write_csv(generate(settings), note)
 
 
 # Describing

@@ -13,14 +13,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from maar.cli.trace_file import load_trace
+from maar.registry import catalog
+from maar.sim.pool import simulate
 from maar.sim.report.bars import on_pixels, sizes, window
 from maar.sim.report.frame import Span
 from maar.sim.report.page import draw, page, write_report
-from maar.sim.report.scales import Scale, even_ticks, log_ticks, thinned, time_ticks
+from maar.sim.report.scales import Scale, duration, even_ticks, log_ticks, percent, thinned, time_ticks
 from maar.sim.report.svg import alone
 from maar.sim.report.table import COLUMNS, table
 from maar.sim.report.usage import averaged
 from maar.sim.result import JobRecord, Run, Sample
+from maar.sim.setting import Setting
 from maar.sim.trace import Trace, TraceJob
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -245,6 +249,39 @@ def test_a_report_is_a_file_or_a_folder_of_figures(tmp_path: Path) -> None:
 
 def test_the_same_runs_give_the_same_bytes() -> None:
     assert page(*scene(), draw(*scene())) == page(*scene(), draw(*scene()))
+
+
+# The documentation
+
+ROOT = Path(__file__).parents[2]
+POLICIES = ("fifo", "srtf", "tiresias", "elastic-fifo", "afs-l")
+
+
+@pytest.fixture(scope="module")
+def documented() -> tuple[list[Run], Trace]:
+    """The runs of docs/choose-a-policy.md."""
+    trace = load_trace(str(ROOT / "examples/traces/two-days.csv"))
+    known = catalog().algorithms
+    return [simulate(trace, known[name], Setting(nodes=8, gpus_per_node=8)) for name in POLICIES], trace
+
+
+def test_the_figures_in_the_documentation_are_what_is_drawn(documented: tuple[list[Run], Trace]) -> None:
+    drawn = {f"{figure.name}.svg": alone(figure.drawing) for figure in draw(*documented)}
+    text = (ROOT / "docs/choose-a-policy.md").read_text()
+    shown = re.findall(r"\(figures/(.*?)\)", text)
+    assert ["completion.svg", "utilisation.svg", "jobs-1.svg", "jobs-5.svg"] == shown
+    for name in shown:
+        committed = (ROOT / "docs/figures" / name).read_text()
+        assert drawn[name] == committed, f"{name}: run the command in docs/choose-a-policy.md again"
+
+
+def test_the_table_in_the_documentation_is_what_comes_out(documented: tuple[list[Run], Trace]) -> None:
+    text = (ROOT / "docs/choose-a-policy.md").read_text()
+    for run in documented[0]:
+        s = run.summary
+        times = " | ".join(map(duration, (s.avg_jct, s.p50_jct, s.p99_jct, s.avg_wait, s.makespan)))
+        numbers = f"{percent(s.gpu_utilisation)} | {s.restarts:,} | {s.mean_ratio:.2f} | {s.worst_ratio:.1f}"
+        assert f"| `{s.policy}` | {times} | {numbers} |" in text
 
 
 # The arithmetic below
