@@ -491,7 +491,8 @@ def test_an_unknown_flag_gets_a_suggestion() -> None:
 
 def test_all_problems_are_said_at_once() -> None:
     assert [
-        "conf.yaml: unknown key `metric`; did you mean `metrics`? known: actions, configurations, metrics, pools, tiers",
+        "conf.yaml: unknown key `metric`; did you mean `metrics`? "
+        "known: actions, configurations, metrics, pools, tiers",
         "conf.yaml: actions: unknown action `allokate`; did you mean `allocate`? "
         "known: allocate, backfill, enqueue, needy, preempt, reclaim",
         "conf.yaml: configurations[0].arguments.minCandidateNodesAbsolute: expected a whole number, got `few`",

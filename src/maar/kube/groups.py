@@ -120,5 +120,5 @@ def broken(group: Group, field: str, problem: str) -> None:
 
 
 def does_not_exist(namespace: str, name: str) -> Group:
-    """A group that is named and is not there: its pods wait for it."""
-    return Group(namespace=namespace, name=name, broken=f"PodGroup `{namespace}/{name}` does not exist")
+    """A group that is named and is not there: its pods wait for it; those that run are a gang as they are."""
+    return Group(namespace=namespace, name=name, minimum=None, broken=f"PodGroup `{namespace}/{name}` does not exist")
