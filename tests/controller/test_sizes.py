@@ -267,7 +267,7 @@ def test_notes_are_written_when_they_change_and_not_again(kubeconfig: Path) -> N
 
 def test_notes_that_are_still_on_their_way_are_known(kubeconfig: Path) -> None:
     async def story(cluster: Live, scheduler: Scheduler) -> None:
-        await add(cluster, scheduler, pytorch(2, **{"maar.dev/workers": "2"}))
+        await add(cluster, scheduler, pytorch(2, False, **{"maar.dev/workers": "2"}))
         for size in (8, 2):
             send(scheduler, targets=(Target(KEY, size, size),))
         await written(cluster, scheduler)
