@@ -26,8 +26,12 @@ def braked(jobs: Jobs, now: Ints, target: Ints, gpus: int, restart: Floats, brak
     """The sizes to make of the sizes planned: as they are now where a change is not worth it."""
     if not brakes.hysteresis and not restart.any():
         return target
-    sizes = target.copy()
     grows = (now > 0) & (target > now)
+    if not grows.any():
+        back = (now - target) * jobs.gpus
+        if not ((back > 0) & (back <= gpus - int((target * jobs.gpus).sum()))).any():
+            return target
+    sizes = target.copy()
     small = np.abs(target - now) <= brakes.hysteresis
     idle = grows & (small | ~pays(jobs, now, target, restart, brakes.horizon))
     sizes[idle] = now[idle]

@@ -51,6 +51,7 @@ class Pool:
         """How many there are now."""
         self.done, self.total = 0, len(jobs)
         self._possible = self.model.least * self.model.width <= setting.gpus
+        self._all_possible = bool(self._possible.all())
         self._left = int(self._possible.sum())
         self._down: dict[int, What] = {}
         self._calendar = Calendar(self.model.together)
@@ -90,7 +91,7 @@ class Pool:
     def _happens(self, now: float, event: Event) -> None:
         if event.kind is Happening.ARRIVAL:
             first, last = event.what
-            for low, high in _runs(self._possible[first:last], first):
+            for low, high in [event.what] if self._all_possible else _runs(self._possible[first:last], first):
                 self.model.arrive(low, high, now)
                 self.ledger.there += high - low
         elif event.kind is Happening.END:

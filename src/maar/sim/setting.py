@@ -21,6 +21,9 @@ class Setting(msgspec.Struct, frozen=True):
     """Growth that does not pay for its restart within so long is not made, as in live pools."""
     hysteresis: int = 0
     """Changes of so many workers or fewer are not made, as in live pools."""
+    patience: float = 30.0
+    """What time alone changes (a demotion, a promotion) is acted on so long after the last decision at the earliest, or
+    at the next arrival or end: the rate limit of live pools."""
     faults: Faults = NO_FAULTS
     model: str = "default"
 

@@ -28,9 +28,9 @@ from maar.sim.trace import TraceJob
 
 NAME = "default"
 
-AHEAD = 256
+AHEAD = 64
 """Rows for jobs to come, at least, when the desk is laid anew. By measurement: more does not help."""
-OWN = ("number", "size", "work", "moves", "rate", "end", "begun", "had", "counted", "forgiven")
+OWN = ("number", "size", "takes", "work", "moves", "rate", "end", "begun", "had", "counted", "forgiven")
 """The desk's columns beside those that algorithms see."""
 
 
@@ -60,10 +60,14 @@ class Default:
         self._columns(0)
         self._jobs = self._all.only(np.zeros(0, dtype=np.int64))
         self._restart: Floats = np.zeros(0)
+        self._running: Ints = np.zeros(0, dtype=np.int64)
+        """Rows of jobs that have workers."""
 
     def _columns(self, n: int) -> None:
         self.number: Ints = np.zeros(n, dtype=np.int64)
         self.size: Ints = np.zeros(n, dtype=np.int64)
+        self.takes: Ints = np.zeros(n, dtype=np.int64)
+        """GPUs that it has."""
         self.work: Floats = np.zeros(n)
         """Seconds on one worker that are left at `moves`."""
         self.moves: Floats = np.zeros(n)
@@ -97,6 +101,7 @@ class Default:
         for name in ("max", "remaining", "attained", "first_start", "waited", "ran"):
             getattr(self._jobs, name)[: len(order)] = getattr(jobs, name)[order]
         self._restart = np.full(len(self.number), self._setting.restart)
+        self._running = self.size.nonzero()[0]
         self._room, self._dead, self._next = Seen(0), 0, len(order)
 
     def arrive(self, first: int, last: int, now: float) -> None:
@@ -114,37 +119,33 @@ class Default:
 
     def advance(self, now: float) -> None:
         """Bring the columns up to now."""
-        jobs, runs = self._jobs, self.size > 0
-        rows = np.flatnonzero(runs)
+        jobs, rows = self._jobs, self._running
         jobs.remaining[rows] = self.work[rows] - np.maximum(now - self.moves[rows], 0.0) * self.rate[rows]
-        attained = self.had[rows] + (now - self.counted[rows]) * (self.size * jobs.gpus)[rows]
+        attained = self.had[rows] + (now - self.counted[rows]) * self.takes[rows]
         jobs.attained[rows] = np.maximum(attained - self.forgiven[rows], 0.0)
-        lasts = now - self.begun
-        jobs.ran[rows] = lasts[rows]
-        np.multiply(lasts, ~runs, out=jobs.waited)
+        np.subtract(now, self.begun, out=jobs.waited)
+        jobs.ran[rows] = jobs.waited[rows]
+        jobs.waited[rows] = 0.0
 
     def ended(self, now: float) -> Ints:
         """Those whose end it is."""
-        rows = np.flatnonzero(self.end <= now)
-        self._stop(rows, now)
-        self._jobs.max[rows] = 0
+        rows = (self.end <= now).nonzero()[0]
+        self.size[rows] = self.takes[rows] = self._jobs.max[rows] = 0
+        self.end[rows] = np.inf
         self._jobs.ran[rows] = 0.0
+        self._running = self.size.nonzero()[0]
         self._dead += len(rows)
         return self.number[rows]
 
-    def _stop(self, rows: Ints, now: float) -> None:
-        self._resize(rows, np.zeros(len(rows), dtype=np.int64), now)
-
     def fail(self, now: float, first: int, last: int) -> Ints:
         """Those that lie there lose what they have not saved."""
-        rows = np.flatnonzero(self.size)
-        rows = rows[np.lexsort((self.number[rows], self.begun[rows]))]
-        ends = np.cumsum((self.size * self._jobs.gpus)[rows])
+        rows = self._running[np.lexsort((self.number[self._running], self.begun[self._running]))]
+        ends = np.cumsum(self.takes[rows])
         hit = rows[(ends > first) & (np.concatenate(([0], ends[:-1])) < last)]
         if self._setting.checkpoint > 0:
             unsaved = np.mod(np.maximum(now - self.moves[hit], 0.0), self._setting.checkpoint)
             self._jobs.remaining[hit] += unsaved * self.rate[hit]
-        self._stop(hit, now)
+        self._resize(hit, np.zeros(len(hit), dtype=np.int64), now)
         return self.number[hit]
 
     def question(self, now: float) -> tuple[Jobs, Ints]:
@@ -164,15 +165,16 @@ class Default:
         if self._elastic and (setting.restart > 0 or setting.hysteresis):
             brakes = Brakes(setting.hysteresis, setting.horizon)
             workers = braked(self._jobs, self.size, workers, gpus, self._restart, brakes)
-        rows = np.flatnonzero(workers != self.size)
+        rows = (workers != self.size).nonzero()[0]
         sizes = workers[rows]
-        self._resize(rows, sizes, now)
+        if len(rows):
+            self._resize(rows, sizes, now)
         return self.number[rows], sizes
 
     def _resize(self, rows: Ints, sizes: Ints, now: float) -> None:
         """Other sizes from now on."""
         jobs, before = self._jobs, self.size[rows]
-        self.had[rows] += (now - self.counted[rows]) * (before * jobs.gpus[rows])
+        self.had[rows] += (now - self.counted[rows]) * self.takes[rows]
         self.counted[rows] = now
         self.work[rows] = jobs.remaining[rows]
         runs = sizes > 0
@@ -189,6 +191,8 @@ class Default:
         jobs.ran[stops] = now - self.begun[stops]
         self.begun[starts] = self.begun[stops] = now
         self.size[rows] = sizes
+        self.takes[rows] = sizes * jobs.gpus[rows]
+        self._running = self.size.nonzero()[0]
 
     def _forgive(self, starts: Ints) -> None:
         """Who was promoted begins at the top again, as in live pools."""
@@ -203,9 +207,9 @@ class Default:
         return float(self.end.min(initial=np.inf))
 
     def next_change(self, now: float) -> float:
-        """What the algorithm says."""
+        """What the algorithm says, but not at once."""
         after = wake_after(self._policy, self._jobs, self.size, self.arguments)
-        return np.inf if after is None else now + after
+        return np.inf if after is None else now + max(after, self._setting.patience)
 
 
 def table_of(jobs: list[TraceJob]) -> Jobs:

@@ -1,0 +1,74 @@
+"""What simulations cost: `make bench-sim`.
+
+Prints a line for each figure, and last one line of JSON: the seconds of one policy on 5,755 jobs on 64 GPUs and on
+82,000 jobs on 2,000 GPUs (pool depth), and of 1,000 jobs with gangs on 200 nodes (cluster depth). The traces are made
+here from a seed, loaded so that jobs wait: a long queue is what costs.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+
+import numpy as np
+
+from maar.registry import catalog
+from maar.sim import pool
+from maar.sim.setting import Setting
+from maar.sim.trace import Trace, TraceJob
+
+POLICIES = ("fifo", "elastic-fifo", "srtf", "tiresias")
+
+
+def made(jobs: int, gpus: int, load: float, seed: int, largest: int = 64, elastic: float = 0.3) -> Trace:
+    """Jobs of all lengths, most of them small, that ask for `load` times the GPUs while they come."""
+    dice = np.random.default_rng(seed)
+    sizes = np.array([1, 2, 4, 8, 16, 32, 64])
+    share = np.array([0.5, 0.15, 0.15, 0.12, 0.05, 0.02, 0.01])[sizes <= largest]
+    size = dice.choice(sizes[sizes <= largest], jobs, p=share / share.sum())
+    duration = np.minimum(dice.lognormal(7.5, 1.8, jobs), 30 * 86_400.0).round(3)
+    span = float((size * duration).sum()) / gpus / load
+    submit = np.sort(dice.uniform(0, span, jobs)).round(3)
+    grows = (dice.random(jobs) < elastic) & (size > 1)
+    return Trace(
+        tuple(
+            TraceJob(
+                name=f"job-{i}",
+                submit=float(submit[i]),
+                duration=float(duration[i]),
+                gpus=int(size[i]),
+                workers=int(size[i]),
+                min=int(size[i]) // 2 if grows[i] else int(size[i]),
+                max=int(size[i]) * 2 if grows[i] else int(size[i]),
+            )
+            for i in range(jobs)
+        ),
+        f"made from seed {seed}",
+    )
+
+
+def seconds_of(trace: Trace, policy: str, setting: Setting) -> float:
+    """Of one policy."""
+    start = time.perf_counter()
+    run = pool.simulate(trace, catalog().algorithms[policy], setting)
+    took = time.perf_counter() - start
+    assert len(run.jobs) == len(trace.jobs), run.unfinished
+    text = f"{policy:<13} {len(trace.jobs)} jobs, {setting.gpus} GPUs: {took:7.1f} s"
+    print(f"{text} ({run.events} events, {took / run.events * 1e6:.0f} us each)", flush=True)
+    return round(took, 2)
+
+
+def main() -> None:
+    """All figures, or those of the policies that are named."""
+    named = sys.argv[1:] or POLICIES
+    small, large = made(5755, 64, 1.0, 1), made(82_000, 2000, 1.0, 2)
+    figures = {
+        "small": {policy: seconds_of(small, policy, Setting(8, 8)) for policy in named},
+        "large": {policy: seconds_of(large, policy, Setting(250, 8)) for policy in named},
+    }
+    print(json.dumps({"sim": figures}))
+
+
+if __name__ == "__main__":
+    main()
