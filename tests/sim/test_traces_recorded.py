@@ -11,7 +11,7 @@ import pytest
 from maar.cli.trace_file import load_trace
 from maar.controller.record import Recorder
 from maar.model.jobs import Phase
-from maar.model.plan import Plan
+from maar.model.plan import Bind, Plan
 from maar.model.snapshot import Changed, Cluster
 from maar.model.tasks import Status
 from maar.sim.trace import Trace, TraceJob
@@ -27,11 +27,17 @@ class Seen(NamedTuple):
 
     now: float
     cluster: Cluster
+    plan: Plan = Plan()
 
 
-def seen(*cycles: tuple[float, list[Gang]]) -> Trace:
-    """The trace of a recording; times are counted from its beginning."""
-    return of_cycles([Seen(BEGIN + at, cluster(node("n1", gpu=64), *gangs)) for at, gangs in cycles], "week")
+def seen(*cycles: tuple[float, list[Gang]], bind: dict[float, str] | None = None) -> Trace:
+    """The trace of a recording; times are counted from its beginning. At some of them a job is given nodes."""
+    made = []
+    for at, gangs in cycles:
+        given = [t.key for g in gangs for t in g.tasks if t.job == (bind or {}).get(at)]
+        plan = Plan(bind=tuple(Bind(task, "n1") for task in given))
+        made.append(Seen(BEGIN + at, cluster(node("n1", gpu=64), *gangs), plan))
+    return of_cycles(made, "week")
 
 
 def waits(name: str, created: float, count: int = 2, **fields: Any) -> Gang:
@@ -74,6 +80,22 @@ def test_a_job_is_what_it_was_from_submission_to_end() -> None:
 def test_pods_say_when_they_started() -> None:
     trace = seen((0, []), (12, [waits("a", 10)]), (60, [runs("a", 10, started=15)]), (115, []))
     assert [(10.0, 100.0)] == [times(job) for job in trace.jobs]
+
+
+def test_a_job_that_was_too_short_to_be_seen_running_ran_from_its_plan_on() -> None:
+    cycles: tuple[tuple[float, list[Gang]], ...] = ((0, []), (10, [waits("a", 10)]), (13, []))
+    assert [3.0] == [job.duration for job in seen(*cycles, bind={10: "ns/a"}).jobs]
+    with pytest.raises(TraceError, match="1 job never ran"):
+        seen(*cycles)
+
+
+def test_what_shadow_mode_would_have_started_did_not_run_for_that() -> None:
+    trace = seen(
+        (0, []), (10, [waits("a", 10)]), (60, [waits("a", 10)]), (90, [runs("a", 10)]), (100, []), bind={10: "ns/a"}
+    )
+    assert [10.0] == [job.duration for job in trace.jobs]
+    live = seen((0, []), (10, [waits("a", 10)]), (90, [runs("a", 10)]), (100, []), bind={10: "ns/a"})
+    assert [90.0] == [job.duration for job in live.jobs]
 
 
 def test_what_it_was_stopped_for_is_not_its_own() -> None:
@@ -139,6 +161,19 @@ def test_an_elastic_job_that_goes_on_has_what_was_measured_to_be_left() -> None:
 def test_a_name_that_was_used_again_gets_a_number() -> None:
     trace = seen((0, []), (5, [runs("a", 1)]), (10, []), (20, [runs("a", 15)]), (40, []))
     assert [("ns/a", 1.0, 5.0), ("ns/a (2)", 15.0, 20.0)] == [(job.name, *times(job)) for job in trace.jobs]
+
+
+def test_a_gang_that_is_seen_for_a_moment_without_its_group_is_one_job() -> None:
+    pods = {"uid": "pod"}
+    alone = gang("a", 1, gpu=4, on=["n1"], created=BEGIN + 5, uid="", task={"started": None, **pods})
+    whole = runs("a", 5, task=pods)
+    trace = seen((0, []), (6, [alone]), (10, [whole]), (50, [alone]), (60, []))
+    assert [("ns/a", 5.0, 54.0, 2)] == [(job.name, *times(job), job.workers) for job in trace.jobs]
+
+
+def test_a_name_that_was_used_again_between_two_looks_is_another_job() -> None:
+    trace = seen((0, []), (10, [runs("a", 5, task={"uid": "x"})]), (20, [runs("a", 15, task={"uid": "y"})]), (40, []))
+    assert [("ns/a", 10.0), ("ns/a (2)", 20.0)] == [(job.name, job.duration) for job in trace.jobs]
 
 
 def test_pods_that_belong_to_their_nodes_are_no_jobs() -> None:

@@ -8,7 +8,7 @@ the requested size.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 
 from maar.elastic.speedup import curve
 from maar.model.elastic import Elastic
@@ -37,6 +37,10 @@ class Life:
         self._at = self._looked = submit
         self._size = 0
         """Workers since `_at`; 0 while it does not run."""
+        self._pods: frozenset[str] = frozenset()
+        """Those that it had, by uid."""
+        self._starting = 0
+        """Workers with which it will run if the last plan is carried out, which in shadow mode is another's affair."""
         self._most = 0
         self._shape: Shape | None = None
 
@@ -46,27 +50,44 @@ class Life:
         requests = self._shape.requests if self._shape is not None else ()
         return sum(amount for name, amount in requests if is_accelerator(name))
 
-    def look(self, job: Job, members: Sequence[Task], now: float) -> None:
-        """See how it stands."""
+    def is_of(self, job: Job, members: Sequence[Task]) -> bool:
+        """Whether a job of that name is still this one: it has its object, or pods that this one had.
+
+        Objects and pods come and go one by one, so that for a moment a gang may be seen without its group.
+        """
+        return job.uid == self.job.uid or not self._pods.isdisjoint(task.uid for task in members)
+
+    def look(self, job: Job, members: Sequence[Task], starting: Set[str], now: float) -> None:
+        """See how it stands, and which tasks (all jobs') are being given nodes."""
         self._count(now)
         self.job = job
+        self._pods |= {task.uid for task in members if task.uid}
         workers = _workers(job.elastic, members)
         self._most = max(self._most, len(workers))
         if workers or job.elastic is not None:
             self._shape = job.elastic.shape if job.elastic is not None else workers[0].shape
         size = _size(job, members, workers)
         if size and not self._size:
-            self._size, self._at = size, min(max(_began(workers, now), self._looked), now)
+            self._size, self._at = size, self._began(workers, now)
             self._count(now)
         self._size, self._looked = size, now
+        self._starting = 0 if size else _size(job, members, workers, starting)
         # One that failed may be made anew, and runs again.
         self.ended = job.phase is Phase.COMPLETED or (bool(members) and all(task.status in OVER for task in members))
 
     def leave(self, now: float) -> None:
         """It is seen no more."""
+        if self._starting and not self._size:  # it was too short to be seen running
+            self._size, self._at = self._starting, self._looked
         self._count(now)
-        self._size = 0
+        self._size = self._starting = 0
         self.ended = True
+
+    def _began(self, workers: Sequence[Task], now: float) -> float:
+        """When it started since the last look: its last pod, by its kubelet; else when it was decided; else now."""
+        starts = [task.started for task in workers if task.status is Status.BOUND and task.started is not None]
+        decided = self._looked if self._starting else now
+        return min(max(max(starts, default=decided), self._looked), now)
 
     def _count(self, now: float) -> None:
         """Add the time since it was last counted."""
@@ -123,16 +144,10 @@ def _workers(elastic: Elastic | None, members: Sequence[Task]) -> Sequence[Task]
     return with_gpus or members
 
 
-def _began(workers: Sequence[Task], now: float) -> float:
-    """When the last of them started, if their kubelets said so."""
-    starts = [task.started for task in workers if task.status is Status.BOUND and task.started is not None]
-    return max(starts, default=now)
-
-
-def _size(job: Job, members: Sequence[Task], workers: Sequence[Task]) -> int:
-    """Workers that it runs with; 0 if it has too few to run."""
-    bound = sum(task.status is Status.BOUND for task in workers)
+def _size(job: Job, members: Sequence[Task], workers: Sequence[Task], starting: Set[str] = frozenset()) -> int:
+    """Workers that it runs with, if those that are starting do; 0 if it has too few to run."""
+    bound = sum(task.status is Status.BOUND or task.key in starting for task in workers)
     if job.elastic is not None:
         return bound if bound >= job.elastic.min else 0
-    done = sum(task.status in (Status.BOUND, Status.SUCCEEDED) for task in members)
+    done = sum(task.status in (Status.BOUND, Status.SUCCEEDED) or task.key in starting for task in members)
     return bound if done >= job.min_member else 0

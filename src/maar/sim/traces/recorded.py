@@ -12,7 +12,6 @@ from collections.abc import Iterable
 
 import msgspec
 
-from maar.model.snapshot import Cluster
 from maar.model.tasks import Task
 from maar.sim.trace import Trace, TraceJob
 from maar.sim.traces.lives import Life
@@ -37,12 +36,14 @@ def read(source: Source) -> Trace:
 
 def of_cycles(cycles: Iterable[Cycle], name: str) -> Trace:
     """The jobs that were seen in these cycles, in the order of their submission."""
-    lives: dict[tuple[str, str], Life] = {}
+    there: dict[str, Life] = {}
+    over: list[Life] = []
     begin: float | None = None
     for cycle in cycles:
         begin = cycle.now if begin is None else begin
-        _look(lives, cycle.cluster, cycle.now, begin)
-    found = sorted(lives.values(), key=lambda life: (life.submit, life.job.key, life.job.uid))
+        over += _look(there, cycle, begin)
+    # A name that was used again keeps its order: lives are over one after the other.
+    found = sorted([*over, *there.values()], key=lambda life: (life.submit, life.job.key))
     any_gpus = any(life.gpus for life in found)
     told: Counter[str] = Counter()
     jobs: list[TraceJob] = []
@@ -61,25 +62,32 @@ def of_cycles(cycles: Iterable[Cycle], name: str) -> Trace:
     return Trace(tuple(_told_apart(jobs)), name, notes)
 
 
-def _look(lives: dict[tuple[str, str], Life], cluster: Cluster, now: float, begin: float) -> None:
-    """Take one cycle into account."""
+def _look(there: dict[str, Life], cycle: Cycle, begin: float) -> list[Life]:
+    """Take one cycle into account: who is there now, and whose lives are over."""
+    now = cycle.now
+    starting = {bind.task for bind in cycle.plan.bind}
     tasks: dict[str, list[Task]] = {}
-    for task in cluster.tasks:
+    for task in cycle.cluster.tasks:
         if not task.resident:
             tasks.setdefault(task.job, []).append(task)
-    seen = set()
-    for job in cluster.jobs:
+    over, seen = [], set()
+    for job in cycle.cluster.jobs:
         members = tasks.get(job.key, [])
         if not members and not job.declared:
             continue  # only pods that belong to their nodes
-        key = (job.key, job.uid)
-        seen.add(key)
-        if key not in lives:
-            lives[key] = Life(job, max(job.created, begin) if job.created else now, was_there=now == begin)
-        lives[key].look(job, members, now)
-    for key, life in lives.items():
-        if key not in seen:
-            life.leave(now)
+        seen.add(job.key)
+        life = there.get(job.key)
+        if life is not None and not life.is_of(job, members):
+            over.append(life)
+            life = None
+        if life is None:
+            submit = max(job.created, begin) if job.created else now
+            life = there[job.key] = Life(job, submit, was_there=now == begin)
+        life.look(job, members, starting, now)
+    over += [there.pop(key) for key in there.keys() - seen]
+    for life in over:
+        life.leave(now)
+    return over
 
 
 def _told_apart(jobs: Iterable[TraceJob]) -> Iterable[TraceJob]:

@@ -13,6 +13,7 @@ from functools import cached_property
 from pathlib import PurePath
 from typing import Protocol
 
+from maar.model.plan import Plan
 from maar.model.snapshot import Cluster
 from maar.sim.traces.problems import TraceError
 
@@ -27,6 +28,10 @@ class Cycle(Protocol):
     @property
     def cluster(self) -> Cluster:
         """What there was."""
+
+    @property
+    def plan(self) -> Plan:
+        """What was decided."""
 
 
 @dataclass(frozen=True)
