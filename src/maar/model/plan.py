@@ -78,6 +78,8 @@ class Target(msgspec.Struct, frozen=True):
     size: int
     planned: int
     why: str = ""
+    pool: str = ""
+    """Where it has them; not for its owner but for whoever counts."""
 
 
 class Admit(msgspec.Struct, frozen=True):

@@ -24,6 +24,9 @@ from maar.session.workers import NO_ROLE, NOBODY, elastic_of, worker_shape, work
 NODE_LESS = 0.05
 """What lying on one node less adds to a job's speed. By taste: gradients that stay on a node cost nearly nothing."""
 
+MIGRATED = "migrated"
+"""How the reason of an eviction begins by which a worker is moved."""
+
 Move = tuple[int, int]
 """A worker, and the row of its new node."""
 
@@ -95,7 +98,7 @@ def _make(session: Session, moves: list[Move]) -> bool:
             job = session.job(int(session.snapshot.tasks.job[task]))
             if not session.snapshot.tasks.preemptable[task] or session.snapshot.tasks.tasks[task].budgets:
                 return False
-            session.evict(task, job, f"migrated: `{job.key}` lies on fewer nodes then")
+            session.evict(task, job, f"{MIGRATED}: `{job.key}` lies on fewer nodes then")
         for task, row in moves:
             job = session.job(int(session.snapshot.tasks.job[task]))
             there = np.zeros(len(session.snapshot.nodes), dtype=np.bool_)

@@ -7,12 +7,14 @@ whose nodes its workers may use any.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from maar.model.elastic import Elastic
 from maar.model.jobs import Job, Phase
+from maar.model.nodes import NodeTable
 from maar.model.reasons import Reason
 from maar.model.resources import Mask
 from maar.session.config import PoolOption
@@ -47,17 +49,21 @@ def _takes_part(session: Session, job: Job) -> bool:
     return job.phase is not Phase.COMPLETED and session.trouble(job) is None
 
 
-def _make(session: Session) -> list[Pool]:
-    table = session.snapshot.nodes
+def nodes_of_pools(table: NodeTable, options: Iterable[PoolOption]) -> list[tuple[PoolOption, Mask]]:
+    """The nodes of each pool."""
     left = np.ones(len(table), dtype=np.bool_)
     pools = []
-    for option in sorted(session.config.pools, key=lambda p: not p.nodes):
+    for option in sorted(options, key=lambda p: not p.nodes):
         mask = left.copy()
         for label, value in option.nodes.items():
             mask &= table.label(label).one_of([value])
         left &= ~mask
-        pools.append(Pool(option, mask))
+        pools.append((option, mask))
     return pools
+
+
+def _make(session: Session) -> list[Pool]:
+    return [Pool(option, mask) for option, mask in nodes_of_pools(session.snapshot.nodes, session.config.pools)]
 
 
 def _pool_of(session: Session, job: Job, pools: list[Pool]) -> Pool | Reason:

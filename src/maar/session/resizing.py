@@ -234,7 +234,7 @@ class Resizing:
         forgiven = promoted(self._table, knob) if knob is not None else np.zeros(len(self._jobs), dtype=np.bool_)
         for row, job in enumerate(self._jobs):
             size, planned = int(sizes[row]), int(self._planned[row])
-            self._session.sizes[job.index] = Decision(size, planned, why, bool(forgiven[row]))
+            self._session.sizes[job.index] = Decision(size, planned, why, bool(forgiven[row]), self._option.name)
             if not size and job.index not in self._session.notes:
                 self._session.note(job, self._reason(job, "NoWorkers", self._why_none(job, row)))
 

@@ -36,6 +36,7 @@ class Decision(msgspec.Struct, frozen=True):
     why: str
     forgive: bool = False
     """It was promoted: what it has had counts no more for its place in the queues."""
+    pool: str = ""
 
 
 _NONE: Ints = np.zeros(0, dtype=np.int64)

@@ -37,7 +37,7 @@ class Sizes:
         size, why = self._taken(job, decided)
         self._after[job.index] = size
         if decided is not None:
-            self.targets.append(Target(job.key, size, decided.planned, why))
+            self.targets.append(Target(job.key, size, decided.planned, why, decided.pool))
         if size == before:
             return
         self.changed.add(job.index)
