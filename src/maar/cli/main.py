@@ -16,6 +16,7 @@ COMMANDS = {
     "demo": "maar.cli.demo",
     "history": "maar.cli.history",
     "trace": "maar.cli.trace",
+    "simulate": "maar.cli.simulate",
 }
 """Each command and its module, which is imported only when it is asked for: `maar plan` needs no network."""
 

@@ -28,8 +28,8 @@ def braked(jobs: Jobs, now: Ints, target: Ints, gpus: int, restart: Floats, brak
         return target
     grows = (now > 0) & (target > now)
     if not grows.any():
-        back = (now - target) * jobs.gpus
-        if not ((back > 0) & (back <= gpus - int((target * jobs.gpus).sum()))).any():
+        given = (now - target) * jobs.gpus
+        if not ((given > 0) & (given <= gpus - int((target * jobs.gpus).sum()))).any():
             return target
     sizes = target.copy()
     small = np.abs(target - now) <= brakes.hysteresis

@@ -1,0 +1,87 @@
+"""What `maar simulate` shows: a table, JSON, what became of each job, and on a terminal how far it is."""
+
+from __future__ import annotations
+
+import csv
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from io import StringIO
+
+import msgspec
+from rich import box
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table
+
+from maar.sim.compare import Entry, Watcher
+from maar.sim.report.scales import duration, percent
+from maar.sim.result import JobRecord, Run
+from maar.sim.trace import Trace
+
+UNWRAPPED = 10_000
+"""Characters of a line where there is no screen."""
+COLUMNS = ("mean", "median", "p95", "p99", "waited", "makespan", "GPUs in use", "restarts", "ratio", "worst")
+FIELDS = tuple(f for f in JobRecord.__struct_fields__ if f != "sizes")
+
+
+def as_json(runs: Sequence[Run]) -> str:
+    """The contract: a list of runs, in the order in which they were asked for."""
+    data = msgspec.json.encode({"runs": [run.summary for run in runs]})
+    return msgspec.json.format(data, indent=2).decode() + "\n"
+
+
+def as_text(runs: Sequence[Run], trace: Trace) -> str:
+    """A line for each run."""
+    terminal = sys.stdout.isatty()
+    out = Console(
+        file=StringIO(), force_terminal=terminal, width=None if terminal else UNWRAPPED, highlight=False, markup=False
+    )
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
+    table.add_column("policy", overflow="fold")
+    for column in COLUMNS:
+        table.add_column(column, justify="right")
+    for run in runs:
+        s = run.summary
+        times = (s.avg_jct, s.p50_jct, s.p95_jct, s.p99_jct, s.avg_wait, s.makespan)
+        shares = (percent(s.gpu_utilisation), f"{s.restarts:,}", f"{s.mean_ratio:.2f}", f"{s.worst_ratio:.1f}")
+        table.add_row(run.policy, *map(duration, times), *shares)
+    with out.capture() as capture:
+        out.print(f"{trace.source}: {len(trace.jobs):,} jobs on {runs[0].gpus:,} GPUs")
+        out.print()
+        out.print(table)
+        out.print()
+        out.print("mean to p99: time from submission to end; ratio, worst: that, to what a fair share would have given")
+    return "\n".join(line.rstrip() for line in capture.get().rstrip().splitlines()) + "\n"
+
+
+def jobs_text(runs: Sequence[Run], lines: bool) -> str:
+    """Every job of every run: as CSV, or as JSON lines with every change of its size."""
+    if lines:
+        rows = ({"policy": run.policy, **msgspec.to_builtins(job)} for run in runs for job in run.jobs)
+        return "".join(msgspec.json.encode(row).decode() + "\n" for row in rows)
+    out = StringIO()
+    table = csv.writer(out, lineterminator="\n")
+    table.writerow(("policy", *FIELDS))
+    for run in runs:
+        table.writerows((run.policy, *(getattr(job, field) for field in FIELDS)) for job in run.jobs)
+    return out.getvalue()
+
+
+@contextmanager
+def watching(entries: Sequence[Entry], jobs: int) -> Iterator[Watcher | None]:
+    """A bar for each run with the time that is left; nothing where nobody looks."""
+    if not sys.stderr.isatty():
+        yield None
+        return
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+        bars = [progress.add_task(entry.name, total=jobs, start=False) for entry in entries]
+
+        def watch(done: Sequence[int]) -> None:
+            for bar, ended in zip(bars, done, strict=True):
+                if ended and not progress.tasks[bar].started:
+                    progress.start_task(bar)
+                progress.update(bar, completed=ended)
+
+        yield watch

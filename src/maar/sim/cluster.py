@@ -1,0 +1,219 @@
+"""Cluster depth: full sessions on virtual nodes: gangs, queues, preemption, placement, elastic jobs.
+
+The cycle of `maar run` on a virtual clock: whenever something happens, a snapshot of the virtual cluster goes to
+`decide`, and its plan is carried out at once, again and again until nothing moves (pods that were evicted are gone,
+resumed jobs have their pods). Jobs that wait and that nothing could have helped are not looked at again, as live.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterator
+
+import numpy as np
+from msgspec.structs import replace
+
+from maar.decide import decide
+from maar.model.jobs import Job
+from maar.model.nodes import Node
+from maar.model.plan import Plan
+from maar.model.resources import Ints
+from maar.model.tasks import Status, Task
+from maar.session.config import Config
+from maar.sim.engine import Calendar, Event, Kind
+from maar.sim.faults import NodeEvent, What
+from maar.sim.ledger import Ledger
+from maar.sim.pool import Progress
+from maar.sim.result import Run
+from maar.sim.setting import Setting
+from maar.sim.trace import Trace, TraceJob
+from maar.sim.virtual import ROLE, Virtual, key_of, make_job, make_nodes
+from maar.sim.works import Work, make_work
+
+ROUNDS = 20
+"""Cycles at one moment, at most: evicting, resuming and binding take three. By taste."""
+SOON = 1.0
+"""Seconds until the next look where a moment had no end of moves, or time alone changes the answer at once."""
+
+
+def simulate(
+    trace: Trace,
+    config: Config,
+    setting: Setting,
+    name: str,
+    managed: bool = False,
+    progress: Progress | None = None,
+) -> Run:
+    """One configuration on one trace. `managed`: rigid jobs too are started and stopped by the pool's algorithm."""
+    play = Play(trace, config, setting, managed)
+    while play.step():
+        if progress is not None:
+            progress(play.done, play.total)
+    return play.run(name)
+
+
+class Play:
+    """One run, event by event."""
+
+    def __init__(self, trace: Trace, config: Config, setting: Setting, managed: bool = False) -> None:
+        order = sorted(range(len(trace.jobs)), key=lambda i: trace.jobs[i].submit)
+        self._jobs = [trace.jobs[i] for i in order]
+        self._order: Ints = np.argsort(np.array(order, dtype=np.int64))
+        self._config, self._setting, self._managed = config, setting, managed
+        self._nodes: list[Node] = make_nodes(setting.nodes, setting.gpus_per_node)
+        self.virtual = Virtual(self._nodes, (job.queue for job in self._jobs))
+        self.works: dict[str, Work] = {}
+        width = np.array([max(job.gpus_per_worker, 1) for job in self._jobs], dtype=np.int64)
+        self.ledger = Ledger(self._jobs, width, np.array([job.duration for job in self._jobs]))
+        self.done, self.total = 0, len(self._jobs)
+        self._to_come = sum(_possible(job, setting) for job in self._jobs)
+        self._down: dict[int, What] = {}
+        self._resting: frozenset[str] = frozenset()
+        self._wakes = False
+        """Whether time alone will change an answer."""
+        self.plans: list[tuple[float, Plan]] = []
+        """What was decided at the last moment, cycle by cycle."""
+        self._calendar = Calendar()
+        self._start = self._jobs[0].submit if self._jobs else 0.0
+        for number, job in enumerate(self._jobs):
+            if _possible(job, setting):
+                self._calendar.add(job.submit, Event(Kind.ARRIVAL, number))
+        self._faults = [setting.faults.of(node) for node in range(setting.nodes)]
+        for fault in self._faults:
+            self._announce(fault)
+
+    def _announce(self, fault: Iterator[NodeEvent]) -> None:
+        event = next(fault, None)
+        if event is not None:
+            self._calendar.add(self._start + event.time, Event(Kind.NODE, event))
+
+    def step(self) -> bool:
+        """The next moment; false where nothing is left to happen that could help anybody."""
+        moment = None if self._is_over() else self._calendar.next()
+        if moment is None:
+            return False
+        now, events = moment
+        for event in events:
+            self._happens(now, event)
+        self._decide(now)
+        self._calendar.add(min((w.end for w in self.works.values()), default=math.inf), Event(Kind.END))
+        self.ledger.moment(now, self._setting.gpus - len(self._down) * self._setting.gpus_per_node)
+        return True
+
+    def _is_over(self) -> bool:
+        """Whether all have ended; or none will come, none runs, all nodes are there, and still nobody starts."""
+        if self._to_come or self.ledger.running or self._down:
+            return False
+        return not self.works or (bool(self.plans) and not self._wakes and not self.plans[-1][1].moves)
+
+    # -- what happens
+
+    def _happens(self, now: float, event: Event) -> None:
+        if event.kind is Kind.ARRIVAL:
+            self._arrive(now, event.what)
+        elif event.kind is Kind.END:
+            self._end(now)
+        elif event.kind is Kind.NODE:
+            self._node(now, event.what)
+        else:
+            self._resting = frozenset()
+
+    def _arrive(self, now: float, number: int) -> None:
+        job = self._jobs[number]
+        self.virtual.put(*make_job(job, now, self._managed, self._setting.restart))
+        self.works[key_of(job)] = make_work(number, job)
+        self.ledger.there += 1
+        self._to_come -= 1
+
+    def _end(self, now: float) -> None:
+        ended = [key for key, work in self.works.items() if work.end <= now]
+        self.ledger.finish(now, np.array([self.works[key].number for key in ended], dtype=np.int64))
+        for key in ended:
+            del self.works[key]
+            self.virtual.remove(key)
+        self.done += len(ended)
+        self._resting = frozenset()
+
+    def _node(self, now: float, event: NodeEvent) -> None:
+        """A node that fails takes its pods with it, one that is drained sends them away, and all of their gangs."""
+        if event.what in (What.FAIL, What.DRAIN):
+            if event.node not in self._down:
+                self._empty(now, self._nodes[event.node].name, lost=event.what is What.FAIL)
+            self._down[event.node] = event.what
+        else:
+            self._down.pop(event.node, None)
+        self.virtual.set_nodes(node for i, node in enumerate(self._nodes) if i not in self._down)
+        self._resting = frozenset()
+        self._announce(self._faults[event.node])
+
+    def _empty(self, now: float, node: str, lost: bool) -> None:
+        for key, (job, tasks) in list(self.virtual.jobs.items()):
+            if not any(task.node == node and task.status is Status.BOUND for task in tasks):
+                continue
+            kept: tuple[Task, ...] = ()
+            if job.elastic is not None:
+                job = replace(job, elastic=replace(job.elastic, suspended=True, holds=()))
+            else:
+                kept = tuple(replace(t, status=Status.PENDING, node="", started=None, created=now) for t in tasks)
+            self.virtual.put(job, kept)
+            self._resize(now, key, 0, lost)
+
+    # -- what is decided
+
+    def _decide(self, now: float) -> None:
+        self.plans = []
+        for _ in range(ROUNDS):
+            self._tell_remaining(now)
+            snapshot = self.virtual.snapshot()
+            number = snapshot.jobs.number
+            snapshot.resting = frozenset(number[key] for key in self._resting if key in number)
+            plan = decide(snapshot, self._config, now)
+            self.ledger.decisions += 1
+            self.plans.append((now, plan))
+            self._apply(now, plan)
+            if not plan.moves:
+                break
+        at = now if plan.moves else math.inf if plan.wake_at is None else plan.wake_at
+        self._wakes = at < math.inf
+        self._calendar.add(max(at, now + SOON), Event(Kind.WAKE))
+
+    def _tell_remaining(self, now: float) -> None:
+        """Estimates, which live come from history, are true here."""
+        for key, work in self.works.items():
+            job, tasks = self.virtual.jobs[key]
+            if job.elastic is not None:
+                remaining = work.remaining(now)
+                if job.elastic.remaining != remaining:
+                    self.virtual.put(replace(job, elastic=replace(job.elastic, remaining=remaining)), tasks)
+
+    def _apply(self, now: float, plan: Plan) -> None:
+        lost = Counter(e.task.rpartition(f"-{ROLE}-")[0] for e in plan.evict)
+        for key in sorted(self.virtual.carry_out(plan, now)):
+            self._resize(now, key, _workers(*self.virtual.jobs[key]), bool(lost[key]))
+        gave = plan.evict or plan.suspend or any(r.after < r.before for r in plan.resize)
+        self._resting = frozenset() if gave else self._resting | {w.job for w in plan.waiting}
+
+    def _resize(self, now: float, key: str, size: int, lost: bool) -> None:
+        work = self.works[key]
+        if size != work.size:
+            work.resize(now, size, self._setting, lost)
+            self.ledger.change(now, np.array([work.number]), np.array([size]))
+
+    def run(self, name: str) -> Run:
+        """What it gave."""
+        return self.ledger.run(name, self._setting.gpus, self._order)
+
+
+def _workers(job: Job, tasks: tuple[Task, ...]) -> int:
+    """The workers that do something: none below the minimum."""
+    bound = sum(task.status is Status.BOUND for task in tasks)
+    return bound if bound >= job.min_member else 0
+
+
+def _possible(job: TraceJob, setting: Setting) -> bool:
+    """Whether its fewest workers fit on the empty nodes."""
+    if not job.gpus:
+        return True
+    each = setting.gpus_per_node // job.gpus_per_worker
+    return each * setting.nodes >= (job.min if job.elastic else job.workers)
