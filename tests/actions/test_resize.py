@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import msgspec
 
+from maar.decide import decide
 from maar.model.elastic import Past
 from maar.model.plan import Hold, Plan, Resume, Suspend
 from maar.model.queues import Queue
 from maar.model.selectors import Requirement
-from maar.model.snapshot import Cluster
+from maar.model.snapshot import Cluster, Snapshot
 from maar.session.config import Config
 from maar.testing.builders import GPU, cluster, elastic, gang, node, shape, tasks
 from maar.testing.scenario import configured, cycles, scene
@@ -340,3 +341,13 @@ def test_a_launcher_that_is_there_takes_no_workers_share() -> None:
     job = msgspec.structs.replace(job, tasks=(*job.tasks, *launcher))
     scene_ = cluster(node("n1", gpu=8), job)
     assert {"a": 4} == sizes(scene_, scene(scene_, config()))
+
+
+def test_a_gang_that_rests_waits_all_the_same() -> None:
+    """Live, jobs for which nothing has changed are not looked at again; their room is not given away for that."""
+    scene_ = cluster(
+        node("n1", gpu=8), gang("r", 2, gpu=1, on=["n1"] * 2), elastic("a", 2, 8, on=["n1"] * 4), gang("g", 4, gpu=1)
+    )
+    snapshot = Snapshot(scene_)
+    snapshot.resting = frozenset({snapshot.jobs.number["ns/g"]})
+    assert not decide(snapshot, config(), 0.0).moves

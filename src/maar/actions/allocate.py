@@ -89,6 +89,10 @@ def _bind(session: Session, job: Job, promised: Ints, terms: Terms) -> bool:
         _withdraw(session, promised)
         short = missing(session, job)[0] > 0
         placed = start(session, job, terms) if short else _place_surplus(session, job, terms, len(promised))
+        if placed and job.elastic is not None:
+            # Its size was decided and its room kept: all of it is placed in one turn.
+            for group in groups_of(session, job):
+                place(session, job, group, len(group.tasks), terms)
         if placed and session.hooks.is_ready(job):
             statement.commit()
             return True

@@ -38,7 +38,9 @@ def waiting_gangs(session: Session, nodes: Mask) -> list[tuple[Job, bool]]:
     known = session.waiting_gangs
     key = nodes.tobytes()
     if key not in known:
-        rigid = (job for job in session.active() if job.elastic is None)
+        # Also those that rest because nothing has changed for them: they wait all the same.
+        active = (session.job(i) for i in session.snapshot.jobs.active)
+        rigid = (job for job in active if job.elastic is None and session.trouble(job) is None)
         found = ((job, _lacks(session, job, nodes)) for job in rigid)
         known[key] = [(job, _allowed(session, job, needs)) for job, needs in found if needs]
     return known[key]
