@@ -31,11 +31,15 @@ th:first-child{text-align:left}thead th{color:var(--quiet);font-weight:600}tbody
 
 
 def write_report(runs: Sequence[Run], trace: Trace, path: Path) -> list[Path]:
-    """Write the page to a file; or, into a folder, the page and each figure as SVG. Says what was written."""
+    """Write the page to a file; or, into a folder (a name without an ending), the page and each figure as SVG.
+
+    Says what was written.
+    """
     figures = draw(runs, trace)
-    if not path.is_dir():
+    if path.suffix and not path.is_dir():
         path.write_text(page(runs, trace, figures), encoding="utf-8")
         return [path]
+    path.mkdir(parents=True, exist_ok=True)
     written = [path / "index.html"]
     written[0].write_text(page(runs, trace, figures), encoding="utf-8")
     for figure in figures:

@@ -6,7 +6,7 @@ Between what was simulated and what is drawn: plain arithmetic, tested alone. Se
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 UNITS = ((86400.0, "d"), (3600.0, "h"), (60.0, "min"), (1.0, "s"))
@@ -65,22 +65,11 @@ def log_ticks(low: float, high: float) -> list[float]:
     return [t for t in candidates if low <= t <= high]
 
 
-def even_ticks(high: float, most: int = 5) -> list[float]:
-    """Whole numbers from 0 to about `high`, a round number apart."""
-    raw = max(high / most, 1.0)
-    scale = 10 ** math.floor(math.log10(raw))
-    step = next(m * scale for m in (1, 2, 5, 10) if m * scale >= raw)
-    return [float(i * step) for i in range(int(high / step + 1e-9) + 1)]
-
-
 def thinned(count: int, most: int) -> Sequence[int]:
     """At most `most` of the numbers below `count`, evenly apart, the first and the last among them."""
     if count <= most:
         return range(count)
     return [i * (count - 1) // (most - 1) for i in range(most)]
-
-
-Words = Callable[[float], str]
 
 
 def percent(part: float) -> str:
