@@ -1,0 +1,67 @@
+"""The witness of elastic stories: each thing that must not be is noticed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from maar.kube.wire import Metadata
+from maar.testing.elastic_witness import GPU, Anything, Step, judge
+
+NODE = {"allocatable": {GPU: "4"}}
+EVICTED = {"conditions": [{"type": "DisruptionTarget", "reason": "EvictionByEvictionAPI", "status": "True"}]}
+
+
+def asks(gpus: int = 1) -> list[dict[str, Any]]:
+    return [{"name": "c", "resources": {"limits": {GPU: str(gpus)}}}]
+
+
+def node(name: str = "n0", gone: bool = False) -> tuple[str, Anything, bool]:
+    return "Node", Anything(Metadata(name), {}, NODE), gone
+
+
+def job(name: str, size: int, suspend: bool = False) -> tuple[str, Anything, bool]:
+    """A job of one to four workers."""
+    worker = {"replicas": size, "template": {"spec": {"containers": asks()}}}
+    spec = {
+        "runPolicy": {"suspend": suspend},
+        "elasticPolicy": {"minReplicas": 1, "maxReplicas": 4},
+        "pytorchReplicaSpecs": {"Worker": worker},
+    }
+    return "PyTorchJob", Anything(Metadata(name), spec), False
+
+
+def pod(name: str, on: str = "n0", gpus: int = 1, leaving: bool = False, **status: Any) -> tuple[str, Anything, bool]:
+    meta = {"name": name, "uid": name, **({"deletionTimestamp": "2026-11-01T10:00:00Z"} if leaving else {})}
+    return "Pod", Anything(msgspec.convert(meta, Metadata), {"nodeName": on, "containers": asks(gpus)}, status), False
+
+
+def told(*steps: tuple[str, Anything, bool]) -> list[Step]:
+    return [Step(version, *step) for version, step in enumerate(steps)]
+
+
+def test_a_story_in_order_is_fine() -> None:
+    shrinks_first = (job("a", 2), job("b", 1, suspend=True), job("b", 2))
+    going = (pod("a-worker-3", leaving=True), pod("x"), job("a", 1), pod("a-worker-0", leaving=True, phase="Failed"))
+    judge(told(node(), job("a", 4), *shrinks_first, *going))
+
+
+@pytest.mark.parametrize(
+    ("steps", "why"),
+    [
+        ([job("a", 5)], "a has 5 of 1 to 4"),
+        ([job("a", 3), job("b", 2)], "b grew from 0 to 2"),
+        ([job("a", 3), pod("x", gpus=2)], "x was bound"),
+        ([pod("x", gpus=2), job("a", 3)], "a grew from 0 to 3"),
+        ([pod("x", gpus=3), pod("y", gpus=2)], "n0 holds 5 GPUs since y came"),
+        ([pod("x", on="n1")], "n1 holds 1 GPUs since x came"),
+        ([job("a", 2), pod("a-worker-0"), pod("a-worker-0", leaving=True)], "worker 0 of a was deleted"),
+        ([job("a", 2), pod("a-worker-1", **EVICTED)], r"evicted: \['a-worker-1'\]"),
+        ([job("a", 4), node(gone=True), job("a", 3), job("b", 1)], "b grew"),
+    ],
+)
+def test_what_must_not_be_is_noticed(steps: list[tuple[str, Anything, bool]], why: str) -> None:
+    with pytest.raises(AssertionError, match=why):
+        judge(told(node(), *steps))
