@@ -33,9 +33,15 @@ def job(name: str, size: int, suspend: bool = False) -> tuple[str, Anything, boo
     return "PyTorchJob", Anything(Metadata(name), spec), False
 
 
-def pod(name: str, on: str = "n0", gpus: int = 1, leaving: bool = False, **status: Any) -> tuple[str, Anything, bool]:
+def pod(
+    name: str, on: str = "n0", gpus: int = 1, leaving: bool = False, status: Any = None
+) -> tuple[str, Anything, bool]:
     meta = {"name": name, "uid": name, **({"deletionTimestamp": "2026-11-01T10:00:00Z"} if leaving else {})}
-    return "Pod", Anything(msgspec.convert(meta, Metadata), {"nodeName": on, "containers": asks(gpus)}, status), False
+    return (
+        "Pod",
+        Anything(msgspec.convert(meta, Metadata), {"nodeName": on, "containers": asks(gpus)}, status or {}),
+        False,
+    )
 
 
 def told(*steps: tuple[str, Anything, bool]) -> list[Step]:
@@ -44,7 +50,12 @@ def told(*steps: tuple[str, Anything, bool]) -> list[Step]:
 
 def test_a_story_in_order_is_fine() -> None:
     shrinks_first = (job("a", 2), job("b", 1, suspend=True), job("b", 2))
-    going = (pod("a-worker-3", leaving=True), pod("x"), job("a", 1), pod("a-worker-0", leaving=True, phase="Failed"))
+    going = (
+        pod("a-worker-3", leaving=True),
+        job("a", 1),
+        pod("x"),
+        pod("a-worker-0", leaving=True, status={"phase": "Failed"}),
+    )
     judge(told(node(), job("a", 4), *shrinks_first, *going))
 
 
@@ -58,7 +69,7 @@ def test_a_story_in_order_is_fine() -> None:
         ([pod("x", gpus=3), pod("y", gpus=2)], "n0 holds 5 GPUs since y came"),
         ([pod("x", on="n1")], "n1 holds 1 GPUs since x came"),
         ([job("a", 2), pod("a-worker-0"), pod("a-worker-0", leaving=True)], "worker 0 of a was deleted"),
-        ([job("a", 2), pod("a-worker-1", **EVICTED)], r"evicted: \['a-worker-1'\]"),
+        ([job("a", 2), pod("a-worker-1", status=EVICTED)], r"evicted: \['a-worker-1'\]"),
         ([job("a", 4), node(gone=True), job("a", 3), job("b", 1)], "b grew"),
     ],
 )
