@@ -21,7 +21,7 @@ from maar.testing.builders import cluster, gang, node
 from maar.testing.scenario import configured, scene
 
 TEXT = """
-actions: "allocate, preempt, reclaim"
+actions: "allocate, preempt"
 tiers:
 - plugins:
   - {name: gang, arguments: {gang.eviction: surplus}}
@@ -30,7 +30,9 @@ tiers:
   - {name: drf}
 """
 PLAIN = configured(TEXT)
-TREE = configured(TEXT.replace("{name: drf}", "{name: drf, enableHierarchy: true}"))
+TREE = configured(
+    TEXT.replace("preempt", "preempt, reclaim").replace("{name: drf}", "{name: drf, enableHierarchy: true}")
+)
 
 
 def session_of(world: Cluster, config: Config) -> Session:
