@@ -157,7 +157,8 @@ async def _run(
     reports: list[RouteDef],
 ) -> None:
     api = await Api.open(load_access(kubeconfig, context))
-    scheduler = Scheduler(api, settings, config, record=None if record is None else Path(record))
+    recording = None if record is None else Path(record)
+    scheduler = Scheduler(api, settings, config, record=recording, history=history)
     metrics = Metrics(scheduler.cache)
     scheduler.loop.on_cycle.append(metrics.on_cycle)
     scheduler.loop.on_action.append(metrics.on_action)

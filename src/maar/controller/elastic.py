@@ -70,6 +70,8 @@ class Sizes:
         """Halts and scale-ins that have not arrived yet."""
         self._waiting: dict[str, Prepared] = {}
         """Starts and scale-outs that wait for them, by job."""
+        self.on_written: list[Callable[[ElasticJob, Change, ChangeJob], None]] = []
+        """Told of changes that have arrived."""
 
     def send(self, plan: Plan) -> None:
         """Carry out a plan's sizes, holds and notes."""
@@ -160,6 +162,8 @@ class Sizes:
         regarding = Reference.to(work.resource, found.item)
         if isinstance(outcome, Done):
             self._emit(regarding, "Normal", *_said_of(work, change))
+            for listener in self.on_written:
+                listener(found, change, work)
             return
         if isinstance(outcome.error, (Conflict, NotFound)) or not outcome.final:
             self._trigger()

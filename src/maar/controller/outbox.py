@@ -49,6 +49,8 @@ class Outbox:
         self._locks: dict[str, Lock] | None = None
         self._said: dict[str, str] = {}
         self.counts: Counter[str] = Counter()
+        self.on_given: list[Callable[[str], None]] = []
+        """Told of gangs whose pods have been given nodes."""
         self._batches = Batches(self._say_given)
         self._refusals = Refusals(cache, trigger)
         self._hand_overs = HandOvers(
@@ -121,6 +123,8 @@ class Outbox:
 
     def _say_given(self, batch: Batch) -> None:
         self._emit(batch.job, "Normal", "Scheduled", f"{batch}")
+        for listener in self.on_given:
+            listener(batch.job)
 
     def _submit_bind(self, pod: str, uid: str, node: str) -> None:
         namespace, _, name = pod.partition("/")

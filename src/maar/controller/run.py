@@ -15,8 +15,10 @@ from collections.abc import Coroutine
 from pathlib import Path
 from typing import Any
 
+from maar.controller.accounting import Accounting
 from maar.controller.brakes import Brakes
 from maar.controller.cache import Cache
+from maar.controller.knowledge import FromHistory, Learner
 from maar.controller.loop import Loop
 from maar.controller.outbox import Outbox
 from maar.controller.record import Recorder
@@ -25,6 +27,7 @@ from maar.controller.reports import Reports
 from maar.controller.settings import Settings
 from maar.controller.tallies import MOMENT
 from maar.controller.watching import Sink, home_of
+from maar.history.history import History
 from maar.kube import wire
 from maar.kube.api import Api
 from maar.kube.backoff import Backoff
@@ -48,13 +51,21 @@ class Scheduler:
     """One running Maar."""
 
     def __init__(
-        self, api: Api, settings: Settings, config: ConfigFile, brakes: Brakes | None = None, record: Path | None = None
+        self,
+        api: Api,
+        settings: Settings,
+        config: ConfigFile,
+        brakes: Brakes | None = None,
+        record: Path | None = None,
+        history: History | None = None,
     ) -> None:
+        """Without a history decisions know only what is in the cluster; whoever gives one starts and closes it."""
         self._api = api
         self._settings = settings
         self.config = config
         self.brakes = brakes or Brakes()
-        self.picture = Picture(settings.scheduler_names, self._is_ours)
+        known = history if history is not None and history.on else None
+        self.picture = Picture(settings.scheduler_names, self._is_ours, None if known is None else FromHistory(known))
         self.cache = Cache(self.picture)
         self.executor = Executor(api, in_flight=settings.in_flight)
         self.events = EventWriter(api, "maar")
@@ -69,10 +80,22 @@ class Scheduler:
             self.brakes,
             self._recorder,
         )
+        self._learner = Learner(self.picture, self._trigger, settings.learn_every)
+        if known is not None:
+            self._remember(known)
         self.informers: dict[Resource[Object], Informer[Object]] = {}
         self._tasks: set[asyncio.Task[Any]] = set()
         self._look_for_kinds = asyncio.Event()
         config.on_changed.append(self._trigger)
+
+    def _remember(self, history: History) -> None:
+        """Learn from what jobs did, and keep their accounts; a shadow does nothing that could be accounted for."""
+        history.on_news.append(self._learner.news)
+        if not self._settings.dry_run:
+            accounting = Accounting(self.cache, history)
+            self.loop.on_cycle.append(accounting.on_cycle)
+            self.outbox.on_given.append(accounting.given)
+            self.outbox.sizes.on_written.append(accounting.wrote)
 
     def _trigger(self) -> None:
         self.loop.trigger()
@@ -191,6 +214,7 @@ class Scheduler:
 
     async def close(self) -> None:
         """Stop watching and writing."""
+        self._learner.close()
         for task in list(self._tasks):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)

@@ -20,6 +20,8 @@ class Settings(msgspec.Struct, frozen=True):
     """Seconds after which a cycle looks at everything, whatever happened."""
     discover_again: float = 30.0
     """Seconds between two looks at what the server serves: CRDs come and go."""
+    learn_every: float = 5.0
+    """Seconds between two looks at what the history has learnt, at least. By taste: epochs take minutes."""
     in_flight: int = 64
     """Writes at once."""
     dry_run: bool = False

@@ -68,6 +68,8 @@ class History:
         self._known: dict[str, Event] = {}
         self._lost = 0
         self._problem = "the database has not answered yet"
+        self.on_news: list[Callable[[], None]] = []
+        """Called when the model has heard something new."""
         self.model = Model()
         self._estimates = Estimates(self.model)
 
@@ -190,6 +192,14 @@ class History:
         """Seconds that a resize costs; None until some were seen."""
         return self.model.restart((category, accelerator))
 
+    def last(self, job: str) -> Event | None:
+        """What was last told of a job (`namespace/name`) that has not ended, by any Maar; None if nothing is known."""
+        return self._known.get(job)
+
+    def unfinished(self) -> list[Event]:
+        """The same of all jobs that have not ended."""
+        return list(self._known.values())
+
     async def measurements_of(self, namespace: str, name: str) -> list[Measurement]:
         """What is stored of a job."""
         store, thread = self._store, self._thread
@@ -258,6 +268,9 @@ class History:
                 if isinstance(record, Event):
                     self._know(record)
             await asyncio.sleep(0)
+        if heard:
+            for listener in self.on_news:
+                listener()
 
     async def _write(self, thread: Thread, store: Store, batch: list[Record]) -> None:
         try:

@@ -24,6 +24,7 @@ from maar.kube.errors import FieldError
 from maar.kube.groups import Dialect, Group
 from maar.kube.hypernodes import hypernode
 from maar.kube.jobs import Gang, Identity, alone, gang_of, identity_of
+from maar.kube.knowledge import Knowledge, Learning
 from maar.kube.neighbours import Matcher, Namespaces
 from maar.kube.nodes import lock, node
 from maar.kube.objects import KINDS, Objects
@@ -77,7 +78,10 @@ class Picture:
     """All objects, and the model they make."""
 
     def __init__(
-        self, scheduler_names: frozenset[str] | None = None, ours: Callable[[wire.Node], bool] = lambda _: True
+        self,
+        scheduler_names: frozenset[str] | None = None,
+        ours: Callable[[wire.Node], bool] = lambda _: True,
+        knowledge: Knowledge | None = None,
     ) -> None:
         self.objects: dict[str, dict[str, wire.Object]] = {}
         """Home (as in `Objects`) to key to object."""
@@ -85,6 +89,7 @@ class Picture:
         self.storage = Storage(self.objects, self.assumed)
         self._names = scheduler_names
         self._ours = ours
+        self._learning = Learning(knowledge)
         self._nodes: dict[str, Node] = {}
         self._locks: dict[str, Lock] = {}
         self._members: dict[str, Member] = {}
@@ -299,6 +304,12 @@ class Picture:
         identity = self._keys.get(job)
         return None if identity is None else self.elastic.of(identity)
 
+    def learn(self) -> bool:
+        """Something may have become known of elastic jobs: whether it has, of one of them."""
+        found = self._learning.outdated()
+        self._dirty_gangs.update(found)
+        return bool(found)
+
     def _unknown_broken(self) -> list[Job]:
         return list({job.key: job for job in self._broken.values() if job.key not in self._keys}.values())
 
@@ -458,6 +469,7 @@ class Picture:
             if was is not None:
                 changed[was[0].job.key] = None
                 self._keys.pop(was[0].job.key, None)
+                self._learning.forget(identity)
         for identity in sorted(self._dirty_gangs):
             made = self._make_gang(identity, now)
             if made is not None:
@@ -487,6 +499,7 @@ class Picture:
             key = f"{key}@{(*(d.name for d in self._dialects), 'pod')[rank]}"
         gang = gang_of(key, group, members, self._priorities, now)
         gang.job = with_elastic(gang.job, gang.reading, self._shapes, self._matcher)
+        gang.job = self._learning.laid_over(identity, gang.job, gang.reading)
         if rank in (PLAIN_RANK, OWNERS_RANK) and group.minimum is None:
             gang.job = msgspec.structs.replace(gang.job, settles=self._grew[identity] + SETTLING)
         return gang, tuple(

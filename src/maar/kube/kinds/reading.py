@@ -153,7 +153,8 @@ def reading(item: Object, stated: Stated, names: frozenset[str] | None) -> Readi
         low = requested if least.value is None else least.value
         high = max(low, requested) if most.value is None else most.value
         broken = broken or _problem(least, most, low, high)
-    pool, category = notes.read(known.POOL, text), notes.read(known.CATEGORY, text)
+    pool = notes.read(known.POOL, text)
+    category = Notes(item.metadata.annotations, item.metadata.labels).read(known.CATEGORY, text)
     epochs, restart = notes.read(known.EPOCHS, _positive), notes.read(known.RESTART, runtime)
     return Reading(
         min=low,
