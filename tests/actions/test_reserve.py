@@ -6,6 +6,7 @@ import pytest
 
 from maar.model.jobs import Phase
 from maar.model.plan import Elect, Lock, Plan
+from maar.model.selectors import PodSelector, PodTerm, Requirement, Selector
 from maar.model.snapshot import Cluster
 from maar.testing.builders import Part, cluster, gang, node
 from maar.testing.confs import RESERVE
@@ -106,6 +107,21 @@ def test_a_job_that_no_empty_cluster_could_hold_is_not_elected() -> None:
     plans = scene(scenery, CONFIG)
     assert plans[0].elect is not None
     assert plans[0].elect.job == "ns/a"
+
+
+def test_a_job_that_must_be_near_a_pod_that_is_nowhere_is_not_elected() -> None:
+    """The nodes that were locked for it would be closed to that pod too: both would wait for ever."""
+    app = PodSelector(Selector((Requirement("app", "In", ("leader",)),)))
+    near = {"affinity": (PodTerm(app, "host"),)}
+    scenery = [node("n0", gpu=8, labels={"host": "n0"}), gang("follower", 1, gpu=8, constraints=near)]
+    leader = gang("leader", 1, gpu=4, on=["n0"], constraints={"matches": (app,)})
+    assert None is scene(cluster(*scenery), CONFIG)[-1].elect
+    (elected,) = {p.elect for p in cycles(cluster(*scenery, leader), CONFIG, 1)[0]}
+    assert elected is not None, "with its company there, empty nodes help"
+    first = {**near, "matches": (app,)}
+    itself = cluster(scenery[0], gang("x", 1, gpu=4, on=["n0"]), gang("pair", 1, gpu=8, constraints=first))
+    (elected,) = {p.elect for p in cycles(itself, CONFIG, 1)[0]}
+    assert elected is not None, "it may be the first itself"
 
 
 def test_what_belongs_to_a_node_does_not_go_away() -> None:

@@ -273,6 +273,22 @@ def test_everybody_is_looked_at_again_after_the_resync_time(kubeconfig: Path) ->
     tell(kubeconfig, story, nodes=1)
 
 
+def test_who_wants_company_starts_as_soon_as_it_is_there(kubeconfig: Path) -> None:
+    """Nothing but the decision itself changes anything for `follower`: it is asked again in the next cycle."""
+    near = {"labelSelector": {"matchLabels": {"app": "leader"}}, "topologyKey": "kubernetes.io/hostname"}
+    affinity = {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [near]}}
+
+    async def story(cluster: Live) -> None:
+        await cluster.api.patch(NODES.path(name="n0"), {"metadata": {"labels": {"kubernetes.io/hostname": "n0"}}})
+        async with scheduling(cluster, SLEEPY):
+            await cluster.pod("follower", affinity=affinity)
+            await cluster.until(lambda ps: bool(ps[0].message), "it waits")
+            await cluster.pod("leader", metadata={"labels": {"app": "leader"}})
+            await cluster.until(lambda ps: {"leader": "n0", "follower": "n0"} == where(ps), "both are there")
+
+    tell(kubeconfig, story, nodes=1)
+
+
 # -- whose pods, whose nodes
 
 

@@ -83,6 +83,15 @@ class Cache:
         """These wait, and nothing but a change of their own or of the room could help them."""
         self._resting = frozenset() if self._woken else jobs
 
+    def in_need_of_company(self, jobs: frozenset[str]) -> frozenset[str]:
+        """Of these, the jobs that a pod on a node may help: they want to be beside it, or to be spread as it is."""
+        shapes, tasks, table = self.latest.shapes.shapes, self.latest.tasks, self.latest.jobs
+        needy = {i for i, shape in enumerate(shapes) if shape.affinity or any(s.hard for s in shape.spread)}
+        if not needy:
+            return frozenset()
+        known = [job for job in jobs if job in table.number]
+        return frozenset(j for j in known if needy & set(tasks.shape[table.members[table.number[j]]].tolist()))
+
     def wake_all(self) -> None:
         """Room may have come, or the rules changed: everybody is looked at again."""
         self._resting = frozenset()

@@ -23,6 +23,7 @@ from maar.controller.settings import Settings
 from maar.controller.timing import timed
 from maar.decide import decide
 from maar.model.plan import Plan
+from maar.model.snapshot import Snapshot
 from maar.session.config import Config
 
 logger = logging.getLogger("maar.controller")
@@ -121,7 +122,7 @@ class Loop:
         if self._outbox is not None:
             self._cache.assume(decided)
             self._outbox.send(decided, now)
-        self._cache.let_rest(frozenset(w.job for w in plan.waiting) | self._cache.resting)
+        self._cache.let_rest(self._may_rest(decided, snapshot))
         # 6 record
         self.cycles += 1
         for listener in self.on_cycle:
@@ -129,6 +130,18 @@ class Loop:
         # Those who rest were not asked: what they said the last time still holds.
         self._look_at = _first(self._look_at, decided.wake_at)
         return _first(self._look_at, None if self._outbox is None else self._outbox.due(now))
+
+    def _may_rest(self, plan: Plan, snapshot: Snapshot) -> frozenset[str]:
+        """Who waits need not be looked at again, unless the plan itself helps somebody: then there is a next cycle."""
+        waiting = frozenset(w.job for w in plan.waiting) | self._cache.resting
+        if self._outbox is None:
+            return waiting
+        helped = self._cache.in_need_of_company(waiting) if plan.bind else frozenset()
+        if {lock.node for lock in snapshot.cluster.locks} - {lock.node for lock in plan.locks}:
+            helped = waiting
+        if helped:
+            self.trigger()
+        return waiting - helped
 
     def _measured(self, config: Config) -> Config:
         if self._timed is None or self._timed[0] is not config:

@@ -113,4 +113,12 @@ class Sink:
             return after.spec.claim_ref is None
         if not isinstance(after, Pod):
             return self._home not in ("volcano_groups", "upstream_groups", "plugins_groups", "claims")
-        return after.finished or after.metadata.deletion_timestamp is not None or before is not None
+        if after.finished or after.metadata.deletion_timestamp is not None:
+            return True
+        return isinstance(before, Pod) and not _begins(before, after)
+
+
+def _begins(before: Pod, after: Pod) -> bool:
+    """That a pod's kubelet has it now: its room was taken the moment it was bound, so this helps nobody."""
+    same = before.spec == after.spec and before.metadata.labels == after.metadata.labels
+    return same and bool(before.spec.node_name) and before.status.phase == "Pending"

@@ -77,9 +77,14 @@ class Reservation:
         return job.election_expired is not None and self._session.now < job.election_expired + self._timeout
 
     def _helps(self, job: Job) -> bool:
-        """Whether empty nodes would let the job start: its queue allows it, and some domain is large enough."""
+        """Whether empty nodes would let the job start: its queue allows it, and some domain is large enough.
+
+        Who must be near a pod that is nowhere yet would keep that pod itself off the locked nodes.
+        """
         needs = needs_of(self._session, job)
         if not could_pay(self._session, job, needs):
+            return False
+        if not all(has_company(self._session, group.shape) for group, _ in needs):
             return False
         return any(self._fits_emptied(job, needs, rows) for rows in self._domains(job))
 
@@ -186,6 +191,17 @@ def fits(session: Session, needs: list[tuple[Group, int]], free: Ints, rows: Mas
             return False
         free[order] -= counts[:, None] * request
     return True
+
+
+def has_company(session: Session, shape: int) -> bool:
+    """Whether the pods that a shape must be near are there, or it may be the first of them itself."""
+    shapes, tasks = session.snapshot.shapes.shapes, session.snapshot.tasks
+    wanted = {term.pods for term in shapes[shape].affinity}
+    if wanted <= set(shapes[shape].matches):
+        return True
+    meant = [number for number, other in enumerate(shapes) if wanted <= set(other.matches)]
+    there = session.state.status == Status.BOUND
+    return bool((there & np.isin(tasks.shape, meant)).any())
 
 
 def promised_runtime(session: Session, job: Job) -> float | None:
