@@ -10,7 +10,6 @@ of one is never cut short: where nobody waits for it any more, it is dropped onc
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import ssl as tls
 import weakref
 from typing import TYPE_CHECKING
@@ -48,9 +47,7 @@ class Connector(aiohttp.TCPConnector):
             making.add_done_callback(_drop)
             raise
         if made.transport is not None:
-            # Transports of other loops, as uvloop's, cannot be referred to weakly: those are theirs to close.
-            with contextlib.suppress(TypeError):
-                self._made.add(made.transport)
+            self._made.add(made.transport)
         return made
 
     async def let_go(self) -> None:
