@@ -224,5 +224,10 @@ def test_it_says_something_about_every_line() -> None:
 def test_the_examples_of_the_documentation_can_be_used() -> None:
     page = (Path(__file__).parents[2] / "docs" / "configuration.md").read_text()
     examples = re.findall(r"^```yaml\n(.*?)^```", page, re.DOTALL | re.MULTILINE)
-    assert 1 == len(examples)
-    assert [] == read_config(examples[0], "example", catalog()).warnings
+    whole, pools = examples
+    assert [] == read_config(whole, "example", catalog()).warnings
+    loaded = read_config(whole + pools, "example", catalog())
+    assert [] == loaded.warnings
+    assert [("a100", "elastic-srjf"), ("default", "elastic-tiresias")] == [
+        (pool.name, pool.algorithm.name) for pool in loaded.config.pools
+    ]
