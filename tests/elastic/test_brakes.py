@@ -1,0 +1,46 @@
+"""Which changes are worth it."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from maar.elastic.brakes import Brakes, braked
+from maar.elastic.jobs import make_jobs
+
+
+def sizes(
+    now: list[int],
+    target: list[int],
+    *,
+    gpus: int = 8,
+    restart: float = 0.0,
+    remaining: float = math.inf,
+    hysteresis: int = 0,
+) -> list[int]:
+    jobs = make_jobs([f"j{i}" for i in range(len(now))], min=1, max=8, submit=range(len(now)), remaining=remaining)
+    brakes = Brakes(hysteresis=hysteresis, horizon=600.0)
+    made = braked(jobs, np.array(now), np.array(target), gpus, np.full(len(now), restart), brakes)
+    return list(made.tolist())
+
+
+@pytest.mark.parametrize(
+    ("now", "target", "more", "expected"),
+    [
+        ([2, 2], [6, 2], {}, [6, 2]),  # no brakes
+        ([2, 2], [3, 2], {"hysteresis": 1}, [2, 2]),  # too small a change
+        ([2, 2], [4, 2], {"hysteresis": 1}, [4, 2]),
+        ([3, 0], [2, 1], {"hysteresis": 1, "gpus": 3}, [2, 1]),  # a start needs the room, however small the shrink
+        ([3, 0], [2, 1], {"hysteresis": 1, "gpus": 8}, [3, 1]),  # there is room for both
+        ([4, 4], [5, 3], {"hysteresis": 1}, [4, 4]),  # growth is left out, and then nobody needs the shrink
+        ([2, 0], [4, 0], {"restart": 30.0}, [4, 0]),  # 2 * 600 s gained, 4 * 30 s lost
+        ([2, 0], [4, 0], {"restart": 301.0}, [2, 0]),
+        ([2, 0], [4, 0], {"restart": 30.0, "remaining": 200.0}, [2, 0]),  # over in 50 s: 100 s gained, 120 s lost
+        ([2, 4], [2, 0], {"restart": 1.0}, [2, 4]),  # nobody needs what it would give
+        ([2, 4], [8, 0], {"restart": 1.0}, [8, 0]),
+    ],
+)
+def test_braked(now: list[int], target: list[int], more: dict[str, float], expected: list[int]) -> None:
+    assert expected == sizes(now, target, **more)  # type: ignore[arg-type]
