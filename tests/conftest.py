@@ -1,5 +1,58 @@
-"""For all tests: nothing is kept in the home of whoever runs them."""
+"""For all tests: nothing is kept in the home of whoever runs them; and clusters for live tests.
+
+Tests that take `kubeconfig` run twice: on the embedded server, and on a real one.
+"""
+
+from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from maar.embedded.jobs import Jobs
+from maar.embedded.kubelets import Kubelets
+from maar.embedded.server import EmbeddedServer
+from maar.testing.real import RealCluster, available
 
 os.environ["MAAR_HISTORY"] = "none"
+
+CRDS = Path(__file__).parents[1] / "deploy" / "crds"
+
+
+@pytest.fixture
+def box(tmp_path: Path) -> Iterator[EmbeddedServer]:
+    """The embedded server with kubelets, empty."""
+    server = EmbeddedServer(parts=[Kubelets(), Jobs()])
+    server.start()
+    yield server
+    server.stop()
+
+
+@pytest.fixture(scope="session")
+def real() -> Iterator[RealCluster]:
+    """A real API server; `make test` has built it."""
+    found = available()
+    if not found and os.environ.get("MAAR_REAL"):
+        pytest.fail(found.why_not)
+    elif not found:
+        pytest.skip(found.why_not)
+    with RealCluster() as cluster:
+        cluster.apply_files(sorted(CRDS.glob("*.yaml")))
+        yield cluster
+
+
+@pytest.fixture(params=["embedded", pytest.param("real", marks=pytest.mark.real)])
+def kubeconfig(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Path]:
+    """A cluster with our CRDs, pods that run when bound, and nothing else."""
+    if request.param == "embedded":
+        server: EmbeddedServer = request.getfixturevalue("box")
+        yield server.kubeconfig(tmp_path / "kubeconfig")
+        return
+    cluster: RealCluster = request.getfixturevalue("real")
+    cluster.start_kwok()
+    yield cluster.kubeconfig
+    cluster.stop_kwok()
+    cluster.clear()
+    cluster.apply_files(sorted(CRDS.glob("*.yaml")))

@@ -113,7 +113,7 @@ def test_a_job_that_must_be_near_a_pod_that_is_nowhere_is_not_elected() -> None:
     """The nodes that were locked for it would be closed to that pod too: both would wait for ever."""
     app = PodSelector(Selector((Requirement("app", "In", ("leader",)),)))
     near = {"affinity": (PodTerm(app, "host"),)}
-    scenery = [node("n0", gpu=8, labels={"host": "n0"}), gang("follower", 1, gpu=8, constraints=near)]
+    scenery: list[Part] = [node("n0", gpu=8, labels={"host": "n0"}), gang("follower", 1, gpu=8, constraints=near)]
     leader = gang("leader", 1, gpu=4, on=["n0"], constraints={"matches": (app,)})
     assert None is scene(cluster(*scenery), CONFIG)[-1].elect
     (elected,) = {p.elect for p in cycles(cluster(*scenery, leader), CONFIG, 1)[0]}

@@ -1,0 +1,152 @@
+"""What is written, and how often: events once, statuses when they change, and nothing at all where nothing happens."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+from maar.controller.run import Scheduler
+from maar.controller.settings import Settings
+from maar.kube.errors import NotFound
+from maar.kube.resources import EVENTS, LEASES, RESOURCES, VOLCANO_GROUPS
+from maar.testing.live import NAMESPACE, Live, bound, scheduling, tell
+
+RESTLESS = Settings(resync=0.05)
+"""Everybody is looked at again twenty times a second: as long as an hour of resyncs is for the default."""
+A_LONG_TIME = 40
+"""Cycles; longer than reasons must stand and counts are gathered, which is a second each."""
+Versions = dict[str, str]
+
+
+async def versions(cluster: Live) -> Versions:
+    """The resourceVersion of everything that Maar knows of, or could write to, by kind and name."""
+    found: Versions = {}
+    for resource in {*RESOURCES, EVENTS, LEASES}:
+        try:
+            listed = await cluster.get(resource.path())
+        except NotFound:
+            continue
+        for item in listed["items"]:
+            metadata = item["metadata"]
+            name = f"{resource}/{metadata.get('namespace', '')}/{metadata['name']}"
+            if metadata.get("namespace") != "kube-system":  # the API server's own lease
+                found[name] = metadata["resourceVersion"]
+    return found
+
+
+async def until_quiet(cluster: Live, scheduler: Scheduler) -> Versions:
+    """Wait until nothing has changed for many cycles."""
+    before: Versions = {}
+    for _ in range(5):
+        ends = scheduler.loop.cycles + A_LONG_TIME
+        await cluster.eventually(lambda: scheduler.loop.cycles >= ends, "many cycles have passed")  # noqa: B023
+        after = await versions(cluster)
+        if before == after:
+            return after
+        changed = {name for name, _ in before.items() ^ after.items()}
+        before = after
+    raise AssertionError(f"never quiet: {sorted(changed)}")
+
+
+async def events(cluster: Live, reason: str) -> list[dict[str, Any]]:
+    return [e for e in (await cluster.get(EVENTS.path(NAMESPACE)))["items"] if e["reason"] == reason]
+
+
+async def until_events(cluster: Live, reason: str, count: int) -> list[dict[str, Any]]:
+    async def there() -> bool:
+        return len(await events(cluster, reason)) >= count
+
+    await cluster.eventually(there, f"{count} events {reason}")
+    return await events(cluster, reason)
+
+
+def about(found: list[dict[str, Any]]) -> Counter[tuple[str, str]]:
+    return Counter((e["involvedObject"]["kind"], e["involvedObject"]["name"]) for e in found)
+
+
+def test_where_nothing_happens_nothing_is_written(kubeconfig: Path) -> None:
+    """Gangs run, one waits with nodes locked for it, one can never run, one is broken, a queue is over its share."""
+
+    async def story(cluster: Live) -> None:
+        await cluster.queue("research")
+        async with scheduling(cluster, RESTLESS) as scheduler:
+            await cluster.gang("runs", 3, gpu=4)
+            await cluster.gang("also", 2, gpu=2, group={"queue": "research"})
+            await cluster.until(lambda ps: bound("runs", 3)(ps) and bound("also", 2)(ps))
+            await cluster.gang("waits", 2, gpu=8)
+            await cluster.gang("never", 9, gpu=8)
+            await cluster.gang("lost", 1, group={"queue": "nowhere"})
+            await cluster.pod("odd", metadata={"annotations": {"maar.dev/max-runtime": "soon"}})
+            await cluster.until(lambda ps: all(p.node or p.message for p in ps), "all have a node or a reason")
+            before = await until_quiet(cluster, scheduler)
+            done = (scheduler.executor.counts.done, scheduler.events.counts.written)
+            assert before == await until_quiet(cluster, scheduler)
+            assert done == (scheduler.executor.counts.done, scheduler.events.counts.written)
+            assert (0, 0) == (scheduler.executor.counts.failed, scheduler.events.counts.repeated)
+        assert before == await versions(cluster), "a stop writes nothing"
+        async with scheduling(cluster, RESTLESS) as again:
+            after = await until_quiet(cluster, again)
+            changed = {name for name, _ in before.items() ^ after.items()}
+            # Whoever comes new says once more what it found, since it cannot know what was said: on pods and groups
+            # that wait, and by events on them.
+            kinds = {name.partition("/")[0] for name in changed}
+            assert kinds <= {str(r) for r in (EVENTS,)} | {"pods", "podgroups.scheduling.volcano.sh"}, sorted(changed)
+
+    tell(kubeconfig, story, nodes=2)
+
+
+def test_one_event_says_that_a_gang_was_scheduled(kubeconfig: Path) -> None:
+    async def story(cluster: Live) -> None:
+        async with scheduling(cluster, RESTLESS) as scheduler:
+            await cluster.gang("train", 4, gpu=2)
+            await cluster.pod("alone", gpu=1)
+            await cluster.until(lambda ps: bound("train", 4)(ps) and all(p.node for p in ps))
+            await until_events(cluster, "Scheduled", 2)
+            await until_quiet(cluster, scheduler)
+            found = await events(cluster, "Scheduled")
+            assert {("PodGroup", "train"): 1, ("Pod", "alone"): 1} == about(found)
+            (gang,) = [e for e in found if e["involvedObject"]["kind"] == "PodGroup"]
+            assert "4 pods of the gang were given their nodes" == gang["message"]
+            assert 1 == gang["count"]
+
+    tell(kubeconfig, story, nodes=2)
+
+
+def test_an_event_for_each_pod_on_request(kubeconfig: Path) -> None:
+    async def story(cluster: Live) -> None:
+        async with scheduling(cluster, Settings(resync=0.05, pod_events=True)) as scheduler:
+            await cluster.gang("train", 3, gpu=2)
+            pods = await cluster.until(bound("train", 3))
+            await until_events(cluster, "Scheduled", 4)
+            await until_quiet(cluster, scheduler)
+            found = await events(cluster, "Scheduled")
+            assert {("PodGroup", "train"): 1, **{("Pod", p.name): 1 for p in pods}} == about(found)
+            said = {e["involvedObject"]["name"]: e["message"] for e in found if e["involvedObject"]["kind"] == "Pod"}
+            assert {p.name: f"bound to {p.node}" for p in pods} == said
+
+    tell(kubeconfig, story, nodes=2)
+
+
+def test_a_reason_is_said_once_and_again_when_it_is_another(kubeconfig: Path) -> None:
+    async def story(cluster: Live) -> None:
+        async with scheduling(cluster, RESTLESS) as scheduler:
+            await cluster.gang("huge", 2, gpu=9)
+            await cluster.until(lambda ps: len(ps) == 2 and all(p.message for p in ps), "huge has its reason")
+            await until_quiet(cluster, scheduler)
+            (event,) = await events(cluster, "FailedScheduling")
+            assert ("PodGroup", "huge", "Warning") == (*next(iter(about([event]))), event["type"])
+            pods = await cluster.pods()
+            group = await cluster.get(VOLCANO_GROUPS.path(NAMESPACE, "huge"))
+            (condition,) = [c for c in group["status"]["conditions"] if c["type"] == "Unschedulable"]
+            assert {event["message"]} == {p.message for p in pods} | {condition["message"]}
+            assert event["message"].startswith("0/2 nodes fit: 2 short of nvidia.com/gpu (needs 9, best has 8)")
+
+            await cluster.nodes(1, gpu=8, first=5)
+            await cluster.until(lambda ps: all("0/3 nodes fit" in p.message for p in ps), "another reason")
+            await until_quiet(cluster, scheduler)
+            both = sorted(await events(cluster, "FailedScheduling"), key=lambda e: e["message"])
+            assert ["0/2", "0/3"] == [e["message"].partition(" ")[0] for e in both]
+            assert [1, 1] == [e["count"] for e in both]
+
+    tell(kubeconfig, story, nodes=2)
