@@ -1,8 +1,8 @@
 """Cluster depth: full sessions on virtual nodes: gangs, queues, preemption, placement, elastic jobs.
 
 The cycle of `maar run` on a virtual clock: whenever something happens, a snapshot of the virtual cluster goes to
-`decide`, and its plan is carried out at once, again and again until nothing moves (pods that were evicted are gone,
-resumed jobs have their pods). Jobs that wait and that nothing could have helped are not looked at again, as live.
+`decide`, and its plan is carried out at once, again and again until nothing but bindings comes of it (pods that were
+evicted are gone, resumed jobs have their pods). Jobs that wait and that nothing could have helped are not looked at again, as live.
 """
 
 from __future__ import annotations
@@ -172,9 +172,9 @@ class Play:
             self.ledger.decisions += 1
             self.plans.append((now, plan))
             self._apply(now, plan)
-            if not plan.moves:
+            if not _goes_on(plan):
                 break
-        at = now if plan.moves else math.inf if plan.wake_at is None else plan.wake_at
+        at = now if _goes_on(plan) else math.inf if plan.wake_at is None else plan.wake_at
         self._wakes = at < math.inf
         self._calendar.add(max(at, now + SOON), Event(Kind.WAKE))
 
@@ -203,6 +203,11 @@ class Play:
     def run(self, name: str) -> Run:
         """What it gave."""
         return self.ledger.run(name, self._setting.gpus, self._order)
+
+
+def _goes_on(plan: Plan) -> bool:
+    """Whether there is more to decide once it is carried out: what it made room for, or what has its pods only then."""
+    return bool(plan.evict or plan.admit or plan.resize or plan.suspend or plan.resume)
 
 
 def _workers(job: Job, tasks: tuple[Task, ...]) -> int:

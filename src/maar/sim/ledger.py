@@ -118,6 +118,8 @@ class Ledger:
 
     def _ratios(self, gpus: int) -> Floats:
         """Finish-time ratios, as `maar.sim.result` defines them."""
+        if not self._jobs:
+            return np.zeros(0)
         submit = np.array([job.submit for job in self._jobs])
         done = self.end < np.inf
         times = np.concatenate((submit, self.end[done]))
@@ -125,7 +127,7 @@ class Ledger:
         order = np.argsort(times, kind="stable")
         times, there = times[order], np.cumsum(steps[order])
         area = np.concatenate(([0.0], np.cumsum(there[:-1] * np.diff(times))))
-        end = np.where(done, self.end, times[-1] if len(times) else 0.0)
+        end = np.where(done, self.end, times[-1])
         took = end - submit
         with np.errstate(divide="ignore", invalid="ignore"):
             company = np.where(took > 0, (np.interp(end, times, area) - np.interp(submit, times, area)) / took, 1.0)

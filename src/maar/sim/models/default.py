@@ -107,6 +107,9 @@ class Default:
     def arrive(self, first: int, last: int, now: float) -> None:
         """They wait."""
         for number in range(first, last):
+            while self._next < len(self.number) and self.number[self._next] < number:
+                self._next += 1  # one that never comes: it could not run
+                self._dead += 1
             if self._next == len(self.number):
                 self._come = number
                 self._lay()

@@ -1,0 +1,167 @@
+"""Cluster depth: full sessions on virtual nodes, tiny cases computed by hand, and what always holds."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from maar.model.tasks import Status
+from maar.registry import catalog
+from maar.session.config import Config
+from maar.session.config_file import default_config
+from maar.sim.cluster import Play, simulate
+from maar.sim.compare import Entry, config_of
+from maar.sim.faults import Faults, NodeEvent, What
+from maar.sim.result import Run
+from maar.sim.setting import Setting
+from maar.sim.trace import Trace, TraceJob
+from maar.testing.scenario import configured
+
+DEFAULT = default_config(catalog())
+PREEMPTING = configured("""
+actions: "allocate, preempt"
+tiers:
+- plugins:
+  - name: priority
+  - name: gang
+    arguments: {gang.eviction: whole}
+  - name: predicates
+""")
+SMALL = Setting(2, 4, restart=10.0, checkpoint=60.0)
+
+
+def gang(name: str, submit: float, duration: float, workers: int, each: int = 1, **fields: object) -> TraceJob:
+    job = TraceJob(name, submit, duration, workers * each, workers, each, workers, workers)
+    return msgspec.structs.replace(job, **fields)
+
+
+def elastic(name: str, submit: float, duration: float, least: int, workers: int, most: int) -> TraceJob:
+    return TraceJob(name, submit, duration, workers, workers=workers, min=least, max=most)
+
+
+def play(config: Config, setting: Setting, *jobs: TraceJob, managed: bool = False) -> Run:
+    return simulate(Trace(jobs), config, setting, "test", managed)
+
+
+def ends(run: Run) -> dict[str, float]:
+    return {job.name: job.end for job in run.jobs}
+
+
+def test_gangs_wait_for_whole_room_and_for_nodes() -> None:
+    # Of 8 GPUs 2 are free on node-0 and 2 on node-1: a gang of 2 x 2 fits, a pod of 4 does not until a has ended.
+    a, b = gang("a", 0, 100, 1, 2), gang("b", 0, 500, 1, 2, queue="default")
+    config = configured("""
+actions: "allocate"
+tiers:
+- plugins: [{name: gang}, {name: predicates}, {name: nodeorder, arguments: {leastrequested.weight: 10}}]
+""")
+    run = play(config, SMALL, a, b, gang("wide", 10, 50, 1, 4), gang("two", 20, 30, 2, 2))
+    assert {"a": 100.0, "b": 500.0, "wide": 150.0, "two": 50.0} == ends(run)
+    wide = run.jobs[2]
+    assert (90.0, 50.0, 0, 200.0) == (wide.waited, wide.ran, wide.restarts, wide.gpu_seconds)
+
+
+def test_an_evicted_gang_loses_what_it_did_not_save_and_starts_again() -> None:
+    run = play(PREEMPTING, SMALL, gang("low", 0, 300, 8, priority=1), gang("high", 100, 50, 8, priority=10))
+    # low has saved at 60 when it goes at 100; it is back at 150 and stands still for 10 s: 240 s are left.
+    assert {"low": 150 + 10 + 240.0, "high": 150.0} == ends(run)
+    assert ((0.0, 8), (100.0, 0), (150.0, 8), (400.0, 0)) == run.jobs[0].sizes
+    assert 1 == run.summary.restarts
+
+
+def test_elastic_jobs_share_and_resize() -> None:
+    setting = msgspec.structs.replace(SMALL, restart=0.0)
+    config = config_of(Entry("elastic-fifo", depth="cluster"), setting)
+    run = play(config, setting, elastic("a", 0, 1000, 1, 4, 8), elastic("b", 200, 400, 1, 4, 8))
+    # a: 4000 worker-seconds; on 8 until 200 (1600), then 4 and 4 until b's 1600 are done at 600, then 800 on 8.
+    assert {"a": 700.0, "b": 600.0} == ends(run)
+    assert ((0.0, 8), (200.0, 4), (600.0, 8), (700.0, 0)) == run.jobs[0].sizes
+
+
+def test_a_policy_manages_rigid_jobs_too() -> None:
+    setting = msgspec.structs.replace(SMALL, restart=0.0)
+    config = config_of(Entry("srtf", depth="cluster"), setting)
+    jobs = gang("long", 0, 1000, 8), gang("short", 100, 50, 8)
+    assert {"long": 1050.0, "short": 150.0} == ends(play(config, setting, *jobs, managed=True))
+    assert {"long": 1000.0, "short": 1050.0} == ends(play(config, setting, *jobs))
+
+
+def test_a_failing_node_takes_whole_gangs_with_it() -> None:
+    faults = Faults((NodeEvent(100, 0, What.FAIL), NodeEvent(200, 0, What.REPAIR)))
+    setting = msgspec.structs.replace(SMALL, faults=faults)
+    run = play(DEFAULT, setting, gang("a", 0, 300, 8))
+    assert {"a": 200 + 10 + 240.0} == ends(run)
+    drained = Faults((NodeEvent(100, 0, What.DRAIN), NodeEvent(200, 0, What.RETURN)))
+    run = play(DEFAULT, msgspec.structs.replace(SMALL, faults=drained), gang("a", 0, 300, 8))
+    assert {"a": 200 + 10 + 200.0} == ends(run)
+
+
+def test_jobs_that_never_fit_are_left() -> None:
+    run = play(DEFAULT, SMALL, gang("wide", 0, 10, 1, 5), gang("many", 0, 10, 9), gang("fits", 0, 10, 8))
+    assert (("wide", "many"), {"fits": 10.0}) == (run.unfinished, ends(run))
+
+
+def test_a_job_that_nobody_will_ever_let_in_does_not_hold_up_the_end() -> None:
+    nothing = configured('actions: "backfill"\ntiers:\n- plugins: [{name: gang}, {name: predicates}]\n')
+    run = play(nothing, SMALL, gang("a", 0, 10, 1))
+    assert (("a",), ()) == (run.unfinished, run.jobs)
+
+
+JOBS = st.lists(
+    st.tuples(
+        st.integers(0, 300),
+        st.integers(1, 500),
+        st.sampled_from([(1, 1, 1), (2, 2, 2), (3, 3, 3), (8, 8, 8), (1, 2, 4), (2, 4, 8)]),
+        st.sampled_from([1, 1, 2]),
+        st.integers(0, 2),
+        st.sampled_from(["default", "other"]),
+    ),
+    min_size=1,
+    max_size=8,
+)
+
+
+@given(JOBS, st.booleans(), st.booleans())
+@settings(max_examples=60)
+def test_safety_and_liveness(drawn: list, managed: bool, fails: bool) -> None:  # type: ignore[type-arg]
+    """No node is over-committed, gangs run whole or not at all, and every job that fits ends."""
+    jobs = tuple(
+        TraceJob(
+            f"job-{i}", float(submit), float(duration), workers * each, workers, each, least, most, queue, priority
+        )
+        for i, (submit, duration, (least, workers, most), each, priority, queue) in enumerate(drawn)
+    )
+    events = (NodeEvent(50, 0, What.FAIL), NodeEvent(400, 0, What.REPAIR)) if fails else ()
+    setting = msgspec.structs.replace(SMALL, faults=Faults(events))
+    play = Play(Trace(jobs), DEFAULT, setting, managed)
+    moments = 0
+    while play.step():
+        moments += 1
+        assert moments < 20_000, "no end"
+        _check(play)
+    run = play.run("default")
+    fit = {j.name for j in jobs if (j.min if j.elastic or managed else j.workers) <= 4 // j.gpus_per_worker * 2}
+    assert fit == {job.name for job in run.jobs}
+    for record in run.jobs:
+        assert record.submit <= record.started <= record.end
+        assert record.end - record.submit == pytest.approx(record.waited + record.ran)
+
+
+def _check(play: Play) -> None:
+    snapshot = play.virtual.snapshot()
+    assert (snapshot.used <= snapshot.nodes.allocatable).all()
+    assert play.ledger.used <= 8
+    for key, (job, tasks) in play.virtual.jobs.items():
+        bound = sum(task.status is Status.BOUND for task in tasks)
+        assert bound == 0 or bound >= job.min_member, f"{key} runs in part"
+        assert bound == play.works[key].size
+
+
+def test_the_same_inputs_give_the_same_bytes() -> None:
+    jobs = [gang(f"g{i}", 30.0 * i, 200.0 + i, 1 + i % 5, priority=i % 2) for i in range(15)]
+    jobs += [elastic(f"e{i}", 45.0 * i, 300.0 + i, 1, 2, 4) for i in range(8)]
+    first, again = (msgspec.json.encode(play(DEFAULT, SMALL, *jobs)) for _ in range(2))
+    assert first == again
+    assert 23 == len(msgspec.json.decode(first, type=Run).jobs)

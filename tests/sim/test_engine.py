@@ -1,0 +1,68 @@
+"""The engine: what happens next, in an order that never varies."""
+
+from __future__ import annotations
+
+import math
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from maar.sim.engine import Calendar, Event, Kind
+
+
+def drain(calendar: Calendar) -> list[tuple[float, list[Event]]]:
+    moments = []
+    while (moment := calendar.next()) is not None:
+        moments.append(moment)
+    return moments
+
+
+def test_one_moment_has_all_that_happens_then_in_the_order_of_kinds() -> None:
+    calendar = Calendar()
+    calendar.add(2.0, Event(Kind.ARRIVAL, "b"))
+    calendar.add(2.0, Event(Kind.END))
+    calendar.add(1.0, Event(Kind.ARRIVAL, "a"))
+    calendar.add(2.0, Event(Kind.ARRIVAL, "c"))
+    assert [
+        (1.0, [Event(Kind.ARRIVAL, "a")]),
+        (2.0, [Event(Kind.END), Event(Kind.ARRIVAL, "b"), Event(Kind.ARRIVAL, "c")]),
+    ] == drain(calendar)
+
+
+def test_only_the_last_announced_end_counts() -> None:
+    calendar = Calendar()
+    calendar.add(1.0, Event(Kind.END, "first"))
+    calendar.add(5.0, Event(Kind.END, "later"))
+    calendar.add(3.0, Event(Kind.NODE, "n"))
+    assert [(3.0, [Event(Kind.NODE, "n")]), (5.0, [Event(Kind.END, "later")])] == drain(calendar)
+
+
+def test_an_end_that_never_comes_takes_the_place_of_the_last() -> None:
+    calendar = Calendar()
+    calendar.add(1.0, Event(Kind.WAKE))
+    calendar.add(math.inf, Event(Kind.WAKE))
+    assert [] == drain(calendar)
+
+
+def test_nearly_equal_times_are_one_moment_if_the_model_says_so() -> None:
+    near = 1e6 * (1 + 1e-10)
+    for together, moments in ((0.0, 2), (1e-9, 1)):
+        calendar = Calendar(together)
+        calendar.add(1e6, Event(Kind.ARRIVAL, 1))
+        calendar.add(near, Event(Kind.END))
+        found = drain(calendar)
+        assert moments == len(found)
+        assert 1e6 == found[0][0]
+        if moments == 1:
+            assert [Kind.END, Kind.ARRIVAL] == [event.kind for event in found[0][1]]
+
+
+@given(st.lists(st.tuples(st.integers(0, 5), st.sampled_from([Kind.ARRIVAL, Kind.NODE])), max_size=30))
+def test_safety_nothing_is_lost_and_time_never_goes_back(events: list[tuple[int, Kind]]) -> None:
+    calendar = Calendar()
+    for number, (time, kind) in enumerate(events):
+        calendar.add(float(time), Event(kind, number))
+    found = drain(calendar)
+    assert sorted({float(time) for time, _ in events}) == [now for now, _ in found]
+    expected = sorted((float(time), kind, number) for number, (time, kind) in enumerate(events))
+    assert expected == [(now, event.kind, event.what) for now, happening in found for event in happening]
