@@ -16,6 +16,7 @@ import pytest
 from maar.cli.demo_box import definitions
 from maar.cli.demo_picture import GPU, Column, columns, picture
 from maar.cli.demo_score import EVICTED, LOST, Ledger, scoreboard
+from maar.cli.demo_sizes import POOL, bars, read
 
 Obj = dict[str, Any]
 
@@ -152,6 +153,61 @@ def test_a_pod_that_makes_no_sense_breaks_nothing() -> None:
     assert [] == ledger((1, "ADDED", strange), pods=1).problems()
 
 
+# -- elastic jobs
+
+
+def elastic(size: int, *, name: str = "e", low: int = 2, high: int = 4, suspend: bool = False, ended: str = "") -> Obj:
+    spec = {"nodeSelector": {POOL: "a"}, "containers": [{"name": "c", "resources": {"limits": {GPU: "1"}}}]}
+    bounds = {"maar.dev/min-workers": str(low), "maar.dev/max-workers": str(high)}
+    roles = {"Launcher": {"replicas": 1}, "Worker": {"replicas": size, "template": {"spec": spec}}}
+    return {
+        "metadata": {"name": name, "annotations": bounds},
+        "spec": {"runPolicy": {"suspend": suspend}, "mpiReplicaSpecs": roles},
+        "status": {"conditions": [{"type": ended, "status": "True"}]} if ended else {},
+    }
+
+
+def breathing(*objects: Obj) -> Ledger:
+    made = ledger()
+    for obj in objects:
+        made.take("mpijobs", "MODIFIED", obj, 1)
+    return made
+
+
+def test_changes_of_size_are_counted() -> None:
+    sizes = (elastic(2, suspend=True), elastic(4), elastic(4), elastic(2), elastic(3), elastic(3, suspend=True))
+    made = breathing(*sizes, elastic(3), elastic(3, ended="Succeeded"))
+    score = dict(scoreboard(made))
+    assert "5 (2 started, 1 grown, 1 shrunk, 1 stopped)" == score["resizes"]
+    assert "0 (1 elastic jobs)" == score["out of bounds"]
+    assert {} == made.sizes.sizes(), "it has ended"
+
+
+@pytest.mark.parametrize(("size", "expected"), [(1, ["e: 1 workers, of 2 to 4"]), (5, ["e: 5 workers, of 2 to 4"])])
+def test_a_size_out_of_bounds_is_noticed_however_short(size: int, expected: list[str]) -> None:
+    made = breathing(elastic(2), elastic(size), elastic(2))
+    assert expected == made.sizes.outside
+    assert [f"an elastic job was out of its bounds: {expected[0]}"] == made.problems()
+
+
+@pytest.mark.parametrize(("bound", "expected"), [(0, []), (2, ["e: 2 of 3 pods"]), (3, []), (4, [])])
+def test_an_elastic_job_is_in_part_below_its_minimum_and_launcher(bound: int, expected: list[str]) -> None:
+    made = breathing(elastic(3))
+    for i in range(4):
+        made.take("pods", "ADDED", pod(f"p{i}", "n-01" if i < bound else "", gang="e", gpus=0), 2)
+    assert expected == made.in_part()
+    made.take("mpijobs", "MODIFIED", elastic(3, ended="Failed"), 3)
+    assert [] == made.in_part(), "what has ended is not in part"
+
+
+def test_bars_show_what_a_job_has_what_it_could_use_and_what_it_had() -> None:
+    jobs = [read("mpijobs", elastic(3, high=6)), read("mpijobs", elastic(2, name="d"))]
+    assert [
+        "a     d        ■■··    0 -> 2    (2..4 x 1 GPUs)",
+        "a     e        ■■■···  3         (2..6 x 1 GPUs)",
+    ] == bars(jobs, {"e": 3})
+
+
 # -- the story
 
 
@@ -193,7 +249,7 @@ def test_the_story_is_told_to_its_end_and_nothing_is_left_behind(tmp_path: Path)
         out, _ = process.communicate(timeout=120)
     assert 0 == process.returncode, out
     assert "\x1b" not in out, "no colours without a terminal"
-    assert ["1", "2", "3", "4", "5", "6"] == re.findall(r"^── (\d) ", out, re.MULTILINE)
+    assert [str(act) for act in range(1, 9)] == re.findall(r"^── (\d) ", out, re.MULTILINE)
     for line in (
         r"all 6 gangs run: 26 pods, 128 of 128 GPUs in use",
         r"resnet made room, all 4 pods of it and nobody else; urgent runs",
@@ -207,12 +263,25 @@ def test_the_story_is_told_to_its_end_and_nothing_is_left_behind(tmp_path: Path)
         r"SIGKILL after 5 of 10 binds \(the process ended with -9\)",
         r"tenfold is whole: all 10 pods run; evicted for it: 0",
         r"5 pods of the gang were given their nodes; 5 had theirs before",
-        r"^ +bound +52 pods of 10 gangs$",
+        r"created MPIJob clip \(2 to 16 workers of 4 GPUs, on v100\), suspended",
+        r"a100  gpt +■{16}  0 -> 16 ",
+        r"a100  gpt +■{8}·{8}  16 -> 8 ",
+        r"a100  whisper +■{8} +0 -> 8 ",
+        r"v100  clip +■{8}·{8}  16 -> 8 ",
+        r"v100  dino +■{4}·· +0 -> 4 ",
+        r"whisper is done: its room is used at once\n +a100  gpt +■{16}  8 -> 16 ",
+        r"created job rush .*; all 128 GPUs are in use",
+        r"pods evicted for it: 0; elastic jobs stopped for it: 0",
+        r"» from 16 to \d+ workers: preempted: workers of `default/gpt` \(priority 100\) for `default/rush` \(1000\)",
+        r"rush is done, and they grow back:\n +a100  gpt +■{16}  \d+ -> 16 ",
+        r"^ +bound +\d+ pods of 15 gangs$",
         r"^ +evicted +4 pods \(resnet\); lost with their node: 4 \(speech\)$",
         r"^ +over-commits +0 ",
-        r"^ +gangs in part +0 of 10$",
+        r"^ +gangs in part +0 of 14$",
         r"^ +utilisation +128 of 128 GPUs now, \d+ % ",
         r"^ +mean wait +\d+\.\d\d s ",
+        r"^ +resizes +\d+ \(4 started, \d+ grown, \d+ shrunk, 0 stopped\)$",
+        r"^ +out of bounds +0 \(4 elastic jobs\)$",
     ):
         assert re.search(line, out, re.MULTILINE), f"{line}\n{out}"
     assert [] == left_behind(tmp_path)

@@ -80,7 +80,7 @@ def take(session: Session, job: Job) -> bool:
 
     def why(unit: Unit) -> str:
         victim = session.job(unit.job)
-        what = "gang" if unit.whole else "surplus pod"
+        what = "gang" if unit.whole else "workers" if unit.shrinks else "surplus pod"
         return f"preempted: {what} of `{victim.key}` (priority {victim.priority}) for `{job.key}` ({job.priority})"
 
     if len(candidates.tasks) and Search(session, claim, candidates, why).run(needs):

@@ -52,7 +52,7 @@ def take_back(session: Session, job: Job) -> bool:
 
     def why(unit: Unit) -> str:
         victim = session.job(unit.job)
-        what = "gang" if unit.whole else "surplus pod"
+        what = "gang" if unit.whole else "workers" if unit.shrinks else "surplus pod"
         return f"reclaimed: {what} of `{victim.key}` (queue {victim.queue}) for `{job.key}` (queue {job.queue})"
 
     if not len(candidates.tasks):

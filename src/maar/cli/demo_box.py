@@ -14,17 +14,20 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from functools import partial
 from importlib.resources import files
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import yaml
 
+from maar.cli.demo_manifests import Elastic, Gang, elastic_job, job, node, priority_class, queue
 from maar.cli.demo_picture import Column, columns, owner
 from maar.cli.demo_score import Ledger
 from maar.embedded.jobs import Jobs
 from maar.embedded.kinds import EVENTS, JOBS, NODES, PODS
 from maar.embedded.kubelets import RUNTIME, Kubelets
+from maar.embedded.operators import TrainingOperator
 from maar.embedded.server import EmbeddedServer
 from maar.embedded.store import Event
 from maar.kube.access import load_access
@@ -34,6 +37,8 @@ from maar.session.config_file import default_text
 Obj = dict[str, Any]
 
 NODE_COUNT, NODE_GPUS = 16, 8
+POOLS = ("a100", "v100")
+"""The accelerators of the first half of the nodes, and of the second."""
 PRIORITIES = {"low": 10, "normal": 100, "high": 1000}
 QUEUES = ("research", "product")
 PATIENCE = 30.0
@@ -42,24 +47,6 @@ PATIENCE = 30.0
 
 class Broken(Exception):
     """The story cannot go on: something that must happen did not, or something did that must not."""
-
-
-class Gang(NamedTuple):
-    """A job of the story: so many pods with so many GPUs each, all or none."""
-
-    name: str
-    pods: int
-    gpus: int
-    queue: str
-    priority: str = "normal"
-
-    @property
-    def letter(self) -> str:
-        """What stands for it in the picture."""
-        return self.name[0].upper()
-
-    def __str__(self) -> str:
-        return f"{self.name} ({self.pods} × {self.gpus} GPUs, queue {self.queue}, priority {self.priority})"
 
 
 class Box:
@@ -72,7 +59,7 @@ class Box:
         self.kubeconfig = self.folder / "kubeconfig"
         # The waits of a real cluster in small: five minutes until the pods of a dead node go would be a long story.
         self.kubelets = Kubelets(start=0.2, stop=0.3, evict_after=0.5, forget_after=0.5)
-        self.server = EmbeddedServer(parts=[self.kubelets, Jobs()])
+        self.server = EmbeddedServer(parts=[self.kubelets, Jobs(), TrainingOperator()])
         self.ledger = Ledger()
         self.letters: dict[str, str] = {}
         self.on_pod: list[Callable[[Event], None]] = []
@@ -93,11 +80,12 @@ class Box:
         for definition in definitions():
             await self.api.create("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", definition)
         for number in range(1, NODE_COUNT + 1):
-            await self.api.create("/api/v1/nodes", _node(f"gpu-{number:02}"))
+            pool = POOLS[(number - 1) * len(POOLS) // NODE_COUNT]
+            await self.api.create("/api/v1/nodes", node(f"gpu-{number:02}", NODE_GPUS, pool))
         for name, value in PRIORITIES.items():
-            await self.api.create("/apis/scheduling.k8s.io/v1/priorityclasses", _priority_class(name, value))
+            await self.api.create("/apis/scheduling.k8s.io/v1/priorityclasses", priority_class(name, value))
         for name in QUEUES:
-            await self.api.create("/apis/scheduling.volcano.sh/v1beta1/queues", _queue(name))
+            await self.api.create("/apis/scheduling.volcano.sh/v1beta1/queues", queue(name))
         await self.until(lambda: self.ledger.gpus_offered == NODE_COUNT * NODE_GPUS, "all nodes are ready")
 
     async def close(self) -> None:
@@ -170,19 +158,31 @@ class Box:
     async def submit(self, gang: Gang) -> None:
         """Create a job."""
         self.letters[gang.name] = gang.letter
-        await self.api.create("/apis/batch/v1/namespaces/default/jobs", _job(gang))
+        await self.api.create("/apis/batch/v1/namespaces/default/jobs", job(gang))
+
+    async def submit_elastic(self, elastic: Elastic) -> None:
+        """Create an elastic job."""
+        self.letters[elastic.name] = elastic.letter
+        path = f"/apis/kubeflow.org/v1/namespaces/default/{elastic.kind.lower()}s"
+        await self.api.create(path, elastic_job(elastic))
 
     async def delete(self, gang: Gang) -> None:
         """Delete a job with its pods."""
         await self.api.delete(f"/apis/batch/v1/namespaces/default/jobs/{gang.name}")
         await self.until(lambda: not self.pods(gang.name), f"the pods of {gang.name} are gone")
 
-    async def finish(self, gang: Gang) -> None:
-        """Let the pods of a job come to their end."""
+    async def finish(self, *gangs: Gang) -> None:
+        """Let the pods of jobs come to their end."""
+        for gang in gangs:
+            await self.end_pods(gang.name)
+        for gang in gangs:
+            await self.until(partial(self.is_done, gang), f"{gang.name} is done")
+
+    async def end_pods(self, name: str) -> None:
+        """What the pods of a job do is done."""
         body = {"metadata": {"annotations": {RUNTIME: "0"}}}
-        for pod in self.pods(gang.name):
+        for pod in self.pods(name):
             await self.api.patch(f"/api/v1/namespaces/default/pods/{pod['metadata']['name']}", body)
-        await self.until(lambda: self.is_done(gang), f"{gang.name} is done")
 
     def write_config(self, text: str) -> None:
         """Put another configuration in the place of the one before, whole, as a ConfigMap changes."""
@@ -202,6 +202,10 @@ class Box:
         conditions = (jobs[0].get("status") or {}).get("conditions") or [] if jobs else []
         return any(c["type"] == "Complete" and c["status"] == "True" for c in conditions)
 
+    def running(self, name: str) -> list[Obj]:
+        """The pods of a job that run, and stay."""
+        return [pod for pod in self.pods(name) if pod["status"].get("phase") == "Running" and not _going(pod)]
+
     def nodes_of(self, gang: Gang) -> list[str]:
         """The nodes on which pods of a job are, and stay."""
         pods = [pod for pod in self.pods(gang.name) if not _going(pod)]
@@ -209,8 +213,7 @@ class Box:
 
     def runs(self, gang: Gang) -> bool:
         """Whether all pods of a job run."""
-        running = [pod for pod in self.pods(gang.name) if pod["status"].get("phase") == "Running" and not _going(pod)]
-        return len(running) == gang.pods and not self.kubelets.dead.intersection(self.nodes_of(gang))
+        return len(self.running(gang.name)) == gang.pods and not self.kubelets.dead.intersection(self.nodes_of(gang))
 
     def reason(self, gang: Gang) -> str:
         """Why a job waits: what stands on its pods."""
@@ -266,47 +269,3 @@ def _message(line: str) -> str:
             said = json.loads(line)
             return str(said.get("message") or said.get("msg") or line)
     return line
-
-
-def _node(name: str) -> Obj:
-    offered = {"cpu": "96", "memory": "768Gi", "pods": "110", "nvidia.com/gpu": str(NODE_GPUS)}
-    status = {"capacity": offered, "allocatable": offered}
-    labels = {"kubernetes.io/hostname": name}
-    return {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "labels": labels}, "status": status}
-
-
-def _priority_class(name: str, value: int) -> Obj:
-    kind = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass"}
-    return {**kind, "metadata": {"name": name}, "value": value}
-
-
-def _queue(name: str) -> Obj:
-    kind = {"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "Queue"}
-    return {**kind, "metadata": {"name": name}, "spec": {"weight": 1, "reclaimable": True}}
-
-
-def _job(gang: Gang) -> Obj:
-    limits = {"nvidia.com/gpu": str(gang.gpus)}
-    container = {
-        "name": "train",
-        "image": "train",
-        "resources": {"requests": {"cpu": "4", "memory": "16Gi"}, "limits": limits},
-    }
-    about = {"maar.dev/gang": "true", "scheduling.volcano.sh/queue-name": gang.queue}
-    spec = {
-        "schedulerName": "maar",
-        "restartPolicy": "Never",
-        "priorityClassName": gang.priority,
-        "containers": [container],
-    }
-    return {
-        "apiVersion": "batch/v1",
-        "kind": "Job",
-        "metadata": {"name": gang.name, "annotations": about},
-        "spec": {
-            "parallelism": gang.pods,
-            "completions": gang.pods,
-            "completionMode": "Indexed",
-            "template": {"metadata": {"annotations": about}, "spec": spec},
-        },
-    }

@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 
 from maar.cli.demo_picture import GPU, is_ready, owner
+from maar.cli.demo_sizes import ROLES, Sizes
 from maar.kube.requests import pod_requests
 from maar.kube.wire_pods import Pod
 from maar.model.resources import allocatable
@@ -51,7 +52,9 @@ class Ledger:
     lives: dict[str, Life] = field(default_factory=dict)
     """By the pod's uid."""
     gangs: dict[str, int] = field(default_factory=dict)
-    """The jobs that exist, and how many pods each has to have."""
+    """The jobs that exist, and how many pods each has to have; an elastic one, at least."""
+    sizes: Sizes = field(default_factory=Sizes)
+    """Elastic jobs."""
     nodes: dict[str, tuple[bool, dict[str, int]]] = field(default_factory=dict)
     """Whether a node is ready, and what it offers."""
     used: dict[str, Counter[str]] = field(default_factory=dict)
@@ -77,6 +80,16 @@ class Ledger:
             self.gangs[obj["metadata"]["name"]] = obj["spec"].get("parallelism", 1)
             if gone:
                 del self.gangs[obj["metadata"]["name"]]
+        elif table in ROLES:
+            self.sizes.take(table, gone, obj)
+            self._elastic(obj["metadata"]["name"])
+
+    def _elastic(self, name: str) -> None:
+        """An elastic job is in part below its minimum, with what stands beside its workers; one that ended is not."""
+        job = self.sizes.jobs.get(name)
+        self.gangs.pop(name, None)
+        if job is not None:
+            self.gangs[name] = job.low + job.beside
 
     def let_time_pass(self, now: float) -> None:
         """Utilisation is an area: GPUs in use, and GPUs of nodes that are well, times seconds, once there is work."""
@@ -172,6 +185,7 @@ class Ledger:
             *(f"a gang was evicted in part: {gang}" for gang in self.evicted_in_part()),
             *(f"a pod was bound twice: {name}" for name in self.moved),
             *(f"a pod was bound and not taken: {life.name}" for life in self.rejected),
+            *(f"an elastic job was out of its bounds: {moment}" for moment in self.sizes.outside),
         ]
 
 
@@ -203,7 +217,7 @@ def scoreboard(ledger: Ledger) -> list[tuple[str, str]]:
     if waits:
         mean = sum(wait for wait, _ in waits) / len(waits)
         lines.append(("mean wait", f"{mean:.2f} s from created to bound (longest: {waits[-1][0]:.2f} s)"))
-    return lines
+    return lines + ledger.sizes.score()
 
 
 def _named(lives: list[Life]) -> str:

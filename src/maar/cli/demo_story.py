@@ -1,4 +1,4 @@
-"""The story of `maar demo`: six acts, each of which does something to a cluster, waits for what the scheduler makes
+"""The story of `maar demo`: eight acts, each of which does something to a cluster, waits for what the scheduler makes
 of it, and says what happened and why.
 
 What it says is read from the API server (conditions, events, where pods are) or from the scheduler's log; what must
@@ -7,20 +7,16 @@ come true and does not is `Broken`.
 
 from __future__ import annotations
 
-import asyncio
-import time
-from collections.abc import Callable, Iterable
-from functools import partial
+from collections.abc import Iterable
 
-from maar.cli.demo_box import Box, Broken, Gang
-from maar.cli.demo_picture import picture
+from maar.cli.demo_box import Broken
+from maar.cli.demo_breathing import Breathing
+from maar.cli.demo_manifests import Gang
 from maar.cli.demo_score import EVICTED, LOST
+from maar.cli.demo_teller import Teller
 from maar.embedded.faults import all_binds
 from maar.embedded.store import Event
 from maar.session.config_file import default_text
-
-Say = Callable[[str], None]
-"""Takes one line."""
 
 BERT = Gang("bert", 4, 8, "research")
 RESNET = Gang("resnet", 4, 4, "research", "low")
@@ -41,21 +37,12 @@ SPREADING = (
     ("leastrequested.weight: 0 ", "leastrequested.weight: 10"),
     ("binpack.weight: 10 ", "binpack.weight: 0  "),
 )
-READING = 6.0
-"""Seconds to read what one act came to; the story takes about a minute with it."""
 KILL_AFTER = 5
 """Binds of the last gang that arrive before the scheduler is killed."""
 
 
-class Story:
+class Story(Teller):
     """Plays the acts, one after the other."""
-
-    def __init__(self, box: Box, say: Say, speed: float) -> None:
-        self.box = box
-        self._say = say
-        self._speed = speed
-        self._started = time.monotonic()
-        self._act = 0
 
     async def play(self) -> None:
         """All of it."""
@@ -65,28 +52,29 @@ class Story:
         await self.lose_a_node()
         await self.change_the_rules()
         await self.crash()
+        await Breathing(self).play(*FIRST, URGENT, PAIR, QUAD, TENFOLD)
 
     # -- the acts
 
     async def fill(self) -> None:
         """Work fills the cluster."""
-        self._title("Work fills the cluster")
+        self.title("Work fills the cluster")
         for gang in FIRST:
             await self.box.submit(gang)
             self.tell(f"created job {gang}")
         pid = await self.box.start_scheduler()
         self.tell(f"started the scheduler: `maar run --kubeconfig {self.box.kubeconfig}`, process {pid}")
-        await self._until_running(*FIRST)
+        await self.until_running(*FIRST)
         pods = sum(gang.pods for gang in FIRST)
         self.tell(f"all {len(FIRST)} gangs run: {pods} pods, {self._gpus()}")
-        await self._show(FIRST)
+        await self.show(FIRST)
 
     async def make_room(self) -> None:
         """A gang of high priority takes the place of one whole gang of low priority."""
-        self._title("A gang of high priority arrives")
+        self.title("A gang of high priority arrives")
         await self.box.submit(URGENT)
         self.tell(f"created job {URGENT}; the cluster is full")
-        await self._until_running(URGENT)
+        await self.until_running(URGENT)
         evicted = self.box.ledger.disrupted(EVICTED)
         victims = sorted({life.gang for life in evicted})
         if len(evicted) != RESNET.pods or victims != [RESNET.name]:
@@ -97,11 +85,11 @@ class Story:
         await self.box.until(lambda: self.box.reason(RESNET), "the evicted gang knows why it waits")
         self.tell(f"its controller has made the pods of {RESNET.name} anew; they wait:")
         self.why(self.box.reason(RESNET), "on each of its pods")
-        await self._show([URGENT])
+        await self.show([URGENT])
 
     async def refuse(self) -> None:
         """A gang that can never run is told so, and nobody has to suffer for it."""
-        self._title("An impossible gang arrives")
+        self.title("An impossible gang arrives")
         before = len(self.box.ledger.disrupted(EVICTED))
         await self.box.submit(GIANT)
         need = GIANT.pods * GIANT.gpus
@@ -114,34 +102,34 @@ class Story:
         self.tell(f"evicted for it, although its priority is high: {evicted}")
         await self.box.delete(GIANT)
         self.tell(f"deleted job {GIANT.name}")
-        await self._pause(READING)
+        await self.pause()
 
     async def lose_a_node(self) -> None:
         """A job ends, so that there is room; then a node dies, and what ran on it moves."""
-        self._title("A node dies")
+        self.title("A node dies")
         await self.box.finish(VISION)
         self.tell(f"{VISION.name} is done")
-        await self._until_running(RESNET)
+        await self.until_running(RESNET)
         self.tell(f"{RESNET.name} is back on {', '.join(self.box.nodes_of(RESNET))}")
-        await self._show()
+        await self.show()
         node = self.box.nodes_of(SPEECH)[0]
         self.box.kubelets.kill(node)
         self.tell(f"{node} falls silent; pods of {', '.join(self._jobs_on(node))} were on it")
         await self.box.until(lambda: self.box.ledger.disrupted(LOST), "the pods of a dead node are deleted")
-        await self._until_running(SPEECH, *(gang for gang in FIRST if gang.name in self._jobs_on(node)))
+        await self.until_running(SPEECH, *(gang for gang in FIRST if gang.name in self._jobs_on(node)))
         await self.box.until(lambda: not self._jobs_on(node), f"nothing is left of what was on {node}")
         lost = len(self.box.ledger.disrupted(LOST))
         self.tell(f"{lost} pods were lost; {SPEECH.name} is whole again, on {', '.join(self.box.nodes_of(SPEECH))}")
-        await self._show()
+        await self.show()
         self.box.kubelets.revive(node)
         await self.box.until(lambda: self.box.ledger.nodes[node][0], f"{node} is ready again")
         self.tell(f"{node} is back")
 
     async def change_the_rules(self) -> None:
         """A configuration with a typo is refused; the corrected one applies while everything runs."""
-        self._title("The rules change while it runs")
+        self.title("The rules change while it runs")
         await self.box.submit(PAIR)
-        await self._until_running(PAIR)
+        await self.until_running(PAIR)
         packed = self.box.nodes_of(PAIR)
         self.tell(f"created job {PAIR}: it runs on {', '.join(packed)}")
         good = _changed(default_text(), SPREADING)
@@ -156,16 +144,16 @@ class Story:
         await self.box.until(lambda: self.box.said("read anew", since), "the corrected configuration is read")
         self.tell("corrected the typo: in force, without a restart")
         await self.box.submit(QUAD)
-        await self._until_running(QUAD)
+        await self.until_running(QUAD)
         spread = self.box.nodes_of(QUAD)
         if set(spread) & set(packed):
             raise Broken(f"the new rules spread: {QUAD.name} is on {spread}, beside {PAIR.name} on {packed}")
         self.tell(f"created job {QUAD}: it runs on {', '.join(spread)}, not beside {PAIR.name} as before")
-        await self._show([PAIR, QUAD])
+        await self.show([PAIR, QUAD])
 
     async def crash(self) -> None:
         """The scheduler is killed while it binds a gang; the next one finishes what it began."""
-        self._title("The scheduler is killed in the middle of binding a gang")
+        self.title("The scheduler is killed in the middle of binding a gang")
         before = len(self.box.ledger.disrupted(EVICTED))
         names: set[str] = set()
 
@@ -192,10 +180,10 @@ class Story:
         self.tell(f"SIGKILL after {count} of {TENFOLD.pods} binds (the process ended with {code}): the gang is in part")
         if not 0 < count < TENFOLD.pods:
             raise Broken(f"the scheduler was not killed in the middle: {count} of {TENFOLD.pods} pods are bound")
-        await self._show([TENFOLD])
+        await self.show([TENFOLD])
         pid = await self.box.start_scheduler()
         self.tell(f"started another one, process {pid}: it knows only what is on the API server")
-        await self._until_running(TENFOLD)
+        await self.until_running(TENFOLD)
         evicted = len(self.box.ledger.disrupted(EVICTED)) - before
         if evicted:
             raise Broken(f"the gang that was begun fits: nothing had to be evicted for it, {evicted} were")
@@ -205,43 +193,9 @@ class Story:
         if len(said) != 1:
             raise Broken(f"who was killed in the middle may not have told the end: {said}")
         self.why(said[0], "event Scheduled on its PodGroup")
-        await self._show()
-
-    # -- telling
-
-    def tell(self, line: str) -> None:
-        """A line of what happens, with its time."""
-        self._say(f"{time.monotonic() - self._started:6.1f} s  {line}")
-
-    def why(self, line: str, where: str) -> None:
-        """A reason, and where it stands."""
-        self._say(f"{'':10}  » {line}")
-        self._say(f"{'':12}({where})")
-
-    def _title(self, title: str) -> None:
-        self._act += 1
-        self._say("")
-        self._say(f"── {self._act}  {title} {'─' * max(72 - len(title), 3)}")
-
-    async def _show(self, gangs: Iterable[Gang] = ()) -> None:
-        """The picture, a legend of the gangs that are new in it, and time to read."""
-        self._say("")
-        for line in picture(self.box.columns()):
-            self._say(f"{'':10}{line}")
-        new = ", ".join(f"{gang.letter} {gang.name}" for gang in gangs)
-        if new:
-            self._say(f"{'':10}{new}")
-        self._say("")
-        await self._pause(READING)
-
-    async def _pause(self, seconds: float) -> None:
-        await asyncio.sleep(seconds / self._speed)
+        await self.show()
 
     # -- looking
-
-    async def _until_running(self, *gangs: Gang) -> None:
-        for gang in gangs:
-            await self.box.until(partial(self.box.runs, gang), f"all pods of {gang.name} run")
 
     def _gpus(self) -> str:
         return f"{self.box.ledger.gpus_used} of {self.box.ledger.gpus_offered} GPUs in use"
