@@ -62,7 +62,8 @@ class Resizing:
 
     def _resting_until(self) -> float | None:
         """Until when a pool that was changed a moment ago is left alone."""
-        last = max((elastic_of(job).past.last_resize or -np.inf for job in self._jobs), default=-np.inf)
+        times = [elastic_of(job).past.last_resize for job in self._jobs]
+        last = max((time for time in times if time is not None), default=-np.inf)
         ends = last + self._option.rate_limit
         return ends if last < self._session.now < ends else None
 

@@ -2,7 +2,8 @@
 
 The cycle of `maar run` on a virtual clock: whenever something happens, a snapshot of the virtual cluster goes to
 `decide`, and its plan is carried out at once, again and again until nothing but bindings comes of it (pods that were
-evicted are gone, resumed jobs have their pods). Jobs that wait and that nothing could have helped are not looked at again, as live.
+evicted are gone, resumed jobs have their pods). Jobs that wait and that nothing could have helped are not looked at
+again, as live.
 """
 
 from __future__ import annotations

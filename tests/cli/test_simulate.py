@@ -1,0 +1,148 @@
+"""`maar simulate`: what a person types, sees and is told."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from maar.cli.main import main
+
+TRACE = "timestamp,duration,num_gpus\n0,100,4\n10,50,4\n20,500,4\n"
+"""On 8 GPUs the third waits until 60."""
+CONTRACT = {
+    *("policy", "jobs", "avg_jct", "p50_jct", "p99_jct", "makespan", "avg_wait", "gpu_utilisation", "restarts"),
+}
+
+
+@pytest.fixture
+def trace(tmp_path: Path) -> str:
+    file = tmp_path / "trace.csv"
+    file.write_text(TRACE)
+    return str(file)
+
+
+def maar(*arguments: str, given: str | None = None) -> Result:
+    return CliRunner().invoke(main, ["simulate", *arguments], input=given)
+
+
+def runs(*arguments: str) -> list[dict[str, object]]:
+    done = maar(*arguments, "-o", "json")
+    assert (0, "") == (done.exit_code, done.stderr)
+    found: list[dict[str, object]] = json.loads(done.stdout)["runs"]
+    return found
+
+
+ON_ONE = ("--nodes", "1", "--gpus-per-node", "8")
+
+
+def test_json_has_what_the_contract_says(trace: str) -> None:
+    (run,) = runs(trace, "--policy", "fifo", *ON_ONE)
+    assert run.keys() >= CONTRACT
+    expected = {"policy": "fifo", "jobs": 3, "avg_jct": (100 + 50 + 540) / 3, "p50_jct": 100.0, "makespan": 560.0}
+    assert expected == {key: run[key] for key in expected}
+    assert (40 / 3, 0) == (run["avg_wait"], run["restarts"])
+    assert 4 * 650 / (8 * 560) == run["gpu_utilisation"]
+
+
+def test_policies_are_compared_in_processes_and_give_the_same_bytes(trace: str) -> None:
+    options = (trace, "--policy", "srtf,fifo,srtf", *ON_ONE, "-o", "json")
+    alone, together = maar(*options, "--processes", "1"), maar(*options, "--processes", "2")
+    assert ["srtf", "fifo"] == [run["policy"] for run in json.loads(alone.stdout)["runs"]]
+    assert alone.stdout == together.stdout
+
+
+def test_the_table(trace: str) -> None:
+    shown = maar(trace, *ON_ONE, "--processes", "1")
+    assert (0, "") == (shown.exit_code, shown.stderr)
+    lines = shown.stdout.splitlines()
+    assert f"{trace}: 3 jobs on 8 GPUs" == lines[0]
+    assert ["policy", "mean", "median", "p95", "p99", "waited", "makespan"] == lines[2].split()[:7]
+    assert ["fifo", "srtf", "tiresias", "elastic-fifo"] == [line.split()[0] for line in lines[4:8]]
+    assert "3.83 min" in lines[4]
+
+
+def test_a_trace_from_standard_input() -> None:
+    done = maar("-", "--policy", "fifo", "-o", "json", given=TRACE)
+    assert (0, 3) == (done.exit_code, json.loads(done.stdout)["runs"][0]["jobs"])
+
+
+def test_what_became_of_each_job(trace: str, tmp_path: Path) -> None:
+    file = tmp_path / "jobs.csv"
+    assert 0 == maar(trace, "--policy", "fifo,srtf", *ON_ONE, "--processes", "1", "--jobs", str(file)).exit_code
+    rows = list(csv.DictReader(file.read_text().splitlines()))
+    assert ["fifo"] * 3 + ["srtf"] * 3 == [row["policy"] for row in rows]
+    assert ["100.0", "60.0", "560.0"] == [row["end"] for row in rows[:3]]
+    lines = tmp_path / "jobs.jsonl"
+    assert 0 == maar(trace, "--policy", "fifo", *ON_ONE, "--jobs", str(lines)).exit_code
+    last = json.loads(lines.read_text().splitlines()[-1])
+    assert ("fifo", [[60.0, 4], [560.0, 0]]) == (last["policy"], last["sizes"])
+
+
+def test_the_report_is_written(trace: str, tmp_path: Path) -> None:
+    page = tmp_path / "report.html"
+    done = maar(trace, "--policy", "fifo", "--report", str(page))
+    assert (0, f"written: {page}\n") == (done.exit_code, done.stderr)
+    assert page.read_text().startswith("<!doctype html>")
+
+
+def test_a_configuration_plays_a_whole_cluster(trace: str, tmp_path: Path) -> None:
+    file = tmp_path / "config.yaml"
+    file.write_text('actions: "allocate"\ntiers:\n- plugins: [{name: gang}, {name: predicates}]\n')
+    found = runs(trace, "--config", str(file), "--policy", "fifo", *ON_ONE, "--processes", "1")
+    assert ["fifo", str(file)] == [run["policy"] for run in found]
+    assert found[0]["avg_jct"] == found[1]["avg_jct"]
+
+
+def test_a_policy_at_cluster_depth(trace: str) -> None:
+    (run,) = runs(trace, "--policy", "fifo", "--depth", "cluster", *ON_ONE)
+    # The pool is left alone for 30 s after it changed at 0: the second job starts then, the third when it ends.
+    assert ("fifo", 3) == (run["policy"], run["jobs"])
+    assert run["avg_jct"] == (100 + (30 - 10 + 50) + (80 - 20 + 500)) / 3
+
+
+def test_nodes_that_fail(trace: str, tmp_path: Path) -> None:
+    file = tmp_path / "faults.csv"
+    file.write_text("time,node,event\n30,0,fail\n40,0,repair\n")
+    options = (trace, "--policy", "fifo", *ON_ONE, "--restart", "0", "--checkpoint", "0")
+    (run,) = runs(*options, "--faults", str(file))
+    assert (2, (110 + 60 + 550) / 3) == (run["restarts"], run["avg_jct"])
+    assert 1 == len(runs(*options, "--fail", "1000,10,5"))
+
+
+def test_jobs_that_do_not_fit_are_named(trace: str) -> None:
+    done = maar(trace, "--policy", "fifo", "--nodes", "1", "--gpus-per-node", "2", "-o", "json")
+    assert 0 == done.exit_code
+    assert "warning: fifo: 3 jobs could not run on 2 GPUs and do not count: " in done.stderr
+    assert 0 == json.loads(done.stdout)["runs"][0]["jobs"]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--policy", "tiresia"), "unknown algorithm `tiresia`; did you mean `tiresias`?"),
+        (("--model", "mury"), "unknown model `mury`; did you mean `muri`? known: default, muri"),
+        (("--format", "phily"), "unknown format `phily`; did you mean `philly`?"),
+        (("--config", "no.yaml"), "no.yaml: no such file"),
+        (("--config", "no.yaml", "--depth", "pool"), "--depth pool and --config: a configuration needs a cluster"),
+        (("--model", "muri", "--depth", "cluster"), "--model muri: only for counted GPUs"),
+        (("--model", "muri", "--fail", "100"), "--model muri: it knows no failing or draining nodes"),
+        (("--fail", "often"), "expected seconds above 0, `BETWEEN[,REPAIR[,SEED]]`, got `often`"),
+        (("--fail", "100", "--faults", "x.csv"), "--faults and --fail: expected one of them, got both"),
+        (("--faults", "no.csv"), "no.csv: No such file or directory"),
+        (("--jobs", "/nowhere/jobs.csv"), "/nowhere/jobs.csv: cannot be written: No such file or directory"),
+        (("--nodes", "0"), "0 is not in the range x>=1"),
+    ],
+)
+def test_what_cannot_be_is_said_and_nothing_printed(trace: str, options: tuple[str, ...], message: str) -> None:
+    done = maar(trace, "--policy", "fifo", *options)
+    assert (2, "") == (done.exit_code, done.stdout)
+    assert message in done.stderr
+
+
+def test_a_trace_that_is_not_there() -> None:
+    done = maar("nothing.csv")
+    assert (2, "", "nothing.csv: no such file\n") == (done.exit_code, done.stdout, done.stderr)
