@@ -7,6 +7,7 @@ from maar.decide import decide
 from maar.model.elastic import Elastic
 from maar.model.jobs import Job
 from maar.model.plan import Hold, Plan, Resize, Resume, Suspend
+from maar.model.reasons import in_one_line
 from maar.model.shapes import Shape
 from maar.model.snapshot import Cluster, Snapshot
 from maar.registry import catalog
@@ -41,6 +42,8 @@ def test_paused_nothing_is_evicted_and_nothing_promised() -> None:
     held = brakes.apply(plan, snapshot, 100.0)
     assert ((), ()) == (held.evict, held.nominate)
     assert 4 == brakes.held
+    told = {w.job: in_one_line(w.reasons) for w in held.waiting}
+    assert dict.fromkeys(("ns/high0", "ns/high1"), "2 pods would have to go: evictions are paused") == told
 
 
 def test_a_rate_lets_whole_claims_through_and_says_when_the_next_may() -> None:
@@ -51,6 +54,8 @@ def test_a_rate_lets_whole_claims_through_and_says_when_the_next_may() -> None:
     assert 1 == len({e.beneficiary for e in first.evict})
     assert [first.evict[0].beneficiary] == [n.task.rsplit("-", 1)[0] for n in first.nominate]
     assert 160.0 == first.wake_at
+    (braked,) = [r for w in first.waiting for r in w.reasons if r.code == "Braked"]
+    assert "2 pods would have to go: only 3 pods are evicted in a minute" == braked.message
     assert 2 == len(brakes.apply(plan, snapshot, 161.0).evict)
 
 

@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
+from maar.controller.brake_file import BrakeFile
+from maar.controller.brakes import Brakes, Settings
 from maar.controller.reload import ConfigFile
+from maar.session.config_file import ConfigError
 from maar.testing.confs import ALLOCATE, PREEMPT
 
 
@@ -56,3 +61,40 @@ def test_a_bad_file_is_refused_and_the_one_before_stays(tmp_path: Path) -> None:
     config.look()
     assert [] == config.problems
     assert config.config.has_action("preempt")
+
+
+def test_what_is_not_even_text_is_refused_too(tmp_path: Path) -> None:
+    path = tmp_path / "maar.yaml"
+    path.write_text(ALLOCATE)
+    config, before = ConfigFile(path), ConfigFile(path).text
+    path.write_bytes(b"actions: \xff")
+    config.look()
+    problem = f"{path}: not UTF-8: invalid start byte at byte 9"
+    assert ([problem], before) == (config.problems, config.text)
+    with pytest.raises(ConfigError) as refused:
+        ConfigFile(path)
+    assert [problem] == refused.value.problems
+    path.write_text(PREEMPT)
+    config.look()
+    assert ([], PREEMPT) == (config.problems, config.text)
+
+
+def test_brakes_that_make_no_sense_are_refused_and_those_before_stay(tmp_path: Path) -> None:
+    path, brakes = tmp_path / "brakes.yaml", Brakes()
+    file, told = BrakeFile(path, brakes), list[Settings]()
+    file.on_changed.append(lambda: told.append(brakes.settings))
+    file.look()
+    path.write_text("paused: true")
+    file.look()
+    for bad in (b"paused: maybe", b"pause: true", b"[", b"paused: \xff"):
+        path.write_bytes(bad)
+        file.look()
+        assert file.problem.startswith(f"{path}: ")
+        assert brakes.settings.paused
+    path.unlink()
+    path.mkdir()
+    file.look()
+    assert f"{path}: Is a directory" == file.problem
+    path.rmdir()
+    file.look()
+    assert ([Settings(), Settings(paused=True), Settings()], "") == (told, file.problem)

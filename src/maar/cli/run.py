@@ -235,6 +235,9 @@ async def _work(api: Api, scheduler: Scheduler, metrics: Metrics, settings: Sett
 
 
 async def _say(shadow: Shadow) -> None:
-    while True:
-        await asyncio.sleep(SHADOW_EVERY)
+    try:
+        while True:
+            await asyncio.sleep(SHADOW_EVERY)
+            logger.info("%s", shadow.line())
+    finally:
         logger.info("%s", shadow.line())

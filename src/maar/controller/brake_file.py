@@ -30,26 +30,38 @@ class BrakeFile:
     def __init__(self, path: Path, brakes: Brakes) -> None:
         self._path = path
         self._brakes = brakes
-        self._seen: str | None = None
+        self._seen: bytes | None = None
         self.problem = ""
         self.on_changed: list[Callable[[], None]] = []
 
     def look(self) -> None:
         """Read the file if it is another than the last time."""
-        text = self._path.read_text() if self._path.exists() else ""
+        try:
+            text = self._path.read_bytes()
+        except FileNotFoundError:
+            text = b""
+        except OSError as error:
+            self._seen = None
+            self._refuse(error.strerror or str(error))
+            return
         if text == self._seen:
             return
         self._seen = text
         try:
             self._brakes.settings = msgspec.convert(yaml.load(text, yaml.CSafeLoader) or {}, Settings)
-        except (yaml.YAMLError, msgspec.ValidationError) as error:
-            self.problem = f"{self._path}: {error}"
-            logger.error("brakes refused, those before stay: %s", self.problem)
+        except (yaml.YAMLError, msgspec.ValidationError, UnicodeDecodeError) as error:
+            self._refuse(str(error))
         else:
             self.problem = ""
             logger.info("brakes: %s", self._brakes.settings)
             for listener in self.on_changed:
                 listener()
+
+    def _refuse(self, why: str) -> None:
+        problem = f"{self._path}: {why}"
+        if problem != self.problem:
+            logger.error("brakes refused, those before stay: %s", problem)
+        self.problem = problem
 
     async def watch(self) -> None:
         """Look again and again until cancelled."""

@@ -2,7 +2,7 @@
 
 They work on the plan, all or nothing. A job whose victims may not all go now gets neither the evictions nor the
 promised room. Elastic jobs grow into what others give back: where one may not shrink now, none grows or starts.
-Whatever is held back is decided anew in the next cycle.
+Whoever waits because of them is told so, and is looked at again when they change.
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ from collections import deque
 import msgspec
 from msgspec.structs import replace
 
-from maar.model.plan import Evict, Hold, Plan
+from maar.model.plan import Evict, Hold, Plan, Wait
+from maar.model.reasons import Reason
 from maar.model.snapshot import Snapshot
 
 MINUTE = 60.0
@@ -57,7 +58,8 @@ class Brakes:
         by_job: dict[str, list[Evict]] = {}
         for evict in plan.evict:
             by_job.setdefault(evict.beneficiary, []).append(evict)
-        stopped = {job for job, evictions in by_job.items() if not self._pass(evictions, snapshot, now)}
+        held = {job: self._held(evictions, snapshot, now) for job, evictions in by_job.items()}
+        stopped = {job: why for job, why in held.items() if why}
         if not stopped:
             return plan
         of = snapshot.tasks
@@ -65,18 +67,27 @@ class Brakes:
             plan,
             evict=tuple(e for e in plan.evict if e.beneficiary not in stopped),
             nominate=tuple(n for n in plan.nominate if of.tasks[of.number[n.task]].job not in stopped),
+            waiting=tuple(w for w in plan.waiting if w.job not in stopped) + _waits(stopped, by_job, plan),
             wake_at=_first(plan.wake_at, None if self.settings.paused else self._recent),
         )
 
-    def _pass(self, evictions: list[Evict], snapshot: Snapshot, now: float) -> bool:
+    def _held(self, evictions: list[Evict], snapshot: Snapshot, now: float) -> str:
+        """Why these may not happen now; empty if they may."""
         table, limit = snapshot.tasks, self.settings.per_minute
         queues = {snapshot.jobs.jobs[int(table.job[table.number[e.task]])].queue for e in evictions}
         room = limit is None or len(self._recent) + len(evictions) <= limit or (not self._recent and limit > 0)
-        if self.settings.paused or queues & set(self.settings.queues_off) or not room:
-            self.held += len(evictions)
-            return False
-        self._recent.extend([now] * len(evictions))
-        return True
+        off = sorted(queues & set(self.settings.queues_off))
+        if self.settings.paused:
+            why = "evictions are paused"
+        elif off:
+            why = f"nobody is evicted from queue `{off[0]}`"
+        elif not room:
+            why = f"only {limit} pods are evicted in a minute"
+        else:
+            self._recent.extend([now] * len(evictions))
+            return ""
+        self.held += len(evictions)
+        return why
 
     def _sizes(self, plan: Plan, snapshot: Snapshot, now: float) -> Plan:
         stopped = self._stopped(plan, snapshot)
@@ -108,6 +119,15 @@ class Brakes:
         jobs = snapshot.jobs
         off = {key for key in less if jobs.jobs[jobs.number[key]].queue in self.settings.queues_off}
         return off | more if off else set()
+
+
+def _waits(stopped: dict[str, str], by_job: dict[str, list[Evict]], plan: Plan) -> tuple[Wait, ...]:
+    """What those are told whose room would have to be made first; they need not think that it is being made."""
+    since = {w.job: w.reasons[0].since for w in plan.waiting if w.reasons}
+    return tuple(
+        Wait(job, (Reason("maar", "Braked", f"{len(by_job[job])} pods would have to go: {why}", since=since.get(job)),))
+        for job, why in sorted(stopped.items())
+    )
 
 
 def _first(planned: float | None, recent: deque[float] | None) -> float | None:

@@ -36,7 +36,7 @@ class ConfigFile:
         if path is None:
             self.config: Config = default_config(catalog())
         else:
-            self._seen = self.text = path.read_text()
+            self._seen = self.text = _text_of(path)
             loaded = read_config(self.text, str(path), catalog())
             self.config = loaded.config
             for warning in loaded.warnings:
@@ -51,15 +51,14 @@ class ConfigFile:
         if self._path is None:
             return
         try:
-            text = self._path.read_text()
+            text = _text_of(self._path)
+            if text == self._seen:
+                return
+            self._seen = text
+            loaded = read_config(text, str(self._path), catalog())
         except OSError as error:
             self._refuse([f"{self._path}: {error.strerror}"])
             return
-        if text == self._seen:
-            return
-        self._seen = text
-        try:
-            loaded = read_config(text, str(self._path), catalog())
         except ConfigError as error:
             self._refuse(error.problems)
             return
@@ -84,3 +83,11 @@ class ConfigFile:
         while True:
             await asyncio.sleep(INTERVAL)
             self.look()
+
+
+def _text_of(path: Path) -> str:
+    data = path.read_bytes()
+    try:
+        return data.decode()
+    except UnicodeDecodeError as error:
+        raise ConfigError([f"{path}: not UTF-8: {error.reason} at byte {error.start}"]) from None

@@ -40,6 +40,9 @@ class Metrics:
         self._evictions: Counter = made(Counter, "evictions", "Pods that were sent away", "queue")
         self._waiting: Gauge = made(Gauge, "waiting_jobs", "Jobs that wait, by the first reason", "reason")
         self._allocated: Gauge = made(Gauge, "queue_allocated", "What a queue's jobs have", "queue", "resource")
+        self._share: Gauge = made(
+            Gauge, "queue_share", "The largest part of the nodes that a queue's jobs have", "queue"
+        )
         self._lag: Gauge = made(Gauge, "watch_lag_seconds", "Since the last word of a watch", "resource")
         self._refused: Counter = made(Counter, "config_refused", "Configurations that were refused")
         self._leader: Gauge = made(Gauge, "leader", "Whether this one decides")
@@ -67,6 +70,7 @@ class Metrics:
     def text(self, lags: Callable[[], dict[str, float]]) -> bytes:
         """The page for a scrape."""
         self._tell_queues()
+        self._lag.clear()
         for resource, seconds in lags().items():
             self._lag.labels(resource).set(seconds)
         return generate_latest(self.registry)
@@ -76,7 +80,12 @@ class Metrics:
             return
         snapshot = self._cache.latest
         sums = queue_sums(snapshot, snapshot.jobs.allocated)
+        there = snapshot.nodes.allocatable.sum(axis=0).tolist()
+        self._allocated.clear()
+        self._share.clear()
         for queue, row in zip(snapshot.queues.queues, sums.tolist(), strict=True):
+            parts = [has / all_of_it for has, all_of_it in zip(row, there, strict=True) if all_of_it]
+            self._share.labels(queue.name).set(max(parts, default=0.0))
             for resource, amount in zip(snapshot.axes.names, row, strict=True):
                 self._allocated.labels(queue.name, resource).set(amount)
 
