@@ -3,7 +3,8 @@
 Fed with what each cycle saw and with writes that have arrived, never with what is only planned; gives events, and
 writes nothing. Times are those of the cluster where it says them (a job's creation, a resize as kept on the job), so
 that two Maars one after the other say the same and the store keeps it once. What a Maar that was killed did not get to
-say, the next one does: it compares what the history last heard of a job with how the job stands.
+say, the next one does: it compares what the history last heard of a job with how the job stands, once the database
+has answered for the first time.
 
 Only elastic jobs, and those that Maar starts and pauses, have accounts: pods alone and rigid gangs cost nothing here.
 """
@@ -26,8 +27,9 @@ from maar.kube.knowledge import who_is
 from maar.kube.picture import OWNER_HOMES
 from maar.kube.wire import Object
 from maar.kube.work_resize import ChangeJob
-from maar.model.elastic import Elastic
+from maar.model.elastic import Elastic, Past
 from maar.model.jobs import Job
+from maar.model.snapshot import Changed
 from maar.model.tasks import Status, Task
 
 RUNS = (Kind.STARTED, Kind.RESIZED)
@@ -72,6 +74,11 @@ class Life(msgspec.Struct):
         self.attained += self.workers * self.gpus * max(until - self.last, 0.0)
         self.last = max(self.last, until)
 
+    def know(self, past: Past) -> None:
+        """What is kept on the job is exact: it was counted by pods that run."""
+        if past.counted is not None and past.counted >= self.last:
+            self.attained, self.last = past.attained, past.counted
+
 
 class Accounting:
     """Keeps the accounts of all elastic jobs."""
@@ -86,14 +93,18 @@ class Accounting:
         """A gang's key to the UID of its job."""
         self._left: set[str] = set()
         """Jobs that are not ours now and have not ended: their owner has paused them, or taken their bounds away."""
-        self._caught_up = False
+        self._begun = False
 
     # -- what is seen
 
     def on_cycle(self, cycle: Cycle) -> None:
         """Take in what has changed between the last two snapshots."""
+        begins = not self._begun
+        if begins and self._books.problem:
+            return  # Nobody knows yet what was told before.
+        self._begun = True
         now, doubtful = cycle.now, self._left
-        for key, changed in self._cache.changed.items():
+        for key, changed in (self._everybody() if begins else self._cache.changed).items():
             if changed is not None and changed[0].elastic is not None:
                 found = self._cache.picture.elastic_job(key)
                 if found is not None:
@@ -101,8 +112,13 @@ class Accounting:
             elif key in self._keys:
                 doubtful.add(self._keys.pop(key))
         self._left = {uid for uid in doubtful if uid in self._lives and not self._is_over(self._lives[uid], now)}
-        if not self._caught_up and not self._books.problem:
+        if begins:
             self._catch_up(now)
+
+    def _everybody(self) -> dict[str, Changed]:
+        """All elastic jobs of the last snapshot."""
+        jobs, tasks = self._cache.latest.jobs, self._cache.latest.tasks.tasks
+        return {jobs.jobs[i].key: (jobs.jobs[i], tuple(tasks[t] for t in jobs.members[i])) for i in jobs.elastic}
 
     def _see(
         self, found: ElasticJob, job: Job, elastic: Elastic, tasks: Iterable[Task], now: float, doubtful: set[str]
@@ -122,8 +138,10 @@ class Accounting:
         if found.identity in self._cache.picture.elastic.assumed:
             return  # on its way: it counts when it has arrived
         workers = elastic.now if running or life.workers else 0
-        resized = elastic.past.last_resize
-        at = resized if resized is not None and resized > life.last else now
+        at, resized = now, elastic.past.last_resize
+        if resized is not None and resized > life.last:  # not told by whoever did it
+            at = resized
+            life.know(elastic.past)
         if is_new and not life.workers:
             at = min((t.started for t in running if t.started is not None), default=now)
             at = max(at, elastic.past.counted or at)  # what it had before is in what it has attained
@@ -180,7 +198,6 @@ class Accounting:
 
     def _catch_up(self, now: float) -> None:
         """Jobs that have ended while nobody looked."""
-        self._caught_up = True
         for told in self._books.unfinished():
             if told.uid in self._lives:
                 continue
@@ -203,8 +220,7 @@ class Accounting:
         if life is None or not life.workers:
             return  # one that starts does so when its pods have nodes
         at = past.last_resize if past.last_resize is not None else self._clock()
-        if past.counted is not None:
-            life.attained, life.last = past.attained, max(life.last, past.counted)
+        life.know(past)
         self._turn(life, 0 if change.suspended else work.wanted.size, at)
 
     def given(self, job: str) -> None:

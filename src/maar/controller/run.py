@@ -93,6 +93,7 @@ class Scheduler:
         history.on_news.append(self._learner.news)
         if not self._settings.dry_run:
             accounting = Accounting(self.cache, history)
+            history.on_ready.append(self._trigger)
             self.loop.on_cycle.append(accounting.on_cycle)
             self.outbox.on_given.append(accounting.given)
             self.outbox.sizes.on_written.append(accounting.wrote)

@@ -70,6 +70,8 @@ class History:
         self._problem = "the database has not answered yet"
         self.on_news: list[Callable[[], None]] = []
         """Called when the model has heard something new."""
+        self.on_ready: list[Callable[[], None]] = []
+        """Called when the database answers, for the first time or again."""
         self.model = Model()
         self._estimates = Estimates(self.model)
 
@@ -229,6 +231,8 @@ class History:
                     logger.info("history: %s", store.name)
                     self._problem = ""
                     self._lost = 0
+                    for listener in self.on_ready:
+                        listener()
             except HistoryError as error:
                 if self._problem != str(error):
                     logger.warning("history: %s; going on without it", error)

@@ -1,0 +1,317 @@
+"""From an epoch that a training reports to the next decision, and to its account: the live Maar with its history.
+
+On the embedded server with the pretend operator; reports go over HTTP, by the module that users add to their script.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import math
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from maar.cli.history import history as show_history
+from maar.controller.record import read_recording
+from maar.controller.run import Scheduler
+from maar.controller.settings import Settings
+from maar.decide import decide
+from maar.embedded.kubelets import Kubelets
+from maar.embedded.operators import TrainingOperator
+from maar.embedded.server import EmbeddedServer
+from maar.history.address import read_address
+from maar.history.history import History
+from maar.history.records import Event
+from maar.history.store import Store
+from maar.kube.resources import KUBEFLOW_JOBS
+from maar.model.elastic import Elastic
+from maar.model.snapshot import Snapshot
+from maar.registry import catalog
+from maar.report import Reporter
+from maar.session.config_file import read_config
+from maar.testing.live import GPU, NAMESPACE, Live, connected, scheduling
+from maar.web.measurements import routes
+from maar.web.server import serve
+
+(PYTORCH,) = (r for r in KUBEFLOW_JOBS if r.kind == "PyTorchJob")
+CONFIG = """
+actions: "enqueue, allocate, resize"
+tiers:
+- plugins: [{name: priority}, {name: gang}]
+- plugins: [{name: predicates}, {name: proportion}, {name: binpack}]
+pools:
+- {name: default, algorithm: optimus, rate-limit: 0, minimum-time: 0, hysteresis: 0, restart: 0}
+"""
+EPOCH = 0.004
+"""Seconds: short, so that none reaches back to when its size changed."""
+
+
+@pytest.fixture
+def kubeconfig(tmp_path: Path) -> Iterator[Path]:
+    """A cluster in which jobs get their pods."""
+    server = EmbeddedServer(parts=[Kubelets(start=0.01, stop=0.01), TrainingOperator()])
+    server.start()
+    yield server.kubeconfig(tmp_path / "kubeconfig")
+    server.stop()
+
+
+class Stage:
+    """A cluster of one node with 8 GPUs, a Maar with a history, and trainings that report."""
+
+    def __init__(self, live: Live, folder: Path) -> None:
+        self.live = live
+        self.folder = folder
+        self.database = str(folder / "history.db")
+        self.config = folder / "config.yaml"
+        self.config.write_text(CONFIG)
+        self.history = History()
+        self._url = ""
+
+    @asynccontextmanager
+    async def maar(self, where: str | None = None, **more: Any) -> AsyncIterator[Scheduler]:
+        """Maar at work, with its port."""
+        self.history = History(where or self.database)
+        self.history.start()
+        settings = Settings(learn_every=0.1)
+        web = await serve(
+            0,
+            healthy=lambda: "",
+            ready=lambda: "",
+            metrics=lambda: b"",
+            host="127.0.0.1",
+            more=routes(self.history),
+        )
+        host, port = web.addresses[0][:2]
+        self._url = f"http://{host}:{port}"
+        try:
+            async with scheduling(self.live, settings, self.config, history=self.history, **more) as scheduler:
+                yield scheduler
+        finally:
+            await web.cleanup()
+            await self.history.close()
+
+    async def submit(
+        self, name: str, low: int = 1, high: int = 8, priority: str = "", says: dict[str, str] | None = None
+    ) -> None:
+        """A PyTorchJob that waits for its turn."""
+        asks = {"requests": {"cpu": "100m"}, "limits": {GPU: "1"}}
+        spec: dict[str, Any] = {
+            "schedulerName": "maar",
+            "containers": [{"name": "pytorch", "image": "train", "resources": asks}],
+            **({"priorityClassName": priority} if priority else {}),
+        }
+        worker = {"replicas": low, "restartPolicy": "Never", "template": {"spec": spec}}
+        job = {
+            "apiVersion": PYTORCH.api_version,
+            "kind": PYTORCH.kind,
+            "metadata": {"name": name, "namespace": NAMESPACE, "annotations": says or {}},
+            "spec": {
+                "runPolicy": {"suspend": True, "cleanPodPolicy": "All"},
+                "elasticPolicy": {"minReplicas": low, "maxReplicas": high},
+                "pytorchReplicaSpecs": {"Worker": worker},
+            },
+        }
+        await self.live.api.create(PYTORCH.path(NAMESPACE), job)
+
+    async def report(self, job: str, workers: int, *, first: int = 0, seconds: float = EPOCH) -> None:
+        """Three epochs of a training, as the script in its worker 0 tells them."""
+        reporter = Reporter(self._url, f"{NAMESPACE}/{job}", total_epochs=100, workers=workers, rank=0)
+        for epoch in range(first, first + 3):
+            reporter.report(epoch, seconds)
+        await asyncio.to_thread(reporter.flush, 10.0)
+
+    async def until(self, sizes: dict[str, int]) -> None:
+        """Wait until jobs have so many running workers."""
+
+        async def stand() -> bool:
+            pods = [p for p in await self.live.pods() if p.phase == "Running" and not p.leaving]
+            have = {job: sum(p.name.startswith(f"{job}-worker-") for p in pods) for job in sizes}
+            return have == sizes
+
+        await self.live.eventually(stand, f"{sizes}")
+
+    async def delete(self, name: str) -> None:
+        await self.live.api.delete(PYTORCH.path(NAMESPACE, name))
+
+    async def pause(self, name: str, suspend: bool) -> None:
+        """By its owner."""
+        await self.live.api.patch(PYTORCH.path(NAMESPACE, name), {"spec": {"runPolicy": {"suspend": suspend}}})
+
+    async def lives(self, *told: str) -> dict[str, list[tuple[str, int, int]]]:
+        """What `maar history` shows of jobs, once it shows that last of each."""
+        shown: dict[str, Any] = {}
+
+        def all_told() -> bool:
+            done = CliRunner().invoke(show_history, ["--history", self.database, "-o", "json"])
+            assert 0 == done.exit_code, done.output
+            shown.update({job["job"].partition("/")[2]: job for job in json.loads(done.output)["jobs"]})
+            lines = (line.split() for line in told)
+            return all(job in shown and shown[job]["events"][-1]["kind"] == kind for job, kind in lines)
+
+        try:
+            await self.live.eventually(all_told)
+        except TimeoutError:
+            raise AssertionError(f"not told: {told}, but: {shown}") from None
+        return {
+            name: [(e["kind"] + (f" {e['how']}" if e["how"] else ""), e["before"], e["after"]) for e in job["events"]]
+            for name, job in shown.items()
+        }
+
+    def events(self, job: str) -> list[Event]:
+        """The account of a job, as it is stored."""
+        store = Store(read_address(self.database), write=False)
+        assert store.open()
+        found = sorted((e for e in store.events() if e.name == job), key=lambda e: e.at)
+        store.close()
+        return found
+
+
+Story = Callable[[Stage], Awaitable[None]]
+
+
+def known(scheduler: Scheduler, job: str) -> Elastic:
+    """A job as the last decision saw it."""
+    jobs = scheduler.cache.latest.jobs
+    found = jobs.jobs[jobs.number[f"{NAMESPACE}/{job}"]].elastic
+    assert found is not None
+    return found
+
+
+def tell(kubeconfig: Path, tmp_path: Path, story: Story) -> None:
+    async def told() -> None:
+        async with connected(kubeconfig) as live:
+            await live.nodes(1, gpu=8)
+            await live.priority("high", 1000)
+            await story(Stage(live, tmp_path))
+
+    asyncio.run(told())
+
+
+def test_what_trainings_report_is_what_the_next_decision_knows(kubeconfig: Path, tmp_path: Path) -> None:
+    async def story(stage: Stage) -> None:
+        async with stage.maar(record=tmp_path / "recording") as scheduler:
+            await stage.submit("flat-1")
+            await stage.until({"flat-1": 8})
+            await stage.report("flat-1", 8)
+            await stage.live.eventually(lambda: known(scheduler, "flat-1").remaining < math.inf, "it is known")
+            await stage.submit("keen-1")  # how long it takes nobody knows: optimus lets it go first
+            await stage.until({"flat-1": 1, "keen-1": 7})
+            await stage.report("flat-1", 1, first=3)
+            # As fast on 1 as on 8: what keen-1 leaves is of no use to it, nor to the next run.
+            curve = ((1, 1.0), (8, 1.0))
+            await stage.live.eventually(lambda: known(scheduler, "flat-1").speedup == curve, "it is learnt")
+            assert {("default/flat", GPU): dict(curve)} == stage.history.curves()
+            assert 94 * EPOCH == pytest.approx(known(scheduler, "flat-1").remaining)
+            await stage.delete("keen-1")
+            await stage.until({"flat-1": 1, "keen-1": 0})
+            await stage.submit("flat-2")
+            await stage.submit("keen-2", 2)
+            await stage.until({"flat-1": 1, "flat-2": 1, "keen-2": 6})
+            await stage.delete("keen-2")
+            await stage.delete("flat-1")
+            await stage.until({"flat-1": 0, "flat-2": 1, "keen-2": 0})
+            lives = await stage.lives("flat-1 ended", "keen-1 ended", "flat-2 started", "keen-2 ended")
+        resized = [("submitted", 0, 0), ("started", 0, 8), ("resized", 8, 1), ("ended deleted", 1, 0)]
+        assert resized == lives["flat-1"]
+        assert [("submitted", 0, 0), ("started", 0, 7), ("ended deleted", 7, 0)] == lives["keen-1"]
+        assert [("submitted", 0, 0), ("started", 0, 1)] == lives["flat-2"], "one worker is enough from the start"
+
+    tell(kubeconfig, tmp_path, story)
+    # What decisions knew is in the recording: decided again, they come out the same.
+    config = read_config(CONFIG, "config", catalog()).config
+    cycles = list(read_recording(tmp_path / "recording"))
+    assert any(job.elastic is not None and job.elastic.speedup for cycle in cycles for job in cycle.cluster.jobs)
+    for cycle in cycles:
+        snapshot = Snapshot(cycle.cluster)
+        snapshot.resting = frozenset(snapshot.jobs.number[key] for key in cycle.resting)
+        assert cycle.plan == decide(snapshot, config, cycle.now)
+
+
+def test_a_job_says_more_of_itself_than_others_know(kubeconfig: Path, tmp_path: Path) -> None:
+    async def story(stage: Stage) -> None:
+        async with stage.maar() as scheduler:
+            said = {"maar.dev/category": "vision", "maar.dev/epochs": "10", "maar.dev/restart-seconds": "7"}
+            await stage.submit("a", says=said)
+            await stage.until({"a": 8})
+            await stage.report("a", 8)
+            await stage.submit("b", high=1, says=said)
+            await stage.until({"a": 7, "b": 1})
+            await stage.live.eventually(lambda: known(scheduler, "b").speedup, "it is learnt")
+            b = known(scheduler, "b")
+            assert (7.0, ((8, 8.0),)) == (b.restart, b.speedup)
+            assert 10 * 8 * EPOCH == pytest.approx(b.remaining), "as many epochs as it says, each as long as another's"
+
+    tell(kubeconfig, tmp_path, story)
+
+
+def test_every_change_is_accounted_for_once_whoever_made_it(kubeconfig: Path, tmp_path: Path) -> None:
+    async def story(stage: Stage) -> None:
+        async with stage.maar():
+            await stage.submit("low", 2, 6)
+            await stage.until({"low": 6})
+            await stage.submit("boss", 8, 8, "high")
+            await stage.until({"boss": 8, "low": 0})
+            await stage.delete("boss")
+            await stage.until({"low": 6})
+            await stage.pause("low", True)
+            await stage.lives("low suspended")
+            await stage.pause("low", False)
+            await stage.until({"low": 6})
+            await stage.lives("low started")
+        async with stage.maar():  # another one, which finds everything as it is
+            await stage.submit("more", 2, 2)
+            await stage.until({"low": 6, "more": 2})
+            await stage.lives("low started", "more started")
+        async with stage.maar("none"):  # and one that tells nobody
+            await stage.submit("most", 2, 2)
+            await stage.until({"low": 4, "more": 2, "most": 2})
+            await stage.live.pod_status("more-worker-0", phase="Succeeded")
+            await stage.until({"low": 4, "most": 2, "more": 0})
+            await stage.delete("most")
+            await stage.until({"low": 6, "more": 0})
+            await stage.submit("last", 2, 2, "high")
+            await stage.until({"low": 6, "last": 2})
+            await stage.submit("least", 1, 1)
+            await stage.until({"low": 5, "last": 2, "least": 1})
+        async with stage.maar():  # which catches up
+            lives = await stage.lives("low resized", "more ended", "last started", "least started")
+            assert [
+                ("submitted", 0, 0),
+                ("started", 0, 6),
+                ("suspended", 6, 0),
+                ("started", 0, 6),
+                ("suspended", 6, 0),
+                ("started", 0, 6),
+                ("resized", 6, 5),
+            ] == lives["low"]
+            assert [("submitted", 0, 0), ("started", 0, 2), ("ended completed", 2, 0)] == lives["more"]
+            assert "most" not in lives
+            await stage.live.pod_status("low-worker-1", phase="Failed")
+            lives = await stage.lives("low ended")
+            assert ("ended failed", 5, 0) == lives["low"][-1]
+        had = [event.attained for event in stage.events("low")]
+        assert had[0] == 0.0
+        assert had == sorted(had, key=lambda seconds: seconds or 0.0), "GPU seconds only become more"
+        _, started, ended = stage.events("boss")
+        assert 8 * (ended.at - started.at) == pytest.approx(ended.attained)
+
+    tell(kubeconfig, tmp_path, story)
+
+
+def test_without_its_database_it_decides_with_what_there_is(kubeconfig: Path, tmp_path: Path) -> None:
+    async def story(stage: Stage) -> None:
+        (tmp_path / "file").write_text("not a folder")
+        async with stage.maar(f"{tmp_path}/file/history.db"):
+            await stage.submit("a")
+            await stage.until({"a": 8})
+            await stage.report("a", 8)
+            await stage.submit("b", 3)
+            await stage.until({"a": 4, "b": 4})
+            assert "" != stage.history.problem
+
+    tell(kubeconfig, tmp_path, story)
