@@ -81,6 +81,8 @@ class Loop:
         wake: float | None = None
         while True:
             await self._wait(wake)
+            if self._happened.is_set():
+                await asyncio.sleep(self._settings.gather)
             self._happened.clear()
             started = time.perf_counter()
             wake = await self.once()

@@ -14,6 +14,8 @@ class Settings(msgspec.Struct, frozen=True):
     """Pods of these are ours."""
     node_selector: Selector | None = None
     """Only nodes that match are ours."""
+    gather: float = 0.005
+    """Seconds that a cycle waits for more once something has happened: what arrives together is one cycle."""
     min_interval: float = 0.05
     """Seconds between the starts of two cycles at least; a long cycle makes it longer."""
     resync: float = 60.0

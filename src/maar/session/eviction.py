@@ -79,7 +79,7 @@ class Search:
     def _cost(self) -> Cost:
         wholes = sum(unit.whole for unit in self._gone)
         priority = max((self._session.job(unit.job).priority for unit in self._gone), default=0)
-        return wholes > 0, priority, wholes, self._candidates.work(tuple(t for u in self._gone for t in u.tasks))
+        return wholes > 0, priority, wholes, self._candidates.lost(self._gone)
 
     def _make(self, group: Group, wanted: int, terms: Terms) -> bool:
         """Nominate `wanted` tasks of a group, opening nodes as needed."""

@@ -137,7 +137,7 @@ class Openings:
         table = self._session.snapshot.tasks.tasks
         key = tuple(sorted((table[t].job, -table[t].index) for t in tasks))
         evicts = not all(u.shrinks for u in units)
-        return Opening(row, units, priority, evicts, wholes, brings, self._candidates.work(tasks), key)
+        return Opening(row, units, priority, evicts, wholes, brings, self._candidates.lost(units), key)
 
     def _brings(self, tasks: list[int]) -> int:
         """How many more tasks of the shape fit, on all nodes, once these have gone."""

@@ -12,6 +12,7 @@ broken, least work lost, then a key.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -96,6 +97,10 @@ class Candidates:
         """What is lost with them."""
         return sum(self._work[t][0] for t in tasks), sum(self._work[t][1] for t in tasks)
 
+    def lost(self, units: Iterable[Unit]) -> Work:
+        """What is lost with some units. A job that shrinks saves its work: only what is evicted counts."""
+        return self.work(tuple(t for unit in units if not unit.shrinks for t in unit.tasks))
+
     def surplus(self, job: int) -> int:
         """How many of a job's tasks may go one by one."""
         gang, state = self._session.hooks.gang, self._session.state
@@ -158,7 +163,7 @@ class Candidates:
             who = self._session.job(job)
             here = [t for t in tasks if self._session.state.status[t] == BOUND and t not in self._dropped]
             for unit in self.singles(sorted(here, key=self._single_cost)):
-                cost = (False, not unit.shrinks, who.priority, self.work(unit.tasks), who.key, -unit.tasks[0])
+                cost = (False, not unit.shrinks, who.priority, self.lost([unit]), who.key, -unit.tasks[0])
                 found.append((cost, unit))
             whole = self.whole(job)
             if whole is not None:

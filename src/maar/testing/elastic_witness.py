@@ -96,13 +96,17 @@ class Witness:
 
     def resizes(self) -> int:
         """How often a size was changed by now, starts and stops included."""
-        sizes: dict[str, int] = {}
-        count = 0
+        return sum(map(len, self.history().values()))
+
+    def history(self) -> dict[str, list[int]]:
+        """The sizes that each job was given, one after the other; none before it first started."""
+        sizes: dict[str, list[int]] = {}
         for step in in_order(self.steps.values()):
             if step.kind in ROLES and is_ours(step.item) and not step.gone:
-                count += sizes.get(step.item.name, 0) != size_of(step.item)
-                sizes[step.item.name] = size_of(step.item)
-        return count
+                had = sizes.setdefault(step.item.name, [])
+                if size_of(step.item) != (had[-1] if had else 0):
+                    had.append(size_of(step.item))
+        return sizes
 
     def evicted(self) -> list[str]:
         """Pods that were evicted."""
