@@ -5,12 +5,14 @@ of the real ones in one story. A witness sees every write and judges it in the e
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from maar.controller.brakes import Brakes
 from maar.controller.brakes import Settings as BrakeSettings
@@ -20,7 +22,7 @@ from maar.embedded.operators import TrainingOperator
 from maar.embedded.server import EmbeddedServer
 from maar.kube.resources import NODES
 from maar.testing.elastic_story import CONFIG, Play, playing
-from maar.testing.elastic_witness import PYTORCH
+from maar.testing.elastic_witness import GPU, MPI, PYTORCH
 from maar.testing.live import NAMESPACE, OUR_CRDS, bound, connected, scheduling
 
 Scene = Callable[[Play], Awaitable[None]]
@@ -28,12 +30,17 @@ PATIENCE = 20.0
 
 
 @pytest.fixture
-def kubeconfig(tmp_path: Path) -> Iterator[Path]:
+def server() -> Iterator[EmbeddedServer]:
     """A cluster in which jobs get their pods, and pods run and go quickly."""
     server = EmbeddedServer(parts=[Kubelets(start=0.01, stop=0.01), TrainingOperator()])
     server.start()
-    yield server.kubeconfig(tmp_path / "kubeconfig")
+    yield server
     server.stop()
+
+
+@pytest.fixture
+def kubeconfig(server: EmbeddedServer, tmp_path: Path) -> Path:
+    return server.kubeconfig(tmp_path / "kubeconfig")
 
 
 def tell(kubeconfig: Path, scene: Scene, *, nodes: int = 2, config: str = CONFIG, **more: Any) -> None:
@@ -126,12 +133,27 @@ def test_nodes_come_and_go(kubeconfig: Path) -> None:
         assert {"a": 12, "b": 12} == await play.settles("three nodes")
         await play.remove_node()
         assert {"a": 8, "b": 8} == await play.settles("two nodes")
-        await play.live.api.patch(NODES.path(None, "n0"), {"spec": {"unschedulable": True}})
-        await play.pytorch("c", 1, 4)
-        # What runs on a cordoned node stays; who moves or comes has no place there.
-        await play.live.eventually(lambda: play.witness.sizes().get("c"), "a third one starts")
-        where = {p.node for p in await play.live.pods() if p.name.startswith("c-")}
-        assert "n0" not in where
+
+    tell(kubeconfig, scene, nodes=1)
+
+
+def test_what_nodes_offer_is_read_whenever_it_changes(kubeconfig: Path) -> None:
+    """Voda read it once: cordons were missed, and so were device plugins that came later than their node."""
+
+    async def scene(play: Play) -> None:
+        await play.pytorch("a", 2, 40)
+        assert {"a": 8} == await play.settles("one node")
+        await play.live.nodes(1, gpu=0, first=1)
+        await play.pytorch("b", 2, 4)
+        assert {"a": 4, "b": 4} == await play.settles("a second one, whose device plugin is late")
+        await play.live.node_status("n1", allocatable={GPU: "6"}, capacity={GPU: "6"})
+        await play.becomes({"a": 10, "b": 4}, "its GPUs are there now")
+        await play.live.node_status("n1", allocatable={GPU: "4"})
+        await play.becomes({"a": 8, "b": 4}, "two of them are out of order")
+        await play.live.api.patch(NODES.path(None, "n1"), {"spec": {"unschedulable": True}})
+        await play.becomes({"a": 4, "b": 4}, "it is cordoned")
+        await play.live.api.patch(NODES.path(None, "n1"), {"spec": {"unschedulable": None}})
+        await play.becomes({"a": 8, "b": 4}, "and open again")
 
     tell(kubeconfig, scene, nodes=1)
 
@@ -183,6 +205,44 @@ def test_jobs_that_came_while_nobody_decided_are_started(kubeconfig: Path) -> No
         await play.pytorch("c", 2, 8)
         async with at_work(play, kubeconfig):
             assert {"b": 10, "c": 6} == await play.settles("who waited and who came run")
+
+    tell_alone(kubeconfig, scene)
+
+
+def test_what_happens_while_nothing_is_heard_is_not_lost(server: EmbeddedServer, kubeconfig: Path) -> None:
+    """Voda's jobs came by a message broker, and were lost when it restarted. Here they are in the API server."""
+
+    async def scene(play: Play) -> None:
+        await play.pytorch("a", 2, 12)
+        await play.settles("one job takes what it can use")
+        server.faults.cut_watches_every = 0.05
+        server.faults.watch_lag = 0.1
+        await play.mpi("b", 2, 8)
+        await play.pytorch("c", 2, 8)
+        await play.delete("a")
+        server.faults.clear()
+        assert {"b": 8, "c": 8} == await play.settles("whoever came runs, whoever was deleted is gone")
+
+    tell(kubeconfig, scene)
+
+
+def test_a_mistyped_algorithm_is_refused_and_nobody_is_halted(kubeconfig: Path) -> None:
+    """To Voda it was an allocation that failed, and that a plan in which nobody runs."""
+
+    async def scene(play: Play) -> None:
+        async with at_work(play, kubeconfig) as scheduler:
+            await play.pytorch("a", 2, 12)
+            before = await play.settles("one job takes what it can use")
+            written = play.witness.resizes()
+            (kubeconfig.parent / "maar.yaml").write_text(CONFIG.replace("elastic-fifo", "elastic-fivo"))
+            await play.live.eventually(lambda: scheduler.config.problems, "the typo is refused")
+            assert ["did you mean `elastic-fifo`" in p for p in scheduler.config.problems] == [True]
+            cycles = scheduler.loop.cycles
+            scheduler.look_again()
+            await play.live.eventually(lambda: scheduler.loop.cycles > cycles, "it decides again")
+            assert (before, written) == (play.witness.sizes(), play.witness.resizes())
+            await play.pytorch("b", 2, 12)
+            assert {"a": 8, "b": 8} == await play.settles("by the rules before")
 
     tell_alone(kubeconfig, scene)
 
@@ -245,6 +305,22 @@ def test_a_job_that_an_autoscaler_owns_is_left_alone(kubeconfig: Path) -> None:
 
 def _run(pods: list[Any], name: str) -> int:
     return sum(p.name.startswith(f"{name}-worker-") and p.phase == "Running" for p in pods)
+
+
+def test_vodas_manifests_run(kubeconfig: Path) -> None:
+    """The one of docs/from-voda.md: its bounds are in the launcher's environment, and no pool has its name."""
+    page = (Path(__file__).parents[2] / "docs" / "from-voda.md").read_text()
+    manifest = yaml.safe_load(re.findall(r"```yaml\n(.*?)```", page, re.DOTALL)[0])
+    name, path = manifest["metadata"]["name"], MPI.path(NAMESPACE, manifest["metadata"]["name"])
+
+    async def scene(play: Play) -> None:
+        await play.live.nodes(1, gpu=8, first=1, labels={"vodascheduler/accelerator": "v100"})
+        await play.live.api.create(MPI.path(NAMESPACE), manifest)
+        pods = await play.live.until(lambda pods: _run(pods, name) == 4, "it runs with all that it can use")
+        assert {"n1"} == {p.node for p in pods if "-worker-" in p.name}
+        assert 4 == (await play.live.get(path))["spec"]["mpiReplicaSpecs"]["Worker"]["replicas"]
+
+    tell(kubeconfig, scene, nodes=1)
 
 
 def test_the_owner_sees_how_many_how_many_are_planned_and_why(kubeconfig: Path) -> None:

@@ -68,14 +68,16 @@ def _make(session: Session) -> list[Pool]:
 
 def _pool_of(session: Session, job: Job, pools: list[Pool]) -> Pool | Reason:
     assert job.elastic is not None
+    selected = _selects(job.elastic)
     if job.elastic.pool:
         named = next((p for p in pools if p.option.name == job.elastic.pool), None)
-        if named is None:
+        # Voda's jobs name an accelerator by a label of nodes, which need not be a pool of that name.
+        if named is None and job.elastic.pool not in selected.values():
             known = ", ".join(sorted(p.option.name for p in pools))
             what = f"pool `{job.elastic.pool}` does not exist; known: {known}"
             return Reason("resize", "PoolNotFound", what, since=session.waiting_since(job))
-        return named
-    selected = _selects(job.elastic)
+        if named is not None:
+            return named
     for pool in pools:
         if pool.option.nodes and pool.option.nodes.items() <= selected.items():
             return pool
