@@ -25,6 +25,10 @@ class Child:
     def pid(self) -> int:
         return self._process.pid
 
+    @property
+    def lives(self) -> bool:
+        return self._process.poll() is None
+
     def says(self, text: str) -> bool:
         return text in self.log.read_text()
 

@@ -1,0 +1,519 @@
+"""`maar run`, the command itself: a process beside a cluster, on the embedded server and on a real one."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import subprocess
+import sys
+import urllib.error
+import urllib.request
+from collections import Counter
+from collections.abc import Callable, Iterator
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from maar.cli.plan_json import plan_data
+from maar.controller.record import read_recording
+from maar.embedded.server import EmbeddedServer
+from maar.kube.errors import NotFound
+from maar.kube.resources import EVENTS, LEASES, PODS, RESOURCES
+from maar.testing.confs import ALLOCATE
+from maar.testing.live import NAMESPACE, Live, bound, tell, where
+from maar.testing.real import RealCluster
+from maar.testing.real_processes import free_port
+from maar.testing.scheduler import Child
+
+MAAR = [sys.executable, "-m", "maar.cli.main"]
+
+
+class Run(Child):
+    """A child that can be asked over HTTP."""
+
+    def __init__(self, kubeconfig: Path, log: Path, *options: str) -> None:
+        self.port = free_port()
+        super().__init__(kubeconfig, log, "--http-port", str(self.port), *options)
+
+    def get(self, path: str) -> tuple[int, str]:
+        """Status and text; 0 while nobody answers."""
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{self.port}{path}", timeout=5.0) as answer:
+                return answer.status, answer.read().decode()
+        except urllib.error.HTTPError as error:
+            with error:
+                return error.code, error.read().decode()
+        except OSError:
+            assert self.lives, self.log.read_text()
+            return 0, ""
+
+    def metrics(self) -> dict[str, float]:
+        """The page for Prometheus, by names and labels as one writes them: `maar_evictions_total{queue="default"}`."""
+        status, text = self.get("/metrics")
+        assert 200 == status
+        found: dict[str, float] = {}
+        for family in text_string_to_metric_families(text):
+            assert family.documentation, f"{family.name} says what it is"
+            for sample in family.samples:
+                labels = ",".join(f'{key}="{value}"' for key, value in sorted(sample.labels.items()))
+                found[f"{sample.name}{{{labels}}}" if labels else sample.name] = sample.value
+        return found
+
+    async def until_ready(self, cluster: Live) -> None:
+        await cluster.eventually(lambda: self.get("/readyz") == (200, "ok"), "ready")
+
+
+Start = Callable[..., Run]
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> Iterator[Start]:
+    """Starts processes, which end with the test."""
+    runs: list[Run] = []
+
+    def begin(kubeconfig: Path, *options: str) -> Run:
+        runs.append(Run(kubeconfig, tmp_path / f"maar-{len(runs)}.log", *options))
+        return runs[-1]
+
+    yield begin
+    for run in runs:
+        run.end()
+    assert [] == [run.log.name for run in runs if run.says("Traceback")]
+
+
+async def stop(run: Run, number: int = signal.SIGTERM) -> int:
+    return await asyncio.to_thread(run.end, number)
+
+
+async def versions(cluster: Live) -> dict[str, str]:
+    """The resourceVersion of everything that Maar knows of, or could write to, by kind and name."""
+    found: dict[str, str] = {}
+    for resource in {*RESOURCES, EVENTS, LEASES}:
+        try:
+            listed = await cluster.get(resource.path())
+        except NotFound:
+            continue
+        for item in listed["items"]:
+            metadata = item["metadata"]
+            if metadata.get("namespace") != "kube-system":  # the API server's own lease
+                name = f"{resource}/{metadata.get('namespace', '')}/{metadata['name']}"
+                found[name] = metadata["resourceVersion"]
+    return found
+
+
+async def events(cluster: Live, reason: str) -> list[dict[str, Any]]:
+    return [e for e in (await cluster.get(EVENTS.path(NAMESPACE)))["items"] if e["reason"] == reason]
+
+
+async def holder(cluster: Live) -> str | None:
+    """Who has the lease; `None` if there is none."""
+    try:
+        lease = await cluster.get(LEASES.path(NAMESPACE, "maar"))
+    except NotFound:
+        return None
+    return str(lease["spec"].get("holderIdentity") or "")
+
+
+# -- health and metrics
+
+
+def test_health_readiness_and_every_metric(kubeconfig: Path, start: Start) -> None:
+    """The leader shows it all; a standby is as ready, and decides nothing."""
+
+    async def story(cluster: Live) -> None:
+        await cluster.priority("high", 1000)
+        leader = start(kubeconfig)
+        await leader.until_ready(cluster)
+        await cluster.eventually(lambda: leader.says("leading as"), "it leads")
+        standby = start(kubeconfig)
+        await cluster.gang("low", 2, gpu=8)
+        await cluster.until(bound("low", 2))
+        await cluster.gang("high", 1, gpu=8, priorityClassName="high")
+        await cluster.until(bound("high", 1))
+        await cluster.gang("huge", 3, gpu=8)
+        await cluster.until(lambda ps: all(p.message for p in ps if p.group == "huge") and len(ps) == 4, "huge waits")
+        assert (200, "ok") == leader.get("/healthz")
+        metrics = leader.metrics()
+        assert metrics["maar_cycle_seconds_count"] >= 3
+        assert 0 < metrics["maar_cycle_seconds_sum"] < 60
+        assert 'maar_cycle_seconds_bucket{le="+Inf"}' in metrics
+        assert metrics['maar_action_seconds_count{action="allocate"}'] >= 3
+        assert metrics['maar_action_seconds_count{action="preempt"}'] >= 1
+        assert 3 == metrics["maar_binds_total"]
+        assert 2 == metrics['maar_evictions_total{queue="default"}']
+        waiting = {name: count for name, count in metrics.items() if name.startswith("maar_waiting_jobs")}
+        by_reason = {f'maar_waiting_jobs{{reason="{code}"}}': 1 for code in ("NotEnoughResources", "NoPods")}
+        assert by_reason == waiting, "huge, and low, whose pods have gone"
+        assert 8 == metrics['maar_queue_allocated{queue="default",resource="nvidia.com/gpu"}']
+        assert 0.5 == metrics['maar_queue_share{queue="default"}']
+        lags = {name: value for name, value in metrics.items() if name.startswith("maar_watch_lag_seconds")}
+        assert {f'maar_watch_lag_seconds{{resource="{kind}"}}' for kind in ("pods", "nodes")} <= lags.keys()
+        assert all(0 <= value < 120 for value in lags.values())
+        assert (0, 1) == (metrics["maar_config_refused_total"], metrics["maar_leader"])
+
+        await standby.until_ready(cluster)
+        await cluster.eventually(lambda: standby.says("standing by"), "the other waits")
+        metrics = standby.metrics()
+        assert (0, 0, 0) == tuple(
+            metrics[name] for name in ("maar_leader", "maar_cycle_seconds_count", "maar_binds_total")
+        )
+
+    tell(kubeconfig, story)
+
+
+def test_not_ready_and_no_cycle_before_everything_was_listed(box: EmbeddedServer, tmp_path: Path, start: Start) -> None:
+    kubeconfig = box.kubeconfig(tmp_path / "kubeconfig")
+
+    async def story(cluster: Live) -> None:
+        await cluster.pod("train", gpu=1)
+        box.faults.fail_codes, box.faults.fails = (500,), lambda method, path: path.endswith("/nodes")
+        box.faults.fail_share = 1.0
+        run = start(kubeconfig, "--no-leader-elect")
+        await cluster.eventually(
+            lambda: run.get("/readyz") == (503, "not listed yet: nodes"), "all but nodes is listed"
+        )
+        assert (200, "ok") == run.get("/healthz")
+        assert 0 == run.metrics()["maar_cycle_seconds_count"]
+        box.faults.clear()
+        await run.until_ready(cluster)
+        await cluster.until(lambda ps: where(ps) == {"train": "n0"})
+
+    tell(kubeconfig, story, nodes=1)
+
+
+def test_alive_but_not_ready_without_a_server(box: EmbeddedServer, tmp_path: Path, start: Start) -> None:
+    kubeconfig = box.kubeconfig(tmp_path / "kubeconfig")
+
+    async def story(cluster: Live) -> None:
+        box.faults.refuse = True
+        run = start(kubeconfig)
+        for path, answer in (("/healthz", (200, "ok")), ("/readyz", (503, "not connected yet"))):
+            await cluster.eventually(lambda p=path, a=answer: run.get(p) == a, path)  # type: ignore[misc]
+        assert 0 == await stop(run), "it may be stopped while it waits"
+
+    tell(kubeconfig, story, nodes=1)
+
+
+# -- logs
+
+
+def test_every_line_of_a_json_log_is_an_object(kubeconfig: Path, start: Start, tmp_path: Path) -> None:
+    config = tmp_path / "maar.yaml"
+    config.write_text(ALLOCATE)
+
+    async def story(cluster: Live) -> None:
+        run = start(kubeconfig, "--log-format", "json", "--config", str(config))
+        await run.until_ready(cluster)
+        config.write_text(ALLOCATE.replace("gang", "gnag"))
+        await cluster.eventually(lambda: run.says("configuration refused"), "the typo is refused")
+        assert 0 == await stop(run)
+        lines = [json.loads(line) for line in run.log.read_text().splitlines()]
+        assert all({"time", "level", "logger", "message"} <= line.keys() for line in lines)
+        times = [datetime.fromisoformat(line["time"]) for line in lines]
+        assert sorted(times) == times
+        assert all(time.tzinfo is not None for time in times)
+        (refused,) = [line for line in lines if line["level"] == "error"]
+        assert ("maar.config", True) == (refused["logger"], "did you mean `gang`?" in refused["message"])
+        assert ("info", "stopped") == (lines[-1]["level"], lines[-1]["message"])
+
+    tell(kubeconfig, story)
+
+
+# -- stopping
+
+
+def test_a_stop_gives_the_lease_back_and_lets_writes_arrive(
+    kubeconfig: Path, start: Start, request: pytest.FixtureRequest
+) -> None:
+    """A gang of 150 is being bound, 64 pods at a time: it is whole when the process has gone."""
+
+    async def story(cluster: Live) -> None:
+        await cluster.group("train", 150)
+        grouped = {"annotations": {"scheduling.k8s.io/group-name": "train"}}
+        await asyncio.gather(*(cluster.pod(f"train-{i}", metadata=grouped) for i in range(150)))
+        embedded = "embedded" in request.node.name
+        if embedded:
+            request.getfixturevalue("box").faults.lag = 0.2
+        run = start(kubeconfig)
+        pods = await cluster.until(lambda ps: any(p.node for p in ps), "the first are bound")
+        middle = sum(bool(p.node) for p in pods)
+        assert await holder(cluster)
+        os.kill(run.pid, signal.SIGTERM)
+        assert 0 == await stop(run)
+        assert "" == await holder(cluster), "given back"
+        assert 150 == sum(bool(p.node) for p in await cluster.pods())
+        assert middle < 150 or not embedded, "in the middle, for certain where the server is slow"
+        assert run.log.read_text().rstrip().endswith("stopped")
+
+    tell(kubeconfig, story, nodes=3)
+
+
+# -- configuration
+
+
+def test_a_mounted_configuration_with_a_typo_is_refused_in_log_event_and_metric(
+    kubeconfig: Path, start: Start, tmp_path: Path
+) -> None:
+    """As the kubelet does it: a new folder, and a link that is swapped. Without `gang` a gang starts in part."""
+    mount = tmp_path / "mount"
+    mount.mkdir()
+
+    def bring(name: str, text: str) -> None:
+        (mount / name).mkdir()
+        (mount / name / "maar.yaml").write_text(text)
+        (mount / "..tmp").symlink_to(name)
+        (mount / "..tmp").rename(mount / "..data")
+
+    bring("..1", ALLOCATE)
+    (mount / "maar.yaml").symlink_to("..data/maar.yaml")
+
+    async def told(cluster: Live) -> bool:
+        return bool(await events(cluster, "ConfigurationRefused"))
+
+    async def story(cluster: Live) -> None:
+        run = start(kubeconfig, "--config", str(mount / "maar.yaml"))
+        await run.until_ready(cluster)
+        await cluster.gang("huge", 3, gpu=8)
+        await cluster.until(lambda ps: all(p.message for p in ps) and len(ps) == 3, "huge has reasons")
+        bring("..2", ALLOCATE.replace("gang", "gnag"))
+        await cluster.eventually(lambda: run.metrics()["maar_config_refused_total"] == 1, "the metric counts it")
+        assert run.says("configuration refused, the one before stays")
+        await cluster.eventually(lambda: told(cluster), "an event tells of it")
+        (event,) = await events(cluster, "ConfigurationRefused")
+        assert ("Warning", "Lease", "maar") == (
+            event["type"],
+            event["involvedObject"]["kind"],
+            event["involvedObject"]["name"],
+        )
+        for text in (run.log.read_text(), event["message"]):
+            assert f"{mount}/maar.yaml: tiers[0].plugins[1]" in text
+            assert "unknown plugin `gnag`; did you mean `gang`?" in text
+        await cluster.gang("small", 1, gpu=1)
+        pods = await cluster.until(bound("small", 1))
+        assert not any(p.node for p in pods if p.group == "huge"), "the one before stays"
+        bring("..3", ALLOCATE.replace("  - {name: gang}\n", ""))
+        await cluster.until(lambda ps: any(p.node for p in ps if p.group == "huge"), "the new one is in force")
+        assert 1 == run.metrics()["maar_config_refused_total"]
+
+    tell(kubeconfig, story)
+
+
+def test_a_bad_configuration_at_the_start_ends_the_command(tmp_path: Path) -> None:
+    path = tmp_path / "maar.yaml"
+    path.write_text(ALLOCATE.replace("gang", "gnag"))
+    for file, why in ((path, "unknown plugin `gnag`; did you mean `gang`?"), (tmp_path / "no.yaml", "No such file")):
+        done = subprocess.run([*MAAR, "run", "--config", str(file)], capture_output=True, text=True, check=False)
+        assert 1 == done.returncode
+        assert done.stderr.startswith(f"Error: {file}: ")
+        assert why in done.stderr
+
+
+# -- brakes
+
+
+def test_brakes_hold_and_let_go_while_it_runs(kubeconfig: Path, start: Start, tmp_path: Path) -> None:
+    """Two gangs of two pods run, two pods of high priority want a node each: what happens is up to the file."""
+    brakes = tmp_path / "brakes.yaml"
+    brakes.write_text("paused: true")
+
+    async def story(cluster: Live) -> None:
+        async def all_say(text: str, count: int = 2) -> None:
+            await cluster.until(
+                lambda ps: sum(text in p.message for p in ps if p.name.startswith("high") and not p.node) == count,
+                f"{count} say: {text}",
+            )
+
+        await cluster.priority("high", 1000)
+        run = start(kubeconfig, "--brakes", str(brakes))
+        for i in range(2):
+            await cluster.gang(f"low{i}", 2, gpu=4)
+            await cluster.until(bound(f"low{i}", 2))
+        for i in range(2):
+            await cluster.pod(f"high{i}", gpu=8, priorityClassName="high")
+        await all_say("2 pods would have to go: evictions are paused")
+        brakes.write_text("queuesOff: [default]")
+        await all_say("2 pods would have to go: nobody is evicted from queue `default`")
+        brakes.write_text("paused: often")
+        await cluster.eventually(lambda: run.says("brakes refused, those before stay"), "nonsense is refused")
+        assert not any(p.leaving for p in await cluster.pods())
+        assert not [name for name in run.metrics() if name.startswith("maar_evictions_total")]
+        brakes.write_text("perMinute: 3")
+        await cluster.until(lambda ps: sum(bool(p.node) for p in ps if p.name.startswith("high")) == 1, "one may")
+        await all_say("only 3 pods are evicted in a minute", 1)
+        assert 2 == run.metrics()['maar_evictions_total{queue="default"}']
+        brakes.unlink()
+        await cluster.until(lambda ps: [True, True] == [bool(p.node) for p in ps], "no brakes: both run, alone")
+        assert 4 == run.metrics()['maar_evictions_total{queue="default"}']
+
+    tell(kubeconfig, story)
+
+
+# -- shadow mode
+
+
+def test_shadow_mode_beside_another_scheduler_writes_nothing_and_says_how_they_differ(
+    kubeconfig: Path, start: Start, tmp_path: Path
+) -> None:
+    """The other one never evicts, and does not know the pods of a second name."""
+    gentle = tmp_path / "gentle.yaml"
+    gentle.write_text(ALLOCATE)
+
+    async def story(cluster: Live) -> None:
+        await cluster.priority("high", 1000)
+        await cluster.gang("low", 2, gpu=8)
+        await cluster.pod("other", schedulerName="second")
+        before = await versions(cluster)
+        shadow = start(kubeconfig, "--dry-run", "--scheduler-name", "maar", "--scheduler-name", "second")
+        await shadow.until_ready(cluster)
+        await cluster.eventually(lambda: shadow.metrics()["maar_binds_total"] >= 3, "all would be bound")
+        assert before == await versions(cluster), "nothing is written, no lease and no default queue either"
+        assert None is await holder(cluster)
+
+        other = start(kubeconfig, "--config", str(gentle))
+        await cluster.until(bound("low", 2), "the other one binds")
+        await cluster.pod("high", gpu=8, priorityClassName="high")
+        await cluster.until(lambda ps: any(p.name == "high" and p.message for p in ps), "high waits there")
+        cycles = shadow.metrics()["maar_cycle_seconds_count"]
+        await cluster.eventually(
+            lambda: 'maar_evictions_total{queue="default"}' in shadow.metrics(), "here it would not"
+        )
+        assert 0 == await stop(other)
+        at_rest = await versions(cluster)
+        await cluster.nodes(1, gpu=4, first=9)  # Something happens, so that there is a cycle.
+        await cluster.eventually(lambda: shadow.metrics()["maar_cycle_seconds_count"] > cycles, "it decides again")
+        assert 0 == await stop(shadow)
+        changed = {name for name, _ in at_rest.items() ^ (await versions(cluster)).items()}
+        assert {"n9"} == {name.rpartition("/")[2] for name in changed}
+        (line,) = [line for line in shadow.log.read_text().splitlines() if "shadow: " in line]
+        assert "2 pods started by both (2 on the same node, " in line
+        assert "0 only by the other, 1 only here, 2 evictions only here" in line
+
+    tell(kubeconfig, story)
+
+
+# -- recordings
+
+
+def test_a_recording_of_the_command_is_decided_again_to_the_byte_by_the_command(
+    kubeconfig: Path, start: Start, tmp_path: Path
+) -> None:
+    """Also where the configuration changed in the middle, and the scheduler was killed."""
+    path, config = tmp_path / "live.rec", tmp_path / "maar.yaml"
+    config.write_text(ALLOCATE)
+
+    async def story(cluster: Live) -> None:
+        await cluster.priority("high", 1000)
+        run = start(kubeconfig, "--record", str(path), "--config", str(config))
+        await cluster.gang("low", 2, gpu=8)
+        await cluster.until(bound("low", 2))
+        await cluster.gang("high", 1, gpu=8, priorityClassName="high")
+        await cluster.until(lambda ps: any(p.group == "high" and p.message for p in ps), "it never evicts")
+        default = subprocess.run([*MAAR, "config", "show"], capture_output=True, text=True, check=True)
+        config.write_text(default.stdout)
+        await cluster.until(bound("high", 1), "now it does")
+        await stop(run, signal.SIGKILL)
+
+    tell(kubeconfig, story)
+    recorded = [plan_data(cycle.plan) for cycle in read_recording(path)]
+    assert 2 == sum(len(plan["evict"]) for plan in recorded)
+    again = subprocess.run([*MAAR, "plan", str(path), "-o", "json"], capture_output=True, text=True, check=False)
+    assert (0, "") == (again.returncode, again.stderr)
+    plans = msgspec.json.decode(again.stdout)["cycles"]
+    assert msgspec.json.encode(recorded) == msgspec.json.encode(plans)
+    other = subprocess.run(
+        [*MAAR, "plan", str(path), "-o", "json", "--config", "gentle.yaml"],
+        cwd=_gentle(tmp_path), capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert 0 == other.returncode, other.stderr
+    assert 0 == sum(len(plan["evict"]) for plan in json.loads(other.stdout)["cycles"])
+
+
+def _gentle(folder: Path) -> Path:
+    (folder / "gentle.yaml").write_text(ALLOCATE)
+    return folder
+
+
+# -- options
+
+
+def test_names_nodes_and_events_as_the_options_say(kubeconfig: Path, start: Start) -> None:
+    async def story(cluster: Live) -> None:
+        await cluster.nodes(1, gpu=8, first=5, labels={"pool": "ours", "gpu": "a100"})
+        await cluster.nodes(1, gpu=8, first=6, labels={"pool": "ours", "gpu": "t4"})
+        options = ["--scheduler-name", "maar", "--scheduler-name", "volcano", "--pod-events"]
+        start(kubeconfig, *options, "--node-selector", "pool=ours,gpu=a100")
+        await cluster.pod("mine", gpu=1)
+        await cluster.pod("volcanos", gpu=1, schedulerName="volcano")
+        await cluster.pod("theirs", gpu=1, schedulerName="other")
+        pods = await cluster.until(lambda ps: sum(bool(p.node) for p in ps) == 2)
+        assert {"mine": "n5", "volcanos": "n5", "theirs": ""} == where(pods)
+
+        async def told() -> bool:
+            about = Counter(e["involvedObject"]["name"] for e in await events(cluster, "Scheduled"))
+            return about.keys() == {"mine", "volcanos"} and "bound to n5" in {
+                e["message"] for e in await events(cluster, "Scheduled")
+            }
+
+        await cluster.eventually(told, "an event for each pod")
+
+    tell(kubeconfig, story)
+
+
+def test_victims_are_deleted_if_the_option_says_so(kubeconfig: Path, start: Start) -> None:
+    async def story(cluster: Live) -> None:
+        await cluster.priority("high", 1000)
+        start(kubeconfig, "--delete-victims")
+        await cluster.pod("low", gpu=8, metadata={"finalizers": ["test.dev/wait"]})
+        await cluster.until(lambda ps: bool(where(ps)["low"]))
+        await cluster.pod("high", gpu=8, priorityClassName="high")
+        await cluster.until(lambda ps: any(p.name == "low" and p.leaving for p in ps))
+        conditions = (await cluster.get(PODS.path(NAMESPACE, "low")))["status"].get("conditions", [])
+        assert "DisruptionTarget" not in {c["type"] for c in conditions}, "which the Eviction API would leave"
+        await cluster.let_go("low")
+
+    tell(kubeconfig, story, nodes=1)
+
+
+# -- rights
+
+
+@pytest.mark.real
+def test_a_missing_right_is_named_and_found_once_it_is_granted(real: RealCluster, start: Start) -> None:
+    """The user may do nothing; then everything but bind; then all that it needs."""
+    rights = "/apis/rbac.authorization.k8s.io/v1"
+
+    def grant(name: str, *rules: dict[str, list[str]]) -> None:
+        role = {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": name}}
+        who = [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "maar"}]
+        of = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": name}
+        binding = {**role, "kind": "ClusterRoleBinding", "subjects": who, "roleRef": of}
+        real.apply([{**role, "rules": list(rules)}, binding])
+
+    async def story(cluster: Live) -> None:
+        run = start(real.kubeconfig_of("maar"))
+        await cluster.pod("train", gpu=1)
+        for verb, resource in (("list", "pods"), ("list", "nodes"), ("list", "podgroups.scheduling.volcano.sh")):
+            line = f"forbidden: grant `{verb}` on `{resource}` to `maar`"
+            await cluster.eventually(lambda t=line: run.says(t), line)  # type: ignore[misc]
+        assert (503, 200) == (run.get("/readyz")[0], run.get("/healthz")[0])
+        grant("maar-reads", {"apiGroups": ["*"], "resources": ["*"], "verbs": ["get", "list", "watch"]})
+        grant("maar-leads", {"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": ["*"]})
+        line = "forbidden: grant `create` on `pods/binding` in namespace `default` to `maar`"
+        await cluster.eventually(lambda: run.says(line), "it goes on, as far as it may")
+        await cluster.eventually(lambda: run.says("grant `create` on `events`"), "events too")
+        grant("maar-binds", {"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]})
+        await cluster.until(lambda ps: bool(where(ps)["train"]), "without a restart")
+
+    try:
+        tell(real.kubeconfig, story, nodes=1)
+    finally:
+        for name in ("maar-reads", "maar-leads", "maar-binds"):
+            for kind in ("clusterrolebindings", "clusterroles"):
+                real.request("DELETE", f"{rights}/{kind}/{name}")
+        real.clear()
