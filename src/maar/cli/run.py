@@ -159,7 +159,7 @@ async def _run(
     api = await Api.open(load_access(kubeconfig, context))
     recording = None if record is None else Path(record)
     scheduler = Scheduler(api, settings, config, record=recording, history=history)
-    metrics = Metrics(scheduler.cache)
+    metrics = Metrics(scheduler.cache, lambda: config.current()[0].pools)
     scheduler.loop.on_cycle.append(metrics.on_cycle)
     scheduler.loop.on_action.append(metrics.on_action)
     about = Reference("coordination.k8s.io/v1", "Lease", lease or "kube-system", LEASE)

@@ -1,4 +1,4 @@
-"""Metrics for Prometheus: how long cycles take, what they did, who waits and why, how queues stand.
+"""Metrics for Prometheus: how long cycles take, what they did, who waits and why, how queues and pools stand.
 
 Filled from cycles as they end; whoever scrapes reads what is there.
 """
@@ -6,7 +6,7 @@ Filled from cycles as they end; whoever scrapes reads what is there.
 from __future__ import annotations
 
 from collections import Counter as Tally
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any
 
@@ -14,7 +14,9 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, gene
 
 from maar.controller.cache import Cache
 from maar.controller.loop import Cycle
+from maar.session.config import PoolOption
 from maar.session.state import queue_sums
+from maar.web.pool_metrics import PoolMetrics
 
 SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10)
 
@@ -28,7 +30,7 @@ def _made(
 class Metrics:
     """All of them, in a registry of their own."""
 
-    def __init__(self, cache: Cache) -> None:
+    def __init__(self, cache: Cache, pools: Callable[[], Iterable[PoolOption]] = tuple) -> None:
         self._cache = cache
         self.registry = CollectorRegistry()
         made = partial(_made, self.registry)
@@ -47,9 +49,11 @@ class Metrics:
         self._refused: Counter = made(Counter, "config_refused", "Configurations that were refused")
         self._leader: Gauge = made(Gauge, "leader", "Whether this one decides")
         self._codes: dict[str, str] = {}
+        self._of_pools = PoolMetrics(cache, pools, made)
 
     def on_cycle(self, cycle: Cycle) -> None:
         """A cycle has ended."""
+        self._of_pools.on_cycle(cycle)
         self._cycle.observe(cycle.seconds)
         self._binds.inc(len(cycle.plan.bind))
         snapshot = self._cache.latest
@@ -70,6 +74,7 @@ class Metrics:
     def text(self, lags: Callable[[], dict[str, float]]) -> bytes:
         """The page for a scrape."""
         self._tell_queues()
+        self._of_pools.tell()
         self._lag.clear()
         for resource, seconds in lags().items():
             self._lag.labels(resource).set(seconds)

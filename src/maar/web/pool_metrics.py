@@ -1,0 +1,109 @@
+"""Metrics of pools and elastic jobs: how they breathe, how far they are from what was planned, how they lie on nodes.
+
+A part of `maar.web.metrics`. Changes are counted as cycles end; how things stand is read off the last snapshot when
+somebody scrapes.
+"""
+
+from __future__ import annotations
+
+from collections import Counter as Tally
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import numpy as np
+from prometheus_client import Counter, Gauge
+
+from maar.controller.cache import Cache
+from maar.controller.loop import Cycle
+from maar.model.outcome_elastic import sizes_of
+from maar.model.plan import Plan, Target
+from maar.model.snapshot import Snapshot
+from maar.model.tasks import Status
+from maar.session.config import PoolOption
+from maar.session.migrating import MIGRATED
+from maar.session.pools import nodes_of_pools
+
+Made = Callable[..., Any]
+"""Makes a metric: its kind, name, meaning, labels."""
+
+
+class PoolMetrics:
+    """Those that have a pool."""
+
+    def __init__(self, cache: Cache, pools: Callable[[], Iterable[PoolOption]], made: Made) -> None:
+        self._cache = cache
+        self._pools = pools
+        self._targets: dict[str, Target] = {}
+        """Of the last cycle, by job."""
+        self._sizes: dict[str, int] = {}
+        """What that cycle changed."""
+        self._resizes: Counter = made(Counter, "resizes", "Changes of sizes", "pool", "kind")
+        self._migrations: Counter = made(Counter, "migrations", "Workers that were moved to another node", "pool")
+        self._workers: Gauge = made(Gauge, "elastic_workers", "Workers that elastic jobs are given", "pool")
+        self._planned: Gauge = made(Gauge, "elastic_planned_workers", "Workers that the algorithm planned", "pool")
+        self._jobs: Gauge = made(Gauge, "elastic_jobs", "Elastic jobs by how they stand", "pool", "state")
+        self._across: Gauge = made(
+            Gauge, "elastic_jobs_across_nodes", "Elastic jobs whose workers lie on several nodes", "pool"
+        )
+        self._gpus: Gauge = made(Gauge, "pool_gpus", "GPUs of a pool's nodes", "pool")
+        self._used: Gauge = made(Gauge, "pool_gpus_used", "GPUs of a pool's nodes that pods have", "pool")
+
+    def on_cycle(self, cycle: Cycle) -> None:
+        """A cycle has ended."""
+        plan = cycle.plan
+        self._targets = {target.job: target for target in plan.targets}
+        self._sizes = {job: size for job, (size, _) in sizes_of(plan).items()}
+        for job, kind in kinds_of_changes(plan):
+            self._resizes.labels(self._pool_of(job), kind).inc()
+        for evict in plan.evict:
+            if evict.reason.startswith(MIGRATED):
+                self._migrations.labels(self._pool_of(evict.beneficiary)).inc()
+
+    def _pool_of(self, job: str) -> str:
+        target = self._targets.get(job)
+        return "" if target is None else target.pool
+
+    def tell(self) -> None:
+        """Look at how everything stands."""
+        if not self._cache.started:
+            return
+        snapshot = self._cache.latest
+        gpus = list(snapshot.axes.accelerators)
+        for gauge in (self._workers, self._planned, self._jobs, self._across, self._gpus, self._used):
+            gauge.clear()
+        for option, mask in nodes_of_pools(snapshot.nodes, self._pools()):
+            self._gpus.labels(option.name).set(int(snapshot.nodes.allocatable[mask][:, gpus].sum()))
+            self._used.labels(option.name).set(int(snapshot.used[mask][:, gpus].sum()))
+            for gauge in (self._workers, self._planned, self._across):
+                gauge.labels(option.name).set(0)
+            for state in ("running", "waiting"):
+                self._jobs.labels(option.name, state).set(0)
+        across: Tally[str] = Tally()
+        for row in snapshot.jobs.elastic:
+            job = snapshot.jobs.jobs[row]
+            target = self._targets.get(job.key)
+            if target is None or job.elastic is None:
+                continue
+            size = self._sizes.get(job.key, job.elastic.now)
+            self._workers.labels(target.pool).inc(size)
+            self._planned.labels(target.pool).inc(target.planned)
+            self._jobs.labels(target.pool, "running" if size else "waiting").inc()
+            across[target.pool] += nodes_under(snapshot, row) > 1
+        for pool, count in across.items():
+            self._across.labels(pool).set(count)
+
+
+def kinds_of_changes(plan: Plan) -> Iterable[tuple[str, str]]:
+    """Each job whose size changes, and how."""
+    yield from ((r.job, "up" if r.after > r.before else "down") for r in plan.resize)
+    yield from ((s.job, "suspend") for s in plan.suspend)
+    yield from ((r.job, "resume") for r in plan.resume)
+
+
+def nodes_under(snapshot: Snapshot, row: int) -> int:
+    """On how many nodes the workers of an elastic job lie."""
+    job, table = snapshot.jobs.jobs[row], snapshot.tasks
+    assert job.elastic is not None
+    members = snapshot.jobs.members[row]
+    bound = members[table.status[members] == int(Status.BOUND)].tolist()
+    return len(np.unique([table.node[t] for t in bound if table.tasks[t].role == job.elastic.role]))

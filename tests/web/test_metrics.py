@@ -1,0 +1,108 @@
+"""Metrics as a scraper reads them, of a live Maar on the embedded server with elastic jobs in two pools."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from maar.controller.loop import Cycle
+from maar.embedded.kubelets import Kubelets
+from maar.embedded.operators import TrainingOperator
+from maar.embedded.server import EmbeddedServer
+from maar.model.plan import Evict, Plan, Resize, Suspend, Target
+from maar.session.migrating import MIGRATED
+from maar.testing.elastic_story import CONFIG, Play, playing
+from maar.testing.live import NAMESPACE, OUR_CRDS, connected, scheduling
+from maar.web.metrics import Metrics
+
+POOLS = "- {name: a100, nodes: {gpu: a100}, algorithm: max-min, rate-limit: 0, minimum-time: 0, restart: 0}\n"
+NOBODY_THERE = {
+    "maar_elastic_workers{a100}": 0,
+    "maar_elastic_planned_workers{a100}": 0,
+    "maar_elastic_jobs{running,a100}": 0,
+    "maar_elastic_jobs{waiting,a100}": 0,
+    "maar_elastic_jobs_across_nodes{a100}": 0,
+    "maar_pool_gpus{a100}": 4,
+    "maar_pool_gpus_used{a100}": 0,
+}
+
+
+@pytest.fixture
+def kubeconfig(tmp_path: Path) -> Iterator[Path]:
+    server = EmbeddedServer(parts=[Kubelets(start=0.01, stop=0.01), TrainingOperator()])
+    server.start()
+    yield server.kubeconfig(tmp_path / "kubeconfig")
+    server.stop()
+
+
+def scraped(metrics: Metrics) -> dict[str, float]:
+    """What a scrape says of pools and elastic jobs: `name{label,label}` to value."""
+    found: dict[str, float] = {}
+    for family in text_string_to_metric_families(metrics.text(dict).decode()):
+        for sample in family.samples:
+            if "pool" in sample.labels:
+                labels = ",".join(sample.labels[label] for label in ("state", "pool", "kind") if label in sample.labels)
+                found[f"{sample.name}{{{labels}}}"] = sample.value
+    return {name: value for name, value in found.items() if not name.partition("{")[0].endswith("_created")}
+
+
+def test_pools_and_elastic_jobs_as_they_breathe(kubeconfig: Path, tmp_path: Path) -> None:
+    config = tmp_path / "config.yaml"
+    config.write_text(CONFIG + POOLS)
+
+    async def story(play: Play) -> None:
+        async with scheduling(play.live, config=config) as scheduler:
+            metrics = Metrics(scheduler.cache, lambda: scheduler.config.current()[0].pools)
+            scheduler.loop.on_cycle.append(metrics.on_cycle)
+            await play.pytorch("a-wide", 2, 12)
+            await play.settles("it has all that it can use")
+            await play.live.eventually(lambda: scraped(metrics)["maar_elastic_jobs_across_nodes{default}"] == 1)
+            await play.pytorch("b-next", 8, 8)
+            await play.settles("it makes room")
+            await play.pytorch("c-last", 10, 10)
+            await play.live.eventually(lambda: scraped(metrics)["maar_elastic_jobs{waiting,default}"] == 1)
+            await play.live.eventually(lambda: scraped(metrics)["maar_pool_gpus_used{default}"] == 16)
+            found = scraped(metrics)
+            assert found.pop("maar_elastic_jobs_across_nodes{default}") in (0, 1, 2)
+            assert {
+                "maar_resizes_total{default,resume}": 2,
+                "maar_resizes_total{default,down}": 1,
+                "maar_elastic_workers{default}": 16,
+                "maar_elastic_planned_workers{default}": 16,
+                "maar_elastic_jobs{running,default}": 2,
+                "maar_elastic_jobs{waiting,default}": 1,
+                "maar_pool_gpus{default}": 16,
+                "maar_pool_gpus_used{default}": 16,
+                **NOBODY_THERE,
+            } == found
+        moved = Evict(f"{NAMESPACE}/a-wide-worker-1", f"{NAMESPACE}/a-wide", f"{MIGRATED}: it lies on fewer nodes then")
+        preempted = Evict(f"{NAMESPACE}/b-next-worker-1", f"{NAMESPACE}/a-wide", "preempted")
+        wide = Target(f"{NAMESPACE}/a-wide", 9, 9, pool="default")
+        grown = Resize(f"{NAMESPACE}/a-wide", 8, 9)
+        halted = Suspend(f"{NAMESPACE}/b-next")
+        plan = Plan(evict=(moved, preempted), targets=(wide,), resize=(grown,), suspend=(halted,))
+        metrics.on_cycle(Cycle(0.0, 0.0, plan))
+        found = scraped(metrics)
+        assert (1, 1, 1) == tuple(
+            found[name]
+            for name in (
+                "maar_migrations_total{default}",
+                "maar_resizes_total{default,up}",
+                "maar_resizes_total{,suspend}",
+            )
+        )
+        assert 9 == found["maar_elastic_workers{default}"]
+
+    async def told() -> None:
+        async with connected(kubeconfig) as live:
+            await live.crds(OUR_CRDS)
+            await live.nodes(1, gpu=4, first=9, labels={"gpu": "a100"})
+            async with playing(live) as play:
+                await play.add_nodes(2)
+                await story(play)
+
+    asyncio.run(told())
