@@ -486,13 +486,14 @@ def test_victims_are_deleted_if_the_option_says_so(kubeconfig: Path, start: Star
 @pytest.mark.real
 def test_a_missing_right_is_named_and_found_once_it_is_granted(real: RealCluster, start: Start) -> None:
     """The user may do nothing; then everything but bind; then all that it needs."""
-    rights = "/apis/rbac.authorization.k8s.io/v1"
+    rights, granted = "/apis/rbac.authorization.k8s.io/v1", list[str]()
 
     def grant(name: str, *rules: dict[str, list[str]]) -> None:
         role = {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": name}}
         who = [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "maar"}]
         of = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": name}
         binding = {**role, "kind": "ClusterRoleBinding", "subjects": who, "roleRef": of}
+        granted.append(name)
         real.apply([{**role, "rules": list(rules)}, binding])
 
     async def story(cluster: Live) -> None:
@@ -513,7 +514,7 @@ def test_a_missing_right_is_named_and_found_once_it_is_granted(real: RealCluster
     try:
         tell(real.kubeconfig, story, nodes=1)
     finally:
-        for name in ("maar-reads", "maar-leads", "maar-binds"):
+        for name in granted:
             for kind in ("clusterrolebindings", "clusterroles"):
                 real.request("DELETE", f"{rights}/{kind}/{name}")
         real.clear()

@@ -25,6 +25,7 @@ class Scene:
     def __init__(self) -> None:
         self.writes: list[tuple[str, str, Any]] = []
         self.refuse = 0
+        self.why = "because"
         self.hold: asyncio.Event | None = None
         self.now = 1_000_000.0
         self.writer: EventWriter
@@ -33,7 +34,7 @@ class Scene:
         self.writes.append((request.method, request.path, json.loads(await request.read())))
         if self.hold is not None:
             await self.hold.wait()
-        return refusal(self.refuse, "", "because") if self.refuse else answer({}, 201)
+        return refusal(self.refuse, "", self.why) if self.refuse else answer({}, 201)
 
     def emit(self, message: str = "why", regarding: Reference = POD) -> None:
         self.writer.emit(regarding, "Warning", "FailedScheduling", message)
@@ -167,6 +168,26 @@ def test_it_never_raises(status: int) -> None:
         await until(lambda: scene.writer.counts.written == 1)
 
     assert "at last" == play(act).writes[3][2]["message"]
+
+
+def test_a_missing_right_is_named_once(caplog: pytest.LogCaptureFixture) -> None:
+    async def act(scene: Scene) -> None:
+        scene.refuse = 403
+        scene.why = (
+            'events is forbidden: User "bob" cannot create resource "events" in API group "" in the namespace "ns"'
+        )
+        for i in range(3):
+            scene.emit(f"message {i}")
+        await until(lambda: scene.writer.counts.failed == 3)
+        scene.why = 'events "a.1" is forbidden: the namespace is being terminated'
+        scene.emit("and then")
+        await until(lambda: scene.writer.counts.failed == 4)
+
+    play(act)
+    said = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+    (line,) = said
+    assert line.startswith("events are not written: ")
+    assert line.endswith("forbidden: grant `create` on `events` in namespace `ns` to `bob`")
 
 
 def test_closing_does_not_wait_for_ever_and_then_all_is_dropped() -> None:

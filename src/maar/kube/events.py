@@ -16,7 +16,7 @@ from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 from maar.kube.api import Api
-from maar.kube.errors import ApiError, NotFound
+from maar.kube.errors import ApiError, Forbidden, NotFound
 from maar.kube.resources import EVENTS, Resource
 from maar.kube.wire import Object
 
@@ -97,6 +97,7 @@ class EventWriter:
         self._said: OrderedDict[tuple[Reference, str, str], _Said] = OrderedDict()
         self._waiting: deque[_Said] = deque()
         self._number = 0
+        self._missing: set[str] = set()
         self._something = asyncio.Event()
         self._nothing = asyncio.Event()
         self._nothing.set()
@@ -184,10 +185,20 @@ class EventWriter:
                     self.counts.written += 1
             except ApiError as error:
                 self.counts.failed += 1
-                log.debug("an event was not written: %s", error)
+                self._tell(error)
             except Exception:
                 self.counts.failed += 1
                 log.exception("an event was not written")
+
+    def _tell(self, error: ApiError) -> None:
+        """A right that is missing is named, once: without it no event is ever written."""
+        message = str(error)
+        missing = isinstance(error, Forbidden) and "grant `" in message  # else it may name each event
+        if missing and message not in self._missing:
+            self._missing.add(message)
+            log.warning("events are not written: %s", message)
+        else:
+            log.debug("an event was not written: %s", message)
 
     async def _one(self, said: _Said) -> None:
         count, latest = said.count, {"count": said.count, "lastTimestamp": _text(self._clock())}
