@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
+import shlex
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +19,7 @@ from maar import __version__
 from maar.cli.run import run
 from maar.controller.brakes import Settings
 from maar.controller.watching import home_of
+from maar.history.history import History
 from maar.kube.claims import SELECTED_NODE
 from maar.kube.leases import LeaderElection
 from maar.kube.resources import (
@@ -150,6 +154,41 @@ def test_the_probes_ask_the_port_that_is_served() -> None:
     probes = {probe: container()[probe]["httpGet"] for probe in ("livenessProbe", "readinessProbe")}
     assert {"/healthz", "/readyz"} == {get["path"] for get in probes.values()}
     assert {port["name"]} == {get["port"] for get in probes.values()}
+
+
+def test_the_service_leads_to_the_port_of_the_pods() -> None:
+    service = manifests()["Service", "maar"]["spec"]
+    pods = manifests()["Deployment", "maar"]["spec"]["template"]["metadata"]["labels"]
+    assert service["selector"].items() <= pods.items()
+    (port,), (open_there,) = service["ports"], container()["ports"]
+    assert (open_there["containerPort"], open_there["name"]) == (port["port"], port["targetPort"])
+
+
+def test_the_history_is_said_and_needs_no_file() -> None:
+    assert "none" == arguments().params["history_at"], "nothing but a shared database serves two replicas"
+    assert container()["securityContext"]["readOnlyRootFilesystem"]
+    assert not History(arguments().params["history_at"]).on, "no warning about a file that cannot be written"
+
+
+def test_a_history_in_postgresql_is_a_few_lines_away() -> None:
+    text = (DEPLOY / "3-deployment.yaml").read_text()
+    wanted = text.replace("        - --history=none\n", "").replace("        # env:", "        env:")
+    wanted = re.sub(r"^        # ( *(?:- name|value|secret|name|key))", r"        \1", wanted, flags=re.MULTILINE)
+    (made,) = yaml.safe_load(wanted)["spec"]["template"]["spec"]["containers"]
+    (variable,) = made["env"]
+    option = next(p for p in run.params if p.name == "history_at")
+    assert option.envvar == variable["name"]
+    assert {"secretKeyRef": {"name": "maar-history", "key": "url"}} == variable["valueFrom"]
+    assert "none" not in str(made["args"])
+
+
+def test_the_image_has_the_driver_for_it() -> None:
+    dockerfile = (DEPLOY / "Dockerfile").read_text()
+    (command,) = re.findall(r"^RUN (sed .*) > postgres.txt$", dockerfile, re.MULTILINE)
+    made = subprocess.run(shlex.split(command), cwd=DEPLOY.parent, capture_output=True, text=True, check=True).stdout
+    pinned = re.findall(r"^([a-z-]+)==\S+.*\\\n    --hash=", made, re.MULTILINE)
+    assert ["psycopg", "psycopg-binary"] == pinned
+    assert "-r /tmp/postgres.txt" in dockerfile
 
 
 def test_the_configuration_is_maars_own() -> None:
