@@ -9,7 +9,9 @@ from pathlib import Path
 import pytest
 
 from maar.controller.cache import Cache
+from maar.controller.reload import ConfigFile
 from maar.controller.run import Scheduler
+from maar.controller.settings import Settings
 from maar.embedded.faults import all_binds
 from maar.embedded.server import EmbeddedServer
 from maar.embedded.store import Event
@@ -160,3 +162,30 @@ def test_room_that_comes_while_a_decision_runs_is_not_missed() -> None:
     cache.snapshot(1.0)
     cache.let_rest(frozenset({"default/waits"}))
     assert cache.has_resting
+
+
+def test_a_part_that_ends_by_a_mistake_is_told_by_the_health_check(
+    box: EmbeddedServer, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Nothing is watched any more, and nobody would notice: `/healthz` says so, and the kubelet starts it anew."""
+
+    class Stumbles(ConfigFile):
+        async def watch(self) -> None:
+            raise RuntimeError("a mistake")
+
+    async def story() -> None:
+        async with connected(box.kubeconfig(tmp_path / "kubeconfig")) as cluster:
+            whole = Scheduler(cluster.api, Settings(), ConfigFile(None))
+            await whole.sync()
+            assert "" == whole.trouble
+            await whole.close()
+            assert "" == whole.trouble, "to be stopped is no trouble"
+            broken = Scheduler(cluster.api, Settings(), Stumbles(None))
+            await broken.sync()
+            await cluster.eventually(lambda: broken.trouble == "RuntimeError: a mistake")
+            await broken.close()
+
+    asyncio.run(story())
+    assert ["a part of the scheduler has ended: RuntimeError: a mistake"] == [
+        record.getMessage() for record in caplog.records if record.levelname == "ERROR"
+    ]

@@ -178,7 +178,7 @@ async def _run(
     if http_port:
         web = await serve(
             http_port,
-            healthy=lambda: "",
+            healthy=lambda: scheduler.trouble,
             ready=scheduler.not_ready,
             metrics=lambda: metrics.text(scheduler.lags),
             more=reports,

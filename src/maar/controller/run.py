@@ -86,6 +86,8 @@ class Scheduler:
         self.informers: dict[Resource[Object], Informer[Object]] = {}
         self._tasks: set[asyncio.Task[Any]] = set()
         self._look_for_kinds = asyncio.Event()
+        self.trouble = ""
+        """What ended that never should; a process with that is better started anew."""
         config.on_changed.append(self._trigger)
 
     def _remember(self, history: History) -> None:
@@ -191,7 +193,13 @@ class Scheduler:
     def _spawn(self, work: Coroutine[Any, Any, Any]) -> None:
         task = asyncio.create_task(work)
         self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        task.add_done_callback(self._ended)
+
+    def _ended(self, task: asyncio.Task[Any]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self.trouble = f"{type(error).__name__}: {error}"
+            logger.error("a part of the scheduler has ended: %s", self.trouble, exc_info=error)
 
     # -- running
 
