@@ -14,7 +14,6 @@ from collections.abc import Callable
 from maar.history.category import category_of
 from maar.history.history import History
 from maar.kube.knowledge import Learnt, Who
-from maar.kube.picture import Picture
 
 
 class FromHistory:
@@ -35,10 +34,11 @@ class FromHistory:
 
 
 class Learner:
-    """Lets the picture learn what is new, not too often."""
+    """Has news looked at, not too often."""
 
-    def __init__(self, picture: Picture, trigger: Callable[[], None], every: float) -> None:
-        self._picture = picture
+    def __init__(self, learn: Callable[[], bool], trigger: Callable[[], None], every: float) -> None:
+        """`learn` looks, and says whether there is something new for decisions."""
+        self._look = learn
         self._trigger = trigger
         self._every = every
         self._last = -math.inf
@@ -58,5 +58,5 @@ class Learner:
     def _learn(self) -> None:
         self._due = None
         self._last = asyncio.get_running_loop().time()
-        if self._picture.learn():
+        if self._look():
             self._trigger()

@@ -80,7 +80,7 @@ class Scheduler:
             self.brakes,
             self._recorder,
         )
-        self._learner = Learner(self.picture, self._trigger, settings.learn_every)
+        self._learner = Learner(self.picture.learn, self._trigger, settings.learn_every)
         if known is not None:
             self._remember(known)
         self.informers: dict[Resource[Object], Informer[Object]] = {}

@@ -1,0 +1,187 @@
+"""What is known of elastic jobs beyond their objects is laid over them, and asked for again when it may be another."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import msgspec
+import pytest
+
+from maar.kube.decoding import decode_json
+from maar.kube.kinds.ends import COMPLETED, DELETED, FAILED, End, end_of, is_paused
+from maar.kube.knowledge import Knowledge, Learnt, Who
+from maar.kube.objects import KINDS, api_group
+from maar.kube.picture import Picture
+from maar.kube.wire import Object
+from maar.model.elastic import Elastic
+
+GPU = "nvidia.com/gpu"
+
+
+class Oracle:
+    """Somebody who knows, and is told what to say."""
+
+    def __init__(self) -> None:
+        self.says = Learnt()
+        self.asked: list[Who] = []
+
+    def of(self, who: Who) -> Learnt:
+        self.asked.append(who)
+        return self.says
+
+
+def decoded(item: dict[str, Any]) -> tuple[str, Object]:
+    kind = KINDS[api_group(item["apiVersion"]), item["kind"]]
+    return kind.home, decode_json(msgspec.json.encode(item), kind.struct)
+
+
+def pytorch(
+    annotations: dict[str, str] | None = None, labels: dict[str, str] | None = None, gpus: int = 1, **spec: Any
+) -> dict[str, Any]:
+    resources = {"requests": {"cpu": "1"}, "limits": {GPU: str(gpus)} if gpus else {}}
+    template = {"spec": {"schedulerName": "maar", "containers": [{"name": "c", "resources": resources}], **spec}}
+    metadata = {"name": "t-1", "namespace": "ns", "uid": "u", "annotations": annotations or {}, "labels": labels or {}}
+    return {
+        "apiVersion": "kubeflow.org/v1",
+        "kind": "PyTorchJob",
+        "metadata": metadata,
+        "spec": {
+            "elasticPolicy": {"minReplicas": 1, "maxReplicas": 4},
+            "pytorchReplicaSpecs": {"Worker": {"replicas": 2, "template": template}},
+        },
+    }
+
+
+def picture(oracle: Knowledge | None, item: dict[str, Any]) -> Picture:
+    made = Picture(frozenset({"maar"}), knowledge=oracle)
+    made.put(*decoded(item))
+    return made
+
+
+def taken(of: Picture) -> Elastic | None:
+    """The job as it has changed, if it has."""
+    changed = of.take(1000.0).changed.get("ns/t-1")
+    return None if changed is None else changed[0].elastic
+
+
+def test_what_is_known_is_laid_over_a_job() -> None:
+    oracle = Oracle()
+    oracle.says = Learnt(((1, 1.0), (2, 1.5)), 60.0, 9.0)
+    found = taken(picture(oracle, pytorch()))
+    assert found is not None
+    assert oracle.says == Learnt(found.speedup, found.remaining, found.restart)
+
+
+def test_without_anybody_who_knows_nothing_is_known() -> None:
+    found = taken(picture(None, pytorch()))
+    assert found is not None
+    assert ((), math.inf, None) == (found.speedup, found.remaining, found.restart)
+
+
+def test_what_a_job_says_of_restarts_comes_first() -> None:
+    oracle = Oracle()
+    oracle.says = Learnt(restart=9.0)
+    found = taken(picture(oracle, pytorch({"maar.dev/restart-seconds": "4"})))
+    assert found is not None
+    assert 4.0 == found.restart
+
+
+def test_only_news_change_a_job() -> None:
+    oracle = Oracle()
+    of = picture(oracle, pytorch())
+    assert taken(of) is not None
+    assert not of.learn()
+    assert taken(of) is None
+    oracle.says = Learnt(remaining=5.0)
+    assert of.learn()
+    found = taken(of)
+    assert found is not None
+    assert 5.0 == found.remaining
+    assert not of.learn(), "it is known by now"
+
+
+def test_nobody_asks_for_jobs_that_are_gone() -> None:
+    oracle = Oracle()
+    of = picture(oracle, pytorch())
+    of.take(1000.0)
+    of.drop("kubeflow_jobs", "ns/t-1")
+    of.take(1001.0)
+    oracle.says = Learnt(remaining=5.0)
+    assert not of.learn()
+
+
+def affinity(key: str, *values: str) -> dict[str, Any]:
+    term = {"matchExpressions": [{"key": key, "operator": "In", "values": list(values)}]}
+    return {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}}}
+
+
+@pytest.mark.parametrize(
+    ("job", "accelerator"),
+    [
+        (pytorch(), GPU),
+        (pytorch(gpus=0), ""),
+        (pytorch(nodeSelector={"nvidia.com/gpu.product": "A100", "zone": "x"}), "A100"),
+        (pytorch(affinity=affinity("nvidia.com/gpu.product", "A100")), "A100"),
+        (pytorch(affinity=affinity("nvidia.com/gpu.product", "A100", "H100")), GPU),
+        (pytorch({"maar.dev/pool": "fast"}, nodeSelector={"nvidia.com/gpu.product": "A100"}), "fast"),
+        (pytorch({"maar.dev/accelerator": "fast"}), "fast"),
+    ],
+)
+def test_the_accelerator_of_a_job(job: dict[str, Any], accelerator: str) -> None:
+    oracle = Oracle()
+    picture(oracle, job).take(1000.0)
+    assert [Who("ns", "t-1", accelerator=accelerator)] == oracle.asked
+
+
+def test_a_job_says_its_category_by_annotation_or_label() -> None:
+    asked = []
+    for job in (
+        pytorch({"maar.dev/category": "vision", "maar.dev/epochs": "90"}, {"maar.dev/category": "words"}),
+        pytorch(labels={"maar.dev/category": "words"}),
+    ):
+        oracle = Oracle()
+        picture(oracle, job).take(1000.0)
+        asked += [(who.category, who.epochs) for who in oracle.asked]
+    assert [("vision", 90), ("words", None)] == asked
+
+
+def volcano(phase: str) -> dict[str, Any]:
+    task = {"name": "worker", "replicas": 2, "template": {"spec": {"containers": []}}}
+    head = {"apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job", "metadata": {"name": "t", "namespace": "ns"}}
+    return {**head, "spec": {"tasks": [task]}, "status": {"state": {"phase": phase}}}
+
+
+def batch(*types: str, **more: Any) -> dict[str, Any]:
+    head = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "t", "namespace": "ns"}}
+    conditions = [{"type": kind, "status": "True"} for kind in types]
+    return {**head, "spec": more.pop("spec", {}), "status": {"conditions": conditions, **more}}
+
+
+@pytest.mark.parametrize(
+    ("item", "end"),
+    [
+        (batch("Complete", completionTime="2026-11-01T10:00:00Z"), End(COMPLETED, 1793527200.0)),
+        (batch("Failed"), End(FAILED)),
+        (batch("SuccessCriteriaMet"), None),
+        (batch(), None),
+        ({**pytorch(), "status": {"conditions": [{"type": "Succeeded", "status": "True"}]}}, End(COMPLETED)),
+        ({**pytorch(), "status": {"conditions": [{"type": "Failed", "status": "True"}]}}, End(FAILED)),
+        ({**pytorch(), "status": {"conditions": [{"type": "Failed", "status": "False"}]}}, None),
+        (volcano("Completed"), End(COMPLETED)),
+        (volcano("Terminated"), End(FAILED)),
+        (volcano("Aborted"), None),
+        ({**volcano(""), "metadata": {"name": "t", "deletionTimestamp": "2026-11-01T10:00:00Z"}}, End(DELETED)),
+        (None, End(DELETED)),
+    ],
+)
+def test_how_jobs_end(item: dict[str, Any] | None, end: End | None) -> None:
+    assert end == end_of(None if item is None else decoded(item)[1])
+
+
+@pytest.mark.parametrize(
+    ("item", "paused"),
+    [(volcano("Aborted"), True), (volcano("Running"), False), (batch(spec={"suspend": True}), True), (None, False)],
+)
+def test_who_is_paused(item: dict[str, Any] | None, paused: bool) -> None:
+    assert paused == is_paused(None if item is None else decoded(item)[1])
