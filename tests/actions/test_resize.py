@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import msgspec
+import pytest
 
 from maar.decide import decide
 from maar.model.elastic import Past
@@ -341,6 +342,15 @@ def test_a_launcher_that_is_there_takes_no_workers_share() -> None:
     job = msgspec.structs.replace(job, tasks=(*job.tasks, *launcher))
     scene_ = cluster(node("n1", gpu=8), job)
     assert {"a": 4} == sizes(scene_, scene(scene_, config()))
+
+
+@pytest.mark.parametrize(("low", "high"), [(2, 2), (2, 4)])
+def test_a_launcher_to_come_takes_no_workers_share(low: int, high: int) -> None:
+    """Its queue asks for it beside the workers: they all start at once."""
+    scene_ = cluster(node("n1", gpu=8), elastic("a", low, high, beside=(shape(cpu=1),)))
+    plans = scene(scene_, config())
+    assert [high] == [resume.size for resume in plans[0].resume]
+    assert high + 1 == sum(len(p.bind) for p in plans)
 
 
 def test_a_gang_that_rests_waits_all_the_same() -> None:

@@ -18,6 +18,7 @@ from maar.model.jobs import Job
 from maar.model.queues import Queue
 from maar.model.reasons import Reason
 from maar.model.resources import UNLIMITED, Ints, Mask
+from maar.model.shapes import Shape
 from maar.model.tasks import Status
 from maar.plugins.admission import Admission
 from maar.plugins.quotas import (
@@ -35,7 +36,7 @@ from maar.session.config import NoArguments
 from maar.session.hooks import Claim, Vote
 from maar.session.register import Register
 from maar.session.session import Session
-from maar.session.workers import workers_of
+from maar.session.workers import elastic_of, workers_of
 
 NAME = "proportion"
 Arguments = NoArguments
@@ -182,11 +183,18 @@ def requested(session: Session) -> list[Row]:
             known = snapshot.shapes.requests[snapshot.tasks.shape[members]].sum(axis=0).tolist()
             rows[q] = plus(rows[q], at_least(less(minimum_row(session, job), known), [0] * len(known)))
     for i in snapshot.jobs.elastic:
-        elastic, q = session.job(i).elastic, int(snapshot.jobs.queue[i])
-        if elastic is not None and asking[i]:
-            could = max(elastic.max - len(workers_of(session, session.job(i), *Status)), 0)
-            rows[q] = plus(rows[q], snapshot.shapes.requests[snapshot.shapes.number[elastic.shape]].tolist(), could)
+        q = int(snapshot.jobs.queue[i])
+        for of, count in _to_come(session, session.job(i)) if asking[i] else ():
+            rows[q] = plus(rows[q], snapshot.shapes.requests[snapshot.shapes.number[of]].tolist(), count)
     return rows
+
+
+def _to_come(session: Session, job: Job) -> list[tuple[Shape, int]]:
+    """The pods that an elastic job could still have: workers up to its maximum, and those beside them."""
+    elastic = elastic_of(job)
+    workers = len(workers_of(session, job, *Status))
+    others = len(session.snapshot.jobs.members[job.index]) - workers
+    return [(elastic.shape, max(elastic.max - workers, 0)), *((of, 1) for of in elastic.beside[others:])]
 
 
 def _hopeless(session: Session, pending: Ints) -> Mask:
