@@ -5,6 +5,7 @@ of the real ones in one story. A witness sees every write and judges it in the e
 from __future__ import annotations
 
 import asyncio
+import random
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager
@@ -355,5 +356,41 @@ def test_while_resizes_are_paused_sizes_stay(kubeconfig: Path) -> None:
             brakes.settings = BrakeSettings()
             scheduler.look_again()
             assert {"a": 8, "b": 8} == await play.settles("let go, it comes to what it should")
+
+    tell_alone(kubeconfig, scene)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_whatever_happens_in_whatever_order_it_comes_to_what_the_algorithm_says(kubeconfig: Path, seed: int) -> None:
+    """Events in bursts, so that many are on their way at once; the witness sees what is written in between."""
+    dice = random.Random(seed)
+
+    async def burst(play: Play, number: int) -> None:
+        for event in range(dice.randint(1, 4)):
+            low = dice.randint(1, 4)
+            match dice.choice(["pytorch", "pytorch", "mpi", "finish", "delete", "prefer", "add", "remove"]):
+                case "pytorch":
+                    await play.pytorch(
+                        f"p{number}-{event}", low, low + dice.randint(0, 8), priority=dice.choice([0, 5])
+                    )
+                case "mpi":
+                    await play.mpi(f"m{number}-{event}", low, low + dice.randint(0, 8))
+                case "finish" if not event and (running := [n for n, count in (await play.running()).items() if count]):
+                    await play.finish(dice.choice(running))  # the first of a burst: its pods stay until they are done
+                case "delete" if play.names:
+                    await play.delete(dice.choice(play.names))
+                case "prefer" if play.names:
+                    await play.prefer(dice.choice(play.names), dice.choice([0, 5]))
+                case "add" if play.nodes < 4:
+                    await play.add_nodes(1)
+                case "remove" if not event and play.nodes > 1:
+                    return await play.remove_node()  # alone: what was decided just before knew nothing of it
+
+    async def scene(play: Play) -> None:
+        for number in range(4):
+            async with at_work(play, kubeconfig):
+                for part in range(2):
+                    await burst(play, 2 * number + part)
+                    await play.settles(f"burst {2 * number + part} of seed {seed}")
 
     tell_alone(kubeconfig, scene)

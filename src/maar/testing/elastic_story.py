@@ -125,6 +125,11 @@ class Play:
         await self.live.gang(name, pods, gpu=gpus, priorityClassName=f"p{priority}", schedulerName=self._scheduler)
         self.rigid += pods * gpus
 
+    @property
+    def names(self) -> list[str]:
+        """The jobs that are there, in the order in which they came."""
+        return [name for name in self._order if name in self._asked]
+
     # -- what happens to them
 
     def over(self, name: str) -> None:
@@ -148,7 +153,8 @@ class Play:
         """All pods of a job end."""
         for pod in await self.live.pods():
             if pod.name.startswith(f"{name}-") and pod.node:
-                await self.live.pod_status(pod.name, phase=phase)
+                with suppress(NotFound):  # its operator cleans up as soon as the first has ended
+                    await self.live.pod_status(pod.name, phase=phase)
         self.over(name)
 
     async def stumble(self, name: str) -> None:
@@ -161,8 +167,8 @@ class Play:
     # -- what must come of it
 
     def expected(self) -> dict[str, int]:
-        """What the bare algorithm gives to the jobs that are there, in the order in which they came."""
-        names = [name for name in self._order if name in self._asked]
+        """What the bare algorithm gives to the jobs that are there, by when they came: to the second, then by name."""
+        names = self.names
         asked = [self._asked[name] for name in names]
         table = make_jobs(
             names,
@@ -170,13 +176,14 @@ class Play:
             max=[a.high for a in asked],
             priority=[a.priority for a in asked],
             gpus=[a.gpus for a in asked],
-            submit=[float(self._order.index(name)) for name in names],
+            submit=[self.witness.created(name) for name in names],
         )
         given = allocate(catalog().algorithms["elastic-fifo"], table, GPUS * self.nodes - self.rigid)
         return dict(zip(names, given.tolist(), strict=True))
 
     async def settles(self, what: str) -> dict[str, int]:
         """The sizes become what the algorithm says, and the pods follow."""
+        await self.live.eventually(lambda: self.witness.jobs.keys() >= set(self.names), "the witness sees all jobs")
         return await self.becomes(self.expected(), what)
 
     async def becomes(self, expected: dict[str, int], what: str) -> dict[str, int]:

@@ -94,6 +94,12 @@ class Witness:
         """How many workers each job asks for now; none while it is suspended. Jobs that are over are left out."""
         return {name: size_of(job) for name, job in self.jobs.items() if not is_over(job)}
 
+    def created(self, name: str) -> float:
+        """When a job came, in seconds since 1970."""
+        when = self.jobs[name].metadata.creation_timestamp
+        assert when is not None, name
+        return when.timestamp()
+
     def resizes(self) -> int:
         """How often a size was changed by now, starts and stops included."""
         return sum(map(len, self.history().values()))
@@ -180,8 +186,9 @@ class _Court:
         before = self._pods.pop(pod.metadata.uid, None)
         if not node or done or gone:
             return
-        rigid = job not in self._gpus and not leaving
-        self._pods[pod.metadata.uid] = node, gpus_of(pod.spec), rigid
+        gpus = gpus_of(pod.spec)
+        rigid = gpus > 0 and job not in self._gpus and not leaving
+        self._pods[pod.metadata.uid] = node, gpus, rigid
         if before is None:
             held = sum(gpus for where, gpus, _ in self._pods.values() if where == node)
             assert held <= self._nodes.get(node, 0), f"{node} holds {held} GPUs since {name} came"
