@@ -197,6 +197,7 @@ def test_a_victim_goes_when_its_cooldown_ends_though_nothing_happens(kubeconfig:
             await cluster.until(lambda ps: any(p.name == "high" and p.node for p in ps), "its time has come")
             ends = _moment(started) + cooldown
             (event,) = await events(cluster, "Preempted")
+            assert "`default/high`" in event["message"]
             assert ends <= _moment(event["firstTimestamp"]) + 1.0, "not before, to the second"
             assert time.time() < ends + 2.0, "and soon after"
 
