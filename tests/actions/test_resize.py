@@ -361,3 +361,12 @@ def test_a_gang_that_rests_waits_all_the_same() -> None:
     snapshot = Snapshot(scene_)
     snapshot.resting = frozenset({snapshot.jobs.number["ns/g"]})
     assert not decide(snapshot, config(), 0.0).moves
+
+
+def test_time_in_which_its_owner_paused_a_job_is_not_attained() -> None:
+    """Counted at 10, paused by its owner, running again with two workers since 100: at 110 that is 20 seconds more."""
+    past = Past(attained=5.0, counted=10.0, first_start=0.0, since=0.0)
+    job = elastic("a", 1, 4, on=["n1"] * 2, past=past)
+    job = msgspec.structs.replace(job, tasks=tuple(msgspec.structs.replace(t, started=100.0) for t in job.tasks))
+    plans, _ = cycles(cluster(node("n1", gpu=4), job), config(), 1, now=110.0)
+    assert [25.0] == [resize.past.attained for resize in plans[0].resize]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
 from msgspec.structs import replace
 
 from maar.elastic.jobs import Jobs, make_jobs
@@ -57,10 +58,9 @@ def past_of(session: Session, job: Job) -> Past:
     started = session.snapshot.tasks.started[running]
     if past.first_start is None and len(running):
         past = replace(past, first_start=float(started.min()), since=past.since or float(started.min()))
-    if past.counted is not None:
-        more = max(now - past.counted, 0.0) * gpus * len(running)
-        return replace(past, attained=past.attained + more, counted=now)
-    had = float((now - started).clip(min=0.0).sum()) * gpus
+    # Each worker counts from its own start: its owner may have paused the job since it was last counted.
+    since = started if past.counted is None else np.maximum(started, past.counted)
+    had = float((now - since).clip(min=0.0).sum()) * gpus
     return replace(past, attained=past.attained + had, counted=now)
 
 
