@@ -213,9 +213,9 @@ def test_bars_show_what_a_job_has_what_it_could_use_and_what_it_had() -> None:
 
 @contextmanager
 def demo(folder: Path, *options: str) -> Iterator[subprocess.Popen[str]]:
-    """`maar demo` without a terminal, in a session of its own; its temporary files in `folder`."""
+    """`maar demo` without a terminal, in a session of its own; its files in `folder`."""
     command = [sys.executable, "-m", "maar.cli.main", "demo", "--speed", "50", *options]
-    environment = {**os.environ, "TMPDIR": str(folder)}
+    environment = {**os.environ, "TMPDIR": str(folder), "XDG_STATE_HOME": str(folder)}
     process = subprocess.Popen(
         command,
         stdout=subprocess.PIPE,
@@ -272,8 +272,8 @@ def test_the_story_is_told_to_its_end_and_nothing_is_left_behind(tmp_path: Path)
         r"whisper is done: its room is used at once\n +a100  gpt +■{16}  8 -> 16 ",
         r"created job rush .*; all 128 GPUs are in use",
         r"pods evicted for it: 0; elastic jobs stopped for it: 0",
-        r"» from 16 to \d+ workers: preempted: workers of `default/gpt` \(priority 100\) for `default/rush` \(1000\)",
-        r"rush is done, and they grow back:\n +a100  gpt +■{16}  \d+ -> 16 ",
+        r"» from \d+ to \d+ workers: preempted: workers of `default/\w+` \(priority 100\) for `default/rush` \(1000\)",
+        r"rush is done, and they grow back:\n +a100  gpt +■{16} .*\n +v100  clip +■{8}·{8} .*\n +v100  dino +■{4}·· ",
         r"^ +bound +\d+ pods of 15 gangs$",
         r"^ +evicted +4 pods \(resnet\); lost with their node: 4 \(speech\)$",
         r"^ +over-commits +0 ",

@@ -115,6 +115,7 @@ class Box:
         """`maar run` in a process of its own; its id."""
         self._killed = False
         options = ["--kubeconfig", str(self.kubeconfig), "--config", str(self.config), "--no-leader-elect"]
+        options += ["--history", "none"]  # it leaves nothing behind, and learns nothing from what it was before
         with self.log.open("ab") as log:
             self._child = await asyncio.create_subprocess_exec(
                 *(sys.executable, "-m", "maar.cli.main", "run", *options, "--http-port", "0"),

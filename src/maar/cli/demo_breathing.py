@@ -82,9 +82,9 @@ class Breathing:
         if evicted or stopped or jobs != {name for name, size in box.ledger.sizes.sizes().items() if size}:
             raise Broken(f"elastic jobs had to shrink, no more: {evicted} pods evicted, {stopped} jobs stopped")
         teller.tell(f"pods evicted for it: {evicted}; elastic jobs stopped for it: {stopped}")
-        await box.until(lambda: any(RUSH.name in said for said in self._told(GPT)), "an event names the beneficiary")
-        for said in [said for said in self._told(GPT) if RUSH.name in said][:1]:
-            teller.why(said, f"event Resized on {GPT.name}")
+        await box.until(lambda: self._told(RUSH), "an event names the beneficiary")
+        name, said = self._told(RUSH)[0]
+        teller.why(said, f"event Resized on {name}")
         await teller.show((RUSH,))
         await box.finish(RUSH)
         await self._become({GPT.name: 16, CLIP.name: 8, DINO.name: 4}, f"{RUSH.name} is done, and they grow back:")
@@ -101,8 +101,10 @@ class Breathing:
         )
         self._bars(what)
 
-    def _told(self, job: Elastic) -> list[str]:
-        return self._box.events("Resized", job.name)
+    def _told(self, gang: Gang) -> list[tuple[str, str]]:
+        """The jobs that were told that they shrink for a gang, and how."""
+        names = sorted(self._box.ledger.sizes.jobs)
+        return [(name, said) for name in names for said in self._box.events("Resized", name) if gang.name in said]
 
     def _all_run(self) -> bool:
         """Whether the pods are what the sizes say."""
