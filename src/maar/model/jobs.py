@@ -104,7 +104,11 @@ class Members:
     def __getitem__(self, job: int) -> Ints:
         if not 0 <= job < len(self):
             raise IndexError(job)
-        return np.arange(self._bounds[job], self._bounds[job + 1])
+        return np.arange(*self.span(job))
+
+    def span(self, job: int) -> tuple[int, int]:
+        """The number of a job's first task, and the number after its last."""
+        return self._bounds[job], self._bounds[job + 1]
 
     def __iter__(self) -> Iterator[Ints]:
         return (self[job] for job in range(len(self)))

@@ -70,8 +70,10 @@ class Session:
         """Job row to what `resize` decided for it."""
         self.migrated: set[int] = set()
         """Workers that are evicted only to be made anew on another node."""
-        self.waiting_gangs: dict[bytes, list[tuple[Job, bool]]] = {}
-        """Gangs that wait for room on some nodes (`session.waiting_gangs`)."""
+        self.rigid: list[Job] | None = None
+        """Gangs that ask for something, once they were looked for (`session.waiting_gangs`)."""
+        self.waiting_gangs: dict[bytes, dict[int, bool | None]] = {}
+        """By nodes and gang: whether its queue may have the room there that it waits for; None: it waits for none."""
         self.elect: Elect | None = snapshot.cluster.elect
         self.locks: dict[str, Lock] = {k.node: k for k in snapshot.cluster.locks}
         self.expired: list[str] = []
@@ -146,13 +148,13 @@ class Session:
 
     def tasks_of(self, job: Job, *statuses: Status) -> Ints:
         """Its tasks in some statuses, by number."""
-        members = self.snapshot.jobs.members[job.index]
-        status = self.state.status[members]
+        first, last = self.snapshot.jobs.members.span(job.index)
+        status = self.state.status[first:last]
         # Plain integers: numpy takes long to find out that an enum's member is one.
         chosen = status == int(statuses[0])
         for other in statuses[1:]:
             chosen |= status == int(other)
-        return np.asarray(members[chosen])
+        return np.asarray(chosen.nonzero()[0] + first)
 
     def waits(self, job: Job) -> bool:
         """Whether it has tasks without a node, promised one or not."""

@@ -19,12 +19,18 @@ from maar.session.session import Session
 
 def ahead_of(session: Session, job: Job, nodes: Mask) -> Job | None:
     """The first gang that waits for room on those nodes and comes before growth of an elastic job."""
-    for gang, may_have in waiting_gangs(session, nodes):
-        if not may_have and gang.queue != job.queue:
+    found = session.waiting_gangs.setdefault(nodes.tobytes(), {})
+    for gang in _rigid(session):
+        if gang.priority < job.priority:
             continue
-        if gang.priority > job.priority:
-            return gang
-        if gang.priority == job.priority and (job.elastic is None or job.elastic.now or _comes_first(gang, job)):
+        if gang.priority == job.priority and job.elastic and not job.elastic.now and not _comes_first(gang, job):
+            continue
+        # Whether it waits for room there is found once, and only of gangs that matter to somebody.
+        if gang.index not in found:
+            needs = _lacks(session, gang, nodes)
+            found[gang.index] = _allowed(session, gang, needs) if needs else None
+        may_have = found[gang.index]
+        if may_have or (may_have is False and gang.queue == job.queue):
             return gang
     return None
 
@@ -33,17 +39,12 @@ def _comes_first(gang: Job, job: Job) -> bool:
     return (gang.created, gang.key) < (job.created, job.key)
 
 
-def waiting_gangs(session: Session, nodes: Mask) -> list[tuple[Job, bool]]:
-    """All of them, each with whether its queue may have what it lacks as things stand; found once for a pool."""
-    known = session.waiting_gangs
-    key = nodes.tobytes()
-    if key not in known:
-        # Also those that rest because nothing has changed for them: they wait all the same.
+def _rigid(session: Session) -> list[Job]:
+    """Gangs that ask for something; those that rest because nothing has changed for them wait all the same."""
+    if session.rigid is None:
         active = (session.job(i) for i in session.snapshot.jobs.active)
-        rigid = (job for job in active if job.elastic is None and session.trouble(job) is None)
-        found = ((job, _lacks(session, job, nodes)) for job in rigid)
-        known[key] = [(job, _allowed(session, job, needs)) for job, needs in found if needs]
-    return known[key]
+        session.rigid = [job for job in active if job.elastic is None and session.trouble(job) is None]
+    return session.rigid
 
 
 def _lacks(session: Session, gang: Job, nodes: Mask) -> list[tuple[Group, int]]:

@@ -180,12 +180,12 @@ class Play:
         self._calendar.add(max(at, now + SOON), Event(Kind.WAKE))
 
     def _tell_remaining(self, now: float) -> None:
-        """Estimates, which live come from history, are true here."""
+        """Estimates, which live come from epochs that trainings report, are true here, and as old as the last epoch."""
         for key, work in self.works.items():
-            job, tasks = self.virtual.jobs[key]
-            if job.elastic is not None:
-                remaining = work.remaining(now)
-                if job.elastic.remaining != remaining:
+            remaining = work.news(now)
+            if remaining is not None:
+                job, tasks = self.virtual.jobs[key]
+                if job.elastic is not None:
                     self.virtual.put(replace(job, elastic=replace(job.elastic, remaining=remaining)), tasks)
 
     def _apply(self, now: float, plan: Plan) -> None:

@@ -15,6 +15,9 @@ from maar.elastic.speedup import Curve, Floats, curve
 from maar.sim.setting import Setting
 from maar.sim.trace import TraceJob
 
+EPOCHS = 100
+"""Of a job that does not say; by taste."""
+
 
 @dataclass(slots=True)
 class Work:
@@ -30,6 +33,20 @@ class Work:
     """Since when, or from when on, it makes progress."""
     end: float = math.inf
     started: bool = False
+    epoch: float = math.inf
+    """How much work is in an epoch; its end is told."""
+    told: float = math.inf
+    """What was last told of what is left."""
+
+    def news(self, now: float) -> float | None:
+        """What is left, if an epoch's work was done or lost since that was last told."""
+        if self.size == 0 and self.told < math.inf:
+            return None
+        left = self.remaining(now)
+        if abs(self.told - left) < self.epoch:
+            return None
+        self.told = left
+        return left
 
     def remaining(self, now: float) -> float:
         """What is left."""
@@ -51,4 +68,5 @@ def make_work(number: int, job: TraceJob) -> Work:
     """A job's work when it comes."""
     speedup: Curve = curve(dict(job.speedup))
     speeds = speedup.values(max(job.max, job.workers))
-    return Work(number, job.duration * float(speeds[job.workers]), speeds)
+    work = job.duration * float(speeds[job.workers])
+    return Work(number, work, speeds, epoch=work / (job.epochs or EPOCHS))
