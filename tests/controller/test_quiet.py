@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -150,3 +151,19 @@ def test_a_reason_is_said_once_and_again_when_it_is_another(kubeconfig: Path) ->
             assert [1, 1] == [e["count"] for e in both]
 
     tell(kubeconfig, story, nodes=2)
+
+
+def test_cycles_are_no_closer_than_the_minimum_interval(kubeconfig: Path) -> None:
+    """However many things happen: pods come one after the other, and are all bound in a few cycles."""
+
+    async def story(cluster: Live) -> None:
+        begins: list[float] = []
+        async with scheduling(cluster, Settings(min_interval=0.4)) as scheduler:
+            scheduler.loop.on_cycle.append(lambda cycle: begins.append(cycle.now))
+            for i in range(30):
+                await cluster.pod(f"p{i}")
+            await cluster.until(lambda pods: sum(bool(pod.node) for pod in pods) == 30, "all have nodes")
+        assert len(begins) < 15
+        assert all(later - earlier >= 0.39 for earlier, later in pairwise(begins))
+
+    tell(kubeconfig, story)
