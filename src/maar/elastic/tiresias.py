@@ -24,6 +24,9 @@ NAME = "tiresias"
 LATER = 1e-3
 """Seconds, by taste: so long after a threshold is reached it is passed, whatever the rounding of clocks."""
 
+EVERY = slice(None)
+"""All rows."""
+
 Threshold = Annotated[float, msgspec.Meta(gt=0, le=1e15)]
 
 
@@ -57,9 +60,10 @@ def levels(jobs: Jobs, thresholds: tuple[float, ...], knob: float) -> Ints:
     return np.where(promoted(jobs, knob), 0, passed)
 
 
-def promoted(jobs: Jobs, knob: float) -> Mask:
-    """Which jobs have waited long enough to be served first."""
-    return (jobs.ran > 0) & (jobs.waited >= knob * jobs.ran)
+def promoted(jobs: Jobs, knob: float, rows: Ints | slice = EVERY) -> Mask:
+    """Which jobs, of all or of some rows, have waited long enough to be served first."""
+    ran = jobs.ran[rows]
+    return (ran > 0) & (jobs.waited[rows] >= knob * ran)
 
 
 def plan(jobs: Jobs, gpus: int, arguments: Arguments) -> Ints:
@@ -76,10 +80,12 @@ def wake_after(jobs: Jobs, workers: Ints, arguments: Arguments) -> float | None:
 def next_change(jobs: Jobs, workers: Ints, thresholds: tuple[float, ...], knob: float) -> float | None:
     """Seconds until a running job passes a threshold, or one that waits has waited long enough."""
     bounds = np.array((*thresholds, np.inf))
-    runs = workers > 0
-    ahead = bounds[np.searchsorted(bounds, jobs.attained[runs], side="left")] - jobs.attained[runs]
-    demotions = ahead / (workers * jobs.gpus)[runs]
-    waits = ~runs & (jobs.ran > 0) & (jobs.attained > bounds[0]) & ~promoted(jobs, knob)
-    promotions = (knob * jobs.ran - jobs.waited)[waits]
+    runs = workers.nonzero()[0]
+    attained = jobs.attained[runs]
+    ahead = bounds[np.searchsorted(bounds, attained, side="left")] - attained
+    demotions = ahead / (workers[runs] * jobs.gpus[runs])
+    waits = ((workers == 0) & (jobs.ran > 0) & (jobs.attained > bounds[0])).nonzero()[0]
+    waits = waits[~promoted(jobs, knob, waits)]
+    promotions = knob * jobs.ran[waits] - jobs.waited[waits]
     first = min(demotions.min(initial=np.inf), promotions.min(initial=np.inf))
     return float(first) + LATER if np.isfinite(first) else None

@@ -43,18 +43,18 @@ class Ledger:
 
     def change(self, now: float, numbers: Ints, size: Ints) -> None:
         """From now on these jobs have other sizes."""
-        before = self.size[numbers]
+        before, width = self.size[numbers], self._width[numbers]
         lasted = now - self._since[numbers]
-        had = before > 0
-        self.gpu_seconds[numbers] += lasted * (before * self._width[numbers])
-        self.ran[numbers] += np.where(had, lasted, 0.0)
-        self.restarts[numbers] += (size > 0) & (self.started[numbers] < np.inf)
-        begins = numbers[(size > 0) & (self.started[numbers] == np.inf)]
-        self.started[begins] = now
+        had, has = before > 0, size > 0
+        new = self.started[numbers] == np.inf
+        self.gpu_seconds[numbers] += lasted * (before * width)
+        self.ran[numbers] += lasted * had
+        self.restarts[numbers] += has & ~new
+        self.started[numbers[has & new]] = now
         self._since[numbers] = now
         self.size[numbers] = size
-        self.used += int(((size - before) * self._width[numbers]).sum())
-        self.running += int((size > 0).sum()) - int(had.sum())
+        self.used += int((size - before) @ width)
+        self.running += int(np.count_nonzero(has)) - int(np.count_nonzero(had))
         self._changes.append((now, numbers, size))
 
     def finish(self, now: float, numbers: Ints) -> None:

@@ -49,7 +49,9 @@ class Default:
         self.alone: Floats = np.array([job.duration for job in jobs])
         self._most: Ints = self._all.max.copy()
         self._all.max[:] = 0
-        self._elastic = bool((self.least < self._most).any())
+        self._brakes: Brakes | None = None
+        if (self.least < self._most).any() and (setting.restart > 0 or setting.hysteresis):
+            self._brakes = Brakes(setting.hysteresis, setting.horizon)
         self._come = 0
         """Jobs with lower numbers have arrived."""
         self._next = 0
@@ -164,11 +166,10 @@ class Default:
 
     def answer(self, now: float, workers: Ints, gpus: int) -> tuple[Ints, Ints]:
         """What is worth it, as live pools reckon."""
-        setting = self._setting
-        if self._elastic and (setting.restart > 0 or setting.hysteresis):
-            brakes = Brakes(setting.hysteresis, setting.horizon)
-            workers = braked(self._jobs, self.size, workers, gpus, self._restart, brakes)
         rows = (workers != self.size).nonzero()[0]
+        if self._brakes is not None and self.size[rows].any():
+            workers = braked(self._jobs, self.size, workers, gpus, self._restart, self._brakes)
+            rows = (workers != self.size).nonzero()[0]
         sizes = workers[rows]
         if len(rows):
             self._resize(rows, sizes, now)
@@ -201,7 +202,7 @@ class Default:
         """Who was promoted begins at the top again, as in live pools."""
         knob = getattr(self.arguments, "knob", None)
         if knob is not None and len(starts):
-            free = starts[promoted(self._jobs, knob)[starts]]
+            free = starts[promoted(self._jobs, knob, starts)]
             self.forgiven[free] = self.had[free]
             self._jobs.attained[free] = 0.0
 
