@@ -334,6 +334,42 @@ def test_workers_that_an_earlier_plan_sent_away_are_not_evicted() -> None:
     assert not plans[0].moves
 
 
+def test_room_that_an_earlier_plan_frees_is_coming_although_its_pods_are_still_there() -> None:
+    """Written a moment ago: `d` is suspended and `a` has two workers, but their operator has not deleted a pod yet."""
+    going = elastic("d", 2, 2, on=["n1"] * 2, suspended=True)
+    shrunk = elastic("a", 1, 4, on=["n1"] * 3)
+    assert shrunk.job.elastic is not None
+    said = msgspec.structs.replace(shrunk.job.elastic, size=2)
+    shrunk = msgspec.structs.replace(shrunk, job=msgspec.structs.replace(shrunk.job, elastic=said))
+    started = elastic("e", 3, 3, size=3, priority=5, holds=(("n1", 3),))
+    (plan,), _ = cycles(cluster(node("n1", gpu=5), going, shrunk, started), config(), 1)
+    assert ((), (), (), ()) == (plan.resize, plan.suspend, plan.resume, plan.evict)
+    assert {f"ns/e-worker-{i}": "n1" for i in range(3)} == {n.task: n.node for n in plan.nominate}
+
+
+def test_nobody_is_evicted_who_goes_anyway() -> None:
+    """A gang waits for the room of a job that was suspended for it a moment ago."""
+    going = elastic("d", 2, 2, on=["n1"] * 2, suspended=True)
+    (plan,), _ = cycles(cluster(node("n1", gpu=2), going, gang("rigid", 1, gpu=2, priority=9)), config(), 1)
+    assert () == plan.evict
+    assert ["ns/rigid-0"] == [n.task for n in plan.nominate]
+
+
+def test_workers_placed_and_sent_away_in_one_cycle_wait_for_nobody() -> None:
+    """allocate gives two waiting workers room, resize takes it back, and preempt evicts others in the same cycle."""
+    scene_ = cluster(
+        node("n1", gpu=3, cpu=4),
+        *(Queue(name) for name in ("red", "default")),
+        elastic("grows", 1, 3, on=["n1"], size=3, priority=1, job={"queue": "red"}),
+        elastic("waits", 1, 1, job={"queue": "red"}),
+        elastic("runs", 1, 1, on=["n1"]),
+        gang("high", 2, priority=2),
+        *(gang(f"low{i}", 1) for i in range(3)),
+    )
+    (plan,), _ = cycles(scene_, config(), 1)
+    assert [("ns/grows", 3, 1)] == [(r.job, r.before, r.after) for r in plan.resize]
+
+
 def test_a_launcher_that_is_there_takes_no_workers_share() -> None:
     """Three workers and their launcher are four pods; the queue still asks for the fourth worker."""
     beside = shape(cpu=1)

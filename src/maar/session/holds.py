@@ -1,4 +1,7 @@
-"""Room kept for workers to come: taken up again at the beginning of a session.
+"""Room kept for workers to come, and room that workers leave: taken up again at the beginning of a session.
+
+Workers that an earlier plan sent away may still be there, since their operator takes its time: they are going, and
+their room is coming. Else nothing would fit where it was just made to fit, and all would be decided anew.
 
 A plan that lets a job grow names the nodes on which room is kept; that is written on the job and comes back with the
 snapshot. Workers that exist by now are promised the room that was kept for them; the rest of it is kept on, until its
@@ -10,19 +13,29 @@ from __future__ import annotations
 import numpy as np
 
 from maar.model.jobs import Job
+from maar.model.resources import Ints
 from maar.model.tasks import Status
 from maar.session.placement import Group
 from maar.session.session import Session
-from maar.session.workers import elastic_of, have, worker_shape, workers_of
+from maar.session.workers import above, elastic_of, have, send_away, worker_shape, workers_of
 
 
 def take_up_holds(session: Session) -> None:
     """Promise or keep, in the state, what the snapshot says is kept."""
     with session.statement() as statement:
         for job in session.elastic():
+            send_away(session, _surplus(session, job))
+        for job in session.elastic():
             if elastic_of(job).holds and not elastic_of(job).suspended:
                 _take_up(session, job)
         statement.commit()
+
+
+def _surplus(session: Session, job: Job) -> Ints:
+    """Those of a job that its object does not ask for any more: all of them while it is suspended."""
+    if elastic_of(job).suspended:
+        return session.tasks_of(job, Status.BOUND)
+    return above(session, job, elastic_of(job).size)
 
 
 def _take_up(session: Session, job: Job) -> None:

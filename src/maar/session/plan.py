@@ -109,6 +109,7 @@ def _gave_way(session: Session, job: Job) -> list[Reason]:
     """Tasks that were given room in this cycle, which a more important job then took."""
     before = session.snapshot.tasks.status
     gone = [t for t in session.tasks_of(job, Status.RELEASING).tolist() if before[t] <= Status.NOMINATED]
+    gone = [t for t in gone if t in session.evictions]  # not workers that a smaller size sends away
     if not gone:
         return []
     takers = ", ".join(dict.fromkeys(f"`{session.evictions[t][0].key}`" for t in gone))
