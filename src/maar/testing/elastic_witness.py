@@ -154,6 +154,10 @@ class _Court:
         self._nodes: dict[str, int] = {}
         self._pods: dict[str, tuple[str, int, bool]] = {}
         """Pods on nodes: the node, the GPUs, whether it is none of an elastic job's and stays."""
+        self._firsts: dict[str, set[str]] = {}
+        """The worker 0 of each job, by uid; of one that was stopped and started, both."""
+        self._stopped: set[str] = set()
+        """Those whose job was stopped while they were there: their operator deletes them, maybe after the next start."""
 
     def take(self, step: Step) -> None:
         """One more write."""
@@ -173,6 +177,8 @@ class _Court:
         self._gpus[job.name] = gpus_of(workers_of(job)["template"]["spec"])
         low, high = bounds_of(job)
         assert now == 0 or low <= now <= high, f"{job.name} has {now} of {low} to {high}"
+        if not now:
+            self._stopped |= self._firsts.get(job.name, set())
         if now > before:
             self._fits(f"{job.name} grew from {before} to {now}")
 
@@ -181,7 +187,10 @@ class _Court:
         job, _, index = name.rpartition("-worker-")
         leaving = pod.metadata.deletion_timestamp is not None
         done = pod.status.get("phase") in ("Succeeded", "Failed")
-        if leaving and not gone and not done and index == "0" and job in self._sizes:
+        if index == "0":
+            self._firsts.setdefault(job, set()).add(pod.metadata.uid)
+        stays = index == "0" and job in self._sizes and pod.metadata.uid not in self._stopped
+        if leaving and not gone and not done and stays:
             assert not self._sizes[job], f"worker 0 of {job} was deleted while its job has {self._sizes[job]}"
         before = self._pods.pop(pod.metadata.uid, None)
         if not node or done or gone:
