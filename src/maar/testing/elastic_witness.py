@@ -157,7 +157,7 @@ class _Court:
         self._firsts: dict[str, set[str]] = {}
         """The worker 0 of each job, by uid; of one that was stopped and started, both."""
         self._stopped: set[str] = set()
-        """Those whose job was stopped while they were there: their operator deletes them, maybe after the next start."""
+        """Those whose job was stopped while they were there: their operator deletes them, maybe late."""
 
     def take(self, step: Step) -> None:
         """One more write."""
