@@ -11,6 +11,7 @@ from maar.model.plan import Hold, Plan, Resume, Suspend
 from maar.model.queues import Queue
 from maar.model.selectors import Requirement
 from maar.model.snapshot import Cluster, Snapshot
+from maar.model.tasks import Status
 from maar.session.config import Config
 from maar.testing.builders import GPU, cluster, elastic, gang, node, shape, tasks
 from maar.testing.scenario import configured, cycles, scene
@@ -368,6 +369,27 @@ def test_workers_placed_and_sent_away_in_one_cycle_wait_for_nobody() -> None:
     )
     (plan,), _ = cycles(scene_, config(), 1)
     assert [("ns/grows", 3, 1)] == [(r.job, r.before, r.after) for r in plan.resize]
+
+
+@pytest.mark.parametrize("launcher", [False, True])
+def test_a_job_whose_work_is_done_is_not_stopped_before_its_operator_says_so(launcher: bool) -> None:
+    """Suspended now it would lose its pods, and run once more."""
+    done = {"status": Status.SUCCEEDED}
+    job = elastic("a", 2, 2, on=["n1"] * 2)
+    workers = job.tasks if launcher else [msgspec.structs.replace(task, **done) for task in job.tasks]
+    beside = tasks("ns/a", 1, shape(cpu=1), on=["n1"], role="launcher", controlled=True, **done) if launcher else ()
+    job = msgspec.structs.replace(job, tasks=(*workers, *beside))
+    for other in ((), (elastic("b", 2, 2, priority=9),)):
+        plans, _ = cycles(cluster(node("n1", gpu=2), job, *other), config(), 1)
+        assert () == plans[0].suspend
+
+
+def test_a_queue_asks_for_workers_in_the_place_of_those_that_go() -> None:
+    """All pods of a suspended job are going; it may start again as soon as they have gone."""
+    job = elastic("a", 2, 2, on=["n1"] * 2, suspended=True)
+    going = [msgspec.structs.replace(task, status=Status.RELEASING) for task in job.tasks]
+    plans, _ = cycles(cluster(node("n1", gpu=4), msgspec.structs.replace(job, tasks=tuple(going))), config(), 1)
+    assert [("ns/a", 2)] == [(r.job, r.size) for r in plans[0].resume]
 
 
 def test_a_launcher_that_is_there_takes_no_workers_share() -> None:

@@ -40,6 +40,8 @@ from maar.session.workers import elastic_of, workers_of
 
 NAME = "proportion"
 Arguments = NoArguments
+THERE = (Status.PENDING, Status.NOMINATED, Status.BOUND, Status.BLOCKED)
+"""Pods that have or want room; whoever goes or has ended does neither."""
 
 
 class Proportion:
@@ -192,8 +194,8 @@ def requested(session: Session) -> list[Row]:
 def _to_come(session: Session, job: Job) -> list[tuple[Shape, int]]:
     """The pods that an elastic job could still have: workers up to its maximum, and those beside them."""
     elastic = elastic_of(job)
-    workers = len(workers_of(session, job, *Status))
-    others = len(session.snapshot.jobs.members[job.index]) - workers
+    workers = len(workers_of(session, job, *THERE))
+    others = len(session.tasks_of(job, *THERE)) - workers
     return [(elastic.shape, max(elastic.max - workers, 0)), *((of, 1) for of in elastic.beside[others:])]
 
 

@@ -19,6 +19,7 @@ from maar.model.reasons import Reason
 from maar.model.resources import Mask
 from maar.session.config import PoolOption
 from maar.session.session import Session
+from maar.session.workers import is_ending
 
 
 @dataclass
@@ -46,7 +47,7 @@ def pools_of(session: Session) -> list[Pool]:
 
 
 def _takes_part(session: Session, job: Job) -> bool:
-    return job.phase is not Phase.COMPLETED and session.trouble(job) is None
+    return job.phase is not Phase.COMPLETED and session.trouble(job) is None and not is_ending(session, job)
 
 
 def nodes_of_pools(table: NodeTable, options: Iterable[PoolOption]) -> list[tuple[PoolOption, Mask]]:

@@ -63,6 +63,19 @@ def held(session: Session, job: Job) -> int:
     return sum(int(counts.sum()) for j, s, _, counts in session.state.held if j == job.index and s == shape)
 
 
+def is_ending(session: Session, job: Job) -> bool:
+    """Whether its work is done and its operator has yet to say so: to stop it now would make it run once more.
+
+    Done is who has nothing but pods that succeeded, or one beside its workers (a master, a launcher) that did.
+    """
+    done = len(session.tasks_of(job, Status.SUCCEEDED))
+    if not done or elastic_of(job).suspended:
+        return False
+    return done == len(session.snapshot.jobs.members[job.index]) or done > len(
+        workers_of(session, job, Status.SUCCEEDED)
+    )
+
+
 def above(session: Session, job: Job, size: int) -> Ints:
     """The workers that go when it shrinks to a size: the highest indices."""
     tasks = workers_of(session, job, Status.BOUND, Status.NOMINATED)
