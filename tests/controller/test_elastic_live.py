@@ -31,9 +31,15 @@ PATIENCE = 20.0
 
 
 @pytest.fixture
-def server() -> Iterator[EmbeddedServer]:
+def operator_delay() -> float:
+    """Seconds that the operator takes; tests may say otherwise."""
+    return 0.0
+
+
+@pytest.fixture
+def server(operator_delay: float) -> Iterator[EmbeddedServer]:
     """A cluster in which jobs get their pods, and pods run and go quickly."""
-    server = EmbeddedServer(parts=[Kubelets(start=0.01, stop=0.01), TrainingOperator()])
+    server = EmbeddedServer(parts=[Kubelets(start=0.01, stop=0.01), TrainingOperator(operator_delay)])
     server.start()
     yield server
     server.stop()
@@ -123,6 +129,33 @@ def test_a_change_of_priority_changes_who_runs(kubeconfig: Path) -> None:
         assert {"a": 8, "b": 0} == await play.settles("so did the first one")
 
     tell(kubeconfig, scene, nodes=1)
+
+
+@pytest.mark.parametrize("operator_delay", [0.3])
+def test_what_was_decided_stays_decided_while_the_operator_takes_its_time(kubeconfig: Path) -> None:
+    """Nobody is stopped and started again because the room that others gave is not free yet."""
+
+    async def scene(play: Play) -> None:
+        await play.pytorch("a", 2, 12)
+        await play.mpi("b", 2, 8)
+        await play.pytorch("c", 4, 4)
+        assert {"a": 6, "b": 6, "c": 4} == await play.settles("three share")
+        await play.pytorch("d", 10, 10)
+        assert 0 == (await play.settles("the fourth one waits"))["d"]
+        before = play.witness.history()
+        await play.prefer("d", 5)
+        await play.live.eventually(lambda: play.witness.sizes()["d"], "it is started")
+        await play.live.pod("other")  # something happens while pods are still to go
+        await play.live.until(lambda pods: any(p.name == "other" and p.node for p in pods), "and is decided")
+        assert {"a": 3, "b": 3, "c": 0, "d": 10} == await play.settles("it became important")
+        after = play.witness.history()
+        assert {"a": [3], "b": [3], "c": [0], "d": [10]} == {job: after[job][len(before[job]) :] for job in after}
+        await play.gang("rigid", 2, 1, priority=5)
+        await play.live.until(bound("rigid", 2), "a gang takes what it needs")
+        assert {"a": 2, "b": 2, "c": 0, "d": 10} == await play.settles("the others have the rest")
+        assert [] == play.witness.evicted()
+
+    tell(kubeconfig, scene)
 
 
 def test_nodes_come_and_go(kubeconfig: Path) -> None:
@@ -360,7 +393,7 @@ def test_while_resizes_are_paused_sizes_stay(kubeconfig: Path) -> None:
     tell_alone(kubeconfig, scene)
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize(("seed", "operator_delay"), [(0, 0.0), (1, 0.0), (2, 0.1), (3, 0.1)])
 def test_whatever_happens_in_whatever_order_it_comes_to_what_the_algorithm_says(kubeconfig: Path, seed: int) -> None:
     """Events in bursts, so that many are on their way at once; the witness sees what is written in between."""
     dice = random.Random(seed)

@@ -71,7 +71,9 @@ class _Served:
 class TrainingOperator:
     """The operator."""
 
-    def __init__(self) -> None:
+    def __init__(self, delay: float = 0.0) -> None:
+        """`delay`: seconds until it acts on what it sees; real ones take their time."""
+        self._delay = delay
         self._served: dict[str, _Served] = {}
 
     def open(self, api: Api) -> None:
@@ -82,7 +84,8 @@ class TrainingOperator:
             if ("", crd["metadata"]["name"]) not in api.store.table(CRDS).items:
                 api.create(CRDS, "", crd)
             kind = api.kind(GROUP, VERSION, f"{name.lower()}s")
-            served = _Served(kind, Dirty(lambda key, name=name: self._look(name, key)))  # type: ignore[misc]
+            look = lambda key, name=name: self._look(name, key)  # noqa: E731
+            served = _Served(kind, Dirty(look, self._delay))
             self._served[name] = served
             api.store.table(kind).listeners.append(served.listen)
             for key in api.store.table(kind).items:

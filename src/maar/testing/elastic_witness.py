@@ -154,6 +154,8 @@ class _Court:
         self._nodes: dict[str, int] = {}
         self._pods: dict[str, tuple[str, int, bool]] = {}
         """Pods on nodes: the node, the GPUs, whether it is none of an elastic job's and stays."""
+        self._done: dict[str, set[str]] = {}
+        """Workers that have done their work and need no room any more, by job; it may not say yet that it is over."""
         self._firsts: dict[str, set[str]] = {}
         """The worker 0 of each job, by uid; of one that was stopped and started, both."""
         self._stopped: set[str] = set()
@@ -192,6 +194,10 @@ class _Court:
         stays = index == "0" and job in self._sizes and pod.metadata.uid not in self._stopped
         if leaving and not gone and not done and stays:
             assert not self._sizes[job], f"worker 0 of {job} was deleted while its job has {self._sizes[job]}"
+        finished = self._done.setdefault(job, set())
+        finished.discard(pod.metadata.uid)
+        if pod.status.get("phase") == "Succeeded" and not gone:
+            finished.add(pod.metadata.uid)
         before = self._pods.pop(pod.metadata.uid, None)
         if not node or done or gone:
             return
@@ -206,7 +212,8 @@ class _Court:
 
     def _fits(self, what: str) -> None:
         """All that jobs ask for, and what others have, is there: nobody takes before somebody gives."""
-        asked = sum(size * self._gpus[name] for name, size in self._sizes.items())
+        left = {name: max(size - len(self._done.get(name, ())), 0) for name, size in self._sizes.items()}
+        asked = sum(size * self._gpus[name] for name, size in left.items())
         others = sum(gpus for _, gpus, rigid in self._pods.values() if rigid)
         there = sum(self._nodes.values())
         assert asked + others <= there, f"{what}: {self._sizes}, others have {others}, of {there} GPUs"
