@@ -51,6 +51,8 @@ class Reports:
         self.resources = {**RESOURCES, **(resources or {})}
         """Home of a group to the version that the server serves."""
         self._written: dict[str, str] = {}
+        self._admitted: set[str] = set()
+        """Jobs whose admission is decided and not seen yet."""
         self._groups: dict[str, str] = {}
         """The uid of the group that was written to last, by job."""
         self._since: dict[str, tuple[str, float]] = {}
@@ -110,7 +112,8 @@ class Reports:
         self._waits.pop(key, None)
         self._counts.pop(key, None)
         self._groups.pop(key, None)
-        for part in (f"{key}#group", f"{key}#pods"):
+        self._admitted.discard(key)
+        for part in (f"{key}#group", f"{key}#pods", f"{key}#admitted"):
             self._written.pop(part, None)
             self._since.pop(part, None)
 
@@ -135,11 +138,12 @@ class Reports:
             # Another group of the same name, as that of an elastic job that was suspended and resumed.
             self._groups[job.key] = group.metadata.uid
             self._written.pop(f"{job.key}#group", None)
+            self._written.pop(f"{job.key}#admitted", None)
             self._counts.pop(job.key, None)
-        phase = _phase_after(cache, job, done)
+        phase = self._admission(cache, job, _phase_after(cache, job, done), now)
         line = "" if wait is None else in_one_line(wait.reasons)
         status: dict[str, Any] = {}
-        if self._is_news(job, phase, line, group, done, now):
+        if self._is_news(job, phase, line, group, now):
             counted = True
             status = status_of(home, phase, line, wait, now)
         if counted and home in COUNTING:
@@ -151,10 +155,30 @@ class Reports:
             sub = None if home == "volcano_groups" else "status"
             yield Report(self.resources[home].path(group.namespace, group.name, sub), {"status": status})
 
-    def _is_news(self, job: Job, phase: Phase, line: str, group: Object, done: Done, now: float) -> bool:
+    def _admission(self, cache: Cache, job: Job, phase: Phase, now: float) -> Phase:
+        """Its phase; an admission that nobody waits for, since there are pods already, is not written for a moment.
+
+        Most such groups run by then, and one write is saved for each gang of a burst.
+        """
+        key = f"{job.key}#admitted"
+        if phase is Phase.INQUEUE and job.phase is Phase.PENDING:
+            self._admitted.add(job.key)
+        elif phase is not Phase.PENDING:
+            self._admitted.discard(job.key)
+            self._since.pop(key, None)
+            return phase
+        if job.key not in self._admitted:
+            return phase
+        if len(cache.latest.jobs.members[job.index]) and key not in self._written:
+            if not self._stands(key, "admitted", now):
+                return Phase.PENDING
+            self._written[key] = "admitted"
+        return Phase.INQUEUE
+
+    def _is_news(self, job: Job, phase: Phase, line: str, group: Object, now: float) -> bool:
         """Whether a group's phase or reason is to be written, which is then taken as done."""
         key = f"{job.key}#group"
-        if phase in (Phase.RUNNING, Phase.COMPLETED) or job.key in done.admitted:
+        if phase in (Phase.RUNNING, Phase.COMPLETED) or (phase is Phase.INQUEUE and job.phase is Phase.PENDING):
             said = f"{phase}"
             if key not in self._written and says(group, phase):
                 self._written[key] = said  # By the one before us.
