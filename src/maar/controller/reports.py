@@ -28,6 +28,10 @@ from maar.model.tasks import Status
 
 STANDS = 1.0
 """Seconds for which a reason must stand before it is written; by taste."""
+A_MOMENT = 0.1
+"""Seconds that an admission waits for pods that come by themselves; by taste, short for an operator that waits."""
+A_WHILE = 5.0
+"""Seconds that it waits where pods are there already: nobody needs to know of it, and most gangs run by then."""
 
 RESOURCES: dict[str, Resource[Object]] = {
     "volcano_groups": VOLCANO_GROUPS,
@@ -51,8 +55,8 @@ class Reports:
         self.resources = {**RESOURCES, **(resources or {})}
         """Home of a group to the version that the server serves."""
         self._written: dict[str, str] = {}
-        self._admitted: set[str] = set()
-        """Jobs whose admission is decided and not seen yet."""
+        self._admitted: dict[str, float] = {}
+        """Jobs whose admission is decided and not seen yet: since when."""
         self._groups: dict[str, str] = {}
         """The uid of the group that was written to last, by job."""
         self._since: dict[str, tuple[str, float]] = {}
@@ -74,6 +78,7 @@ class Reports:
             if key not in cache.resting or key in done.bound:
                 self._waits.pop(key, None)
         touched.update(key.partition("#")[0] for key in self._unwritten(now))
+        touched.update(key for key, since in self._admitted.items() if now - since >= A_MOMENT)
         counted = self.tallies.take(cache, now)
         touched |= counted
         reports: list[Report] = []
@@ -97,6 +102,7 @@ class Reports:
     def due(self, now: float) -> float | None:
         """When a reason will have stood long enough to be written."""
         moments = [since + STANDS for key, (line, since) in self._since.items() if self._written.get(key) != line]
+        moments += [since + patience for since in self._admitted.values() for patience in (A_MOMENT, A_WHILE)]
         moments += [moment for moment in (self.tallies.due(), self._queues.due()) if moment is not None]
         return min((m for m in moments if m > now), default=None)
 
@@ -112,8 +118,8 @@ class Reports:
         self._waits.pop(key, None)
         self._counts.pop(key, None)
         self._groups.pop(key, None)
-        self._admitted.discard(key)
-        for part in (f"{key}#group", f"{key}#pods", f"{key}#admitted"):
+        self._admitted.pop(key, None)
+        for part in (f"{key}#group", f"{key}#pods"):
             self._written.pop(part, None)
             self._since.pop(part, None)
 
@@ -138,7 +144,6 @@ class Reports:
             # Another group of the same name, as that of an elastic job that was suspended and resumed.
             self._groups[job.key] = group.metadata.uid
             self._written.pop(f"{job.key}#group", None)
-            self._written.pop(f"{job.key}#admitted", None)
             self._counts.pop(job.key, None)
         phase = self._admission(cache, job, _phase_after(cache, job, done), now)
         line = "" if wait is None else in_one_line(wait.reasons)
@@ -156,24 +161,19 @@ class Reports:
             yield Report(self.resources[home].path(group.namespace, group.name, sub), {"status": status})
 
     def _admission(self, cache: Cache, job: Job, phase: Phase, now: float) -> Phase:
-        """Its phase; an admission that nobody waits for, since there are pods already, is not written for a moment.
+        """Its phase; an admission is not written for a moment, and longer where pods are there that wait for none.
 
-        Most such groups run by then, and one write is saved for each gang of a burst.
+        Most groups whose pods do not wait for it run by then: one write is saved for each gang of a burst.
         """
-        key = f"{job.key}#admitted"
         if phase is Phase.INQUEUE and job.phase is Phase.PENDING:
-            self._admitted.add(job.key)
+            self._admitted.setdefault(job.key, now)
         elif phase is not Phase.PENDING:
-            self._admitted.discard(job.key)
-            self._since.pop(key, None)
+            self._admitted.pop(job.key, None)
+        since = self._admitted.get(job.key)
+        if since is None:
             return phase
-        if job.key not in self._admitted:
-            return phase
-        if len(cache.latest.jobs.members[job.index]) and key not in self._written:
-            if not self._stands(key, "admitted", now):
-                return Phase.PENDING
-            self._written[key] = "admitted"
-        return Phase.INQUEUE
+        patience = A_WHILE if len(cache.latest.jobs.members[job.index]) else A_MOMENT
+        return Phase.INQUEUE if now - since >= patience else Phase.PENDING
 
     def _is_news(self, job: Job, phase: Phase, line: str, group: Object, now: float) -> bool:
         """Whether a group's phase or reason is to be written, which is then taken as done."""
