@@ -28,10 +28,6 @@ from maar.model.tasks import Status
 
 STANDS = 1.0
 """Seconds for which a reason must stand before it is written; by taste."""
-A_MOMENT = 0.1
-"""Seconds that an admission waits for pods that come by themselves; by taste, short for an operator that waits."""
-A_WHILE = 5.0
-"""Seconds that it waits where pods are there already: nobody needs to know of it, and most gangs run by then."""
 
 RESOURCES: dict[str, Resource[Object]] = {
     "volcano_groups": VOLCANO_GROUPS,
@@ -55,8 +51,6 @@ class Reports:
         self.resources = {**RESOURCES, **(resources or {})}
         """Home of a group to the version that the server serves."""
         self._written: dict[str, str] = {}
-        self._admitted: dict[str, float] = {}
-        """Jobs whose admission is decided and not seen yet: since when."""
         self._groups: dict[str, str] = {}
         """The uid of the group that was written to last, by job."""
         self._since: dict[str, tuple[str, float]] = {}
@@ -78,7 +72,6 @@ class Reports:
             if key not in cache.resting or key in done.bound:
                 self._waits.pop(key, None)
         touched.update(key.partition("#")[0] for key in self._unwritten(now))
-        touched.update(key for key, since in self._admitted.items() if now - since >= A_MOMENT)
         counted = self.tallies.take(cache, now)
         touched |= counted
         reports: list[Report] = []
@@ -102,7 +95,6 @@ class Reports:
     def due(self, now: float) -> float | None:
         """When a reason will have stood long enough to be written."""
         moments = [since + STANDS for key, (line, since) in self._since.items() if self._written.get(key) != line]
-        moments += [since + patience for since in self._admitted.values() for patience in (A_MOMENT, A_WHILE)]
         moments += [moment for moment in (self.tallies.due(), self._queues.due()) if moment is not None]
         return min((m for m in moments if m > now), default=None)
 
@@ -118,7 +110,6 @@ class Reports:
         self._waits.pop(key, None)
         self._counts.pop(key, None)
         self._groups.pop(key, None)
-        self._admitted.pop(key, None)
         for part in (f"{key}#group", f"{key}#pods"):
             self._written.pop(part, None)
             self._since.pop(part, None)
@@ -145,10 +136,10 @@ class Reports:
             self._groups[job.key] = group.metadata.uid
             self._written.pop(f"{job.key}#group", None)
             self._counts.pop(job.key, None)
-        phase = self._admission(cache, job, _phase_after(cache, job, done), now)
+        phase = _phase_after(cache, job, done)
         line = "" if wait is None else in_one_line(wait.reasons)
         status: dict[str, Any] = {}
-        if self._is_news(job, phase, line, group, now):
+        if self._is_news(job, phase, line, group, done, now):
             counted = True
             status = status_of(home, phase, line, wait, now)
         if counted and home in COUNTING:
@@ -160,25 +151,10 @@ class Reports:
             sub = None if home == "volcano_groups" else "status"
             yield Report(self.resources[home].path(group.namespace, group.name, sub), {"status": status})
 
-    def _admission(self, cache: Cache, job: Job, phase: Phase, now: float) -> Phase:
-        """Its phase; an admission is not written for a moment, and longer where pods are there that wait for none.
-
-        Most groups whose pods do not wait for it run by then: one write is saved for each gang of a burst.
-        """
-        if phase is Phase.INQUEUE and job.phase is Phase.PENDING:
-            self._admitted.setdefault(job.key, now)
-        elif phase is not Phase.PENDING:
-            self._admitted.pop(job.key, None)
-        since = self._admitted.get(job.key)
-        if since is None:
-            return phase
-        patience = A_WHILE if len(cache.latest.jobs.members[job.index]) else A_MOMENT
-        return Phase.INQUEUE if now - since >= patience else Phase.PENDING
-
-    def _is_news(self, job: Job, phase: Phase, line: str, group: Object, now: float) -> bool:
+    def _is_news(self, job: Job, phase: Phase, line: str, group: Object, done: Done, now: float) -> bool:
         """Whether a group's phase or reason is to be written, which is then taken as done."""
         key = f"{job.key}#group"
-        if phase in (Phase.RUNNING, Phase.COMPLETED) or (phase is Phase.INQUEUE and job.phase is Phase.PENDING):
+        if phase in (Phase.RUNNING, Phase.COMPLETED) or job.key in done.admitted:
             said = f"{phase}"
             if key not in self._written and says(group, phase):
                 self._written[key] = said  # By the one before us.
