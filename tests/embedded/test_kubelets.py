@@ -1,10 +1,13 @@
 """Pretend kubelets: pods start, end, stop and are turned away; nodes die and come back."""
 
 import asyncio
+import time
 
 from tests.embedded.conftest import cluster, names
 
+from maar.embedded.errors import Obj
 from maar.embedded.jobs import Jobs
+from maar.embedded.kinds import PODS
 from maar.embedded.kubelets import Kubelets
 
 
@@ -45,6 +48,25 @@ def test_pods_end_as_they_are_annotated() -> None:
             await c.until(lambda: c.phase("never") == "Running")
             code, _ = await c.ask("DELETE", f"{c.pods}/well")
             assert (200, "gone") == (code, c.phase("well"))
+
+    asyncio.run(main())
+
+
+def test_a_pod_that_has_ended_does_not_start() -> None:
+    def ended(pod: Obj) -> Obj:
+        pod["status"]["phase"] = "Succeeded"
+        return pod
+
+    async def main() -> None:
+        kubelets = Kubelets(start=0.2)
+        async with cluster(kubelets) as c:
+            await c.add_node("n1")
+            await c.add_pod("a", "n1")
+            await c.until(lambda: any(pod.timer for pod in kubelets.pods.values()))
+            time.sleep(0.3)  # its start is due before its kubelet looks at it again
+            c.server.api.change(PODS, "default", "a", ended, part="status")
+            await c.until(lambda: not kubelets.pods)
+            assert "Succeeded" == c.phase("a")
 
     asyncio.run(main())
 

@@ -287,9 +287,11 @@ class Kubelets:
         running.timer = asyncio.get_running_loop().call_later(seconds, self._delete, running.key, options)
 
     def _status(self, key: Key, change: Callable[[Obj], None]) -> None:
-        """Write a pod's status, if it is still there."""
+        """Write a pod's status, if it is still there; an end is the last that is said of a pod."""
 
-        def changed(pod: Obj) -> Obj:
+        def changed(pod: Obj) -> Obj | None:
+            if pod["status"].get("phase") in lives.FINISHED:
+                return None
             change(pod)
             return pod
 
