@@ -15,7 +15,7 @@ from maar.session.hooks import Claim, GangRules
 from maar.session.register import Register
 from maar.session.session import Session
 from maar.session.victims import Candidates, find, others
-from maar.testing.builders import Gang, Part, cluster, gang, node
+from maar.testing.builders import Gang, Part, cluster, elastic, gang, node, shape, tasks
 
 Opened = Callable[..., Session]
 
@@ -95,6 +95,19 @@ def test_who_is_never_a_candidate(opened: Opened) -> None:
         gang("promised", gpu=1, task={"status": Status.NOMINATED, "node": "n1"}),
     )
     assert [] == keys(session, candidates(session))
+
+
+@pytest.mark.parametrize("across_queues", [False, True])
+@pytest.mark.parametrize(("launcher", "expected"), [(Status.BOUND, True), (Status.SUCCEEDED, False)])
+def test_who_is_done_and_whose_operator_has_yet_to_say_so_is_left_alone(
+    opened: Opened, across_queues: bool, launcher: Status, expected: bool
+) -> None:
+    """A launcher that succeeded ends its job; workers that are stopped now would only run once more."""
+    job = elastic("low", 2, 2, on=["n1"] * 2, job={"queue": "other" if across_queues else "default"})
+    beside = tasks("ns/low", 1, shape(cpu=1), on=["n1"], role="launcher", status=launcher)
+    session = scene(opened, Queue("other"), replace(job, tasks=(*job.tasks, *beside)))
+    found = keys(session, candidates(session, across_queues))
+    assert expected == bool(found)
 
 
 def test_voters_are_asked_about_each_alone(opened: Opened) -> None:

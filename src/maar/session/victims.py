@@ -21,7 +21,7 @@ from maar.model.resources import CPU, Floats, Ints
 from maar.model.tasks import Status
 from maar.session.hooks import Claim
 from maar.session.session import Session
-from maar.session.workers import workers_of
+from maar.session.workers import is_ending, workers_of
 
 BOUND = int(Status.BOUND)
 """A plain integer: numpy takes long to find out that an enum's member is one."""
@@ -187,6 +187,9 @@ def find(session: Session, claim: Claim) -> Candidates:
     snapshot, state = session.snapshot, session.state
     table = snapshot.tasks
     chosen = (state.status == Status.BOUND) & table.preemptable & ~table.resident & (state.node >= 0)
+    for row in set(table.job[state.status == Status.SUCCEEDED].tolist()).intersection(snapshot.jobs.elastic):
+        if is_ending(session, session.job(row)):  # It gives its room back; stopped now it would run once more.
+            chosen[snapshot.jobs.members[row]] = False
     queues = snapshot.jobs.queue[table.job]
     mine = snapshot.jobs.queue[claim.job.index]
     if claim.across_queues:
