@@ -7,11 +7,8 @@ and the API server is killed twice. What must be so at the end, `maar.testing.bu
 from __future__ import annotations
 
 import asyncio
-import os
 import random
 import signal
-import subprocess
-import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -23,6 +20,7 @@ from maar.testing.burst import Burst, Witness, in_part, without_locks
 from maar.testing.live import NAMESPACE, Live, connected
 from maar.testing.proxy import Fate, Proxy
 from maar.testing.real import RealCluster
+from maar.testing.scheduler import Child
 
 NODES = 40
 KILLS = 30
@@ -34,25 +32,6 @@ START_S = 30.0
 """How long a scheduler may take to say something; a second on an idle machine."""
 
 
-class Child:
-    """`maar run`, as a process, alone: whoever comes after it need not wait for a lease."""
-
-    def __init__(self, kubeconfig: Path, config: Path, log: Path) -> None:
-        command = [sys.executable, "-m", "maar.cli.main", "run", "--kubeconfig", str(kubeconfig)]
-        command += ["--config", str(config), "--http-port", "0", "--no-leader-elect"]
-        command += ["--history", str(log.parent / "history.db")]
-        with log.open("a") as out:
-            self._process = subprocess.Popen(command, stdout=out, stderr=subprocess.STDOUT)
-
-    def kill(self) -> bool:
-        """kill -9; whether it was still alive."""
-        alive = self._process.poll() is None
-        if alive:
-            os.kill(self._process.pid, signal.SIGKILL)
-        self._process.wait()
-        return alive
-
-
 class Scene:
     """A cluster behind a bad road, a burst, and somebody who watches by another road."""
 
@@ -60,18 +39,21 @@ class Scene:
         self.cluster, self.live, self.proxy = cluster, live, proxy
         self.burst = Burst(live, NODES)
         self.witness = Witness()
-        self.log = folder / "maar.log"
+        self._folder = folder
         self._kubeconfig = proxy.kubeconfig(folder / "kubeconfig", cluster.token)
         self._config = without_locks(folder)
         self._children: list[Child] = []
 
     def start(self) -> Child:
-        self._children.append(Child(self._kubeconfig, self._config, self.log))
+        """One more; without an election, so that whoever comes after it need not wait for a lease."""
+        log = self._folder / f"maar-{len(self._children)}.log"
+        options = ("--config", str(self._config), "--history", str(self._folder / "history.db"), "--no-leader-elect")
+        self._children.append(Child(self._kubeconfig, log, *options))
         return self._children[-1]
 
     def end(self) -> None:
         for child in self._children:
-            child.kill()
+            child.end()
 
     async def kill_the_server(self) -> None:
         """kill -9, and back again."""
@@ -91,7 +73,7 @@ class Scene:
         assert 0.1 < self.proxy.failed_share() < 0.3
         assert set(Fate) == self.proxy.fates.keys()
         assert self.proxy.cuts > 0
-        assert "Traceback" not in self.log.read_text()
+        assert [] == [child.log.name for child in self._children if child.says("Traceback")]
 
 
 @asynccontextmanager
@@ -128,7 +110,7 @@ class Killer:
         while self.goes_on:
             child = self._scene.start()
             await self._wait()
-            assert child.kill(), "it had ended by itself"
+            assert -signal.SIGKILL == child.end(), "it had ended by itself"
             self.kills += 1
             self.halves += await self._left_in_part()
         self._scene.start()
@@ -201,7 +183,7 @@ def test_one_scheduler_lives_through_a_burst(real_cluster: RealCluster, tmp_path
             feeding = made.burst.feed(lambda: killed < 2, GANG_EVERY_S / 2, dice)
             await asyncio.gather(feeding, kill_the_server_twice())
             await made.until_settled()
-            assert child.kill(), "it had ended by itself"
+            assert -signal.SIGKILL == child.end(), "it had ended by itself"
             made.check()
 
     real_cluster.start_kwok()
