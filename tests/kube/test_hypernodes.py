@@ -1,7 +1,13 @@
 """HyperNodes: members by name, by pattern, by label."""
 
 from collections.abc import Callable
+from typing import Any
 
+import msgspec
+import pytest
+
+from maar.kube.picture import Picture
+from maar.kube.wire import HyperNode as WireHyperNode
 from maar.model.selectors import Requirement, Selector
 from maar.model.snapshot import Cluster, Snapshot
 from maar.model.topology import HyperNode, Member, hypernode_rows
@@ -49,3 +55,21 @@ def test_a_pattern_is_looked_for_anywhere_in_the_name_as_volcano_does(load: Load
     assert ["gpu-0", "gpu-10", "my-gpu-1.local", "n1"] == [
         name for name, inside in zip(snapshot.nodes.names, rows, strict=True) if inside
     ]
+
+
+@pytest.mark.parametrize("pattern", ["(", r"gpu-\d+\z"], ids=["nonsense", "only-in-go"])
+def test_live_a_pattern_that_is_none_stops_nothing_and_is_said_once(
+    pattern: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    members = [
+        {"type": "Node", "selector": {"regexMatch": {"pattern": pattern}}},
+        {"type": "Node", "selector": {"exactMatch": {"name": "n1"}}},
+    ]
+    document: dict[str, Any] = {"metadata": {"name": f"rack-{len(pattern)}"}, "spec": {"tier": 1, "members": members}}
+    picture = Picture()
+    for version in ("1", "2"):
+        document["spec"]["tierName"] = version
+        picture.put("hypernodes", msgspec.convert(document, WireHyperNode))
+        (found,) = picture.take(0.0).rest.hypernodes
+        assert (Member("Node"), Member("Node", name="n1")) == found.members
+    assert 1 == caplog.text.count(f"not a regular expression: `{pattern}`")

@@ -15,7 +15,7 @@ from maar.kube.budgets import budget, cover
 from maar.kube.dialects import dialects
 from maar.kube.elastic import selectors_of_workers, with_elastic
 from maar.kube.errors import FieldError, ObjectError
-from maar.kube.hypernodes import hypernode
+from maar.kube.hypernodes import checked
 from maar.kube.jobs import Gang, gangs
 from maar.kube.neighbours import Matcher, Namespaces
 from maar.kube.nodes import image_names, lock, node
@@ -57,7 +57,7 @@ def to_cluster(objects: Objects, scheduler_names: frozenset[str] | None = None, 
         jobs=tuple(with_elastic(g.job, g.reading, shapes, matcher) for g in found),
         queues=tuple(_each("Queue", objects.queues, lambda q: queue(q, now))),
         budgets=tuple(budgets),
-        hypernodes=tuple(_each("HyperNode", objects.hypernodes, hypernode)),
+        hypernodes=tuple(_each("HyperNode", objects.hypernodes, checked)),
         namespace_weights=_namespace_weights(objects),
         elect=_elect(found),
         locks=tuple(held for held in locks if held is not None),
