@@ -232,6 +232,23 @@ def test_an_object_that_does_not_decode_never_stops_a_list() -> None:
     assert [("", ""), ("", "3")] == [(item.name, item.resource_version) for item in broken[1:]]
 
 
+@pytest.mark.parametrize("deep", ["[" * 5000 + "]" * 5000, '{"a]\\"}":' * 5000 + "1" + "}" * 5000], ids=["list", "map"])
+def test_an_object_that_is_nested_far_too_deeply_stops_neither_a_list_nor_a_watch(deep: str) -> None:
+    """API servers take up to 10,000 levels where a schema keeps unknown fields."""
+    odd = json.dumps(pod("odd", 2, note="DEEP", nodeName="n1")).replace('"DEEP"', deep)
+
+    async def handler(request: web.Request) -> web.StreamResponse:
+        if "watch" in request.query:
+            line = f'{{"type": "ADDED", "object": {odd}}}\n'.encode()
+            return await stream(request, line, {"type": "ADDED", "object": pod("b", 3)})
+        items = f"{json.dumps(pod('a'))}, {odd}, {json.dumps(pod('b'))}"
+        return web.Response(text=f'{{"metadata": {{"resourceVersion": "7"}}, "items": [{items}]}}')
+
+    listed = asked(handler, lambda api: api.list(PODS))
+    assert [("a", ""), ("odd", "n1"), ("b", "")] == [(p.name, p.spec.node_name) for p in listed.items]
+    assert [("odd", "2"), ("b", "3")] == [(e.object.name, e.resource_version) for e in asked(handler, watched)]
+
+
 def test_a_list_that_is_none_is_the_servers_fault() -> None:
     async def handler(request: web.Request) -> web.Response:
         return web.Response(body=b'{"items": 5}' if request.query.get("limit") == "1" else b"<html>")

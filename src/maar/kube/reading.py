@@ -1,11 +1,13 @@
 """Bytes of lists and watches to thin structs: what `maar.kube.api` reads and informers deliver.
 
 The fast way decodes a page, or a line of a watch, straight into structs. Where that fails, the objects are decoded one
-by one, and one that does not decode becomes a `Broken`: it never stops the others.
+by one, and one that does not decode becomes a `Broken`: it never stops the others. API servers take documents that are
+nested far deeper than a decoder goes; what lies deeper than anything that is read here is left out of those.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncIterator, Iterator
 from functools import cache
 from typing import Any, Generic, NamedTuple, TypeVar
@@ -23,6 +25,9 @@ S = TypeVar("S")
 
 LONGEST_LINE = 64 * 1024 * 1024
 """Far above what etcd stores for one object (1.5 MiB by default): beyond it the other side is no API server."""
+DEEPEST = 100
+"""Levels that are read of what is nested too deeply: several times those of a pod template in a job in a list."""
+_STEPS = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|[\[{\]}]', re.DOTALL)
 
 
 class Broken(msgspec.Struct, frozen=True):
@@ -100,6 +105,13 @@ _RAW_LINE = msgspec.json.Decoder(_Line[Raw])
 def page(body: bytes, resource: Resource[T]) -> Page[T]:
     """One page of a list."""
     try:
+        return _page(body, resource)
+    except RecursionError:
+        return _page(shallow(body), resource)
+
+
+def _page(body: bytes, resource: Resource[T]) -> Page[T]:
+    try:
         fast = _list_decoder(resource.struct).decode(body)
         return Page(fast.items or [], fast.metadata.resource_version, fast.metadata.following)
     except msgspec.ValidationError:
@@ -116,6 +128,13 @@ def page(body: bytes, resource: Resource[T]) -> Page[T]:
 
 def event(line: bytes, resource: Resource[T]) -> WatchEvent[T]:
     """One line of a watch. An ERROR is raised as the `ApiError` it stands for."""
+    try:
+        return _event(line, resource)
+    except RecursionError:
+        return _event(shallow(line), resource)
+
+
+def _event(line: bytes, resource: Resource[T]) -> WatchEvent[T]:
     try:
         fast = _line_decoder(resource.struct).decode(line)
     except msgspec.DecodeError:
@@ -170,6 +189,23 @@ def _code(body: bytes) -> int:
     document = msgspec.json.decode(body)
     code = document.get("code") if isinstance(document, dict) else None
     return code if isinstance(code, int) and code >= 400 else 500
+
+
+def shallow(document: bytes) -> bytes:
+    """A document without what is nested too deeply, in the place of which stands null."""
+    kept, begin, depth = [], 0, 0
+    for step in _STEPS.finditer(document):
+        match step[0]:
+            case b"[" | b"{":
+                depth += 1
+                if depth == DEEPEST + 1:
+                    kept.append(document[begin : step.start()])
+            case b"]" | b"}":
+                depth -= 1
+                if depth == DEEPEST:
+                    kept.append(b"null")
+                    begin = step.end()
+    return b"".join([*kept, document[begin:]])
 
 
 async def lines(chunks: AsyncIterator[bytes]) -> AsyncIterator[list[bytes]]:
