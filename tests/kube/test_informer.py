@@ -286,18 +286,25 @@ def test_waits_are_as_long_as_the_server_asks() -> None:
     assert times[1] - times[0] >= 1.0
 
 
-def test_an_object_that_does_not_decode_is_delivered_and_the_rest_goes_on() -> None:
+def test_an_object_that_does_not_decode_is_delivered_and_said_once_and_the_rest_goes_on(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     bad = added("bad", 6, priority="high")
     cluster = Cluster(
-        lists=[listing(5, pod("a", 1), pod("worse", 2, priority=[]))], watches=[[bad, added("b", 7)], forever]
+        lists=[listing(5, pod("a", 1), pod("worse", 2, priority=[]))], watches=[[bad, bad, added("b", 7)], forever]
     )
     deltas, informer = observed(cluster, lambda c, i: len(c.asked) == 2)
-    assert ["=a,worse", "+bad", "+b"] == names(deltas)
+    assert ["=a,worse", "+bad", "+bad", "+b"] == names(deltas)
     changed = deltas[1]
     assert isinstance(changed, Changed)
     assert isinstance(changed.object, Broken)
     assert "spec.priority: expected a whole number, got `high`" == changed.object.error
-    assert (["5", "7"], 2) == (cluster.versions, informer.counts.broken)
+    assert (["5", "7"], 3) == (cluster.versions, informer.counts.broken)
+    said = [record.getMessage() for record in caplog.records if "does not decode" in record.getMessage()]
+    assert [
+        "Pod `ns/worse` does not decode: spec.priority: expected a whole number, got a list",
+        "Pod `ns/bad` does not decode: spec.priority: expected a whole number, got `high`",
+    ] == said
 
 
 def test_garbage_means_that_something_was_missed_so_list_again() -> None:

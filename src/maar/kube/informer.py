@@ -130,6 +130,8 @@ class Informer(Generic[T]):
         self._clock = clock
         self._dice = random.Random(f"{resource}{seed}")
         self._version = ""
+        self._odd: dict[str, str] = {}
+        """Objects that do not decode, and why not."""
         self._opened: float | None = None
         """Since when the watch is open, or was."""
         self._missing: float | None = None
@@ -195,7 +197,10 @@ class Informer(Generic[T]):
         )
         self.counts.lists += 1
         self._missing = None
-        self.counts.broken += sum(isinstance(item, Broken) for item in listed.items)
+        odd, self._odd = self._odd, {}
+        for item in listed.items:
+            if isinstance(item, Broken):
+                self._tell(item, odd)
         self._heard = self._clock()
         self._sink(Replaced(listed.items))
         self._version = listed.resource_version
@@ -238,10 +243,18 @@ class Informer(Generic[T]):
 
     def _check(self, item: Broken) -> None:
         """Something changed that we cannot read: if not even its name, only a list tells what there is now."""
-        self.counts.broken += 1
+        self._tell(item, self._odd)
         if not item.name:
             self._version = ""
             raise ServerFault(item.error, verb="WATCH", path=self.resource.path(self._namespace))
+
+    def _tell(self, item: Broken, known: dict[str, str]) -> None:
+        """Say that an object does not decode, unless that is known: of a node nothing else would tell."""
+        self.counts.broken += 1
+        name = f"{item.namespace}/{item.name}".removeprefix("/")
+        if name and known.get(name) != item.error:
+            log.warning("%s `%s` does not decode: %s", item.kind, name, item.error)
+        self._odd[name] = item.error
 
     def _failed(self, error: ApiError) -> None:
         self.counts.errors += 1
