@@ -6,6 +6,7 @@ import asyncio
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import urllib.error
@@ -312,6 +313,27 @@ def test_a_bad_configuration_at_the_start_ends_the_command(tmp_path: Path) -> No
         assert 1 == done.returncode
         assert done.stderr.startswith(f"Error: {file}: ")
         assert why in done.stderr
+
+
+def test_what_cannot_be_read_written_or_served_at_the_start_ends_the_command_with_a_word(tmp_path: Path) -> None:
+    """Brakes with a typo too: they must not mean that there are none."""
+    kubeconfig = EmbeddedServer().kubeconfig(tmp_path / "kubeconfig")  # nobody is asked
+    brakes = tmp_path / "brakes.yaml"
+    brakes.write_text("pausd: true")
+    record = tmp_path / "no" / "such" / "folder.rec"
+    with socket.create_server(("0.0.0.0", 0)) as taken:
+        port = taken.getsockname()[1]
+        for options, why in (
+            (("--brakes", str(brakes)), f"{brakes}: Object contains unknown field `pausd`"),
+            (("--record", str(record)), f"{record}: No such file or directory"),
+            (("--http-port", str(port)), f"port {port}: "),
+        ):
+            command = [*MAAR, "run", "--kubeconfig", str(kubeconfig), "--history", "none", "--http-port", "0", *options]
+            done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+            assert 1 == done.returncode
+            assert done.stderr.splitlines()[-1].startswith(f"Error: {why}"), done.stderr
+            assert "Traceback" not in done.stderr
+            assert "Unclosed" not in done.stderr
 
 
 # -- brakes

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -79,3 +80,26 @@ def test_what_is_no_recording_says_so(tmp_path: Path) -> None:
     path.write_bytes(MAGIC + b"\x00\x00\x00\x03abc")
     with pytest.raises(RecordingError, match="cycle 1: damaged"):
         list(read_recording(path))
+
+
+def test_a_file_that_cannot_be_written_any_more_ends_the_recording_and_nothing_else(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """As when the disk is full; here it is a pipe that nobody reads any more."""
+    path = tmp_path / "pipe"
+    os.mkfifo(path)
+    reader = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+    recorder = Recorder(path)
+    now = cluster(node("n1"))
+
+    def write() -> None:
+        plan = decide(Snapshot(now), CONFIG, 0.0)
+        recorder.write(0.0, plan, rest=now, changed={}, whole=now, resting=(), config=None)
+
+    write()
+    assert os.read(reader, 100_000).startswith(MAGIC)
+    os.close(reader)
+    write()
+    write()
+    recorder.close()
+    assert [f"recording ended, decisions go on: {path}: Broken pipe"] == [r.getMessage() for r in caplog.records]

@@ -15,6 +15,7 @@ import click
 from aiohttp.web import RouteDef
 
 from maar.controller.brake_file import BrakeFile
+from maar.controller.brakes import Brakes
 from maar.controller.reload import ConfigFile
 from maar.controller.run import Scheduler
 from maar.controller.settings import Settings
@@ -31,7 +32,7 @@ from maar.model.selectors import Requirement, Selector
 from maar.session.config_file import ConfigError
 from maar.web.measurements import routes
 from maar.web.metrics import Metrics
-from maar.web.server import serve
+from maar.web.server import CannotServe, serve
 
 logger = logging.getLogger("maar")
 
@@ -105,7 +106,7 @@ def run(
     reports = routes(history, None if history_token is None else Path(history_token))
     try:
         asyncio.run(_run(settings, config, kubeconfig, context, brake_file, record, lease, http_port, history, reports))
-    except (AccessError, ApiError) as error:
+    except (AccessError, ApiError, CannotServe) as error:
         raise click.ClickException(str(error)) from None
 
 
@@ -156,9 +157,15 @@ async def _run(
     history: History,
     reports: list[RouteDef],
 ) -> None:
+    brakes = Brakes()
+    brakes_said = None if brake_file is None else _brakes(Path(brake_file), brakes)
     api = await Api.open(load_access(kubeconfig, context))
-    recording = None if record is None else Path(record)
-    scheduler = Scheduler(api, settings, config, record=recording, history=history)
+    try:
+        recording = None if record is None else Path(record)
+        scheduler = Scheduler(api, settings, config, brakes, recording, history)
+    except OSError as error:
+        await api.close()
+        raise click.ClickException(f"{record}: {error.strerror}") from None
     metrics = Metrics(scheduler.cache, lambda: config.current()[0].pools)
     scheduler.loop.on_cycle.append(metrics.on_cycle)
     scheduler.loop.on_action.append(metrics.on_action)
@@ -175,21 +182,21 @@ async def _run(
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
     history.start()
     web = None
-    if http_port:
-        web = await serve(
-            http_port,
-            healthy=lambda: scheduler.trouble,
-            ready=scheduler.not_ready,
-            metrics=lambda: metrics.text(scheduler.lags),
-            more=reports,
-        )
-    work = [asyncio.create_task(_work(api, scheduler, metrics, settings, lease))]
-    if brake_file is not None:
-        brakes = BrakeFile(Path(brake_file), scheduler.brakes)
-        brakes.on_changed.append(scheduler.look_again)
-        work.append(asyncio.create_task(brakes.watch()))
+    work: list[asyncio.Task[None]] = []
     stopping = asyncio.create_task(stop.wait())
     try:
+        if http_port:
+            web = await serve(
+                http_port,
+                healthy=lambda: scheduler.trouble,
+                ready=scheduler.not_ready,
+                metrics=lambda: metrics.text(scheduler.lags),
+                more=reports,
+            )
+        work.append(asyncio.create_task(_work(api, scheduler, metrics, settings, lease)))
+        if brakes_said is not None:
+            brakes_said.on_changed.append(scheduler.look_again)
+            work.append(asyncio.create_task(brakes_said.watch()))
         await asyncio.wait([*work, stopping], return_when=asyncio.FIRST_COMPLETED)
         for done in work:
             if done.done():
@@ -205,6 +212,15 @@ async def _run(
         await history.close()
         await api.close()
         logger.info("stopped")
+
+
+def _brakes(path: Path, brakes: Brakes) -> BrakeFile:
+    """The brakes as their file says; one that makes no sense must not mean that there are none."""
+    said = BrakeFile(path, brakes)
+    said.look()
+    if said.problem:
+        raise click.ClickException(said.problem)
+    return said
 
 
 async def _work(api: Api, scheduler: Scheduler, metrics: Metrics, settings: Settings, lease: str | None) -> None:

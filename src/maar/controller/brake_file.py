@@ -4,7 +4,8 @@
     perMinute: 20
     queuesOff: [production]
 
-A file that does not make sense is refused and the settings before stay; a file that is gone means no brakes.
+A file that does not make sense is refused and the settings before stay; a file that is gone means no brakes. Whoever
+starts looks once before anything is decided: a file that is refused then must not mean none.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ class BrakeFile:
         self._seen = text
         try:
             self._brakes.settings = msgspec.convert(yaml.load(text, yaml.CSafeLoader) or {}, Settings)
-        except (yaml.YAMLError, msgspec.ValidationError, UnicodeDecodeError) as error:
+        except (yaml.YAMLError, ValueError) as error:  # also what is no text, no setting, or a date that does not exist
             self._refuse(str(error))
         else:
             self.problem = ""

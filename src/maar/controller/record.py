@@ -7,6 +7,7 @@ configuration when it changed. Decided again, every frame gives its plan to the 
 
 from __future__ import annotations
 
+import logging
 import struct
 import zlib
 from collections.abc import Iterator
@@ -19,6 +20,8 @@ from maar.model.jobs import Job
 from maar.model.plan import Plan
 from maar.model.snapshot import Changed, Cluster
 from maar.model.tasks import Task
+
+logger = logging.getLogger("maar.record")
 
 MAGIC = b"maar recording 1\n"
 _LENGTH = struct.Struct(">I")
@@ -55,10 +58,10 @@ class RecordingError(Exception):
 
 
 class Recorder:
-    """Writes a recording."""
+    """Writes a recording. A disk that is full ends it, and nothing but it: what was written before can be read."""
 
     def __init__(self, path: Path) -> None:
-        self._file: IO[bytes] = path.open("wb")
+        self._file: IO[bytes] | None = path.open("wb", buffering=0)
         self._file.write(MAGIC)
         self._encoder = msgspec.msgpack.Encoder()
         self._config: str | None = None
@@ -76,6 +79,8 @@ class Recorder:
         config: str | None,
     ) -> None:
         """Add a cycle; `whole` is the whole cluster, where the tables were made anew."""
+        if self._file is None:
+            return
         new_config = config if config != self._config else None
         self._config = config
         frame = Frame(
@@ -88,12 +93,22 @@ class Recorder:
             config=new_config,
         )
         data = zlib.compress(self._encoder.encode(frame), 6)
-        self._file.write(_LENGTH.pack(len(data)) + data)
-        self._file.flush()
+        try:
+            _write_all(self._file, _LENGTH.pack(len(data)) + data)
+        except OSError as error:
+            logger.error("recording ended, decisions go on: %s: %s", self._file.name, error.strerror)
+            self.close()
 
     def close(self) -> None:
         """Done."""
-        self._file.close()
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+
+def _write_all(file: IO[bytes], data: bytes) -> None:
+    while data:
+        data = data[file.write(data) :]
 
 
 def is_recording(path: Path) -> bool:

@@ -10,6 +10,10 @@ Check = Callable[[], str]
 """Empty if all is well, else what is not."""
 
 
+class CannotServe(Exception):
+    """Why there is no HTTP side."""
+
+
 def _answer(check: Check) -> web.Response:
     problem = check()
     return web.Response(text=problem or "ok", status=503 if problem else 200)
@@ -24,7 +28,7 @@ async def serve(
     host: str = "0.0.0.0",
     more: Iterable[web.AbstractRouteDef] = (),
 ) -> web.AppRunner:
-    """Serve until the runner is cleaned up."""
+    """Serve until the runner is cleaned up; a port that cannot be had is `CannotServe`."""
 
     async def healthz(_: web.Request) -> web.Response:
         return _answer(healthy)
@@ -39,5 +43,9 @@ async def serve(
     app.add_routes([web.get("/healthz", healthz), web.get("/readyz", readyz), web.get("/metrics", page), *more])
     runner = web.AppRunner(app, access_log=None)
     await runner.setup()
-    await web.TCPSite(runner, host, port).start()
+    try:
+        await web.TCPSite(runner, host, port).start()
+    except OSError as error:
+        await runner.cleanup()
+        raise CannotServe(f"port {port}: {error.strerror}") from None
     return runner
