@@ -79,6 +79,25 @@ def test_what_is_not_even_text_is_refused_too(tmp_path: Path) -> None:
     assert ([], PREEMPT) == (config.problems, config.text)
 
 
+@pytest.mark.parametrize("how", ["gone", "no text"])
+def test_a_file_that_is_back_as_it_was_is_no_problem_any_more_and_told_again_if_it_goes_again(
+    tmp_path: Path, how: str
+) -> None:
+    path = tmp_path / "maar.yaml"
+    path.write_text(ALLOCATE)
+    config, refused = ConfigFile(path), list[list[str]]()
+    config.on_refused.append(refused.append)
+    for times in (1, 2):
+        path.unlink()
+        if how == "no text":
+            path.write_bytes(b"\xff")
+        config.look()
+        assert times == len(refused)
+        path.write_text(ALLOCATE)
+        config.look()
+        assert [] == config.problems
+
+
 def test_brakes_that_make_no_sense_are_refused_and_those_before_stay(tmp_path: Path) -> None:
     path, brakes = tmp_path / "brakes.yaml", Brakes()
     file, told = BrakeFile(path, brakes), list[Settings]()
@@ -86,7 +105,7 @@ def test_brakes_that_make_no_sense_are_refused_and_those_before_stay(tmp_path: P
     file.look()
     path.write_text("paused: true")
     file.look()
-    for bad in (b"paused: maybe", b"pause: true", b"[", b"paused: \xff"):
+    for bad in (b"paused: maybe", b"pause: true", b"[", b"paused: \xff", b"paused: 2030-02-31", b"paused: !!int often"):
         path.write_bytes(bad)
         file.look()
         assert file.problem.startswith(f"{path}: ")

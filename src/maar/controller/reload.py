@@ -53,6 +53,8 @@ class ConfigFile:
         try:
             text = _text_of(self._path)
             if text == self._seen:
+                if text == self.text:
+                    self.problems = []  # It was away, or no text, and is back as it was.
                 return
             self._seen = text
             loaded = read_config(text, str(self._path), catalog())
