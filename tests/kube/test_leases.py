@@ -286,6 +286,23 @@ def test_a_leader_that_cannot_renew_gives_up_before_its_lease_ends(trouble: Any)
     assert ["a"] == play(scene).holders
 
 
+def test_a_leader_does_not_wait_for_the_next_try_to_give_up() -> None:
+    """The first try fails at 1 s; the next would be at 2 s, and the lease is sure for 1.2 s."""
+
+    async def scene(stage: Stage) -> None:
+        loop = asyncio.get_running_loop()
+        election = stage.candidate("a", lease_seconds=9.0, renew_seconds=1.2, retry_seconds=1.0, clock=loop.time)
+        begun = loop.time()
+        task = stage.run(election)
+        await until(lambda: election.leading)
+        stage.store.trouble = 500
+        await asyncio.wait_for(task, 20)
+        assert 1.2 <= loop.time() - begun < 1.8
+        assert ["a started", "a lost"] == stage.said
+
+    play(scene)
+
+
 def test_a_server_that_hangs_does_not_keep_a_leader() -> None:
     async def scene(stage: Stage) -> None:
         loop = asyncio.get_running_loop()

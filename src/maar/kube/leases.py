@@ -148,10 +148,10 @@ class LeaderElection:
     async def _renew(self) -> None:
         """Returns when the lease is lost."""
         while True:
-            await asyncio.sleep(self._retry_seconds)
-            left = self._renewed + self._renew_seconds - self._clock()
+            # No longer than the lease is sure: giving up a retry time later would be too late for the last writes.
+            await asyncio.sleep(min(self._retry_seconds, self._sure_for()))
             try:
-                async with asyncio.timeout(max(left, 0.0)):
+                async with asyncio.timeout(self._sure_for()):
                     held = await self._try()
             except TimeoutError:
                 held = False
@@ -163,6 +163,10 @@ class LeaderElection:
             if self._clock() - self._renewed >= self._renew_seconds:
                 log.error("lost the lease: not renewed for %.1f s", self._clock() - self._renewed)
                 return
+
+    def _sure_for(self) -> float:
+        """Seconds that are left for renewing it."""
+        return max(self._renewed + self._renew_seconds - self._clock(), 0.0)
 
     async def _try(self) -> bool:
         """Take or renew the lease once; whether it is ours now."""
