@@ -46,7 +46,7 @@ def demo(keep: bool, seconds: float | None, speed: float) -> None:
 async def _demo(keep: bool, seconds: float | None, speed: float) -> int:
     console = Console(highlight=False, soft_wrap=True)
     say = _Sayer(console)
-    say(f"Maar on a cluster in a box (ends by itself{' after the story' if not keep else ' on Ctrl-C'})")
+    say(f"Maar on a cluster in a box (ends {'by itself after the story' if not keep else 'on Ctrl-C'})")
     # Imported only now: the first line comes at once.
     from maar.cli.demo_box import NODE_COUNT, NODE_GPUS, QUEUES, Box, Broken
     from maar.cli.demo_picture import picture
