@@ -411,6 +411,15 @@ def test_a_launcher_to_come_takes_no_workers_share(low: int, high: int) -> None:
     assert high + 1 == sum(len(p.bind) for p in plans)
 
 
+@pytest.mark.parametrize(("gpus", "expected"), [(8, [4]), (5, [4]), (4, [3]), (3, [2]), (2, [])])
+def test_a_master_that_is_like_a_worker_is_none(gpus: int, expected: list[int]) -> None:
+    """With as many GPUs each, room for the one to come must not be taken for room for one more of the others."""
+    scene_ = cluster(node("n1", gpu=gpus), elastic("a", 2, 4, beside=(shape(cpu=1, gpu=1),)))
+    plans = scene(scene_, config())
+    assert expected == [resume.size for resume in plans[0].resume]
+    assert sum(expected) + len(expected) == sum(len(p.bind) for p in plans)
+
+
 def test_a_gang_that_rests_waits_all_the_same() -> None:
     """Live, jobs for which nothing has changed are not looked at again; their room is not given away for that."""
     scene_ = cluster(

@@ -41,6 +41,8 @@ class Terms(NamedTuple):
     prefer: Ints | None = None
     hold: bool = False
     """Keep room for pods that do not exist yet, instead of giving it to tasks."""
+    beside: bool = False
+    """For one beside the workers of an elastic job, that is."""
 
 
 def groups_of(session: Session, job: Job) -> list[Group]:
@@ -180,7 +182,7 @@ def _put(session: Session, job: Job, group: Group, wanted: int, terms: Terms, li
         rows, counts = best_fit(fits, wanted, _own(session, job, terms), score)
     placed = int(counts.sum())
     if placed and terms.hold:
-        session.state.hold(job.index, group.shape, rows, counts)
+        session.state.hold(job.index, group.shape, rows, counts, terms.beside)
     elif placed:
         tasks = group.tasks[:placed]
         act = session.state.nominate if terms.later else session.state.bind

@@ -101,7 +101,7 @@ class Resizing:
             np.add.at(free, rows[there], requests[there])
             queue = int(session.snapshot.jobs.queue[job.index])
             mine[queue] = mine.get(queue, np.zeros(free.shape[1], dtype=np.int64)) + requests.sum(axis=0)
-        for job_row, shape, rows, counts in state.held:
+        for job_row, shape, rows, counts, _ in state.held:
             if any(job.index == job_row for job in self._jobs):
                 np.add.at(free, rows, counts[:, None] * shapes.requests[shape])
                 queue = int(session.snapshot.jobs.queue[job_row])

@@ -13,7 +13,7 @@ from maar.model.plan import Hold, Resize, Resume, Suspend, Target
 from maar.model.tasks import Status
 from maar.session.session import Decision, Session
 from maar.session.standing import past_after, past_of
-from maar.session.workers import elastic_of, have, worker_shape, workers_of
+from maar.session.workers import elastic_of, have, held_for, workers_of
 
 
 class Sizes:
@@ -73,11 +73,9 @@ class Sizes:
         session, kept = self._session, list[Hold]()
         nodes = session.snapshot.nodes.names
         for job in session.elastic():
-            shape = worker_shape(session, job)
             room = np.zeros(len(nodes), dtype=np.int64)
-            for row, of, rows, counts in session.state.held:
-                if row == job.index and of == shape:
-                    np.add.at(room, rows, counts)
+            for promised in held_for(session, job):
+                np.add.at(room, promised.rows, promised.counts)
             lacks = self._after[job.index] - have(session, job)
             for row in np.flatnonzero(room > 0).tolist():
                 count = min(int(room[row]), lacks)

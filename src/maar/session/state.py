@@ -11,7 +11,7 @@ role and queue together; nobody else writes to the columns.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
@@ -32,6 +32,17 @@ class Mark(msgspec.Struct, frozen=True):
     journal: int
     touched: int
     held: int
+
+
+class Held(NamedTuple):
+    """Room that is kept for pods of a job that do not exist yet; negative counts are room that is kept no more."""
+
+    job: int
+    shape: int
+    rows: Ints
+    counts: Ints
+    beside: bool
+    """Not for a worker but for a pod beside them (a master, a launcher), which may well have the same shape."""
 
 
 class State:
@@ -57,8 +68,7 @@ class State:
         """Python integers: a queue's own jobs and those of all queues below it."""
         self.soft: bool = bool(self.releasing.any() or self.nominated.any())
         """Whether room now and room to come may differ."""
-        self.held: list[tuple[int, int, Ints, Ints]] = []
-        """Room that is kept for pods to come: job, shape, node rows, how many on each."""
+        self.held: list[Held] = []
         self._requests: list[Array] = [
             np.array([int(x) for x in row], dtype=object) for row in snapshot.shapes.requests
         ]
@@ -136,7 +146,7 @@ class State:
         self._count(job, self._role(task), shape, -1, self.job_nominated, self.role_nominated)
         self._touched.append(np.array([row]))
 
-    def hold(self, job: int, shape: int, rows: Ints, counts: Ints) -> None:
+    def hold(self, job: int, shape: int, rows: Ints, counts: Ints, beside: bool = False) -> None:
         """Keep room, there or coming, for pods of a job that do not exist yet; its queue pays for it."""
         self.soft = True
         self.add(self.nominated, rows, counts[:, None] * self.snapshot.shapes.requests[shape])
@@ -144,13 +154,12 @@ class State:
             self.add(self.features, (feature, rows), counts)
         self._pay(job, shape, int(counts.sum()))
         self._touched.append(rows)
-        self.held.append((job, shape, rows, counts))
+        self.held.append(Held(job, shape, rows, counts, beside))
 
     def let_go(self, job: int) -> None:
         """Keep no more room for pods of a job that do not exist yet."""
-        for entry in [e for e in self.held if e[0] == job]:
-            _, shape, rows, counts = entry
-            self.hold(job, shape, rows, -counts)
+        for kept in [h for h in self.held if h.job == job]:
+            self.hold(job, kept.shape, kept.rows, -kept.counts, kept.beside)
 
     def evict(self, task: int) -> None:
         """Send a bound task away: its room is releasing, and its queue no longer pays for it."""

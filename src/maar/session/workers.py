@@ -15,6 +15,7 @@ from maar.model.shapes import Shape
 from maar.model.tasks import Status
 from maar.session.placement import Group, Terms, domains_of, place
 from maar.session.session import Session
+from maar.session.state import Held
 
 NOBODY: Ints = np.zeros(0, dtype=np.int64)
 NO_ROLE = -1
@@ -59,8 +60,13 @@ def have(session: Session, job: Job) -> int:
 
 def held(session: Session, job: Job) -> int:
     """Workers to come for whom room is kept."""
+    return sum(int(kept.counts.sum()) for kept in held_for(session, job))
+
+
+def held_for(session: Session, job: Job) -> list[Held]:
+    """Room that is kept for workers to come, and not for who comes beside them."""
     shape = worker_shape(session, job)
-    return sum(int(counts.sum()) for j, s, _, counts in session.state.held if j == job.index and s == shape)
+    return [h for h in session.state.held if h.job == job.index and h.shape == shape and not h.beside]
 
 
 def is_ending(session: Session, job: Job) -> bool:
@@ -105,7 +111,7 @@ def set_size(session: Session, job: Job, size: int, nodes: Mask) -> int:
         return size
     with session.statement() as statement:
         usable = session.open_to(job)
-        kept = [rows for j, _, rows, counts in session.state.held if j == job.index and (counts > 0).all()]
+        kept = [h.rows for h in session.state.held if h.job == job.index and (h.counts > 0).all()]
         prefer = np.concatenate(kept) if kept else None
         session.state.let_go(job.index)
         terms = Terms(later=True, within=nodes if usable is None else nodes & usable, prefer=prefer)
@@ -122,7 +128,7 @@ def set_size(session: Session, job: Job, size: int, nodes: Mask) -> int:
 def _keep(session: Session, job: Job, shape: Shape, terms: Terms) -> bool:
     """Room for one of the pods beside the workers."""
     number = session.snapshot.shapes.number[shape]
-    return place(session, job, Group(NO_ROLE, number, NOBODY), 1, terms._replace(hold=True)) == 1
+    return place(session, job, Group(NO_ROLE, number, NOBODY), 1, terms._replace(hold=True, beside=True)) == 1
 
 
 def _grow(session: Session, job: Job, size: int, terms: Terms) -> None:
