@@ -122,6 +122,30 @@ def test_bounds_that_make_no_sense_break_the_job(policy: Any, annotations: dict[
     assert broken == reading(job(elasticPolicy=policy, annotations=annotations)).broken
 
 
+HUGE = 2_000_000_000
+
+
+@pytest.mark.parametrize(
+    ("workers", "masters", "policy", "broken"),
+    [
+        (2, 1, {"minReplicas": HUGE, "maxReplicas": HUGE}, "spec.elasticPolicy.minReplicas: expected at most 10000"),
+        (2, HUGE, ELASTIC, "replicas beside its workers: expected at most 10000"),
+        (HUGE, 1, None, "replicas: expected at most 10000"),
+    ],
+)
+def test_numbers_that_would_take_all_memory_break_the_job(workers: int, masters: int, policy: Any, broken: str) -> None:
+    """An API server takes them."""
+    roles = {"Worker": role(workers), "Master": role(masters)}
+    found = reading(job(elasticPolicy=policy, roles=roles, policy={"suspend": True}))
+    assert f"{broken}, got `{HUGE}`" == found.broken
+    assert len(found.beside) <= 1
+
+
+def test_as_many_as_there_may_be_is_a_bound_too() -> None:
+    found = reading(job(elasticPolicy={"minReplicas": 1, "maxReplicas": HUGE}))
+    assert (1, 10_000, "") == (found.min, found.max, found.broken)
+
+
 def test_a_size_outside_of_the_bounds_is_taken_as_it_is() -> None:
     found = reading(job(elasticPolicy=ELASTIC, roles={"Worker": role(9)}))
     assert (9, "") == (found.size, found.broken)

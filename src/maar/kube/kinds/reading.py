@@ -28,6 +28,10 @@ from maar.model.shapes import Shape
 
 log = logging.getLogger(__name__)
 
+MOST = 10_000
+"""Pods of one elastic job; by taste, far beyond any training. Decisions keep a number for each worker that a job might
+have, so one of two thousand million, as an API server takes it, would leave no memory for all others."""
+
 
 class Kept(Past, frozen=True, omit_defaults=True):
     """What Maar keeps on a job, in the annotation `maar.dev/elastic`: its past, and what would be lost otherwise."""
@@ -151,8 +155,9 @@ def reading(item: Object, stated: Stated, names: frozenset[str] | None) -> Readi
     broken = stated.problem
     if bounded:
         low = requested if least.value is None else least.value
-        high = max(low, requested) if most.value is None else most.value
-        broken = broken or _problem(least, most, low, high)
+        high = min(max(low, requested) if most.value is None else most.value, MOST)
+    beside = sum(role.count for role in stated.beside)
+    broken = broken or _problem(least, most, low, high, beside)
     pool = notes.read(known.POOL, text)
     category = Notes(item.metadata.annotations, item.metadata.labels).read(known.CATEGORY, text)
     epochs, restart = notes.read(known.EPOCHS, _positive), notes.read(known.RESTART, runtime)
@@ -164,7 +169,9 @@ def reading(item: Object, stated: Stated, names: frozenset[str] | None) -> Readi
         suspended=stated.suspended,
         role=stated.role,
         worker=_pod(item, stated.worker),
-        beside=tuple(pod for role in stated.beside for pod in [_pod(item, role)] * role.count),
+        beside=tuple(pod for role in stated.beside for pod in [_pod(item, role)] * role.count)
+        if beside <= MOST
+        else (),
         rigid=not bounded,
         kept=kept,
         holds=read_holds(item),
@@ -223,11 +230,15 @@ def _stated(notes: Notes, keys: tuple[str, ...], field: Bound) -> Bound:
     return field if value is None else Bound(value, f"`{keys[0]}`")
 
 
-def _problem(least: Bound, most: Bound, low: int, high: int) -> str:
+def _problem(least: Bound, most: Bound, low: int, high: int, beside: int) -> str:
     if least.problem or most.problem:
         return least.problem or most.problem
     if low < 1:
         return f"{least.field or 'replicas'}: expected a number of at least 1, got `{low}`"
+    if low > MOST:
+        return f"{least.field or 'replicas'}: expected at most {MOST}, got `{low}`"
+    if beside > MOST:
+        return f"replicas beside its workers: expected at most {MOST}, got `{beside}`"
     if high < low:
         return f"{most.field}: expected at least the minimum of {low}, got `{high}`"
     return ""
