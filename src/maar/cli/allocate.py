@@ -7,16 +7,15 @@ number of GPUs always give the same answer, which is also what `maar run` wants 
 from __future__ import annotations
 
 import sys
-from io import StringIO
 
 import click
 import msgspec
 import numpy as np
 from rich import box
-from rich.console import Console
 from rich.table import Table
 
 from maar.cli.allocate_file import MOST, read_jobs
+from maar.cli.printing import printed
 from maar.elastic.allocate import InvalidPlan
 from maar.elastic.allocate import allocate as ask
 from maar.elastic.jobs import Ints, Jobs
@@ -27,8 +26,6 @@ from maar.session.config_problems import ConfigError, Findings, unknown
 
 CANNOT_READ = 2
 """The exit code for input that cannot be read; click uses the same for options."""
-UNWRAPPED = 10_000
-"""Characters of a line where there is no screen."""
 
 
 def _algorithm(ctx: click.Context, param: click.Parameter, name: str) -> Kind:
@@ -100,15 +97,6 @@ def as_json(jobs: Jobs, workers: Ints) -> str:
 def as_text(jobs: Jobs, workers: Ints, gpus: int) -> str:
     """A table: who gets what, who waits and why."""
     used = int((workers * jobs.gpus).sum())
-    terminal = sys.stdout.isatty()
-    out = Console(
-        file=StringIO(),
-        force_terminal=terminal,
-        width=None if terminal else UNWRAPPED,
-        highlight=False,
-        markup=False,
-        emoji=False,
-    )
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
     for column in ("job", "bounds", "workers", "GPUs", "why it waits"):
         table.add_column(column, overflow="fold", justify="right" if column in ("workers", "GPUs") else "left")
@@ -117,12 +105,8 @@ def as_text(jobs: Jobs, workers: Ints, gpus: int) -> str:
         bounds = f"{least}" if least == most else f"{least}..{most}"
         why = "" if size else why_it_waits(jobs, row, gpus - used, gpus)
         table.add_row(name, bounds, str(size), str(size * int(jobs.gpus[row])), why)
-    with out.capture() as capture:
-        out.print(table)
     waits = int(np.count_nonzero(workers == 0))
-    lines = [line.rstrip() for line in capture.get().rstrip().splitlines()]
-    lines += ["", f"{used} of {gpus} GPUs in use, {len(jobs) - waits} jobs run, {waits} wait"]
-    return "\n".join(lines) + "\n"
+    return printed([table, "", f"{used} of {gpus} GPUs in use, {len(jobs) - waits} jobs run, {waits} wait"])
 
 
 def why_it_waits(jobs: Jobs, row: int, left: int, gpus: int) -> str:

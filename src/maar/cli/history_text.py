@@ -2,31 +2,20 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from datetime import UTC, datetime
-from io import StringIO
 
 from rich import box
-from rich.console import Console, RenderableType
+from rich.console import RenderableType
 from rich.table import Table
 
 from maar.cli.history_view import Category, Everything, Job
-
-UNWRAPPED = 10_000
-"""Characters of a line where there is no screen."""
+from maar.cli.printing import apart, printed
 
 
 def as_text(seen: Everything, *, detailed: bool) -> str:
     """Jobs, then categories; with the lives of the jobs if there are few."""
-    terminal = sys.stdout.isatty()
-    width = None if terminal else UNWRAPPED
-    out = Console(file=StringIO(), force_terminal=terminal, width=width, highlight=False, markup=False)
-    with out.capture() as capture:
-        for part in _parts(seen, detailed):
-            out.print(part)
-            out.print()
-    return "\n".join(line.rstrip() for line in capture.get().rstrip().splitlines()) + "\n"
+    return printed(apart(_parts(seen, detailed)))
 
 
 def _parts(seen: Everything, detailed: bool) -> Iterator[RenderableType]:

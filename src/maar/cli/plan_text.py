@@ -5,26 +5,23 @@ Readable without colour and without a terminal: where there is none nothing is w
 
 from __future__ import annotations
 
-import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from io import StringIO
 from typing import NamedTuple
 
 import numpy as np
 from rich import box
-from rich.console import Console, RenderableType
+from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from maar.cli.printing import apart, printed
 from maar.model.plan import Plan
 from maar.model.reasons import in_one_line
 from maar.model.resources import Mask, in_words, total
 from maar.model.snapshot import Snapshot
 from maar.model.topology import pools
 
-UNWRAPPED = 10_000
-"""Characters of a line where there is no screen: more than any reason has."""
 RULE = 100
 """The longest rule under a heading, by taste."""
 FEW = 6
@@ -41,31 +38,20 @@ class Cycle(NamedTuple):
 
 def as_text(cycles: list[Cycle]) -> str:
     """All cycles."""
-    terminal = sys.stdout.isatty()
-    out = Console(
-        file=StringIO(),
-        force_terminal=terminal,
-        width=None if terminal else UNWRAPPED,
-        highlight=False,
-        markup=False,
-        emoji=False,
-    )
-    with out.capture() as capture:
-        for i, cycle in enumerate(cycles, 1):
-            if len(cycles) > 1:
-                out.print(f"cycle {i} of {len(cycles)}\n", style="bold")
-            for part in _parts(cycle):
-                out.print(part)
-                out.print()
-            for line in usage(cycle.after):
-                out.print(line)
-            out.print()
-    return "\n".join(map(_tidy, capture.get().rstrip().splitlines())) + "\n"
+    return "\n".join(map(_tidy, printed(_all(cycles)).splitlines())) + "\n"
+
+
+def _all(cycles: list[Cycle]) -> Iterator[RenderableType]:
+    for i, cycle in enumerate(cycles, 1):
+        if len(cycles) > 1:
+            yield Text(f"cycle {i} of {len(cycles)}\n", style="bold")
+        yield from apart(_parts(cycle))
+        yield from usage(cycle.after)
+        yield ""
 
 
 def _tidy(line: str) -> str:
-    """No trailing space, and no rule under a heading that is longer than a screen."""
-    line = line.rstrip()
+    """No rule under a heading that is longer than a screen."""
     return line[:RULE] if set(line) == {"─"} else line
 
 

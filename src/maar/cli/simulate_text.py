@@ -14,13 +14,12 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
+from maar.cli.printing import printed
 from maar.sim.compare import Entry, Watcher
 from maar.sim.report.scales import duration, percent
 from maar.sim.result import JobRecord, Run
 from maar.sim.trace import Trace
 
-UNWRAPPED = 10_000
-"""Characters of a line where there is no screen."""
 COLUMNS = ("mean", "median", "p95", "p99", "waited", "makespan", "GPUs in use", "restarts", "ratio", "worst")
 FIELDS = tuple(f for f in JobRecord.__struct_fields__ if f != "sizes")
 
@@ -33,10 +32,6 @@ def as_json(runs: Sequence[Run]) -> str:
 
 def as_text(runs: Sequence[Run], trace: Trace) -> str:
     """A line for each run."""
-    terminal = sys.stdout.isatty()
-    out = Console(
-        file=StringIO(), force_terminal=terminal, width=None if terminal else UNWRAPPED, highlight=False, markup=False
-    )
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
     table.add_column("policy", overflow="fold")
     for column in COLUMNS:
@@ -46,13 +41,9 @@ def as_text(runs: Sequence[Run], trace: Trace) -> str:
         times = (s.avg_jct, s.p50_jct, s.p95_jct, s.p99_jct, s.avg_wait, s.makespan)
         shares = (percent(s.gpu_utilisation), f"{s.restarts:,}", f"{s.mean_ratio:.2f}", f"{s.worst_ratio:.1f}")
         table.add_row(run.policy, *map(duration, times), *shares)
-    with out.capture() as capture:
-        out.print(f"{trace.source}: {len(trace.jobs):,} jobs on {runs[0].gpus:,} GPUs")
-        out.print()
-        out.print(table)
-        out.print()
-        out.print("mean to p99: time from submission to end; ratio, worst: that, to what a fair share would have given")
-    return "\n".join(line.rstrip() for line in capture.get().rstrip().splitlines()) + "\n"
+    what = f"{trace.source}: {len(trace.jobs):,} jobs on {runs[0].gpus:,} GPUs"
+    words = "mean to p99: time from submission to end; ratio, worst: that, to what a fair share would have given"
+    return printed([what, "", table, "", words])
 
 
 def jobs_text(runs: Sequence[Run], lines: bool) -> str:

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
-from io import StringIO
 
 from rich import box
-from rich.console import Console, RenderableType
+from rich.console import RenderableType
 from rich.table import Table
 
+from maar.cli.printing import apart, printed
 from maar.sim.describe import Description
 from maar.sim.report.scales import duration, percent
-
-UNWRAPPED = 10_000
-"""Characters of a line where there is no screen."""
 
 BAR = 30
 """Characters of the longest bar. By taste."""
@@ -25,15 +21,7 @@ MOST = 12
 
 def as_text(found: Description) -> str:
     """The numbers, then tables of sizes and queues."""
-    terminal = sys.stdout.isatty()
-    out = Console(
-        file=StringIO(), force_terminal=terminal, width=None if terminal else UNWRAPPED, highlight=False, markup=False
-    )
-    with out.capture() as capture:
-        for part in _parts(found):
-            out.print(part)
-            out.print()
-    return "\n".join(line.rstrip() for line in capture.get().rstrip().splitlines()) + "\n"
+    return printed(apart(_parts(found)))
 
 
 def _parts(found: Description) -> Iterator[RenderableType]:
