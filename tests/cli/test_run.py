@@ -25,7 +25,7 @@ from maar.cli.plan_json import plan_data
 from maar.controller.record import read_recording
 from maar.embedded.server import EmbeddedServer
 from maar.kube.errors import NotFound
-from maar.kube.resources import EVENTS, LEASES, PODS, RESOURCES
+from maar.kube.resources import EVENTS, LEASES, PODS
 from maar.testing.confs import ALLOCATE
 from maar.testing.live import NAMESPACE, Live, bound, tell, where
 from maar.testing.real import RealCluster
@@ -90,22 +90,6 @@ def start(tmp_path: Path) -> Iterator[Start]:
 
 async def stop(run: Run, number: int = signal.SIGTERM) -> int:
     return await asyncio.to_thread(run.end, number)
-
-
-async def versions(cluster: Live) -> dict[str, str]:
-    """The resourceVersion of everything that Maar knows of, or could write to, by kind and name."""
-    found: dict[str, str] = {}
-    for resource in {*RESOURCES, EVENTS, LEASES}:
-        try:
-            listed = await cluster.get(resource.path())
-        except NotFound:
-            continue
-        for item in listed["items"]:
-            metadata = item["metadata"]
-            if metadata.get("namespace") != "kube-system":  # the API server's own lease
-                name = f"{resource}/{metadata.get('namespace', '')}/{metadata['name']}"
-                found[name] = metadata["resourceVersion"]
-    return found
 
 
 async def events(cluster: Live, reason: str) -> list[dict[str, Any]]:
@@ -390,11 +374,11 @@ def test_shadow_mode_beside_another_scheduler_writes_nothing_and_says_how_they_d
         await cluster.priority("high", 1000)
         await cluster.gang("low", 2, gpu=8)
         await cluster.pod("other", schedulerName="second")
-        before = await versions(cluster)
+        before = await cluster.versions()
         shadow = start(kubeconfig, "--dry-run", "--scheduler-name", "maar", "--scheduler-name", "second")
         await shadow.until_ready(cluster)
         await cluster.eventually(lambda: shadow.metrics()["maar_binds_total"] >= 3, "all would be bound")
-        assert before == await versions(cluster), "nothing is written, no lease and no default queue either"
+        assert before == await cluster.versions(), "nothing is written, no lease and no default queue either"
         assert None is await holder(cluster)
 
         other = start(kubeconfig, "--config", str(gentle))
@@ -406,11 +390,11 @@ def test_shadow_mode_beside_another_scheduler_writes_nothing_and_says_how_they_d
             lambda: 'maar_evictions_total{queue="default"}' in shadow.metrics(), "here it would not"
         )
         assert 0 == await stop(other)
-        at_rest = await versions(cluster)
+        at_rest = await cluster.versions()
         await cluster.nodes(1, gpu=4, first=9)  # Something happens, so that there is a cycle.
         await cluster.eventually(lambda: shadow.metrics()["maar_cycle_seconds_count"] > cycles, "it decides again")
         assert 0 == await stop(shadow)
-        changed = {name for name, _ in at_rest.items() ^ (await versions(cluster)).items()}
+        changed = {name for name, _ in at_rest.items() ^ (await cluster.versions()).items()}
         assert {"n9"} == {name.rpartition("/")[2] for name in changed}
         (line,) = [line for line in shadow.log.read_text().splitlines() if "shadow: " in line]
         assert "2 pods started by both (2 on the same node, " in line

@@ -9,8 +9,7 @@ from typing import Any
 
 from maar.controller.run import Scheduler
 from maar.controller.settings import Settings
-from maar.kube.errors import NotFound
-from maar.kube.resources import EVENTS, LEASES, RESOURCES, VOLCANO_GROUPS
+from maar.kube.resources import EVENTS, VOLCANO_GROUPS
 from maar.testing.live import NAMESPACE, Live, bound, scheduling, tell
 
 RESTLESS = Settings(resync=0.05)
@@ -20,29 +19,13 @@ A_LONG_TIME = 40
 Versions = dict[str, str]
 
 
-async def versions(cluster: Live) -> Versions:
-    """The resourceVersion of everything that Maar knows of, or could write to, by kind and name."""
-    found: Versions = {}
-    for resource in {*RESOURCES, EVENTS, LEASES}:
-        try:
-            listed = await cluster.get(resource.path())
-        except NotFound:
-            continue
-        for item in listed["items"]:
-            metadata = item["metadata"]
-            name = f"{resource}/{metadata.get('namespace', '')}/{metadata['name']}"
-            if metadata.get("namespace") != "kube-system":  # the API server's own lease
-                found[name] = metadata["resourceVersion"]
-    return found
-
-
 async def until_quiet(cluster: Live, scheduler: Scheduler) -> Versions:
     """Wait until nothing has changed for many cycles."""
     before: Versions = {}
     for _ in range(5):
         ends = scheduler.loop.cycles + A_LONG_TIME
         await cluster.eventually(lambda: scheduler.loop.cycles >= ends, "many cycles have passed")  # noqa: B023
-        after = await versions(cluster)
+        after = await cluster.versions()
         if before == after:
             return after
         changed = {name for name, _ in before.items() ^ after.items()}
@@ -85,7 +68,7 @@ def test_where_nothing_happens_nothing_is_written(kubeconfig: Path) -> None:
             assert before == await until_quiet(cluster, scheduler)
             assert done == (scheduler.executor.counts.done, scheduler.events.counts.written)
             assert (0, 0) == (scheduler.executor.counts.failed, scheduler.events.counts.repeated)
-        assert before == await versions(cluster), "a stop writes nothing"
+        assert before == await cluster.versions(), "a stop writes nothing"
         async with scheduling(cluster, RESTLESS) as again:
             after = await until_quiet(cluster, again)
             changed = {name for name, _ in before.items() ^ after.items()}

@@ -23,8 +23,17 @@ from maar.controller.run import Scheduler
 from maar.controller.settings import Settings
 from maar.kube.access import load_access
 from maar.kube.api import Api
-from maar.kube.errors import AlreadyExists
-from maar.kube.resources import NODES, PODS, PRIORITY_CLASSES, QUEUES, VOLCANO_GROUPS
+from maar.kube.errors import AlreadyExists, NotFound
+from maar.kube.resources import (
+    EVENTS,
+    LEASES,
+    NODES,
+    PODS,
+    PRIORITY_CLASSES,
+    QUEUES,
+    RESOURCES,
+    VOLCANO_GROUPS,
+)
 
 NAMESPACE = "default"
 GPU = "nvidia.com/gpu"
@@ -60,6 +69,21 @@ class Live:
             await self.api.create(path, dict(obj))
         except AlreadyExists:
             return
+
+    async def versions(self) -> dict[str, str]:
+        """The resourceVersion of everything that Maar knows of, or could write to, by kind and name."""
+        found: dict[str, str] = {}
+        for resource in {*RESOURCES, EVENTS, LEASES}:
+            try:
+                listed = await self.get(resource.path())
+            except NotFound:
+                continue
+            for item in listed["items"]:
+                metadata = item["metadata"]
+                if metadata.get("namespace") != "kube-system":  # the API server's own lease
+                    name = f"{resource}/{metadata.get('namespace', '')}/{metadata['name']}"
+                    found[name] = metadata["resourceVersion"]
+        return found
 
     async def crds(self, folder: Path) -> None:
         """Create all CRDs of a folder and wait until they are served."""
