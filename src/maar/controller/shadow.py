@@ -2,6 +2,7 @@
 
 Nothing is written. For each pod the first decision is remembered; when the pod gets a node from whoever schedules it,
 the two are compared. Evictions that Maar would have made count too, and pods that it would have started and nobody did.
+What is gone is forgotten: a shadow may run for weeks.
 """
 
 from __future__ import annotations
@@ -11,6 +12,9 @@ import msgspec
 from maar.controller.cache import Cache
 from maar.controller.loop import Cycle
 from maar.model.tasks import Status
+
+STARTED = (Status.BOUND, Status.RELEASING, Status.SUCCEEDED, Status.FAILED)
+"""Of a pod with a node; a short one may have ended before the next cycle."""
 
 
 class Decision(msgspec.Struct, frozen=True):
@@ -51,6 +55,7 @@ class Shadow:
         self._decided: dict[str, Decision] = {}
         self._seen: set[str] = set()
         self._victims: set[str] = set()
+        self._first = True
         self.tally = Tally()
 
     def on_cycle(self, cycle: Cycle) -> None:
@@ -66,10 +71,10 @@ class Shadow:
         self.tally.would_evict += len(victims)
 
     def _compare(self, now: float) -> None:
-        first = not self._seen and not self._decided
+        first, self._first = self._first, False  # What ran before is nobody's news.
         for changed in self._cache.changed.values():
             for task in changed[1] if changed is not None else ():
-                if task.status is not Status.BOUND or task.uid in self._seen:
+                if not task.node or task.status not in STARTED or task.uid in self._seen:
                     continue
                 self._seen.add(task.uid)
                 decided = self._decided.pop(task.key, None)
@@ -84,4 +89,13 @@ class Shadow:
 
     def line(self) -> str:
         """The comparison so far, in one line."""
+        self._forget()
         return self.tally.line(len(self._decided))
+
+    def _forget(self) -> None:
+        """Drop pods that are not there any more."""
+        if self._cache.started:
+            there = {task.key: task.uid for task in self._cache.latest.tasks.tasks}
+            self._decided = {pod: d for pod, d in self._decided.items() if there.get(pod) == d.uid}
+            self._seen.intersection_update(there.values())
+            self._victims.intersection_update(there.values())
