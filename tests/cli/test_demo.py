@@ -1,5 +1,6 @@
 """`maar demo`: the picture, the ledger and its score from made-up events; the whole story in a process of its own."""
 
+import asyncio
 import os
 import re
 import signal
@@ -17,6 +18,8 @@ from maar.cli.demo_box import definitions
 from maar.cli.demo_picture import GPU, Column, columns, picture
 from maar.cli.demo_score import EVICTED, LOST, Ledger, scoreboard
 from maar.cli.demo_sizes import POOL, bars, read
+from maar.kube.resources import QUEUES
+from maar.testing.live import connected
 
 Obj = dict[str, Any]
 
@@ -243,11 +246,31 @@ def left_behind(folder: Path) -> list[str]:
     return [*(path.name for path in folder.iterdir()), *(line for line in running if str(folder) in line)]
 
 
+async def look_around(kubeconfig: Path) -> None:
+    """What is kept is a cluster with a scheduler, for whoever comes with its kubeconfig."""
+    async with connected(kubeconfig) as cluster:
+        assert {"default", "product", "research"} == {
+            queue["metadata"]["name"] for queue in (await cluster.get(QUEUES.path()))["items"]
+        }
+        await cluster.pod("mine")
+        await cluster.until(lambda pods: any(p.name == "mine" and p.phase == "Running" for p in pods), "mine runs")
+
+
 @pytest.mark.slow
-def test_the_story_is_told_to_its_end_and_nothing_is_left_behind(tmp_path: Path) -> None:
-    with demo(tmp_path) as process:
-        out, _ = process.communicate(timeout=120)
-    assert 0 == process.returncode, out
+def test_the_story_is_told_to_its_end_is_kept_and_nothing_is_left_behind(tmp_path: Path) -> None:
+    with demo(tmp_path, "--keep") as process:
+        assert process.stdout is not None
+        out = ""
+        for line in process.stdout:
+            out += line
+            if line == "Ctrl-C ends it\n":
+                break
+        kept = re.search(r"^still running; look around: kubectl --kubeconfig (\S+) get pods", out, re.MULTILINE)
+        assert kept is not None, out
+        asyncio.run(look_around(Path(kept[1])))
+        os.killpg(process.pid, signal.SIGINT)
+        rest, _ = process.communicate(timeout=30)
+    assert (0, "") == (process.returncode, rest), out + rest
     assert "\x1b" not in out, "no colours without a terminal"
     assert [str(act) for act in range(1, 9)] == re.findall(r"^── (\d) ", out, re.MULTILINE)
     for line in (
