@@ -160,11 +160,11 @@ def test_json_is_sorted_whatever_order_the_plan_has() -> None:
     ],
 )
 def test_text_says_everything_each_on_one_line(line: str) -> None:
-    assert line in as_text([cycle(FULL)]).splitlines()
+    assert line in as_text([cycle(FULL)], 1).splitlines()
 
 
 def test_text_without_a_terminal_has_no_colour_and_no_trailing_space() -> None:
-    text = as_text([cycle(FULL), cycle(Plan())])
+    text = as_text([cycle(FULL), cycle(Plan())], 2)
     assert "\x1b" not in text
     assert [] == [line for line in text.splitlines() if line != line.rstrip()]
     assert "cycle 2 of 2" in text
@@ -172,7 +172,7 @@ def test_text_without_a_terminal_has_no_colour_and_no_trailing_space() -> None:
 
 
 def test_text_of_an_empty_plan() -> None:
-    assert "nothing to do now\n\nall: 2 nodes, in use: cpu 2/16\n" == as_text([cycle(Plan())])
+    assert "nothing to do now\n\nall: 2 nodes, in use: cpu 2/16\n" == as_text([cycle(Plan())], 1)
 
 
 def test_many_nodes_are_counted() -> None:
@@ -180,7 +180,7 @@ def test_many_nodes_are_counted() -> None:
     tasks = tuple(Task(f"ns/t-{i}", "ns/t", Shape()) for i in range(10))
     before = Snapshot(Cluster(nodes=nodes, tasks=tasks, jobs=(Job("ns/t"),)))
     binds = tuple(Bind(f"ns/t-{i}", f"n{max(i - 1, 0)}") for i in range(10))
-    text = as_text([Cycle(Plan(bind=binds), before, before)])
+    text = as_text([Cycle(Plan(bind=binds), before, before)], 1)
     assert "ns/t     10     n0 x2, n1, n2, n3, n4, n5 and 3 more" in text.splitlines()
 
 

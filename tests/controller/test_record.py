@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from maar.controller.record import MAGIC, Recorder, RecordingError, is_recording, read_recording
+from maar.controller.record import MAGIC, Recorder, RecordingError, is_recording, length, read_recording
 from maar.decide import decide
 from maar.model.outcome import carry_out
 from maar.model.snapshot import Changed, Cluster, Snapshot
@@ -54,6 +54,7 @@ def test_a_recording_gives_its_plans_again(tmp_path: Path) -> None:
     recorder.close()
     assert is_recording(path)
     cycles = list(read_recording(path))
+    assert len(plans) == length(path)
     assert plans == [c.plan for c in cycles]
     assert plans == [decide(Snapshot(c.cluster), CONFIG, c.now) for c in cycles]
     assert ["actions: x", "actions: x", "actions: y", "actions: y"] == [c.config for c in cycles]
@@ -69,6 +70,7 @@ def test_a_last_frame_that_was_cut_off_is_left_out(tmp_path: Path) -> None:
     recorder.close()
     path.write_bytes(path.read_bytes()[:-3])
     assert [0.0] == [c.now for c in read_recording(path)]
+    assert 1 == length(path)
 
 
 def test_what_is_no_recording_says_so(tmp_path: Path) -> None:

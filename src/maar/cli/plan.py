@@ -9,7 +9,7 @@ from __future__ import annotations
 import gc
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -17,7 +17,7 @@ import click
 
 from maar.cli.plan_json import as_json
 from maar.cli.plan_text import Cycle, as_text
-from maar.controller.record import RecordingError, is_recording, read_recording
+from maar.controller.record import RecordingError, is_recording, length, read_recording
 from maar.decide import decide
 from maar.kube.errors import ManifestError
 from maar.kube.manifests import read
@@ -96,37 +96,41 @@ def plan(
     if ignored:
         kinds = ", ".join(f"{count} {kind}" for kind, count in ignored.items())
         click.echo(f"ignored: {kinds}", err=True)
-    decided = list(_decide(cluster, config, cycles, start))
-    click.echo(as_json(decided) if output == "json" else as_text(decided), nl=False)
+    click.echo(_shown(_decide(cluster, config, cycles, start), cycles, output), nl=False)
+
+
+def _shown(cycles: Iterable[Cycle], count: int, output: str) -> str:
+    return as_json(cycles) if output == "json" else as_text(cycles, count)
 
 
 def _replay(path: Path, config_file: str | None, output: str) -> None:
     """Decide a recording's cycles again, under its own configuration or another; its own must give the same plans."""
-    decided, differ = [], []
+    differ: list[str] = []
     try:
-        for number, cycle in enumerate(read_recording(path), 1):
-            config = (
-                _config(config_file)[0] if config_file or cycle.config is None else _text_config(cycle.config, path)
-            )
-            snapshot = Snapshot(cycle.cluster)
-            rows = snapshot.jobs.number
-            snapshot.resting = frozenset(rows[job] for job in cycle.resting if job in rows)
-            plan = decide(snapshot, config, cycle.now)
-            if config_file is None and plan != cycle.plan:
-                differ.append(str(number))
-            decided.append(Cycle(plan, snapshot, Snapshot(carry_out(cycle.cluster, plan, cycle.now))))
+        shown = _shown(_decide_again(path, config_file, differ), length(path), output)
     except (RecordingError, ConfigError) as error:
         click.echo(str(error), err=True)
         sys.exit(CANNOT_READ)
     if differ:
         click.echo(f"decided differently than recorded: cycles {', '.join(differ)}", err=True)
-    click.echo(as_json(decided) if output == "json" else as_text(decided), nl=False)
+    click.echo(shown, nl=False)
     if differ:
         sys.exit(1)
 
 
-def _text_config(text: str, path: Path) -> Config:
-    return read_config(text, f"{path}: configuration", catalog()).config
+def _decide_again(path: Path, config_file: str | None, differ: list[str]) -> Iterator[Cycle]:
+    """One recorded cycle after the other, since a week of them would not fit into memory."""
+    config, text = _config(config_file)[0], None
+    for number, cycle in enumerate(read_recording(path), 1):
+        if config_file is None and cycle.config is not None and cycle.config != text:
+            config, text = read_config(cycle.config, f"{path}: configuration", catalog()).config, cycle.config
+        snapshot = Snapshot(cycle.cluster)
+        rows = snapshot.jobs.number
+        snapshot.resting = frozenset(rows[job] for job in cycle.resting if job in rows)
+        plan = decide(snapshot, config, cycle.now)
+        if config_file is None and plan != cycle.plan:
+            differ.append(str(number))
+        yield Cycle(plan, snapshot, Snapshot(carry_out(cycle.cluster, plan, cycle.now)))
 
 
 @contextmanager

@@ -36,15 +36,15 @@ class Cycle(NamedTuple):
     after: Snapshot
 
 
-def as_text(cycles: list[Cycle]) -> str:
-    """All cycles."""
-    return "\n".join(map(_tidy, printed(_all(cycles)).splitlines())) + "\n"
+def as_text(cycles: Iterable[Cycle], count: int) -> str:
+    """All cycles, as many as that; of each only its text is kept."""
+    return "\n".join(map(_tidy, printed(_all(cycles, count)).splitlines())) + "\n"
 
 
-def _all(cycles: list[Cycle]) -> Iterator[RenderableType]:
+def _all(cycles: Iterable[Cycle], count: int) -> Iterator[RenderableType]:
     for i, cycle in enumerate(cycles, 1):
-        if len(cycles) > 1:
-            yield Text(f"cycle {i} of {len(cycles)}\n", style="bold")
+        if count > 1:
+            yield Text(f"cycle {i} of {count}\n", style="bold")
         yield from apart(_parts(cycle))
         yield from usage(cycle.after)
         yield ""

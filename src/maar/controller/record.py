@@ -11,6 +11,7 @@ import logging
 import struct
 import zlib
 from collections.abc import Iterator
+from os import SEEK_END
 from pathlib import Path
 from typing import IO
 
@@ -118,6 +119,18 @@ def is_recording(path: Path) -> bool:
             return file.read(len(MAGIC)) == MAGIC
     except OSError:
         return False
+
+
+def length(path: Path) -> int:
+    """How many cycles a recording has, without reading them."""
+    with path.open("rb") as file:
+        ends = file.seek(0, SEEK_END)
+        place, count = len(MAGIC), 0
+        while place + _LENGTH.size <= ends:
+            file.seek(place)
+            place += _LENGTH.size + int(_LENGTH.unpack(file.read(_LENGTH.size))[0])
+            count += place <= ends
+    return count
 
 
 def read_recording(path: Path) -> Iterator[Cycle]:
