@@ -332,9 +332,9 @@ def test_a_node_that_others_fill_or_overfill_takes_nothing_more(box: EmbeddedSer
         for i in range(gpus // 4):
             await cluster.pod(f"theirs-{i}", gpu=4, **on("n0"))
         async with scheduling(cluster, RESTLESS) as scheduler:
-            await cluster.gang("train", 2, gpu=8)
             await cluster.pod("small", gpu=1)
-            pods = await cluster.until(lambda ps: bool(where(ps)["small"]))
+            await cluster.until(lambda ps: bool(where(ps)["small"]))
+            await cluster.gang("train", 2, gpu=8)  # After it: an elected gang would lock both nodes.
             pods = await after_a_long_time(cluster, scheduler)
             assert {"train-0": "", "train-1": "", "small": "n1"}.items() <= where(pods).items()
 

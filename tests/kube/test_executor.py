@@ -216,6 +216,35 @@ def test_many_at_once_but_never_more_than_the_bound() -> None:
     assert (8, 200, [Done()] * 200) == asyncio.run(main())
 
 
+def test_there_is_room_once_all_that_is_pending_is_under_way() -> None:
+    async def main() -> None:
+        free = asyncio.Semaphore(0)
+
+        async def handle(request: web.Request) -> web.Response:
+            await free.acquire()
+            return answer({}, 201)
+
+        async with serving(handle) as address:
+            api = await Api.open(Access(address))
+            executor = Executor(api, in_flight=2)
+            await executor.has_room(20)
+            for i in range(5):
+                executor.submit(Bind("ns", f"p{i}", "u", "n"))
+            await executor.has_room(0.01)
+            assert 5 == executor.pending, "it does not wait for ever"
+            for _ in range(3):
+                free.release()
+            await executor.has_room(20)
+            assert 2 == executor.pending
+            for _ in range(2):
+                free.release()
+            assert await executor.drain(20)
+            await executor.close()
+            await api.close()
+
+    asyncio.run(main())
+
+
 def test_writes_to_one_object_go_in_order_and_do_not_hold_up_others() -> None:
     """Each write fails at first with some delay in which later ones must not overtake it."""
     seen: dict[str, list[int]] = defaultdict(list)

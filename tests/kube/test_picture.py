@@ -13,6 +13,8 @@ from maar.kube.decoding import decode_json
 from maar.kube.objects import KINDS, Objects, api_group
 from maar.kube.picture import Assumed, Picture
 from maar.kube.wire import Object
+from maar.kube.wire_pods import Pod
+from maar.model.jobs import Phase
 from maar.model.snapshot import Cluster, Snapshot
 from maar.model.tasks import Status
 
@@ -124,6 +126,7 @@ def test_any_order_gives_what_one_reading_gives(seed: int) -> None:
                 there.append(item)
             picture.put(home, made)
         if step % 3 == 0:
+            picture.read_short()
             update = picture.take(NOW)
             cluster = picture.cluster(update.rest)
             assert whole(there) == sorted_cluster(cluster)
@@ -146,6 +149,93 @@ def test_what_is_assumed_holds_until_it_is_seen() -> None:
     picture.put(*decoded(pod("a", nodeName="n1")))
     picture.take(NOW)
     assert {} == picture.assumed
+
+
+def tasks_of(picture: Picture) -> list[str]:
+    return sorted(t.key for t in picture.cluster(picture.take(NOW).rest).tasks)
+
+
+def test_pods_of_a_gang_that_lacks_others_are_read_together() -> None:
+    picture = Picture()
+    picture.put(*decoded(group("g", 3)))
+    picture.take(NOW)
+    for i in range(2):
+        home, item = decoded(pod(f"g-{i}", metadata=GROUPED))
+        picture.put(home, item)
+        assert picture.can_wait(home, None, item)
+    assert [] == tasks_of(picture)
+    home, item = decoded(pod("g-2", metadata=GROUPED))
+    picture.put(home, item)
+    assert not picture.can_wait(home, None, item)
+    assert ["ns/g-0", "ns/g-1", "ns/g-2"] == tasks_of(picture)
+    # One that is made anew completes it again.
+    picture.drop("pods", "ns/g-1")
+    home, item = decoded(pod("g-1", metadata={**GROUPED, "uid": "another"}))
+    tasks_of(picture)
+    picture.put(home, item)
+    assert not picture.can_wait(home, None, item)
+    assert ["ns/g-0", "ns/g-1", "ns/g-2"] == tasks_of(picture)
+
+
+def test_pods_of_a_gang_that_lacks_others_are_read_in_the_end() -> None:
+    picture = Picture()
+    picture.put(*decoded(group("g", 3)))
+    picture.take(NOW)
+    picture.put(*decoded(pod("g-0", metadata=GROUPED)))
+    assert [] == tasks_of(picture)
+    picture.read_short()
+    assert ["ns/g-0"] == tasks_of(picture)
+    picture.put(*decoded(pod("g-1", metadata=GROUPED)))
+    picture.put(*decoded(group("g", 2)))
+    assert ["ns/g-0", "ns/g-1"] == tasks_of(picture), "its group asks for fewer now"
+    picture.put(*decoded(group("g", 9)))
+    picture.put(*decoded(pod("g-2", metadata=GROUPED)))
+    picture.drop("volcano_groups", "ns/g")
+    assert ["ns/g-0", "ns/g-1", "ns/g-2"] == tasks_of(picture), "there is no group any more"
+
+
+def test_a_bind_that_is_seen_changes_no_job() -> None:
+    picture = Picture()
+    picture.put(*decoded(pod("a")))
+    picture.put(*decoded(named("Node", "n1", status={"allocatable": {"cpu": "8"}})))
+    picture.take(NOW)
+    picture.assume("ns/a", Assumed("uid-a", Status.BOUND, "n1"))
+    picture.take(NOW)
+    others = pod("a", nodeName="n2"), pod("a", nodeName="n1", metadata={"labels": {"x": "y"}})
+    for other in (*others, pod("a", nodeName="n1", metadata={"uid": "another"})):
+        seen = decoded(other)[1]
+        assert isinstance(seen, Pod)
+        assert not picture.confirm(seen)
+    seen = decoded(pod("a", nodeName="n1"))[1]
+    assert isinstance(seen, Pod)
+    assert picture.confirm(seen)
+    assert {} == picture.assumed
+    update = picture.take(NOW)
+    assert {} == update.changed
+    assert [(Status.BOUND, "n1")] == [(t.status, t.node) for t in picture.cluster(update.rest).tasks]
+    assert not picture.put("pods", seen)
+
+
+def test_an_admission_holds_until_it_is_seen() -> None:
+    picture = Picture()
+    waits = group("g", 3, uid="1") | {"status": {"phase": "Pending"}}
+
+    def phase() -> Phase:
+        return picture.cluster(picture.take(NOW).rest).jobs[0].phase
+
+    picture.put(*decoded(waits))
+    assert Phase.PENDING is phase()
+    picture.admit("ns/g")
+    assert Phase.INQUEUE is phase()
+    assert picture.put(*decoded(waits | {"spec": {"minMember": 4}}))
+    assert Phase.INQUEUE is phase(), "another change does not take it back"
+    assert not picture.put(*decoded(group("g", 4, uid="1"))), "nothing new"
+    assert Phase.INQUEUE is phase()
+    picture.put(*decoded(waits))
+    assert Phase.PENDING is phase(), "it was seen, and somebody took it back"
+    picture.admit("ns/g")
+    picture.put(*decoded(group("g", 3, uid="2") | {"status": {"phase": "Pending"}}))
+    assert Phase.PENDING is phase(), "another group of the same name"
 
 
 def test_a_successor_of_the_same_name_is_not_assumed_bound() -> None:

@@ -9,8 +9,8 @@ shows it, or forgotten when it failed for good:
        └─────────────────────────┘
            forget: the API server refused
 
-A resize is assumed of its job in the same way (`maar.controller.elastic`). Watches write to the picture while a cycle
-runs; a snapshot is taken at once, between two of them, and never changes.
+An admission is assumed of its group, and a resize of its job (`maar.controller.elastic`), in the same way. Watches
+write to the picture while a cycle runs; a snapshot is taken at once, between two of them, and never changes.
 """
 
 from __future__ import annotations
@@ -34,6 +34,10 @@ class Cache:
         self._resting: frozenset[str] = frozenset()
         self._woken = False
         """Whether everybody was woken since the last snapshot, as while a decision ran beside the event loop."""
+        self._tasks: dict[str, Task] = {}
+        """Of the last snapshot, by key."""
+        self._tasks_of: dict[str, tuple[Task, ...]] = {}
+        """The same, by job."""
 
     @property
     def started(self) -> bool:
@@ -62,8 +66,19 @@ class Cache:
         self.anew: bool = following is None
         """Whether the tables were made anew."""
         self._snapshot = following or Snapshot(self.picture.cluster(rest))
+        self._index(update.changed)
         self._rest(frozenset(update.changed))
         return self._snapshot
+
+    def _index(self, changed: dict[str, Changed]) -> None:
+        """Note whose tasks are which now; what all jobs have is not gone through again in each cycle."""
+        for job in changed:
+            for task in self._tasks_of.pop(job, ()):
+                del self._tasks[task.key]
+        for job, now in changed.items():
+            if now is not None and now[1]:
+                self._tasks_of[job] = now[1]
+                self._tasks.update((task.key, task) for task in now[1])
 
     def cluster(self) -> Cluster:
         """All of the last snapshot as plain data, for a record."""
@@ -106,6 +121,8 @@ class Cache:
 
     def assume(self, plan: Plan) -> None:
         """Everything that a plan decided is taken as done, until watches show it."""
+        for admit in plan.admit:
+            self.picture.admit(admit.job)
         for bind in plan.bind:
             self._assume(bind.task, Status.BOUND, bind.node)
         for evict in plan.evict:
@@ -141,5 +158,8 @@ class Cache:
 
     def task(self, key: str) -> Task:
         """A task of the last snapshot."""
-        table = self.latest.tasks
-        return table.tasks[table.number[key]]
+        return self._tasks[key]
+
+    def find(self, key: str) -> Task | None:
+        """A task of the last snapshot, if it is in it."""
+        return self._tasks.get(key)

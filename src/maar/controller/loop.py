@@ -2,7 +2,8 @@
 
 A cycle runs when something happened, when the last plan said that time alone would change the answer, and after the
 resync time. Events that arrive together are one cycle; the time between two cycles grows with how long they take, so
-that reading watches always has its share. What arrives while a cycle runs is in the next one.
+that reading and writing always have their share, and with how much is still to be written: deciding more gains nothing
+then. What arrives while a cycle runs is in the next one.
 """
 
 from __future__ import annotations
@@ -27,6 +28,14 @@ from maar.model.snapshot import Snapshot
 from maar.session.config import Config
 
 logger = logging.getLogger("maar.controller")
+
+LATER = 1.0
+"""Seconds until a cycle for what helps nobody yet, such as half of a gang's pods; by taste."""
+REST = 4.0
+"""Times as long as for deciding there is for reading and writing: a fifth of one core decides."""
+LONGEST_REST = 1.0
+BACKLOG = 0.25
+"""Seconds that a cycle waits while more writes are due than can be under way at once; by taste."""
 
 IN_A_THREAD = 20
 """From so many waiting jobs on a decision runs beside the event loop, so that watches are read meanwhile; by taste."""
@@ -61,6 +70,7 @@ class Loop:
         self._recorder = recorder
         self._clock = clock
         self._happened = asyncio.Event()
+        self._later: asyncio.TimerHandle | None = None
         self._known_config: Config | None = None
         self._last_look = float("-inf")
         self._look_at: float | None = None
@@ -75,6 +85,16 @@ class Loop:
         """Something happened."""
         self._happened.set()
 
+    def trigger_later(self) -> None:
+        """Something happened that need not be looked at now."""
+        if self._later is None:
+            self._later = asyncio.get_running_loop().call_later(LATER, self._look_later)
+
+    def _look_later(self) -> None:
+        self._later = None
+        self._cache.picture.read_short()
+        self.trigger()
+
     async def run(self) -> None:
         """Decide until cancelled."""
         self.trigger()
@@ -87,8 +107,9 @@ class Loop:
             started = time.perf_counter()
             wake = await self.once()
             seconds = time.perf_counter() - started
-            # Twice as long for reading and writing as for deciding.
-            await asyncio.sleep(max(self._settings.min_interval - seconds, min(2 * seconds, 1.0)))
+            await asyncio.sleep(max(self._settings.min_interval - seconds, min(REST * seconds, LONGEST_REST)))
+            if self._outbox is not None:
+                await self._outbox.has_room(BACKLOG)
 
     async def _wait(self, wake: float | None) -> None:
         ends = self._last_look + self._settings.resync

@@ -70,6 +70,10 @@ class Outbox:
             self._submit(Patch(report.path, report.body, report.kind), None)
         self._say_why()
 
+    async def has_room(self, patience: float) -> None:
+        """Wait until what is to be written can all be under way at once, but not for ever."""
+        await self._executor.has_room(patience)
+
     def due(self, now: float) -> float | None:
         """When time alone asks for something to be written."""
         moments = (self.reports.due(now), self._hand_overs.due(now))

@@ -28,6 +28,11 @@ from maar.model.tasks import Status
 
 STANDS = 1.0
 """Seconds for which a reason must stand before it is written; by taste."""
+A_MOMENT = 0.2
+"""Seconds that an admission waits for pods that come by themselves before it is written, where no job made the group
+that waits for it; by taste."""
+A_WHILE = 5.0
+"""Seconds that it waits where pods are there already: nobody needs to know of it, and most gangs run by then."""
 
 RESOURCES: dict[str, Resource[Object]] = {
     "volcano_groups": VOLCANO_GROUPS,
@@ -51,6 +56,8 @@ class Reports:
         self.resources = {**RESOURCES, **(resources or {})}
         """Home of a group to the version that the server serves."""
         self._written: dict[str, str] = {}
+        self._admitted: dict[str, Admission] = {}
+        """Jobs whose admission is decided and not written yet."""
         self._groups: dict[str, str] = {}
         """The uid of the group that was written to last, by job."""
         self._since: dict[str, tuple[str, float]] = {}
@@ -71,7 +78,12 @@ class Reports:
         for key in touched - waiting.keys():
             if key not in cache.resting or key in done.bound:
                 self._waits.pop(key, None)
+                for part in (f"{key}#group", f"{key}#pods"):
+                    self._since.pop(part, None)
         touched.update(key.partition("#")[0] for key in self._unwritten(now))
+        for key in done.admitted:
+            self._admitted.setdefault(key, Admission(now + A_MOMENT))
+        touched.update(key for key, admission in self._admitted.items() if now >= admission.due)
         counted = self.tallies.take(cache, now)
         touched |= counted
         reports: list[Report] = []
@@ -95,6 +107,7 @@ class Reports:
     def due(self, now: float) -> float | None:
         """When a reason will have stood long enough to be written."""
         moments = [since + STANDS for key, (line, since) in self._since.items() if self._written.get(key) != line]
+        moments += [admission.due for admission in self._admitted.values()]
         moments += [moment for moment in (self.tallies.due(), self._queues.due()) if moment is not None]
         return min((m for m in moments if m > now), default=None)
 
@@ -110,6 +123,7 @@ class Reports:
         self._waits.pop(key, None)
         self._counts.pop(key, None)
         self._groups.pop(key, None)
+        self._admitted.pop(key, None)
         for part in (f"{key}#group", f"{key}#pods"):
             self._written.pop(part, None)
             self._since.pop(part, None)
@@ -139,7 +153,9 @@ class Reports:
         phase = _phase_after(cache, job, done)
         line = "" if wait is None else in_one_line(wait.reasons)
         status: dict[str, Any] = {}
-        if self._is_news(job, phase, line, group, done, now):
+        admits = self._admits(cache, job, phase, group, now)
+        if self._is_news(job, phase, line, group, admits, now):
+            self._admitted.pop(job.key, None)
             counted = True
             status = status_of(home, phase, line, wait, now)
         if counted and home in COUNTING:
@@ -151,10 +167,28 @@ class Reports:
             sub = None if home == "volcano_groups" else "status"
             yield Report(self.resources[home].path(group.namespace, group.name, sub), {"status": status})
 
-    def _is_news(self, job: Job, phase: Phase, line: str, group: Object, done: Done, now: float) -> bool:
+    def _admits(self, cache: Cache, job: Job, phase: Phase, group: Object, now: float) -> bool:
+        """Whether an admission is to be written now: at once for a job that waits for it, else only if need be.
+
+        Most groups that were made together with their pods run a moment later: one write is saved for each of them.
+        """
+        admission = self._admitted.get(job.key)
+        if admission is None:
+            return False
+        if phase is not Phase.INQUEUE or says(group, phase):
+            del self._admitted[job.key]
+            return False
+        if any(owner.controller for owner in group.metadata.owner_references):
+            return True
+        if now >= admission.due and not admission.late and len(cache.latest.jobs.members[job.index]):
+            self._admitted[job.key] = Admission(now + A_WHILE, late=True)
+            return False
+        return now >= admission.due
+
+    def _is_news(self, job: Job, phase: Phase, line: str, group: Object, admits: bool, now: float) -> bool:
         """Whether a group's phase or reason is to be written, which is then taken as done."""
         key = f"{job.key}#group"
-        if phase in (Phase.RUNNING, Phase.COMPLETED) or job.key in done.admitted:
+        if phase in (Phase.RUNNING, Phase.COMPLETED) or admits:
             said = f"{phase}"
             if key not in self._written and says(group, phase):
                 self._written[key] = said  # By the one before us.
@@ -185,6 +219,14 @@ class Reports:
             yield _unschedulable(job.key, line, now)
         if stands:
             self._written[f"{job.key}#pods"] = line
+
+
+class Admission(NamedTuple):
+    """A group's admission that is not written yet."""
+
+    due: float
+    late: bool = False
+    """Its pods are there, and so it has time."""
 
 
 class Done(NamedTuple):

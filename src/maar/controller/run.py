@@ -148,7 +148,9 @@ class Scheduler:
                 self.reports.resources[home] = resource
             elif home in OWNER_HOMES:
                 self.outbox.sizes.resources[resource.group, resource.plural] = resource
-            sink = Sink(self.picture, resource, self._trigger, self.cache.wake_all, self._moved)
+            sink = Sink(
+                self.picture, resource, self._trigger, self.cache.wake_all, self.loop.trigger_later, self._moved
+            )
             informer = self.informers[resource] = Informer(self._api, resource, sink)
             self._spawn(self._watch(resource, informer))
 

@@ -64,11 +64,11 @@ class Tallies:
         if self._first:
             return False  # The first cycle counts everybody.
         alone = not self._jobs and not self._pods
-        row = cache.latest.tasks.number.get(pod)
-        if row is None:
+        task = cache.find(pod)
+        if task is None:
             self._pods.setdefault(pod, now)
         else:
-            self._jobs.setdefault(cache.latest.tasks.tasks[row].job, now)
+            self._jobs.setdefault(task.job, now)
         return alone
 
     def take(self, cache: Cache, now: float) -> set[str]:
@@ -76,10 +76,9 @@ class Tallies:
         if self._first:
             self._first = False
             return {job for job in cache.latest.jobs.number if cache.picture.group_of(job) is not None}
-        number, tasks = cache.latest.tasks.number, cache.latest.tasks.tasks
         for pod, since in self._pods.items():
-            if pod in number:
-                self._jobs.setdefault(tasks[number[pod]].job, since)
+            if (task := cache.find(pod)) is not None:
+                self._jobs.setdefault(task.job, since)
         self._pods.clear()
         due = {job for job, since in self._jobs.items() if now - since >= MOMENT - EARLY}
         for job in due:

@@ -34,6 +34,7 @@ class Sink:
         resource: Resource[Object],
         trigger: Callable[[], None],
         room: Callable[[], None],
+        later: Callable[[], None] | None = None,
         moved: Callable[[str], None] = lambda pod: None,
     ) -> None:
         home = home_of(resource)
@@ -42,6 +43,7 @@ class Sink:
         self._home = home
         self._trigger = trigger
         self._room = room
+        self._later = later or trigger
         self._moved = moved
         """Told of pods that start, end or leave, whether that matters to a decision or not."""
         self._keys: set[str] = set()
@@ -66,6 +68,7 @@ class Sink:
             self._put(item)
         for key in before - self._keys:
             self._drop(key)
+        self._picture.read_short()
         self._room()
         self._trigger()
 
@@ -81,13 +84,17 @@ class Sink:
             if stage(before) != stage(item):
                 self._moved(key)
             if self._is_expected(item):
-                self._picture.put(self._home, item)
+                if not self._picture.confirm(item):
+                    self._picture.put(self._home, item)
                 return
         if not self._picture.put(self._home, item):
             return
         if self._gives_room(before, item):
             self._room()
-        self._trigger()
+        if self._picture.can_wait(self._home, before, item):
+            self._later()
+        else:
+            self._trigger()
 
     def _remove(self, namespace: str, name: str) -> None:
         key = self._key(namespace, name)

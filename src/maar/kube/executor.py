@@ -8,6 +8,7 @@ whoever submitted it, who then puts the cache right. It decides nothing.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import random
 import time
@@ -104,6 +105,7 @@ class Executor:
         self._lines = _Lines()
         self._workers: set[asyncio.Task[None]] = set()
         self._timers: dict[str, asyncio.TimerHandle] = {}
+        self._room = asyncio.Event()
         self._idle = asyncio.Event()
         self._idle.set()
         self._closed = False
@@ -125,6 +127,15 @@ class Executor:
             return True
         except TimeoutError:
             return False
+
+    async def has_room(self, patience: float) -> None:
+        """Wait until all that is pending can be under way at once, or for so many seconds."""
+        if self.pending <= self._in_flight:
+            return
+        self._room.clear()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(patience):
+                await self._room.wait()
 
     async def close(self) -> None:
         """Stop at once: what is pending is not finished, and nobody is told. `drain` first to stop in peace."""
@@ -200,5 +211,7 @@ class Executor:
             entry.done(entry.work, outcome)
         except Exception:
             log.exception("what was to happen after %s failed", entry.work)
+        if self.pending <= self._in_flight:
+            self._room.set()
         if not self.pending:
             self._idle.set()

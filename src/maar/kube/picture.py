@@ -36,7 +36,7 @@ from maar.kube.storage import Storage
 from maar.kube.tasks import Member, member, moved_on, task
 from maar.kube.volumes import needs
 from maar.kube.wire_pods import Pod
-from maar.model.jobs import Job
+from maar.model.jobs import Job, Phase
 from maar.model.nodes import Node
 from maar.model.plan import Elect, Lock
 from maar.model.queues import Queue
@@ -97,6 +97,10 @@ class Picture:
         self._pods_of: dict[Identity, dict[str, None]] = {}
         self._grew: dict[Identity, float] = {}
         """When a gang last got a pod."""
+        self._short: dict[Identity, list[str]] = {}
+        """Pods that came and are not read yet: those of gangs that lack others still."""
+        self._admitted: dict[Identity, str] = {}
+        """Groups whose admission is decided and not seen yet, with their uids."""
         self._groups: dict[Identity, Group] = {}
         self._gangs: dict[Identity, tuple[Gang, tuple[Task, ...]]] = {}
         self._keys: dict[str, Identity] = {}
@@ -179,6 +183,55 @@ class Picture:
         if self.assumed.pop(pod, None) is not None:
             self._dirty_pods.add(pod)
 
+    def admit(self, job: str) -> None:
+        """Take the group of a job as admitted, until its object says as much."""
+        identity = self._keys.get(job)
+        if identity is not None and identity in self._groups:
+            self._admitted[identity] = self._groups[identity].uid
+            self._dirty_gangs.add(identity)
+
+    def confirm(self, pod: Pod) -> bool:
+        """A bind that was assumed is seen: false if it is not just that, and the pod must be put in as any other."""
+        key = pod.key
+        assumed, before = self.assumed.get(key), self._members.get(key)
+        if assumed is None or before is None or key in self._dirty_pods:
+            return False
+        if assumed.status is not Status.BOUND or assumed.uid != pod.metadata.uid or pod.status.start_time is not None:
+            return False
+        made = moved_on(before, pod, self._nodes)
+        if made is None or (made.status, made.node) != (before.status, before.node) or before.made is None:
+            return False
+        made.made = before.made
+        self.objects["pods"][key] = pod
+        self._members[key] = made
+        del self.assumed[key]
+        return True
+
+    def can_wait(self, home: str, before: wire.Object | None, after: wire.Object) -> bool:
+        """Whether what was just put in helps nobody yet: a pod of a gang that lacks others, or a group's new status."""
+        if isinstance(after, Pod):
+            return before is None and after.key not in self._dirty_pods
+        return before is not None and home in GROUP_HOMES and _same(before, after, status=True)
+
+    def _note_pod(self, key: str, before: wire.Object | None, after: wire.Object | None) -> None:
+        """Read a pod in the next cycle; where its gang cannot start yet, with those that it lacks."""
+        if before is None and isinstance(after, Pod) and not after.spec.node_name:
+            identity = identity_of(after, self._dialects, self._groups)
+            group = self._groups.get(identity)
+            if group is not None and group.minimum is not None and not group.owner and group.reading is None:
+                waiting = self._short.setdefault(identity, [])
+                waiting.append(key)
+                if len(self._pods_of.get(identity, ())) + len(waiting) >= group.minimum:
+                    self._dirty_pods.update(self._short.pop(identity))
+                return
+        self._dirty_pods.add(key)
+
+    def read_short(self) -> None:
+        """Gangs that lack pods have lacked them for a while: their owners are to know it."""
+        for waiting in self._short.values():
+            self._dirty_pods.update(waiting)
+        self._short.clear()
+
     def _unbreak(self, home: str, key: str) -> None:
         if home == "queues":
             self._broken_queues.pop(key, None)
@@ -187,11 +240,11 @@ class Picture:
 
     def _note(self, home: str, key: str, before: wire.Object | None, after: wire.Object | None) -> bool:
         if home == "pods":
-            self._dirty_pods.add(key)
+            self._note_pod(key, before, after)
         elif home == "nodes":
             return self._note_node(key, after)
         elif home in GROUP_HOMES:
-            self._note_group(home, before, after)
+            return self._note_group(home, before, after)
         elif home in OWNER_HOMES:
             return self._note_owner(home, before, after)
         elif home in STORAGE_HOMES:
@@ -229,8 +282,16 @@ class Picture:
             self._stale.add("rest")
         return was != is_
 
-    def _note_group(self, home: str, before: wire.Object | None, after: wire.Object | None) -> None:
+    def _note_group(self, home: str, before: wire.Object | None, after: wire.Object | None) -> bool:
+        """A gang's own object; false if all that it says is known already, as after a write of ours."""
         identity, was, made = self._regroup(GROUP_HOMES.index(home), home, before, after)
+        if was is not None and made is not None and made == self._as_known(identity, was):
+            if made.phase is not Phase.PENDING:
+                self._admitted.pop(identity, None)
+            return False
+        if made is None:
+            self._admitted.pop(identity, None)
+        self._dirty_pods.update(self._short.pop(identity, ()))
         for owner in self.elastic.note_group(identity, was, made):
             if (was is None) != (made is None):
                 # While there is no PodGroup its pods belong to the job itself.
@@ -238,6 +299,13 @@ class Picture:
         if (was is None or was.gang) != (made is None or made.gang):
             self._dirty_pods.update(k for k, m in self._members.items() if m.pod.namespace == identity[1])
         self._dirty_gangs.add(identity)
+        return True
+
+    def _as_known(self, identity: Identity, group: Group) -> Group:
+        """A group as it was seen, with what was assumed of it."""
+        if self._admitted.get(identity) != group.uid or group.phase is not Phase.PENDING:
+            return group
+        return msgspec.structs.replace(group, phase=Phase.INQUEUE)
 
     def _note_owner(self, home: str, before: wire.Object | None, after: wire.Object | None) -> bool:
         """A job that may own pods; false if what changed is only what was assumed of it already."""
@@ -498,6 +566,8 @@ class Picture:
         if self._keys.get(key, identity) != identity:
             key = f"{key}@{(*(d.name for d in self._dialects), 'pod')[rank]}"
         gang = gang_of(key, group, members, self._priorities, now)
+        if identity in self._admitted:
+            gang.job = self._as_admitted(identity, group, gang.job)
         gang.job = with_elastic(gang.job, gang.reading, self._shapes, self._matcher)
         gang.job = self._learning.laid_over(identity, gang.job, gang.reading)
         if rank in (PLAIN_RANK, OWNERS_RANK) and group.minimum is None:
@@ -513,6 +583,12 @@ class Picture:
             )
             for m in members
         )
+
+    def _as_admitted(self, identity: Identity, group: Group, job: Job) -> Job:
+        if group.phase is not Phase.PENDING or group.uid != self._admitted[identity]:
+            del self._admitted[identity]
+            return job
+        return msgspec.structs.replace(job, phase=Phase.INQUEUE)
 
     def _elect(self) -> Elect | None:
         elected = [g.elect for g, _ in self._gangs.values() if g.elect is not None]
@@ -530,9 +606,11 @@ class Picture:
         return [item for item in self.objects.get(home, {}).values() if isinstance(item, struct)]
 
 
-def _same(before: wire.Object, after: wire.Object) -> bool:
-    """Whether an object changed in nothing that is read of it."""
+def _same(before: wire.Object, after: wire.Object, *, status: bool = False) -> bool:
+    """Whether an object changed in nothing that is read of it; with `status`, in nothing but its status."""
     old, new = before.metadata, after.metadata
+    if status:
+        before = msgspec.structs.replace(before, **{"status": getattr(after, "status")})  # noqa: B009
     if old.resource_version != new.resource_version:
         before = msgspec.structs.replace(
             before, metadata=msgspec.structs.replace(old, resource_version=new.resource_version)

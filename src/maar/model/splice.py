@@ -25,6 +25,15 @@ class Splice:
     def __init__(self, keep: Mask, at: Ints) -> None:
         self._keep = keep
         self._at = at
+        kept = np.flatnonzero(keep)
+        # Before the first of the kept rows come the new ones that go there, and so on.
+        places = at + np.arange(len(at))
+        self._order: Ints = np.empty(len(kept) + len(at), dtype=np.int64)
+        """The rows after the change, counted through the old ones and then the new ones."""
+        is_new = np.zeros(len(self._order), dtype=np.bool_)
+        is_new[places] = True
+        self._order[places] = len(keep) + np.arange(len(at))
+        self._order[~is_new] = kept
 
     @classmethod
     def by_key(cls, old: list[str], new: list[str], gone: set[str]) -> Splice:
@@ -35,18 +44,15 @@ class Splice:
 
     def rows(self, old: Array, new: Array) -> Array:
         """A column after the change."""
-        return np.insert(old[self._keep], self._at, new, axis=0)
+        return np.concatenate((old, new)).take(self._order, axis=0)
 
     def items(self, old: list[T], new: list[T]) -> list[T]:
         """A list after the change."""
-        kept = list(compress(old, self._keep.tolist()))
-        after: list[T] = []
-        start = 0
-        for position, item in zip(self._at.tolist(), new, strict=True):
-            after += kept[start:position]
-            after.append(item)
-            start = position
-        return after + kept[start:]
+        both, after = old + new, []
+        ends = np.flatnonzero(np.diff(self._order) != 1) + 1
+        for run in np.split(self._order, ends) if len(self._order) else ():
+            after += both[run[0] : run[-1] + 1]
+        return after
 
     def parts(self, old: Ints, new: Ints) -> Splice:
         """The same change for what the rows consist of: `old[i]` and `new[i]` parts each."""
