@@ -16,9 +16,9 @@ from maar.embedded.faults import all_binds
 from maar.embedded.server import EmbeddedServer
 from maar.embedded.store import Event
 from maar.kube.picture import Picture
-from maar.kube.resources import PODS
+from maar.kube.resources import PODS, QUEUES
 from maar.testing.burst import Burst, Witness, without_locks
-from maar.testing.live import PATIENCE, connected, scheduling
+from maar.testing.live import PATIENCE, Live, connected, scheduling
 
 CRDS = Path(__file__).parents[2] / "deploy" / "crds"
 SIZES = [2 + i % 4 for i in range(30)]
@@ -116,6 +116,30 @@ def test_a_server_that_comes_later_is_waited_for(box: EmbeddedServer, tmp_path: 
             asyncio.get_running_loop().call_later(0.5, setattr, box.faults, "refuse", False)
             async with scheduling(cluster):
                 await cluster.until(lambda pods: all(p.node for p in pods), "the pod has a node")
+
+    asyncio.run(story())
+
+
+def test_a_default_queue_that_cannot_be_made_holds_nothing_up_and_is_made_later(
+    box: EmbeddedServer, tmp_path: Path
+) -> None:
+    """As while a webhook of Volcano's is away: the server answers 500 to this one write."""
+
+    async def is_there(cluster: Live) -> bool:
+        return "default" in {q["metadata"]["name"] for q in (await cluster.get(QUEUES.path()))["items"]}
+
+    async def story() -> None:
+        async with connected(box.kubeconfig(tmp_path / "kubeconfig")) as cluster:
+            await cluster.crds(CRDS)
+            await cluster.nodes(1, gpu=8)
+            box.faults.fails = lambda method, path: method == "POST" and path.endswith("/queues")
+            box.faults.fail_share, box.faults.fail_codes = 1.0, (500,)
+            async with scheduling(cluster):
+                await cluster.pod("alone", gpu=1)
+                await cluster.until(lambda pods: all(p.node for p in pods), "it is scheduled")
+                assert not await is_there(cluster)
+                box.faults.clear()
+                await cluster.eventually(lambda: is_there(cluster), "the default queue")
 
     asyncio.run(story())
 

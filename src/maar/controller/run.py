@@ -43,6 +43,8 @@ from maar.model.queues import DEFAULT
 
 logger = logging.getLogger("maar")
 
+NOT_NOW = (Unreachable, ServerFault, TooManyRequests)
+"""What passes: a server that restarts, fails or is busy."""
 LAST_WRITES = 5.0
 """Seconds that a stop gives to writes on their way."""
 
@@ -125,7 +127,7 @@ class Scheduler:
         self._spawn(self._discover_again())
         self._spawn(self.config.watch())
         await asyncio.gather(*(informer.synced.wait() for informer in self.informers.values()))
-        await self._make_default_queue()
+        self._spawn(self._make_default_queue())
 
     async def _discover_first(self) -> None:
         """A server that does not answer yet, as while it restarts, is asked again."""
@@ -133,7 +135,7 @@ class Scheduler:
         while True:
             try:
                 return await self._discover()
-            except (Unreachable, ServerFault, TooManyRequests) as error:
+            except NOT_NOW as error:
                 logger.warning("the API server does not answer yet: %s", error)
                 await asyncio.sleep(backoff.next(error.retry_after))
 
@@ -178,19 +180,25 @@ class Scheduler:
         if QUEUES not in self.informers or self._settings.dry_run:
             return
         await self.informers[QUEUES].synced.wait()
-        if DEFAULT not in self.picture.objects.get("queues", {}):
-            queue = {
-                "apiVersion": QUEUES.api_version,
-                "kind": QUEUES.kind,
-                "metadata": {"name": DEFAULT},
-                "spec": {"weight": 1, "reclaimable": True},
-            }
+        queue = {
+            "apiVersion": QUEUES.api_version,
+            "kind": QUEUES.kind,
+            "metadata": {"name": DEFAULT},
+            "spec": {"weight": 1, "reclaimable": True},
+        }
+        backoff = Backoff(0.1, 30.0, random.Random(0))
+        while QUEUES in self.informers and DEFAULT not in self.picture.objects.get("queues", {}):
             try:
                 await self._api.create(QUEUES.path(), queue)
+                return
             except Conflict:
-                pass
+                return
+            except NOT_NOW as error:  # A webhook of Volcano's that is away answers so too.
+                logger.warning("the default queue could not be made, and is tried again: %s", error)
+                await asyncio.sleep(backoff.next(error.retry_after))
             except ApiError as error:
                 logger.warning("the default queue could not be made: %s", error)
+                return
 
     def _spawn(self, work: Coroutine[Any, Any, Any]) -> None:
         task = asyncio.create_task(work)
