@@ -22,6 +22,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from maar.cli.plan_json import plan_data
+from maar.cli.run import identity
 from maar.controller.record import read_recording
 from maar.embedded.server import EmbeddedServer
 from maar.kube.errors import NotFound
@@ -237,6 +238,12 @@ def test_a_stop_gives_the_lease_back_and_lets_writes_arrive(
         assert run.log.read_text().rstrip().endswith("stopped")
 
     tell(kubeconfig, story, nodes=3)
+
+
+def test_nobody_is_taken_for_another_in_the_lease() -> None:
+    """Of two with the same identity each would renew the other's lease, and both lead."""
+    assert 2 == len({identity(), identity()})
+    assert identity().startswith(f"{socket.gethostname()}_")
 
 
 # -- configuration

@@ -8,6 +8,7 @@ import logging
 import os
 import signal
 import socket
+import uuid
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -236,8 +237,7 @@ async def _work(api: Api, scheduler: Scheduler, metrics: Metrics, settings: Sett
         metrics.set_leader(True)
         await scheduler.lead()
         return
-    identity = f"{socket.gethostname()}_{os.getpid()}"
-    election = LeaderElection(api, LEASE, lease, identity)
+    election = LeaderElection(api, LEASE, lease, identity())
 
     async def started() -> None:
         metrics.set_leader(True)
@@ -248,6 +248,11 @@ async def _work(api: Api, scheduler: Scheduler, metrics: Metrics, settings: Sett
         logger.warning("the lease is lost: somebody else decides now")
 
     await election.lead(started, lost)
+
+
+def identity() -> str:
+    """Who we are in the lease: in containers that share their host's name all of us may be process 1."""
+    return f"{socket.gethostname()}_{uuid.uuid4().hex[:12]}_{os.getpid()}"
 
 
 async def _say(shadow: Shadow) -> None:
