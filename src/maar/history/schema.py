@@ -5,6 +5,9 @@ A change of the tables raises `VERSION` and says here how the older ones are bro
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import Any
+
 from sqlalchemy import (
     BigInteger,
     Boolean,
@@ -33,17 +36,23 @@ LOCK = 0x6D616172
 metadata = MetaData()
 _ROW = BigInteger().with_variant(Integer, "sqlite")  # SQLite counts up only a column of the type INTEGER
 
+
+def _of_a_job() -> Iterator[Column[Any]]:
+    """A row's number, and whose it is."""
+    yield Column("id", _ROW, primary_key=True, autoincrement=True)
+    yield Column("namespace", String(253), nullable=False)
+    yield Column("name", String(253), nullable=False)
+    yield Column("uid", String(64), nullable=False)
+    yield Column("category", String(512), nullable=False)
+    yield Column("accelerator", String(253), nullable=False)
+
+
 version = Table("maar_history", metadata, Column("id", Integer, primary_key=True), Column("version", Integer))
 
 measurements = Table(
     "maar_measurements",
     metadata,
-    Column("id", _ROW, primary_key=True, autoincrement=True),
-    Column("namespace", String(253), nullable=False),
-    Column("name", String(253), nullable=False),
-    Column("uid", String(64), nullable=False),
-    Column("category", String(512), nullable=False),
-    Column("accelerator", String(253), nullable=False),
+    *_of_a_job(),
     Column("epoch", BigInteger, nullable=False),
     Column("seconds", Double, nullable=False),
     Column("workers", Integer, nullable=False),
@@ -64,12 +73,7 @@ measurements = Table(
 accounting = Table(
     "maar_accounting",
     metadata,
-    Column("id", _ROW, primary_key=True, autoincrement=True),
-    Column("namespace", String(253), nullable=False),
-    Column("name", String(253), nullable=False),
-    Column("uid", String(64), nullable=False),
-    Column("category", String(512), nullable=False),
-    Column("accelerator", String(253), nullable=False),
+    *_of_a_job(),
     Column("kind", String(16), nullable=False),
     Column("at", Double, nullable=False),
     Column("before", Integer, nullable=False),
