@@ -1,12 +1,13 @@
-"""No connection is left open, at whatever moment its request is cancelled."""
+"""No connection is left open, at whatever moment its request is cancelled or all are closed."""
 
 import asyncio
 import gc
 import ssl
 import threading
 import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import aclosing, contextmanager
+from typing import Any
 
 import pytest
 import trustme
@@ -14,6 +15,7 @@ from aiohttp import web
 
 from maar.kube.access import Access
 from maar.kube.api import Api
+from maar.kube.resources import PODS
 from maar.testing.sockets import answer, serving
 
 TURNS = 60
@@ -47,20 +49,43 @@ def beside(tls: ssl.SSLContext | None) -> Iterator[str]:
         loop.close()
 
 
-async def cancelled_after(turns: int, server: str, trust: ssl.SSLContext | None) -> None:
+async def short(api: Api) -> None:
+    await api.get("/x")
+
+
+async def watch(api: Api) -> None:
+    async with aclosing(api.watch(PODS, "1")) as events:
+        async for _ in events:
+            pass
+
+
+async def ended_after(
+    turns: int, server: str, trust: ssl.SSLContext | None, ask: Callable[[Api], Coroutine[Any, Any, None]], cancel: bool
+) -> None:
     access = Access(server)
     access.ssl = trust
     api = await Api.open(access)
-    asking = asyncio.create_task(api.get("/x"))
+    asking = asyncio.create_task(ask(api))
     for _ in range(turns):
         await asyncio.sleep(0)
-    asking.cancel()
-    await asyncio.wait([asking])
+    if cancel:
+        asking.cancel()
+        await asyncio.wait([asking])
     await api.close()
+    asking.cancel()
+    await asyncio.gather(asking, return_exceptions=True)
+    assert {asyncio.current_task()} == asyncio.all_tasks()
 
 
 @pytest.mark.parametrize("secure", [False, True], ids=["plain", "tls"])
-def test_a_request_that_is_cancelled_leaves_nothing_open(secure: bool) -> None:
+@pytest.mark.parametrize(
+    ("ask", "cancel"),
+    [(short, True), (short, False), (watch, True)],
+    ids=["short-cancelled", "short-closed", "watch-cancelled"],
+)
+def test_a_request_that_ends_at_any_moment_leaves_nothing_open(
+    secure: bool, ask: Callable[[Api], Coroutine[Any, Any, None]], cancel: bool
+) -> None:
     authority = trustme.CA()
     inside, outside = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH), ssl.create_default_context()
     authority.issue_cert("127.0.0.1").configure_cert(inside)
@@ -68,8 +93,7 @@ def test_a_request_that_is_cancelled_leaves_nothing_open(secure: bool) -> None:
     gc.collect()
     with beside(inside if secure else None) as server, warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", ResourceWarning)
-        for _ in range(3):
-            for turns in range(TURNS):
-                asyncio.run(cancelled_after(turns, server, outside if secure else None))
+        for turns in [*range(TURNS)] * 3:
+            asyncio.run(ended_after(turns, server, outside if secure else None, ask, cancel))
         gc.collect()
     assert [] == [str(warning.message) for warning in caught]

@@ -14,9 +14,10 @@ import msgspec
 
 from maar.kube.access import Access
 from maar.kube.errors import Gone
+from maar.kube.http_request import JSON
 from maar.kube.reading import Broken, Listed, Page, WatchEvent, event, lines, page
 from maar.kube.resources import PODS, Resource
-from maar.kube.transport import CONNECTIONS, JSON, Transport
+from maar.kube.transport import CONNECTIONS, Transport
 from maar.kube.wire import Object
 
 __all__ = ["Api", "Broken", "Listed", "WatchEvent"]
@@ -69,9 +70,7 @@ class Api:
     ) -> bytes:
         """The body of the answer; anything but success is an `ApiError`."""
         data = body if isinstance(body, bytes) or body is None else msgspec.json.encode(body)
-        limits = aiohttp.ClientTimeout(total=timeout)
-        async with self._transport.answer(verb, path, params, limits, data, content_type) as response:
-            return await response.read()
+        return await self._transport.request(verb, path, params, timeout, data, content_type)
 
     async def get(self, path: str, *, params: Mapping[str, str] | None = None, timeout: float = TIMEOUT) -> bytes:
         """One object."""

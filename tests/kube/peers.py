@@ -1,0 +1,123 @@
+"""Servers of bytes, for tests of short requests: what each does about a request is up to the test."""
+
+import asyncio
+import ssl
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import Any, cast
+
+import trustme
+
+from maar.kube.access import Access
+from maar.kube.api import Api
+from maar.testing.sockets import PATIENCE, until
+
+OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}"
+
+
+class Peer(asyncio.Protocol):
+    """The server's end of a connection."""
+
+    def __init__(self, server: "Server") -> None:
+        self.server = server
+        self.requests: list[bytes] = []
+        self.ended = False
+        self._data = b""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.transport = cast(asyncio.Transport, transport)
+        self.server.peers.append(self)
+        self.server.welcome(self)
+
+    def data_received(self, data: bytes) -> None:
+        self._data += data
+        head, found, body = self._data.partition(b"\r\n\r\n")
+        length = head.lower().partition(b"content-length: ")[2].partition(b"\r\n")[0]
+        if found and len(body) >= int(length or 0):
+            self.requests.append(self._data)
+            self._data = b""
+            self.server.act(self)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.ended = True
+
+    def say(self, data: bytes = OK) -> None:
+        self.transport.write(data)
+
+
+Act = Callable[[Peer], None]
+
+
+class Server:
+    """A server of bytes: `act` is what it does about each request."""
+
+    def __init__(self, act: Act) -> None:
+        self.act = act
+        self.welcome: Act = lambda peer: None
+        self.peers: list[Peer] = []
+        self.url = ""
+
+    @property
+    def verbs(self) -> list[list[str]]:
+        """What was asked, by connection."""
+        return [[request.split(b" ")[0].decode() for request in peer.requests] for peer in self.peers]
+
+    def asked(self, path: str) -> list[Peer]:
+        """The connections on which this was asked last."""
+        return [peer for peer in self.peers if path.encode() == peer.requests[-1].split(b" ")[1]]
+
+
+@asynccontextmanager
+async def served(
+    act: Act = Peer.say, tls: ssl.SSLContext | None = None, host: str = "127.0.0.1"
+) -> AsyncIterator[Server]:
+    server = Server(act)
+    listening = await asyncio.get_running_loop().create_server(lambda: Peer(server), host, 0, ssl=tls)
+    port = listening.sockets[0].getsockname()[1]
+    server.url = f"{'https' if tls else 'http'}://{f'[{host}]' if ':' in host else host}:{port}"
+    try:
+        yield server
+    finally:
+        listening.close()
+        for peer in server.peers:
+            peer.transport.abort()
+        await until(lambda: all(peer.ended for peer in server.peers))
+
+
+@asynccontextmanager
+async def opened(access: Access | str, **options: Any) -> AsyncIterator[Api]:
+    api = await Api.open(Access(access) if isinstance(access, str) else access, **options)
+    try:
+        yield api
+    finally:
+        await api.close()
+
+
+def certified() -> tuple[ssl.SSLContext, ssl.SSLContext]:
+    authority = trustme.CA()
+    inside, outside = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH), ssl.create_default_context()
+    authority.issue_cert("127.0.0.1").configure_cert(inside)
+    authority.configure_trust(outside)
+    return inside, outside
+
+
+def trusting(server: Server, outside: ssl.SSLContext) -> Access:
+    access = Access(server.url)
+    access.ssl = outside
+    return access
+
+
+async def turns() -> None:
+    """Until what is on its way within this machine has arrived."""
+    for _ in range(5):
+        await asyncio.sleep(0)
+
+
+def run(main: Callable[[], Awaitable[None]]) -> None:
+    """In less time than a request takes that nobody answers."""
+
+    async def bounded() -> None:
+        async with asyncio.timeout(PATIENCE):
+            await main()
+
+    asyncio.run(bounded())

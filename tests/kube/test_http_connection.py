@@ -1,0 +1,198 @@
+"""Servers that hang up, dawdle, talk nonsense or say nothing, and callers that give up."""
+
+import asyncio
+from collections.abc import Callable
+from contextlib import suppress
+
+import pytest
+from tests.kube.peers import OK, Peer, certified, opened, run, served, trusting, turns
+
+from maar.kube.errors import Unreachable
+from maar.testing.sockets import until
+
+
+def test_a_server_that_hangs_up_on_idle_connections_loses_no_request() -> None:
+    async def main() -> None:
+        async with served() as server, opened(server.url) as api:
+            for _ in range(3):
+                await api.create("/x", {})
+                server.peers[-1].transport.close()
+                await turns()
+            assert [["POST"]] * 3 == server.verbs
+
+    run(main)
+
+
+def test_a_server_that_talks_to_idle_connections_is_not_believed() -> None:
+    async def main() -> None:
+        async with served() as server, opened(server.url) as api:
+            await api.create("/x", {})
+            server.peers[0].say(b"HTTP/1.1 408 Request Timeout\r\nContent-Length: 0\r\n\r\n")
+            await turns()
+            assert b"{}" == await api.create("/x", {})
+            assert [["POST"], ["POST"]] == server.verbs
+
+    run(main)
+
+
+def test_a_dead_connection_is_found_out_by_a_request_and_only_reading_is_repeated() -> None:
+    def act(peer: Peer) -> None:
+        if len(peer.requests) == 1:
+            peer.say()
+        else:
+            peer.transport.abort()
+
+    async def main() -> None:
+        async with served(act) as server, opened(server.url) as api:
+            await api.create("/x", {})
+            assert b"{}" == await api.get("/x")
+            assert [["POST", "GET"], ["GET"]] == server.verbs
+        for verb in ("POST", "PUT", "PATCH", "DELETE"):
+            async with served(act) as server, opened(server.url) as api:
+                await api.get("/x")
+                with pytest.raises(Unreachable) as caught:
+                    await api.request(verb, "/x", body={})
+                assert (verb, "/x") == (caught.value.verb, caught.value.path)
+                assert [["GET", verb]] == server.verbs
+
+    run(main)
+
+
+def test_a_new_connection_that_dies_is_not_replaced() -> None:
+    async def main() -> None:
+        async with served(lambda peer: peer.transport.abort()) as server, opened(server.url) as api:
+            with pytest.raises(Unreachable):
+                await api.get("/x")
+            assert [["GET"]] == server.verbs
+
+    run(main)
+
+
+@pytest.mark.parametrize("secure", [False, True], ids=["plain", "tls"])
+def test_a_server_that_hangs_up_on_whoever_comes_is_not_waited_for(secure: bool) -> None:
+    async def main() -> None:
+        inside, outside = certified()
+        for patience in range(12):
+            async with served(tls=inside if secure else None) as server:
+                server.welcome = lambda peer, after=patience: later(after, peer.transport.abort)  # type: ignore[misc]
+                async with opened(trusting(server, outside)) as api:
+                    with suppress(Unreachable):
+                        assert b"{}" == await api.create("/x", {})
+
+    run(main)
+
+
+def later(after: int, call: Callable[[], None]) -> None:
+    """After so many turns of the loop."""
+    loop = asyncio.get_running_loop()
+    loop.call_soon(*((later, after - 1, call) if after else (call,)))
+
+
+def test_what_was_answered_in_part_is_not_asked_again() -> None:
+    def act(peer: Peer) -> None:
+        peer.say(OK if len(peer.requests) == 1 else OK[:-1])
+        if len(peer.requests) > 1:
+            peer.transport.close()
+
+    async def main() -> None:
+        async with served(act) as server, opened(server.url) as api:
+            await api.get("/x")
+            with pytest.raises(Unreachable, match="in the middle of an answer"):
+                await api.get("/x")
+            assert [["GET", "GET"]] == server.verbs
+
+    run(main)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [OK, b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\n{\r\n1;x\r\n}\r\n0\r\nA: b\r\n\r\n"],
+    ids=["sized", "chunked"],
+)
+def test_a_server_that_answers_byte_by_byte(data: bytes) -> None:
+    def act(peer: Peer) -> None:
+        async def dawdle() -> None:
+            for byte in data:
+                peer.say(bytes([byte]))
+                await asyncio.sleep(0)
+
+        tasks.add(asyncio.create_task(dawdle()))
+
+    tasks: set[asyncio.Task[None]] = set()
+
+    async def main() -> None:
+        async with served(act) as server, opened(server.url) as api:
+            assert [b"{}"] * 2 == [await api.create("/x", {}), await api.get("/x")]
+            assert [["POST", "GET"]] == server.verbs
+
+    run(main)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\n{}",
+        b"HTTP/1.1 200 OK\r\n\r\n{}",
+        b"HTTP/1.0 200 OK\r\n\r\n{}",
+    ],
+)
+@pytest.mark.parametrize("secure", [False, True], ids=["plain", "tls"])
+def test_a_server_that_answers_and_hangs_up(data: bytes, secure: bool) -> None:
+    def act(peer: Peer) -> None:
+        peer.say(data)
+        peer.transport.close()
+
+    async def main() -> None:
+        inside, outside = certified()
+        async with served(act, inside if secure else None) as server, opened(trusting(server, outside)) as api:
+            assert [b"{}"] * 2 == [await api.create("/x", {}), await api.create("/x", {})]
+            assert [["POST"], ["POST"]] == server.verbs
+
+    run(main)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"SSH-2.0-OpenSSH_9.6\r\n",
+        b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nTransfer-Encoding: rot13\r\n\r\n",
+        b"\0" * 9,
+    ],
+)
+def test_nonsense_is_unreachable_at_once_and_its_connection_is_closed(data: bytes) -> None:
+    async def main() -> None:
+        async with served(lambda peer: peer.say(data)) as server, opened(server.url) as api:
+            with pytest.raises(Unreachable, match=server.url):
+                await api.create("/x", {})
+            await until(lambda: server.peers[0].ended)
+
+    run(main)
+
+
+def test_a_server_that_never_answers_is_given_up_and_its_late_answer_is_nobodys() -> None:
+    async def main() -> None:
+        async with served(lambda peer: None) as server, opened(server.url) as api:
+            with pytest.raises(Unreachable, match="in time"):
+                await api.request("POST", "/x", body={}, timeout=0.02)
+            server.peers[0].say(b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nlate")
+            server.act = Peer.say
+            assert b"{}" == await api.get("/x")
+            await until(lambda: server.peers[0].ended)
+            assert [["POST"], ["GET"]] == server.verbs
+
+    run(main)
+
+
+def test_a_request_that_is_cancelled_takes_its_connection_along() -> None:
+    async def main() -> None:
+        async with served(lambda peer: peer.say(OK[:20])) as server, opened(server.url) as api:
+            asking = asyncio.create_task(api.get("/x"))
+            await until(lambda: any(server.verbs))
+            asking.cancel()
+            await asyncio.wait([asking])
+            assert asking.cancelled()
+            await until(lambda: server.peers[0].ended)
+            server.act = Peer.say
+            assert b"{}" == await api.get("/x")
+
+    run(main)
