@@ -181,19 +181,27 @@ def test_upstream_groups_say_that_they_are_scheduled(cluster: RealCluster) -> No
     async def story(play: Live) -> None:
         await asyncio.to_thread(cluster.apply, [said["thing"]])
 
-        async def status() -> list[str]:
-            thing = await play.get(UPSTREAM_GROUPS.path(NAMESPACE, "train"))
-            conditions = thing.get("status", {}).get("conditions", [])
-            return [c["status"] for c in conditions if c["type"] == "PodGroupScheduled"]
+        path = UPSTREAM_GROUPS.path(NAMESPACE, "train")
 
-        async def says(what: str) -> bool:
-            return await status() == [what]
+        async def conditions() -> dict[str, dict[str, str]]:
+            return {c["type"]: c for c in (await play.get(path)).get("status", {}).get("conditions", [])}
 
-        for i in range(2):
-            await pod(play, f"train-{i}", said)
-        await play.eventually(lambda: says("False"), "PodGroupScheduled is False")
+        async def says(what: str, in_words: str = "") -> bool:
+            found = (await conditions()).get("PodGroupScheduled", {})
+            return found.get("status") == what and in_words in found["message"]
+
+        await pod(play, "train-0", said)
+        await play.eventually(lambda: says("False", "1 can be placed"), "PodGroupScheduled is False")
+        since = (await conditions())["PodGroupScheduled"]["lastTransitionTime"]
+        times = {"lastTransitionTime": "2026-01-01T00:00:00Z"}
+        others = {"type": "Theirs", "status": "True", "reason": "Because", "message": "", **times}
+        await play.api.patch(f"{path}/status", {"status": {"conditions": [others]}}, "strategic")
+        await pod(play, "train-1", said)
+        await play.eventually(lambda: says("False", "2 can be placed"), "the reason is another one")
+        assert since == (await conditions())["PodGroupScheduled"]["lastTransitionTime"], "it is False for as long"
         await pod(play, "train-2", said)
         await play.eventually(lambda: says("True"), "PodGroupScheduled is True")
+        assert {"PodGroupScheduled", "Theirs"} == (await conditions()).keys()
 
     live(cluster, story)
 

@@ -22,14 +22,17 @@ PLUGINS_PHASES = {Phase.RUNNING: "Running", Phase.COMPLETED: "Finished"}
 """Those of scheduler-plugins; before them a group is `Scheduling`."""
 
 
-def status_of(home: str, phase: Phase, line: str, wait: Wait | None, now: float) -> dict[str, Any]:
+def status_of(group: Object, phase: Phase, line: str, wait: Wait | None, now: float) -> dict[str, Any]:
     """What is to be written of a group that stands at a phase, or waits for the reasons in a line."""
     runs = _runs(phase)
     reason = "Scheduled" if runs or wait is None else wait.reasons[0].code
-    if home == "upstream_groups":
-        condition = {"type": SCHEDULED, "status": "True" if runs else "False", "reason": reason}
-        return {"conditions": [{**condition, "message": line or "the gang runs", "lastTransitionTime": text_of(now)}]}
-    if home == "plugins_groups":
+    if isinstance(group, UpstreamGroup):
+        said = {"type": SCHEDULED, "status": "True" if runs else "False", "reason": reason}
+        said["message"] = line or "the gang runs"
+        # Another reason is no transition: the time of the last one stays, as what is not in the patch does.
+        changed = {} if says(group, phase) else {"lastTransitionTime": text_of(now)}
+        return {"conditions": [{**said, **changed}]}
+    if isinstance(group, PluginsGroup):
         return {"phase": _plugins_phase(phase)}
     condition = {
         "type": "Scheduled" if runs else "Unschedulable",
@@ -39,10 +42,7 @@ def status_of(home: str, phase: Phase, line: str, wait: Wait | None, now: float)
         "lastTransitionTime": text_of(now),
         "transitionID": f"{now:.3f}",
     }
-    said: dict[str, Any] = {"phase": str(phase)}
-    if runs or line:
-        said["conditions"] = [condition]
-    return said
+    return {"phase": str(phase), **({"conditions": [condition]} if runs or line else {})}
 
 
 def says(group: Object, phase: Phase) -> bool:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 from datetime import UTC, datetime
+from functools import partial
 
 from maar.controller.batches import Batch, Batches
 from maar.controller.cache import Cache
@@ -79,7 +80,9 @@ class Outbox:
         moments = (self.reports.due(now), self._hand_overs.due(now))
         return min((moment for moment in moments if moment is not None), default=None)
 
-    def _submit(self, work: Work, task: str | None) -> None:
+    def _submit(self, work: Work, task: str | None, then: Callable[[], None] | None = None) -> None:
+        """`then` is called once it is done."""
+
         def done(_: Work, outcome: Outcome) -> None:
             self._count(work, outcome)
             if isinstance(work, Bind) and task is not None and getattr(outcome, "final", True):
@@ -87,12 +90,15 @@ class Outbox:
             if isinstance(outcome, Failed):
                 if task is not None and not outcome.final:
                     # Nobody knows whether it happened: what is assumed stays, and it is tried again.
-                    self._submit(work, task)
+                    self._submit(work, task, then)
                 elif task is not None:
                     self._say_refused(work, outcome)
                     self._refusals.refused(task, _uid(work))
-            elif task is not None:
-                self._refusals.done(task, _uid(work))
+            else:
+                if task is not None:
+                    self._refusals.done(task, _uid(work))
+                if then is not None:
+                    then()
 
         self._executor.submit(work, done)
 
@@ -156,8 +162,9 @@ class Outbox:
             task = self._cache.task(evict.task)
             namespace, _, name = evict.task.partition("/")
             kind = Delete if self._settings.delete_victims else Evict
-            self._submit(kind(namespace, name, task.uid), evict.task)
-            self._events.emit(_pod(evict.task, task.uid), "Normal", "Preempted", evict.reason)
+            # Said once it is so: a budget may refuse.
+            say = partial(self._events.emit, _pod(evict.task, task.uid), "Normal", "Preempted", evict.reason)
+            self._submit(kind(namespace, name, task.uid), evict.task, say)
 
     def _send_nominations(self, plan: Plan) -> None:
         promised = {n.task: n.node for n in plan.nominate}

@@ -157,7 +157,7 @@ class Reports:
         if self._is_news(job, phase, line, group, admits, now):
             self._admitted.pop(job.key, None)
             counted = True
-            status = status_of(home, phase, line, wait, now)
+            status = status_of(group, phase, line, wait, now)
         if counted and home in COUNTING:
             counts, before = tally(cache, job), self._counts.get(job.key) or counted_before(group)
             self._counts[job.key] = counts
@@ -165,7 +165,9 @@ class Reports:
                 status |= counts.since(before)
         if status:
             sub = None if home == "volcano_groups" else "status"
-            yield Report(self.resources[home].path(group.namespace, group.name, sub), {"status": status})
+            # Custom resources know no strategic patches; upstream's conditions may be others' too, and those stay.
+            kind: PatchKind = "strategic" if home == "upstream_groups" else "merge"
+            yield Report(self.resources[home].path(group.namespace, group.name, sub), {"status": status}, kind)
 
     def _admits(self, cache: Cache, job: Job, phase: Phase, group: Object, now: float) -> bool:
         """Whether an admission is to be written now: at once for a job that waits for it, else only if need be.

@@ -177,9 +177,9 @@ class Executor:
         try:
             outcome = await attempt(self._api, entry.work, entry.attempts)
         except Exception as error:
-            # A defect of ours; the next write must not suffer from it.
+            # A defect of ours; the next write must not suffer from it, nor may this one be tried in a hurry.
             log.exception("%s failed", entry.work)
-            outcome = Failed(ApiError(f"{type(error).__name__}: {error}"), final=False)
+            outcome = Again(ApiError(f"{type(error).__name__}: {error}"))
         entry.attempts += 1
         if isinstance(outcome, Again):
             refused = isinstance(outcome.error, DisruptionRefused)
