@@ -388,10 +388,12 @@ def test_a_budget_stops_evictions_and_deletion_goes_past_it(kubeconfig: Path, tm
             await cluster.until(lambda ps: ps[0].phase == "Running")
             await cluster.pod("high", gpu=8, priorityClassName="high")
             await cluster.until(lambda ps: any(p.nominated for p in ps), "an eviction was decided")
-            await cluster.eventually(lambda: scheduler.executor.counts.retries >= 1, "and refused, for now")
+            await cluster.eventually(lambda: scheduler.executor.counts.retries >= 3, "and refused, for now")
             assert not any(p.leaving for p in await cluster.pods())
+            assert [] == await events(cluster, "Preempted"), "it was not"
         async with scheduling(cluster, Settings(delete_victims=True), config=config):
             await cluster.until(lambda ps: any(p.name == "high" and p.node for p in ps), "deleted past its budget")
+            assert 1 == len(await events(cluster, "Preempted"))
         try:
             await cluster.api.delete(f"{budgets}/low")
         except NotFound:
