@@ -1,0 +1,131 @@
+"""The live picture's surroundings of jobs: nodes, locks, queues, budgets, hypernodes, weights and rooms for volumes.
+
+A part of `maar.kube.picture`, which tells it what watches say and takes all of it once a cycle. Nodes and locks are
+read as they come, since most of what is said of a node changes nothing; the rest is few and is read when it is taken.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from contextlib import suppress
+from typing import TypeVar
+
+import msgspec
+
+from maar.kube import wire
+from maar.kube.budgets import budget, cover
+from maar.kube.errors import FieldError
+from maar.kube.hypernodes import hypernode
+from maar.kube.nodes import lock, node
+from maar.kube.queues import namespace_weight, queue
+from maar.kube.storage import Storage
+from maar.kube.tasks import Member
+from maar.model.nodes import Node
+from maar.model.plan import Lock
+from maar.model.queues import Queue
+from maar.model.snapshot import Budget, Cluster
+
+W = TypeVar("W", bound=wire.Object)
+
+
+class Surroundings:
+    """Everything but jobs and tasks."""
+
+    def __init__(
+        self,
+        objects: Mapping[str, Mapping[str, wire.Object]],
+        storage: Storage,
+        ours: Callable[[wire.Node], bool],
+    ) -> None:
+        self.nodes: dict[str, Node] = {}
+        """Those of ours."""
+        self.covered: dict[str, tuple[str, ...]] = {}
+        """The budgets of each pod that has some."""
+        self.anew = True
+        """Whether nodes or queues have changed; who has heeded it says so."""
+        self._stale = True
+        """Whether anything has changed since it was last taken."""
+        self._objects = objects
+        self._storage = storage
+        self._ours = ours
+        self._locks: dict[str, Lock] = {}
+        self._broken_queues: dict[str, str] = {}
+        self._budgets: tuple[Budget, ...] = ()
+        self._last = Cluster()
+
+    # -- what watches say
+
+    def note(self) -> None:
+        """Something came, went or changed that is read when it is taken."""
+        self._stale = True
+
+    def note_queue(self, name: str, error: str = "") -> None:
+        """A queue came, went or changed, or cannot be read."""
+        self._stale = self.anew = True
+        self._broken_queues.pop(name, None)
+        if error:
+            self._broken_queues[name] = error
+
+    def note_node(self, name: str, after: wire.Object | None) -> bool:
+        """A node came, went or changed; false if in nothing that counts."""
+        was = (self.nodes.pop(name, None), self._locks.pop(name, None))
+        if isinstance(after, wire.Node) and self._ours(after):
+            with suppress(FieldError):
+                # Images change whenever a pod starts; they would make tables anew all the time for a small score.
+                self.nodes[name] = msgspec.structs.replace(node(after), images={})
+            held = lock(after)
+            if held is not None:
+                self._locks[name] = held
+        is_ = (self.nodes.get(name), self._locks.get(name))
+        if was == is_:
+            return False
+        self._stale = True
+        if was[0] != is_[0]:
+            self.anew = self._storage.stale = True
+        return True
+
+    # -- what a cycle takes
+
+    def cover(self, members: Collection[Member]) -> set[str]:
+        """Count anew what budgets cover; the pods that have others now."""
+        found: list[Budget] = []
+        covered: dict[str, tuple[str, ...]] = {}
+        for item in self._all("budgets", wire.PodDisruptionBudget):
+            inside = cover(item, (m for m in members if m.pod.namespace == item.namespace))
+            for m in inside:
+                covered[m.pod.key] = (*covered.get(m.pod.key, ()), item.key)
+            found.append(budget(item, inside))
+        covered = {key: tuple(sorted(keys)) for key, keys in covered.items()}
+        before, self.covered, self._budgets = self.covered, covered, tuple(found)
+        return {key for key in before.keys() | covered.keys() if before.get(key) != covered.get(key)}
+
+    def take(self, now: float) -> Cluster:
+        """All of it. `now` is when a queue that does not say so was created."""
+        if self._stale or self._budgets or self._storage.stale:
+            self._last = Cluster(
+                nodes=tuple(self.nodes.values()),
+                queues=tuple(self._queue(q, now) for q in self._all("queues", wire.Queue)),
+                budgets=self._budgets,
+                hypernodes=tuple(hypernode(h) for h in self._all("hypernodes", wire.HyperNode)),
+                namespace_weights=self._weights(),
+                locks=tuple(self._locks.values()),
+                rooms=self._storage.rooms(self.nodes),
+            )
+            self._stale = False
+        return self._last
+
+    def _queue(self, of: wire.Queue, now: float) -> Queue:
+        made, error = queue(of, now), self._broken_queues.get(of.name)
+        return made if error is None else msgspec.structs.replace(made, broken=error)
+
+    def _weights(self) -> dict[str, int]:
+        """Each namespace's weight: the largest that one of its quotas states."""
+        weights: dict[str, int] = {}
+        for quota in self._all("quotas", wire.ResourceQuota):
+            weight = namespace_weight(quota)
+            if weight is not None:
+                weights[quota.namespace] = max(weight, weights.get(quota.namespace, 1))
+        return weights
+
+    def _all(self, home: str, struct: type[W]) -> list[W]:
+        return [item for item in self._objects.get(home, {}).values() if isinstance(item, struct)]
