@@ -71,12 +71,14 @@ def checked(name: str, jobs: Jobs, gpus: int, answer: object) -> Ints:
             return np.zeros(0, dtype=np.int64)
         raise InvalidPlan(f"algorithm `{name}`: expected whole numbers of workers, got {sizes.dtype}")
     workers: Ints = sizes.astype(np.int64, copy=False)
-    wrong = (workers != 0) & ((workers < jobs.min) | (workers > jobs.max))
-    if wrong.any():
+    wrong = workers < jobs.min
+    wrong &= workers != 0
+    wrong |= workers > jobs.max
+    if np.count_nonzero(wrong):
         row = int(wrong.argmax())
         bounds = f"0 or {jobs.min[row]} to {jobs.max[row]}"
         raise InvalidPlan(f"algorithm `{name}`: job `{jobs.names[row]}`: expected {bounds} workers, got {workers[row]}")
-    used = int((workers * jobs.gpus).sum())
+    used = int(workers @ jobs.gpus)
     if used > max(gpus, 0):
         row = int((workers * jobs.gpus).argmax())
         most = f"most by `{jobs.names[row]}`: {workers[row]} workers of {jobs.gpus[row]}"

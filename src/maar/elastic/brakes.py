@@ -24,13 +24,16 @@ class Brakes(msgspec.Struct, frozen=True):
 
 def braked(jobs: Jobs, now: Ints, target: Ints, gpus: int, restart: Floats, brakes: Brakes) -> Ints:
     """The sizes to make of the sizes planned: as they are now where a change is not worth it."""
+    grows = target > now
+    grows &= now > 0
+    if not np.count_nonzero(grows):
+        given = (now - target) * jobs.gpus
+        unneeded = given <= gpus - int(target @ jobs.gpus)
+        unneeded &= given > 0
+        if not np.count_nonzero(unneeded):
+            return target
     if not brakes.hysteresis and not restart.any():
         return target
-    grows = (now > 0) & (target > now)
-    if not grows.any():
-        given = (now - target) * jobs.gpus
-        if not ((given > 0) & (given <= gpus - int((target * jobs.gpus).sum()))).any():
-            return target
     sizes = target.copy()
     small = np.abs(target - now) <= brakes.hysteresis
     idle = grows & (small | ~pays(jobs, now, target, restart, brakes.horizon))

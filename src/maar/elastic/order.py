@@ -25,32 +25,36 @@ class Room(int):
 def in_order(jobs: Jobs, *keys: Floats | Ints) -> Ints:
     """Rows by priority, then by these keys (smaller first, the first weighs most), then by submit time and name.
 
-    Rows often stand in the order of submission, or in the order they had last: sorting them is stable, which then costs
-    little, and who is equal is sorted further only where that changes something.
+    Rows often stand in the order of submission, or nearly: sorting them is stable, which then costs little.
     """
     runnable = jobs.max >= jobs.min
-    rows = None if runnable.all() else np.flatnonzero(runnable)
+    rows = None if np.count_nonzero(runnable) == len(jobs) else np.flatnonzero(runnable)
     submit, rank, priority = (_part(column, rows) for column in (jobs.submit, jobs.rank, jobs.priority))
     by = [_part(key, rows) for key in keys]
-    if len(priority) and not (priority == priority[0]).all():
+    if len(priority) and np.count_nonzero(priority == priority[0]) < len(priority):
         by.insert(0, -priority)
-    order: Ints = np.lexsort(by[::-1]) if by else np.arange(len(submit))
-    if not _equals_stand(order, by, submit, rank):
-        order = np.lexsort((rank, submit, *by[::-1]))
+    order = _sorted(by[::-1], submit, rank)
     return order if rows is None else rows[order]
 
 
-def _equals_stand(order: Ints, keys: list[Any], submit: Floats, rank: Ints) -> bool:
-    """Whether those with equal keys stand in the order of submit time and name."""
+def _sorted(by: list[Any], submit: Floats, rank: Ints) -> Ints:
+    """By keys, the last of which weighs most, then by submit time, then by rank: seldom are two equal until then."""
+    if len(submit) > FEW:
+        order: Ints = np.lexsort((submit, *by))
+        if _equals_stand(order, [submit, *by], rank):
+            return order
+    return np.lexsort((rank, submit, *by))
+
+
+def _equals_stand(order: Ints, keys: list[Any], rank: Ints) -> bool:
+    """Whether those with equal keys stand in the order of rank."""
     before, after = order[:-1], order[1:]
-    equal = np.ones(len(before), dtype=np.bool_)
     for key in keys:
-        equal &= key[before] == key[after]
-    if not equal.any():
-        return True
-    before, after = before[equal], after[equal]
-    same = submit[before] == submit[after]
-    return bool(((submit[before] < submit[after]) | (same & (rank[before] < rank[after]))).all())
+        equal = key[before] == key[after]
+        before, after = before[equal], after[equal]
+        if len(before) == 0:
+            return True
+    return bool((rank[before] < rank[after]).all())
 
 
 def _part(column: Any, rows: Ints | None) -> Any:

@@ -129,7 +129,7 @@ class Play:
 
     def _end(self, now: float) -> None:
         ended = [key for key, work in self.works.items() if work.end <= now]
-        self.ledger.finish(now, np.array([self.works[key].number for key in ended], dtype=np.int64))
+        self.ledger.finish(now, [self.works[key].number for key in ended])
         for key in ended:
             del self.works[key]
             self.virtual.remove(key)
@@ -199,7 +199,7 @@ class Play:
         work = self.works[key]
         if size != work.size:
             work.resize(now, size, self._setting, lost)
-            self.ledger.change(now, np.array([work.number]), np.array([size]))
+            self.ledger.change(now, (work.number,), (size,))
 
     def run(self, name: str) -> Run:
         """What it gave."""

@@ -72,7 +72,7 @@ class Calendar:
     def _drop(self) -> None:
         """Forget what was announced differently since."""
         while self._heap:
-            _, kind, sequence, event = self._heap[0]
-            if event.kind not in ALONE or self._current[Kind(kind)] == sequence:
+            _, _, sequence, event = self._heap[0]
+            if self._current.get(event.kind, sequence) == sequence:
                 return
             heappop(self._heap)

@@ -5,6 +5,9 @@ Beside a run at either depth, which tells it of every change of a job's size. It
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterable, Sequence
+
 import numpy as np
 
 from maar.model.resources import Floats, Ints
@@ -16,23 +19,23 @@ SAMPLES = 2000
 
 
 class Ledger:
-    """What became of each job so far."""
+    """What became of each job so far. Plain lists: at most moments only a few jobs change."""
 
     def __init__(self, jobs: list[TraceJob], gpus: Ints, alone: Floats) -> None:
         """The jobs by number; GPUs of one worker of each; and how long each would run at its requested size."""
         n = len(jobs)
         self._jobs = jobs
-        self._width = gpus
+        self._width: list[int] = gpus.tolist()
         self._alone = alone
-        self.size: Ints = np.zeros(n, dtype=np.int64)
+        self._size = [0] * n
         """Workers that each has now."""
-        self.started: Floats = np.full(n, np.inf)
-        self.end: Floats = np.full(n, np.inf)
-        self.ran: Floats = np.zeros(n)
-        self.gpu_seconds: Floats = np.zeros(n)
-        self.restarts: Ints = np.zeros(n, dtype=np.int64)
-        self._since: Floats = np.zeros(n)
-        self._changes: list[tuple[float, Ints, Ints]] = []
+        self._since = [0.0] * n
+        self._started = [math.inf] * n
+        self._end = [math.inf] * n
+        self._ran = [0.0] * n
+        self._gpu_seconds = [0.0] * n
+        self._restarts = [0] * n
+        self._changes: list[list[tuple[float, int]]] = [[] for _ in jobs]
         self._moments: list[tuple[float, int, int, int, int]] = []
         self.used = 0
         """GPUs that jobs have now."""
@@ -41,26 +44,29 @@ class Ledger:
         """Jobs that have come and not ended."""
         self.decisions = 0
 
-    def change(self, now: float, numbers: Ints, size: Ints) -> None:
+    def change(self, now: float, numbers: Iterable[int], sizes: Iterable[int]) -> None:
         """From now on these jobs have other sizes."""
-        before, width = self.size[numbers], self._width[numbers]
-        lasted = now - self._since[numbers]
-        had, has = before > 0, size > 0
-        new = self.started[numbers] == np.inf
-        self.gpu_seconds[numbers] += lasted * (before * width)
-        self.ran[numbers] += lasted * had
-        self.restarts[numbers] += has & ~new
-        self.started[numbers[has & new]] = now
-        self._since[numbers] = now
-        self.size[numbers] = size
-        self.used += int((size - before) @ width)
-        self.running += int(np.count_nonzero(has)) - int(np.count_nonzero(had))
-        self._changes.append((now, numbers, size))
+        for number, size in zip(numbers, sizes, strict=True):
+            before, width = self._size[number], self._width[number]
+            if before:
+                lasted = now - self._since[number]
+                self._gpu_seconds[number] += lasted * (before * width)
+                self._ran[number] += lasted
+            if size and self._started[number] < math.inf:
+                self._restarts[number] += 1
+            elif size:
+                self._started[number] = now
+            self._since[number] = now
+            self._size[number] = size
+            self.used += (size - before) * width
+            self.running += (size > 0) - (before > 0)
+            self._changes[number].append((now, size))
 
-    def finish(self, now: float, numbers: Ints) -> None:
+    def finish(self, now: float, numbers: Sequence[int]) -> None:
         """These jobs have done their work."""
-        self.change(now, numbers, np.zeros(len(numbers), dtype=np.int64))
-        self.end[numbers] = now
+        self.change(now, numbers, [0] * len(numbers))
+        for number in numbers:
+            self._end[number] = now
         self.there -= len(numbers)
 
     def moment(self, now: float, gpus: int) -> None:
@@ -69,19 +75,14 @@ class Ledger:
 
     def run(self, policy: str, gpus: int, order: Ints) -> Run:
         """What the run gave; `order` are the numbers of jobs in the order of the trace."""
-        sizes = self._sizes()
-        ratio = self._ratios(gpus)
-        records = tuple(
-            self._record(number, sizes[number], float(ratio[number]))
-            for number in order.tolist()
-            if self.end[number] < np.inf
-        )
-        left = tuple(self._jobs[number].name for number in order.tolist() if self.end[number] == np.inf)
+        ratio = self._ratios(gpus).tolist()
+        ended = [number for number in order.tolist() if self._end[number] < math.inf]
+        left = tuple(self._jobs[number].name for number in order.tolist() if self._end[number] == math.inf)
         samples, busy = self._samples()
         return Run(
             policy=policy,
             gpus=gpus,
-            jobs=records,
+            jobs=tuple(self._record(number, ratio[number]) for number in ended),
             samples=samples,
             events=len(self._moments),
             decisions=self.decisions,
@@ -89,45 +90,38 @@ class Ledger:
             unfinished=left,
         )
 
-    def _record(self, number: int, sizes: tuple[tuple[float, int], ...], ratio: float) -> JobRecord:
+    def _record(self, number: int, ratio: float) -> JobRecord:
         job = self._jobs[number]
-        end, ran = float(self.end[number]), float(self.ran[number])
+        end, ran = self._end[number], self._ran[number]
         return JobRecord(
             name=job.name,
             submit=job.submit,
-            started=float(self.started[number]),
+            started=self._started[number],
             end=end,
             waited=max(end - job.submit - ran, 0.0),
             ran=ran,
-            restarts=int(self.restarts[number]),
-            gpu_seconds=float(self.gpu_seconds[number]),
+            restarts=self._restarts[number],
+            gpu_seconds=self._gpu_seconds[number],
             gpus=job.gpus,
             workers=job.workers,
             queue=job.queue,
             ratio=ratio,
-            sizes=sizes,
+            sizes=tuple(self._changes[number]),
         )
-
-    def _sizes(self) -> list[tuple[tuple[float, int], ...]]:
-        """Every change of each job, by number."""
-        found: list[list[tuple[float, int]]] = [[] for _ in self._jobs]
-        for now, numbers, sizes in self._changes:
-            for number, size in zip(numbers.tolist(), sizes.tolist(), strict=True):
-                found[number].append((now, size))
-        return [tuple(changes) for changes in found]
 
     def _ratios(self, gpus: int) -> Floats:
         """Finish-time ratios, as `maar.sim.result` defines them."""
         if not self._jobs:
             return np.zeros(0)
         submit = np.array([job.submit for job in self._jobs])
-        done = self.end < np.inf
-        times = np.concatenate((submit, self.end[done]))
+        ends = np.array(self._end)
+        done = ends < np.inf
+        times = np.concatenate((submit, ends[done]))
         steps = np.concatenate((np.ones(len(submit)), -np.ones(int(done.sum()))))
         order = np.argsort(times, kind="stable")
         times, there = times[order], np.cumsum(steps[order])
         area = np.concatenate(([0.0], np.cumsum(there[:-1] * np.diff(times))))
-        end = np.where(done, self.end, times[-1])
+        end = np.where(done, ends, times[-1])
         took = end - submit
         with np.errstate(divide="ignore", invalid="ignore"):
             company = np.where(took > 0, (np.interp(end, times, area) - np.interp(submit, times, area)) / took, 1.0)

@@ -22,6 +22,8 @@ from maar.sim.result import Run
 from maar.sim.setting import Setting
 from maar.sim.trace import Trace
 
+END, WAKE = Event(Happening.END), Event(Happening.WAKE)
+
 Progress = Callable[[int, int], None]
 """Told how many jobs have ended, of how many."""
 
@@ -83,8 +85,8 @@ class Pool:
         for event in events:
             self._happens(now, event)
         self._decide(now)
-        self._calendar.add(self.model.next_end(), Event(Happening.END))
-        self._calendar.add(self.model.next_change(now), Event(Happening.WAKE))
+        self._calendar.add(self.model.next_end(), END)
+        self._calendar.add(self.model.next_change(now), WAKE)
         self.ledger.moment(now, self.gpus)
         return True
 
@@ -95,7 +97,7 @@ class Pool:
                 self.model.arrive(low, high, now)
                 self.ledger.there += high - low
         elif event.kind is Happening.END:
-            ended = self.model.ended(now)
+            ended = self.model.ended(now).tolist()
             self.ledger.finish(now, ended)
             self.done += len(ended)
             self._left -= len(ended)
@@ -109,7 +111,7 @@ class Pool:
             if up and event.what is What.FAIL:
                 first = (event.node - sum(node < event.node for node in self._down)) * self._setting.gpus_per_node
                 hit = self.model.fail(now, first, first + self._setting.gpus_per_node)
-                self.ledger.change(now, hit, np.zeros(len(hit), dtype=np.int64))
+                self.ledger.change(now, hit.tolist(), [0] * len(hit))
             self._down[event.node] = event.what
         else:
             self._down.pop(event.node, None)
@@ -117,12 +119,17 @@ class Pool:
         self._announce(self._faults[event.node])
 
     def _decide(self, now: float) -> None:
-        jobs, _ = self.model.question(now)
-        workers = allocate(self._policy, jobs, self.model.room(self.gpus), self.model.arguments)
+        workers = self._ask(now)
+        while not self.model.suffices(now, workers):
+            workers = self._ask(now)
         numbers, sizes = self.model.answer(now, workers, self.gpus)
         if len(numbers):
-            self.ledger.change(now, numbers, sizes)
+            self.ledger.change(now, numbers.tolist(), sizes.tolist())
         self.ledger.decisions += 1
+
+    def _ask(self, now: float) -> Ints:
+        jobs = self.model.question(now)
+        return allocate(self._policy, jobs, self.model.room(self.gpus), self.model.arguments)
 
     def run(self) -> Run:
         """What it gave."""

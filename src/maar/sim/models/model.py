@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from collections.abc import Sequence
+from typing import Any, Protocol
 
 from maar.elastic.jobs import Jobs
 from maar.elastic.order import Room, fitting
@@ -10,6 +11,9 @@ from maar.model.resources import Floats, Ints
 from maar.session.config import Kind
 from maar.sim.setting import Setting
 from maar.sim.trace import TraceJob
+
+IN_LINE = frozenset({"fifo", "srjf", "elastic-fifo", "elastic-srjf", "srtf", "srsf", "optimus", "max-min"})
+"""Policies that serve all jobs one after the other, once, in an order in which jobs that wait keep their places."""
 
 
 class Model(Protocol):
@@ -47,11 +51,14 @@ class Model(Protocol):
     def fail(self, now: float, first: int, last: int) -> Ints:
         """The GPUs from `first` to before `last` are lost to what runs there: who stops, and lost work."""
 
-    def question(self, now: float) -> tuple[Jobs, Ints]:
-        """What the policy is asked about: a row a job (others in it cannot run), and their numbers."""
+    def question(self, now: float) -> Jobs:
+        """What the policy is asked about: a row a job. Who has no part in any answer may be left out."""
 
     def room(self, gpus: int) -> int:
         """What it is asked to share."""
+
+    def suffices(self, now: float, workers: Ints) -> bool:
+        """Whether all who were left out would get nothing. If not, more of them are in the next question."""
 
     def answer(self, now: float, workers: Ints, gpus: int) -> tuple[Ints, Ints]:
         """Give the jobs of the question these sizes, as far as changes are worth it: whose size changes, to what."""
@@ -71,11 +78,25 @@ class Maker(Protocol):
 
 
 class Seen(Room):
-    """GPUs that are counted only, and remember the order in which a policy served jobs."""
+    """GPUs that are counted only, and remember the order in which a policy served jobs, and what they need."""
 
     order: Ints | None = None
+    needs: Ints
 
     def serve(self, order: Ints, needs: Ints) -> tuple[Ints, int]:
         """As any number of GPUs would."""
-        self.order = order
+        self.order, self.needs = order, needs
         return fitting(needs, int(self))
+
+
+class Names(Sequence[str]):
+    """The names of the rows of a question, without a copy."""
+
+    def __init__(self, names: Sequence[str], numbers: Ints) -> None:
+        self._names, self._numbers = names, numbers
+
+    def __len__(self) -> int:
+        return len(self._numbers)
+
+    def __getitem__(self, row: Any) -> Any:
+        return self._names[int(self._numbers[row])]

@@ -18,9 +18,6 @@ Policies that serve in no order (ffdl, afs-l) or in several passes (elastic-tire
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
-
 import numpy as np
 
 from maar.elastic import tiresias
@@ -28,7 +25,7 @@ from maar.elastic.jobs import Ints, Jobs, Mask
 from maar.elastic.order import Room
 from maar.elastic.speedup import LINEAR, Floats
 from maar.session.config import Kind
-from maar.sim.models.model import Seen
+from maar.sim.models.model import IN_LINE, Names, Seen
 from maar.sim.setting import Setting
 from maar.sim.trace import TraceJob
 
@@ -42,9 +39,6 @@ NEVER = 1e9
 """A knob of tiresias by which nobody is promoted."""
 EQUAL = 1e-9
 """Times that differ by less than so much of themselves are one event."""
-ON_NODES = frozenset({"fifo", "srjf", "elastic-fifo", "elastic-srjf", "srtf", "srsf", "optimus", "max-min"})
-"""Policies that serve jobs one after the other."""
-
 GPUS = (1, 2, 4, 8, 16, 32)
 OVERHEAD = {
     "vgg16": (7, 7, 8, 9, 9, 10),
@@ -83,7 +77,7 @@ class Muri:
         self._setting = setting
         self._names = [job.name for job in jobs]
         self._queued = policy.name == tiresias.NAME
-        self._on_nodes = policy.name in ON_NODES
+        self._on_nodes = policy.name in IN_LINE
         self.together = 0.0 if self._queued else EQUAL
         self.arguments = tiresias.Arguments(LIMITS, knob=NEVER) if self._queued else policy.arguments()
         self.width: Ints = np.array([max(job.gpus, 1) for job in jobs], dtype=np.int64)
@@ -132,7 +126,7 @@ class Muri:
         """Nothing fails here."""
         raise NotImplementedError
 
-    def question(self, now: float) -> tuple[Jobs, Ints]:
+    def question(self, now: float) -> Jobs:
         """The list."""
         jobs = self._table()
         if self._queued:
@@ -142,7 +136,7 @@ class Muri:
             if down.any():  # to the end of the list, and so of its new queue
                 self._list = np.concatenate((self._list[~down], self._list[down]))
                 jobs = self._table()
-        return jobs, self._list
+        return jobs
 
     def _table(self) -> Jobs:
         """Rows in the order of the list. GPU seconds by a hair more: here a queue ends where its limit is reached, in
@@ -150,7 +144,7 @@ class Muri:
         rows, n = self._list, len(self._list)
         ones, none, zeros = self._ones[:n], self._none[:n], self._zeros[:n]
         return Jobs(
-            names=_Names(self._names, rows),
+            names=Names(self._names, rows),
             min=ones,
             max=ones,
             requested=ones,
@@ -172,6 +166,10 @@ class Muri:
         """Empty nodes, or a number of GPUs."""
         self._room = Nodes(self._setting.nodes, self._setting.gpus_per_node) if self._on_nodes else Seen(gpus)
         return self._room
+
+    def suffices(self, now: float, workers: Ints) -> bool:
+        """Nobody is left out."""
+        return True
 
     def answer(self, now: float, workers: Ints, gpus: int) -> tuple[Ints, Ints]:
         """All as the policy says; its order is the list from now on."""
@@ -201,19 +199,6 @@ class Muri:
         limits = np.array((*LIMITS, np.inf))[self._queue[self._running]]
         at = np.ceil(limits / self.width[self._running]) - self._executed[self._running] + now
         return float(at.min(initial=np.inf))
-
-
-class _Names(Sequence[str]):
-    """The names of the rows of a question, without a copy."""
-
-    def __init__(self, names: list[str], rows: Ints) -> None:
-        self._names, self._rows = names, rows
-
-    def __len__(self) -> int:
-        return len(self._rows)
-
-    def __getitem__(self, row: Any) -> Any:
-        return self._names[int(self._rows[row])]
 
 
 class Nodes(Room):
