@@ -265,3 +265,40 @@ def test_an_object_that_does_not_decode_waits_with_a_reason_until_it_does() -> N
     again = picture.take(NOW).changed["ns/a"]
     assert again is not None
     assert "" == again[0].broken
+
+
+def test_a_pod_that_has_a_node_keeps_its_room_when_it_does_not_decode() -> None:
+    picture = Picture()
+    picture.put(*decoded(named("Node", "n1", status={"allocatable": {"cpu": "8"}})))
+    picture.put(*decoded(pod("a", nodeName="n1", status={"phase": "Running"})))
+    picture.take(NOW)
+    picture.broken("pods", "ns/a", "spec: expected an object", "maar")
+    assert [("ns/a", Status.BOUND)] == [(t.key, t.status) for t in picture.cluster(picture.take(NOW).rest).tasks]
+    picture.drop("pods", "ns/a")
+    assert [] == tasks_of(picture)
+
+
+def test_surroundings_that_make_no_sense_stop_nobody(caplog: pytest.LogCaptureFixture) -> None:
+    picture = Picture()
+    budget = named("PodDisruptionBudget", "b", "policy/v1", spec={"minAvailable": "x%", "selector": {}})
+    quota = named("ResourceQuota", "q", spec={"hard": {"volcano.sh/namespace.weight": "bad"}})
+    for item in (budget, quota):
+        item["metadata"]["namespace"] = "ns"
+        picture.put(*decoded(item))
+    picture.put(*decoded(named("Node", "bad", status={"allocatable": {"cpu": "much"}})))
+    picture.put(*decoded(pod("a", nodeName="n1")))
+    for _ in range(3):
+        cluster = picture.cluster(picture.take(NOW).rest)
+    assert ([], {}, ["ns/a"]) == (list(cluster.nodes), cluster.namespace_weights, [t.key for t in cluster.tasks])
+    assert [("ns/b", 0)] == [(b.key, b.allowed) for b in cluster.budgets], "it lets nobody go"
+    assert ("ns/b",) == cluster.tasks[0].budgets
+    told = [r.getMessage().partition(":")[0] for r in caplog.records]
+    assert ["Node `default/bad`", "PodDisruptionBudget `ns/b`", "ResourceQuota `ns/q`"] == sorted(told)
+
+
+def test_a_record_has_the_pods_that_could_not_be_read_when_it_was_decided() -> None:
+    picture = Picture()
+    picture.broken("pods", "ns/a", "spec: expected an object", "maar")
+    rest = picture.take(NOW).rest
+    picture.broken("pods", "ns/b", "spec: expected an object", "maar")
+    assert ["ns/a"] == [job.key for job in picture.cluster(rest).jobs]

@@ -36,6 +36,7 @@ from maar.kube.picture_unreadable import Unreadable
 from maar.kube.storage import HOMES as STORAGE_HOMES
 from maar.kube.storage import Storage
 from maar.kube.wire_pods import Pod
+from maar.model.jobs import Job
 from maar.model.nodes import Node
 from maar.model.snapshot import Changed, Cluster
 
@@ -88,6 +89,8 @@ class Picture:
             self._unreadable,
             scheduler_names,
         )
+        self._broken_jobs: tuple[Job, ...] = ()
+        """Those of unreadable pods as the last cycle took them: watches go on while it decides."""
         self._gangs = Gangs(self._groups, self._roster, self._pods, self.elastic, knowledge, self._dirty)
 
     # -- what watches say
@@ -123,8 +126,12 @@ class Picture:
     def broken(self, home: str, key: str, error: str, scheduler: str | None = None) -> None:
         """An object does not decode: what it was before is gone, and whatever depends on it waits with the reason.
 
-        A pod of ours becomes a job of its name. In the place of a group or a queue stands one that has only a name.
+        A pod of ours becomes a job of its name. In the place of a group or a queue stands one that has only a name. A
+        pod that has a node stays as it was: it has its room still.
         """
+        before = self.objects.get(home, {}).get(key)
+        if isinstance(before, Pod) and before.spec.node_name:
+            return
         self.drop(home, key)
         if home == "queues":
             self.put(home, _nothing_but_named(home, key))
@@ -185,6 +192,7 @@ class Picture:
         rest = self._around.take(now)
         changed = self._gangs.take(now, self._around.covered)
         changed.update(self._unreadable.take(self._gangs.keys()))
+        self._broken_jobs = tuple(self._unreadable.jobs(self._gangs.keys()))
         # Last: what a cycle that fails has not made of it is left to the next.
         self._pods.outdated = False
         anew, self._around.anew = self._around.anew, False
@@ -192,7 +200,7 @@ class Picture:
 
     def cluster(self, rest: Cluster) -> Cluster:
         """Everything, for tables made anew or a record."""
-        jobs = (*self._gangs.jobs(), *self._unreadable.jobs(self._gangs.keys()))
+        jobs = (*self._gangs.jobs(), *self._broken_jobs)
         return msgspec.structs.replace(rest, tasks=tuple(self._gangs.tasks()), jobs=jobs)
 
     # -- look-ups

@@ -6,8 +6,8 @@ read as they come, since most of what is said of a node changes nothing; the res
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Collection, Mapping
-from contextlib import suppress
 from typing import TypeVar
 
 import msgspec
@@ -26,6 +26,8 @@ from maar.model.queues import Queue
 from maar.model.snapshot import Budget, Cluster
 
 W = TypeVar("W", bound=wire.Object)
+
+log = logging.getLogger(__name__)
 
 
 class Surroundings:
@@ -52,6 +54,8 @@ class Surroundings:
         self._broken_queues: dict[str, str] = {}
         self._budgets: tuple[Budget, ...] = ()
         self._last = Cluster()
+        self._told: dict[str, str] = {}
+        """The versions of objects that make no sense of which it was said."""
 
     # -- what watches say
 
@@ -70,9 +74,11 @@ class Surroundings:
         """A node came, went or changed; false if in nothing that counts."""
         was = (self.nodes.pop(name, None), self._locks.pop(name, None))
         if isinstance(after, wire.Node) and self._ours(after):
-            with suppress(FieldError):
+            try:
                 # Images change whenever a pod starts; they would make tables anew all the time for a small score.
                 self.nodes[name] = msgspec.structs.replace(node(after), images={})
+            except FieldError as error:
+                self._tell(after, error, "it takes no pods")
             held = lock(after)
             if held is not None:
                 self._locks[name] = held
@@ -91,10 +97,15 @@ class Surroundings:
         found: list[Budget] = []
         covered: dict[str, tuple[str, ...]] = {}
         for item in self._all("budgets", wire.PodDisruptionBudget):
-            inside = cover(item, (m for m in members if m.pod.namespace == item.namespace))
+            inside: list[Member] = []
+            try:
+                inside = cover(item, (m for m in members if m.pod.namespace == item.namespace))
+                found.append(budget(item, inside))
+            except FieldError as error:
+                self._tell(item, error, "it lets no pod go")
+                found.append(Budget(item.key, 0))
             for m in inside:
                 covered[m.pod.key] = (*covered.get(m.pod.key, ()), item.key)
-            found.append(budget(item, inside))
         covered = {key: tuple(sorted(keys)) for key, keys in covered.items()}
         before, self.covered, self._budgets = self.covered, covered, tuple(found)
         return {key for key in before.keys() | covered.keys() if before.get(key) != covered.get(key)}
@@ -122,10 +133,21 @@ class Surroundings:
         """Each namespace's weight: the largest that one of its quotas states."""
         weights: dict[str, int] = {}
         for quota in self._all("quotas", wire.ResourceQuota):
-            weight = namespace_weight(quota)
+            try:
+                weight = namespace_weight(quota)
+            except FieldError as error:
+                self._tell(quota, error, "it gives no weight")
+                continue
             if weight is not None:
                 weights[quota.namespace] = max(weight, weights.get(quota.namespace, 1))
         return weights
+
+    def _tell(self, item: wire.Object, error: FieldError, what: str) -> None:
+        """Log that an object makes no sense, once for each of its versions."""
+        key, version = f"{type(item).__name__} `{item.key}`", item.metadata.resource_version
+        if self._told.get(key) != version:
+            self._told[key] = version
+            log.warning("%s: %s: %s", key, error, what)
 
     def _all(self, home: str, struct: type[W]) -> list[W]:
         return [item for item in self._objects.get(home, {}).values() if isinstance(item, struct)]
