@@ -65,6 +65,8 @@ class Play:
         self._nodes: list[Node] = make_nodes(setting.nodes, setting.gpus_per_node)
         self.virtual = Virtual(self._nodes, (job.queue for job in self._jobs))
         self.works: dict[str, Work] = {}
+        self._moving: dict[str, Work] = {}
+        """Those of which there may be news: who runs, and who has just come."""
         width = np.array([max(job.gpus_per_worker, 1) for job in self._jobs], dtype=np.int64)
         self.ledger = Ledger(self._jobs, width, np.array([job.duration for job in self._jobs]))
         self.done, self.total = 0, len(self._jobs)
@@ -98,7 +100,7 @@ class Play:
         for event in events:
             self._happens(now, event)
         self._decide(now)
-        self._calendar.add(min((w.end for w in self.works.values()), default=math.inf), Event(Kind.END))
+        self._calendar.add(min((w.end for w in self._moving.values()), default=math.inf), Event(Kind.END))
         self.ledger.moment(now, self._setting.gpus - len(self._down) * self._setting.gpus_per_node)
         return True
 
@@ -123,7 +125,7 @@ class Play:
     def _arrive(self, now: float, number: int) -> None:
         job = self._jobs[number]
         self.virtual.put(*make_job(job, now, self._managed, self._setting.restart))
-        self.works[key_of(job)] = make_work(number, job)
+        self.works[key_of(job)] = self._moving[key_of(job)] = make_work(number, job)
         self.ledger.there += 1
         self._to_come -= 1
 
@@ -132,6 +134,7 @@ class Play:
         self.ledger.finish(now, [self.works[key].number for key in ended])
         for key in ended:
             del self.works[key]
+            self._moving.pop(key, None)
             self.virtual.remove(key)
         self.done += len(ended)
         self._resting = frozenset()
@@ -181,12 +184,13 @@ class Play:
 
     def _tell_remaining(self, now: float) -> None:
         """Estimates, which live come from epochs that trainings report, are true here, and as old as the last epoch."""
-        for key, work in self.works.items():
+        for key, work in self._moving.items():
             remaining = work.news(now)
             if remaining is not None:
                 job, tasks = self.virtual.jobs[key]
                 if job.elastic is not None:
                     self.virtual.put(replace(job, elastic=replace(job.elastic, remaining=remaining)), tasks)
+        self._moving = {key: work for key, work in self._moving.items() if work.size}
 
     def _apply(self, now: float, plan: Plan) -> None:
         lost = Counter(e.task.rpartition(f"-{ROLE}-")[0] for e in plan.evict)
@@ -199,6 +203,7 @@ class Play:
         work = self.works[key]
         if size != work.size:
             work.resize(now, size, self._setting, lost)
+            self._moving[key] = work
             self.ledger.change(now, (work.number,), (size,))
 
     def run(self, name: str) -> Run:
