@@ -10,17 +10,21 @@ from io import StringIO
 
 import msgspec
 from rich import box
-from rich.console import Console
+from rich.console import Console, ConsoleOptions, RenderResult
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-from maar.cli.printing import printed
+from maar.cli.printing import UNWRAPPED, printed
 from maar.sim.compare import Entry, Watcher
 from maar.sim.report.scales import duration, percent
 from maar.sim.result import JobRecord, Run
 from maar.sim.trace import Trace
 
 COLUMNS = ("mean", "median", "p95", "p99", "waited", "makespan", "GPUs in use", "restarts", "ratio", "worst")
+NAME = 32
+"""Characters of a name, at most, where there is little room; by taste."""
+BAR = 40
+"""Characters of a bar, at most, by taste."""
 FIELDS = tuple(f for f in JobRecord.__struct_fields__ if f != "sizes")
 
 
@@ -32,18 +36,47 @@ def as_json(runs: Sequence[Run]) -> str:
 
 def as_text(runs: Sequence[Run], trace: Trace) -> str:
     """A line for each run."""
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
-    table.add_column("policy", overflow="fold")
-    for column in COLUMNS:
-        table.add_column(column, justify="right")
-    for run in runs:
-        s = run.summary
-        times = (s.avg_jct, s.p50_jct, s.p95_jct, s.p99_jct, s.avg_wait, s.makespan)
-        shares = (percent(s.gpu_utilisation), f"{s.restarts:,}", f"{s.mean_ratio:.2f}", f"{s.worst_ratio:.1f}")
-        table.add_row(run.policy, *map(duration, times), *shares)
     what = f"{trace.source}: {len(trace.jobs):,} jobs on {runs[0].gpus:,} GPUs"
     words = "mean to p99: time from submission to end; ratio, worst: that, to what a fair share would have given"
-    return printed([what, "", table, "", words])
+    return printed([what, "", Comparison(runs), words])
+
+
+class Comparison:
+    """All columns in one table, or, on a narrow screen, one after the other in as many as it takes."""
+
+    def __init__(self, runs: Sequence[Run]) -> None:
+        self._runs = runs
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        left: Sequence[str] = COLUMNS
+        while left:
+            fit = len(left)
+            while fit > 1 and self._width(console, left[:fit]) > options.max_width:
+                fit -= 1
+            yield self._table(left[:fit])
+            yield ""
+            left = left[fit:]
+
+    def _width(self, console: Console, columns: Sequence[str]) -> int:
+        options = console.options.update(width=UNWRAPPED)
+        return console.measure(self._table(columns), options=options).maximum
+
+    def _table(self, columns: Sequence[str]) -> Table:
+        table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
+        table.add_column("policy", overflow="fold", max_width=NAME if columns != COLUMNS else None)
+        for column in columns:
+            table.add_column(column, justify="right", no_wrap=True)
+        for run in self._runs:
+            cells = dict(zip(COLUMNS, _cells(run), strict=True))
+            table.add_row(run.policy, *(cells[column] for column in columns))
+        return table
+
+
+def _cells(run: Run) -> tuple[str, ...]:
+    s = run.summary
+    times = (s.avg_jct, s.p50_jct, s.p95_jct, s.p99_jct, s.avg_wait, s.makespan)
+    shares = (percent(s.gpu_utilisation), f"{s.restarts:,}", f"{s.mean_ratio:.2f}", f"{s.worst_ratio:.1f}")
+    return (*map(duration, times), *shares)
 
 
 def jobs_text(runs: Sequence[Run], lines: bool) -> str:
@@ -65,9 +98,17 @@ def watching(entries: Sequence[Entry], jobs: int) -> Iterator[Watcher | None]:
     if not sys.stderr.isatty():
         yield None
         return
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
-        bars = [progress.add_task(entry.name, total=jobs, start=False) for entry in entries]
+    console = Console(stderr=True)
+    names = [name if len(name) <= NAME else "…" + name[1 - NAME :] for name in (entry.name for entry in entries)]
+    others = max(map(len, names)) + 2 * len(str(jobs)) + len("/ 0:00:00") + 3
+    columns = (
+        TextColumn("{task.description}", markup=False),
+        BarColumn(max(min(BAR, console.width - others), 1)),
+        MofNCompleteColumn(),
+        TimeRemainingColumn(elapsed_when_finished=True),
+    )
+    with Progress(*columns, console=console, transient=True) as progress:
+        bars = [progress.add_task(name, total=jobs, start=False) for name in names]
 
         def watch(done: Sequence[int]) -> None:
             for bar, ended in zip(bars, done, strict=True):

@@ -1,0 +1,101 @@
+"""`maar simulate` on a terminal: how far it is while it runs, and at the end a table that fits and nothing else."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import pty
+import re
+import struct
+import subprocess
+import sys
+import termios
+from pathlib import Path
+
+import pytest
+
+JOBS = 40
+COLUMNS = 80
+CODES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
+CURSOR_IS_BACK = "\x1b[?25h"
+ERASED = "\x1b[1A\x1b[2K"
+"""One line up, which is then empty."""
+
+
+@pytest.fixture
+def trace(tmp_path: Path) -> Path:
+    file = tmp_path / "trace.csv"
+    rows = (f"{10 * i},{100 + i},{1 + i % 4}" for i in range(JOBS))
+    file.write_text("timestamp,duration,num_gpus\n" + "\n".join(rows) + "\n")
+    return file
+
+
+def on_a_terminal(trace: Path, *options: str, out: Path | None = None) -> str:
+    """All that `maar simulate` sends to a terminal; standard output may go to a file instead."""
+    ours, theirs = pty.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, COLUMNS, 0, 0))
+    environment = {k: v for k, v in os.environ.items() if k not in ("COLUMNS", "NO_COLOR")} | {"TERM": "xterm-256color"}
+    command = [sys.executable, "-m", "maar.cli.main", "simulate", trace.name, *options]
+    with open(out or os.devnull, "wb") as file:
+        stdout = theirs if out is None else file.fileno()
+        process = subprocess.Popen(
+            command, cwd=trace.parent, stdin=theirs, stdout=stdout, stderr=theirs, env=environment
+        )
+    os.close(theirs)
+    sent = bytearray()
+    while True:
+        try:
+            part = os.read(ours, 65536)
+        except OSError:  # how Linux says that nobody writes any more
+            break
+        if not part:
+            break
+        sent += part
+    os.close(ours)
+    assert 0 == process.wait(), sent.decode()
+    return sent.decode()
+
+
+def lines_of(text: str) -> list[str]:
+    return [line.rstrip() for line in re.split(r"\r\n|\r", CODES.sub("", text))]
+
+
+@pytest.mark.parametrize("processes", ["1", "2"])
+def test_bars_while_it_runs_and_a_clean_table_at_the_end(trace: Path, processes: str) -> None:
+    options = ("--policy", "fifo,elastic-tiresias", "--processes", processes)
+    bars, table = on_a_terminal(trace, *options).split(CURSOR_IS_BACK)
+    shown = lines_of(bars)
+    assert any(re.fullmatch(rf"fifo +━+ +0/{JOBS} -:--:--", line) for line in shown)
+    last = [line for line in shown if line][-2:]
+    assert all(
+        re.fullmatch(rf"{name} +━+ {JOBS}/{JOBS} 0:00:\d\d", line)
+        for name, line in zip(("fifo", "elastic-tiresias"), last, strict=True)
+    )
+    assert max(map(len, shown)) <= COLUMNS
+    assert table.startswith("\r" + 2 * ERASED), "the bars are taken away"
+    lines = lines_of(table)
+    assert f"trace.csv: {JOBS} jobs on 64 GPUs" in lines
+    assert "━" not in table
+    policies = [line.split()[0] for line in lines if line.startswith(("fifo", "elastic"))]
+    assert 2 * ["fifo", "elastic-tiresias"] == policies, "two tables, of which none is too wide"
+    assert "…" not in table
+    assert max(map(len, lines)) <= COLUMNS
+
+
+def test_bars_do_not_touch_what_is_redirected(trace: Path, tmp_path: Path) -> None:
+    out = tmp_path / "runs.json"
+    shown = on_a_terminal(trace, "--policy", "fifo", "-o", "json", out=out)
+    assert f"{JOBS}/{JOBS}" in shown
+    assert [JOBS] == [run["jobs"] for run in json.loads(out.read_text())["runs"]]
+
+
+def test_a_long_name_leaves_room_for_its_bar(trace: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "a-folder-with-a-name-that-is-rather-long"
+    folder.mkdir()
+    config = folder / "of-the-cluster-in-the-basement.yaml"
+    config.write_text("actions: allocate\ntiers: [{plugins: [{name: priority}, {name: gang}]}]\n")
+    bars, _ = on_a_terminal(trace, "--config", str(config)).split(CURSOR_IS_BACK)
+    last = [line for line in lines_of(bars) if line][-1]
+    assert re.fullmatch(rf"…he-cluster-in-the-basement.yaml ━+ {JOBS}/{JOBS} 0:00:\d\d", last)
+    assert len(last) <= COLUMNS
