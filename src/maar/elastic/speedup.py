@@ -12,6 +12,7 @@ bend but not take over; the least concave majorant, which is simpler, would foll
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
 
 import msgspec
 import numpy as np
@@ -45,14 +46,22 @@ class Curve(msgspec.Struct, frozen=True):
         return (self.speeds[-1] - slower) / (self.workers[-1] - before)
 
 
+KNOWN = 4096
+"""Curves that are remembered, by taste: the same are asked for in every cycle."""
+
 LINEAR = Curve()
 """What is assumed before anything is measured: S(n) = n."""
 
 
 def curve(points: Mapping[int, float]) -> Curve:
     """The curve through measured points (workers: speed-up); through none, the linear one."""
-    workers = tuple(sorted(points))
-    speeds = tuple(float(points[n]) for n in workers)
+    return _curve(tuple(sorted(points.items())))
+
+
+@lru_cache(KNOWN)
+def _curve(points: tuple[tuple[int, float], ...]) -> Curve:
+    workers = tuple(n for n, _ in points)
+    speeds = tuple(float(speed) for _, speed in points)
     for n, speed in zip(workers, speeds, strict=True):
         if n < 1 or not 0.0 < speed < np.inf:
             raise ValueError(f"speed-up of {n} workers: expected a number above 0 for at least 1 worker, got `{speed}`")
