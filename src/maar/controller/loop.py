@@ -31,10 +31,10 @@ logger = logging.getLogger("maar.controller")
 
 LATER = 1.0
 """Seconds until a cycle for what helps nobody yet, such as half of a gang's pods; by taste."""
-REST = 4.0
-"""Times as long as for deciding there is for reading and writing: a fifth of one core decides."""
+REST = 9.0
+"""Times as long as for deciding there is for reading and writing: a tenth of one core decides. By taste."""
 LONGEST_REST = 1.0
-BACKLOG = 0.25
+BACKLOG = 0.5
 """Seconds that a cycle waits while more writes are due than can be under way at once; by taste."""
 
 IN_A_THREAD = 20
