@@ -72,17 +72,30 @@ def place(jobs: list[Job], nodes: int, each: int) -> None:
                 free[node] -= count
 
 
+def first_end(ends: list[tuple[float, Job]]) -> tuple[float, list[Job]]:
+    """The first of the groups of ends that are equal; each has the time of whoever stands first in the list."""
+    groups: list[tuple[float, list[Job]]] = []
+    for end, job in ends:
+        for time, members in groups:
+            if math.isclose(time, end, rel_tol=1e-9):
+                members.append(job)
+                break
+        else:
+            groups.append((end, [job]))
+    return min(groups, key=lambda group: group[0], default=(math.inf, []))
+
+
 def shortest_first(jobs: list[Job], by_service: bool, nodes: int, each: int) -> dict[str, float]:
     """srtf, or srsf."""
     coming = sorted(jobs, key=lambda job: job.submit)
     there: list[Job] = []
     last = 0.0
     while coming or there:
-        ends = {job.name: last + job.left * job.iteration for job in there if job.runs}
-        now = min([*ends.values(), *(job.submit for job in coming[:1])])
+        end, ending = first_end([(last + job.left * job.iteration, job) for job in there if job.runs])
+        now = min([end, *(job.submit for job in coming[:1])])
         for job in there:
             job.work(now - last)
-            if job.name in ends and math.isclose(ends[job.name], now, rel_tol=1e-9):
+            if job in ending and math.isclose(end, now, rel_tol=1e-9):
                 job.end = now
         there = [job for job in there if job.end < 0]
         while coming and math.isclose(coming[0].submit, now, rel_tol=1e-9):
@@ -96,7 +109,8 @@ def shortest_first(jobs: list[Job], by_service: bool, nodes: int, each: int) -> 
 def tiresias(jobs: list[Job], gpus: int) -> dict[str, float]:
     """Three queues of counted GPUs."""
     limits = (3250.0, 7200.0)
-    coming = sorted(jobs, key=lambda job: job.submit)
+    jobs = sorted(jobs, key=lambda job: job.submit)
+    coming = list(jobs)
     queues: list[list[Job]] = [[], [], []]
     last = 0.0
     while coming or any(queues):
@@ -118,8 +132,9 @@ def tiresias(jobs: list[Job], gpus: int) -> dict[str, float]:
                     queue.remove(job)
         while coming and coming[0].submit == now:
             queues[0].append(coming.pop(0))
-        for number, limit in enumerate(limits):
-            for job in [job for job in queues[number] if job.executed * job.gpus >= limit]:
+        for job in [job for job in jobs if job.runs and job.end < 0]:  # in the order in which they came
+            number = next(number for number, queue in enumerate(queues) if job in queue)
+            if number < len(limits) and job.executed * job.gpus >= limits[number]:
                 queues[number].remove(job)
                 queues[number + 1].append(job)
         free = gpus

@@ -11,7 +11,7 @@ import pytest
 from tests.sim import reference_muri
 
 from maar.registry import catalog
-from maar.sim.models.muri import Nodes, iteration, overhead
+from maar.sim.models.muri import Nodes, first_end, iteration, overhead
 from maar.sim.pool import simulate
 from maar.sim.result import Run
 from maar.sim.setting import Setting
@@ -83,6 +83,29 @@ def test_every_job_ends_when_the_rules_say(policy: str, seed: int, arrivals: flo
         expected = reference_muri.shortest_first(jobs, policy == "srsf", 3, 8)
     run = play(as_trace(rows), policy, nodes=3)
     assert expected == {job.name: job.end for job in run.jobs}
+
+
+def test_who_are_demoted_together_go_in_the_order_in_which_they_came() -> None:
+    # On 48 GPUs `a` and `b` (16 each) run, `early` (32) waits and `late` (16), which came after it, runs. At 103.1
+    # `early` begins. Both reach the limit by 205, when `late` stands before `early` in the list. At 300 `new` (16)
+    # comes, and there is room for one of them: `early`, until it reaches the next limit.
+    jobs = [("a", 16, 0, 503), ("b", 16, 0, 503), ("early", 32, 0, 9999), ("late", 16, 1000, 9999)]
+    rows = [
+        {"name": name, "gpus": gpus, "submit_ms": submit, "left": left, "model": "bert", "iteration_ms": 200}
+        for name, gpus, submit, left in (*jobs, ("new", 16, 300_000, 9999))
+    ]
+    run = play(as_trace(rows), "tiresias", nodes=6)
+    sizes = {job.name: [(round(time), size) for time, size in job.sizes[:2]] for job in run.jobs}
+    assert {"early": [(103, 1), (103 + 225, 0)], "late": [(1, 1), (300, 0)]} == {
+        name: sizes[name] for name in ("early", "late")
+    }
+
+
+def test_ends_that_are_equal_are_one_at_the_time_of_the_first_in_the_list() -> None:
+    ends = np.array([2e6, 1e6 + 0.0015, 1e6 + 0.0005, 1e6, 1e6 + 0.0016])
+    at, who = first_end(ends, 1e-9)
+    assert (1e6 + 0.0005, [2, 3]) == (at, who.tolist())
+    assert (1e6, [3]) == ((exact := first_end(ends, 0.0))[0], exact[1].tolist())
 
 
 def test_nodes_pass_over_what_does_not_fit() -> None:

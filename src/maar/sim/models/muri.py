@@ -2,7 +2,7 @@
 
 Progress: one iteration takes the trace's iteration time times 1.015; between two events a running job loses a few
 seconds (`OVERHEAD`, by network and GPUs) to being started again, whether or not it was. Times equal within 1e-9 of
-themselves are one event.
+themselves are one event, at the time of whoever is first in the list.
 
 Nodes: at every event all jobs are placed anew on empty nodes in the policy's order (`Nodes`). Jobs that are equal to
 the policy keep the order of the list as it was; new ones are at its end. The policy is asked about its rows in that
@@ -17,6 +17,8 @@ Policies that serve in no order (ffdl, afs-l) or in several passes (elastic-tire
 """
 
 from __future__ import annotations
+
+import math
 
 import numpy as np
 
@@ -92,8 +94,10 @@ class Muri:
         self._list: Ints = np.zeros(0, dtype=np.int64)
         """Who is there."""
         self._running: Ints = np.zeros(0, dtype=np.int64)
-        self._end: Floats = np.zeros(0)
-        """When each of these would end, as it was reckoned at the last event."""
+        self._ends = np.inf
+        """When the first of these end, as it was reckoned at the last event."""
+        self._ending: Ints = np.zeros(0, dtype=np.int64)
+        """Who they are."""
         self._runs: Mask = np.zeros(n, dtype=np.bool_)
         self._last = 0.0
         self._room: Seen | Nodes = Seen(0)
@@ -111,11 +115,10 @@ class Muri:
 
     def ended(self, now: float) -> Ints:
         """Those whose end it is."""
-        gone: Ints = self._running[self._end <= now + abs(now) * self.together]
+        gone = self._ending
         self._runs[gone] = False
         self._list = self._list[~np.isin(self._list, gone)]
-        stays = self._runs[self._running]
-        self._running, self._end = self._running[stays], self._end[stays]
+        self._running = self._running[self._runs[self._running]]
         return gone
 
     def arrive(self, first: int, last: int, now: float) -> None:
@@ -133,8 +136,8 @@ class Muri:
             queue = tiresias.levels(jobs, LIMITS, NEVER)
             down = queue > self._queue[self._list]
             self._queue[self._list] = queue
-            if down.any():  # to the end of the list, and so of its new queue
-                self._list = np.concatenate((self._list[~down], self._list[down]))
+            if down.any():  # to the end of the list, and so of its new queue; of several, who came first goes first
+                self._list = np.concatenate((self._list[~down], np.sort(self._list[down])))
                 jobs = self._table()
         return jobs
 
@@ -185,12 +188,14 @@ class Muri:
         self._running = self._list[placed]
         if self._queued:
             self._list = np.concatenate((self._running, self._list[~placed]))
-        self._end = now + self._left[self._running] * self._iteration[self._running]
+        ends = now + self._left[self._running] * self._iteration[self._running]
+        self._ends, first = first_end(ends, self.together)
+        self._ending = self._running[first]
         return numbers, sizes
 
     def next_end(self) -> float:
         """The earliest."""
-        return float(self._end.min(initial=np.inf))
+        return self._ends
 
     def next_change(self, now: float) -> float:
         """The next demotion, in whole seconds of executed time."""
@@ -199,6 +204,24 @@ class Muri:
         limits = np.array((*LIMITS, np.inf))[self._queue[self._running]]
         at = np.ceil(limits / self.width[self._running]) - self._executed[self._running] + now
         return float(at.min(initial=np.inf))
+
+
+def first_end(ends: Floats, together: float) -> tuple[float, Ints]:
+    """When the first end, and who: rows of `ends`, which are in the order of the list.
+
+    Ends are equal within `together` of themselves; several that are equal have the time of who is first in the list.
+    """
+    least = float(ends.min(initial=np.inf))
+    near = (ends <= least + 4 * together * abs(least)).nonzero()[0]  # no other is equal to who is equal to the least
+    if len(near) <= 1:
+        return least, near
+    groups: dict[float, list[int]] = {}
+    for row in near.tolist():
+        end = float(ends[row])
+        time = next((time for time in groups if math.isclose(time, end, rel_tol=together)), end)
+        groups.setdefault(time, []).append(row)
+    time = min(groups)
+    return time, np.array(groups[time], dtype=np.int64)
 
 
 class Nodes(Room):
