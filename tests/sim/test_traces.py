@@ -122,6 +122,13 @@ def test_own_format_says_all_of_a_job() -> None:
     assert (expected,) == read_trace(source(line)).jobs
 
 
+def test_a_gang_is_the_minimum_unless_there_is_one() -> None:
+    text = "name,submit,duration,workers,gang,min,max\na,0,1,4,3,,\nb,0,1,4,4,2,8\nc,0,1,4,,2,\nd,0,1,4,,,\n"
+    assert [3, 2, 2, 4] == [job.min for job in read_trace(source(text)).jobs]
+    lines = '{"name": "a", "submit": 0, "duration": 1, "workers": 4, "gang": 3, "min": 2}\n'
+    assert [2] == [job.min for job in read_trace(source(lines)).jobs]
+
+
 def test_a_model_class_has_a_speed_up() -> None:
     text = "name,submit,duration,model,speedup\na,0,1,scales-badly,\nb,0,1,scales-badly,linear\nc,0,1,other,\n"
     assert [CLASSES["scales-badly"], (), ()] == [job.speedup for job in read_trace(source(text)).jobs]
@@ -232,6 +239,11 @@ def test_an_unknown_column_gets_a_suggestion() -> None:
     assert found.startswith("t.csv:1: unknown column `gpu_per_worker`; did you mean `gpus_per_worker`? known: name, ")
     (found,) = problems('{"name": "a", "submit": 0, "duration": 1, "size": 3}\n')
     assert found.startswith("t.csv:1: unknown column `size`; known: name, ")
+
+
+def test_a_column_is_there_once() -> None:
+    text = "name,submit,duration,min,min\na,0,1,1,1\n"
+    assert ["t.csv:1: expected column `min` once, got it 2 times"] == problems(text)
 
 
 def test_json_lines_that_are_none_are_named() -> None:

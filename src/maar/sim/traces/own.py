@@ -20,10 +20,10 @@ NAME = "maar"
 ABOUT = "Maar's own, CSV or JSON lines: name, submit, duration, workers, gpus_per_worker, min, max, queue, ..."
 
 NEEDS = ("name", "submit", "duration")
-OTHER_NAMES = {"gang": "min"}
 ALWAYS = ("name", "submit", "duration", "workers", "gpus_per_worker", "min", "max", "queue", "priority")
 SOMETIMES = ("model", "speedup", "iterations", "iteration_time", "epochs", "cpu", "memory")
 KNOWN = (*ALWAYS, *SOMETIMES)
+READ = (*KNOWN, "gang")
 LINEAR = "linear"
 """The speed-up of a job whose model has a curve that is not to be taken."""
 
@@ -40,11 +40,10 @@ def read(source: Source) -> Trace:
     """The trace that a source says."""
     rows = Rows(source)
     as_json = source.first.startswith("{")
-    for row in rows.json_lines() if as_json else rows.csv(NEEDS, OTHER_NAMES, KNOWN):
+    for row in rows.json_lines() if as_json else rows.csv(NEEDS, known=READ):
         if as_json:
-            row.cells = {OTHER_NAMES.get(key, key): value for key, value in row.cells.items()}
-            for key in sorted(row.cells.keys() - set(KNOWN)):
-                row.problem(unknown_column(key, KNOWN))
+            for key in sorted(row.cells.keys() - set(READ)):
+                row.problem(unknown_column(key, READ))
         rows.add(row, _job(row))
     return rows.trace()
 
@@ -52,9 +51,11 @@ def read(source: Source) -> Trace:
 def _job(row: Row) -> TraceJob:
     workers = row.whole("workers", 1, 1)
     per_worker = row.whole("gpus_per_worker", 0, 1)
-    least, most = row.whole("min", 1, workers), row.whole("max", 1, workers)
-    if least > workers:
-        row.wrong("min", f"at most as many as `workers` ({workers})", least)
+    gang = row.whole("gang", 1, workers)
+    least, most = row.whole("min", 1, gang), row.whole("max", 1, workers)
+    for column, count in (("gang", gang), ("min", least)):
+        if row.has(column) and count > workers:
+            row.wrong(column, f"at most as many as `workers` ({workers})", count)
     if most < workers:
         row.wrong("max", f"at least as many as `workers` ({workers})", most)
     model = row.text("model", "")

@@ -120,7 +120,7 @@ class Rows:
         """Lines of comma-separated cells under a header, which has the columns that are needed; `#` lines may precede.
 
         `names` says what other writers call a column. The first of two that mean the same counts. Where columns are
-        `known`, another one is a mistake.
+        `known`, another one is a mistake, and so is one that is there twice.
         """
         skipped, table = _without_notes(self._source.text)
         reader = csv.reader(table, strict=True)
@@ -133,7 +133,8 @@ class Rows:
                     continue
                 if not columns:
                     columns = self._columns(header(cells), needs, names or {}, number)
-                    self._refuse([c for c in columns if known and c not in known], known, number)
+                    if known:
+                        self._refuse(header(cells), known, number)
                     continue
                 row = Row(number, dict(zip(columns, cells, strict=False)), self._problems)
                 if len(cells) != len(columns):
@@ -187,9 +188,12 @@ class Rows:
             raise TraceError([f"{self._place(line)}: {said}"])
         return columns
 
-    def _refuse(self, unknown: list[str], known: Sequence[str], line: int) -> None:
-        if unknown:
-            raise TraceError([f"{self._place(line)}: {unknown_column(column, known)}" for column in unknown])
+    def _refuse(self, columns: Sequence[str], known: Sequence[str], line: int) -> None:
+        said = [unknown_column(column, known) for column in columns if column not in known]
+        said += [f"expected column `{column}` once, got it {columns.count(column)} times"
+                 for column in known if columns.count(column) > 1]  # fmt: skip
+        if said:
+            raise TraceError([f"{self._place(line)}: {what}" for what in said])
 
     def _place(self, line: int) -> str:
         return f"{self._source.name}:{line}"
