@@ -31,6 +31,8 @@ logger = logging.getLogger("maar.controller")
 
 LATER = 1.0
 """Seconds until a cycle for what helps nobody yet, such as half of a gang's pods; by taste."""
+QUICK = 0.02
+"""Seconds that a cycle may take without a rest after it, as on a quiet cluster; by taste."""
 REST = 9.0
 """Times as long as for deciding there is for reading and writing: a tenth of one core decides. By taste."""
 LONGEST_REST = 1.0
@@ -107,7 +109,8 @@ class Loop:
             started = time.perf_counter()
             wake = await self.once()
             seconds = time.perf_counter() - started
-            await asyncio.sleep(max(self._settings.min_interval - seconds, min(REST * seconds, LONGEST_REST)))
+            rest = 0.0 if seconds < QUICK else min(REST * seconds, LONGEST_REST)
+            await asyncio.sleep(max(self._settings.min_interval - seconds, rest))
             if self._outbox is not None:
                 await self._outbox.has_room(BACKLOG)
 
