@@ -2,7 +2,8 @@
 
 Prints a line for each figure, and last one line of JSON: the seconds of one policy on 5,755 jobs on 64 GPUs and on
 82,000 jobs on 2,000 GPUs (pool depth), and of 1,000 jobs with gangs on 200 nodes (cluster depth). The traces are made
-here from a seed, loaded so that jobs wait: a long queue is what costs.
+here from a seed, loaded so that jobs wait. `python -m bench.sim 3 tiresias` loads the GPUs of pool depth three times
+over, and tens of thousands wait; only the policies that are named are measured.
 """
 
 from __future__ import annotations
@@ -72,15 +73,16 @@ def seconds_of_cluster(trace: Trace, setting: Setting) -> float:
 
 
 def main() -> None:
-    """All figures, or those of the policies that are named."""
-    named = sys.argv[1:] or POLICIES
-    small, large = made(5755, 64, 1.0, 1), made(82_000, 2000, 1.0, 2)
-    gangs = made(1000, 1600, 8.0, 3)
-    figures = {
-        "5755 jobs, 64 GPUs": {policy: seconds_of(small, policy, Setting(8, 8)) for policy in named},
-        "82000 jobs, 2000 GPUs": {policy: seconds_of(large, policy, Setting(250, 8)) for policy in named},
-        "1000 jobs, 200 nodes": seconds_of_cluster(gangs, Setting(200, 8)),
+    """All figures, or those of the policies that are named; a number is another load of the GPUs."""
+    named = [word for word in sys.argv[1:] if word in catalog().algorithms]
+    load = next((float(word) for word in sys.argv[1:] if word not in named), 1.0)
+    small, large = made(5755, 64, load, 1), made(82_000, 2000, load, 2)
+    figures: dict[str, object] = {
+        "5755 jobs, 64 GPUs": {policy: seconds_of(small, policy, Setting(8, 8)) for policy in named or POLICIES},
+        "82000 jobs, 2000 GPUs": {policy: seconds_of(large, policy, Setting(250, 8)) for policy in named or POLICIES},
     }
+    if not named:
+        figures["1000 jobs, 200 nodes"] = seconds_of_cluster(made(1000, 1600, 8.0, 3), Setting(200, 8))
     print(json.dumps({"sim": figures}))
 
 
