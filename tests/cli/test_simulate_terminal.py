@@ -11,6 +11,7 @@ import struct
 import subprocess
 import sys
 import termios
+import time
 from pathlib import Path
 
 import pytest
@@ -31,8 +32,8 @@ def trace(tmp_path: Path) -> Path:
     return file
 
 
-def on_a_terminal(trace: Path, *options: str, out: Path | None = None) -> str:
-    """All that `maar simulate` sends to a terminal; standard output may go to a file instead."""
+def started(trace: Path, *options: str, out: Path | None = None) -> tuple[subprocess.Popen[bytes], int]:
+    """`maar simulate` on a terminal, and our end of it; standard output may go to a file instead."""
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, COLUMNS, 0, 0))
     environment = {k: v for k, v in os.environ.items() if k not in ("COLUMNS", "NO_COLOR")} | {"TERM": "xterm-256color"}
@@ -43,16 +44,22 @@ def on_a_terminal(trace: Path, *options: str, out: Path | None = None) -> str:
             command, cwd=trace.parent, stdin=theirs, stdout=stdout, stderr=theirs, env=environment
         )
     os.close(theirs)
+    return process, ours
+
+
+def on_a_terminal(trace: Path, *options: str, out: Path | None = None) -> str:
+    """All that it sends to the terminal."""
+    process, terminal = started(trace, *options, out=out)
     sent = bytearray()
     while True:
         try:
-            part = os.read(ours, 65536)
+            part = os.read(terminal, 65536)
         except OSError:  # how Linux says that nobody writes any more
             break
         if not part:
             break
         sent += part
-    os.close(ours)
+    os.close(terminal)
     assert 0 == process.wait(), sent.decode()
     return sent.decode()
 
@@ -99,3 +106,36 @@ def test_a_long_name_leaves_room_for_its_bar(trace: Path, tmp_path: Path) -> Non
     last = [line for line in lines_of(bars) if line][-1]
     assert re.fullmatch(rf"…he-cluster-in-the-basement.yaml ━+ {JOBS}/{JOBS} 0:00:\d\d", last)
     assert len(last) <= COLUMNS
+
+
+def test_who_is_killed_leaves_no_processes(tmp_path: Path) -> None:
+    jobs = 20_000
+    trace = tmp_path / "trace.csv"
+    trace.write_text("timestamp,duration,num_gpus\n" + "".join(f"{i},{100 + i},{1 + i % 8}\n" for i in range(jobs)))
+    process, terminal = started(trace, "--policy", "tiresias,elastic-tiresias", "--processes", "2")
+    shown = ""
+    while re.search(rf"[1-9]\d*/{jobs}", CODES.sub("", shown)) is None:  # until one of them is at work
+        shown = shown[-1000:] + os.read(terminal, 65536).decode(errors="replace")
+    workers = workers_of(process.pid)
+    process.kill()
+    process.wait()
+    os.close(terminal)
+    assert 2 == len(workers)
+    deadline = time.monotonic() + 30
+    while any(map(is_alive, workers)):
+        assert time.monotonic() < deadline, "they go on working for nobody"
+        time.sleep(0.05)
+
+
+def workers_of(parent: int) -> list[int]:
+    """The processes that play policies for another."""
+    children = Path(f"/proc/{parent}/task/{parent}/children").read_text().split()
+    return [int(pid) for pid in children if b"spawn_main" in Path(f"/proc/{pid}/cmdline").read_bytes()]
+
+
+def is_alive(pid: int) -> bool:
+    """Whether it is there, and no mere entry that waits for its parent to look."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False

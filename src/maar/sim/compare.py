@@ -7,6 +7,7 @@ plain text so that it reaches another process. Processes are spawned, not forked
 from __future__ import annotations
 
 import multiprocessing
+import os
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
@@ -116,11 +117,14 @@ def _begin(trace: Trace, setting: Setting, done: Any) -> None:
 
 
 def _there(number: int, entry: Entry) -> Run:
-    assert _given is not None
+    parent = multiprocessing.parent_process()
+    assert _given is not None and parent is not None
     trace, setting, done = _given
 
     def progress(ended: int, total: int) -> None:
         done[number] = ended
+        if os.getppid() != parent.pid:  # it was killed, and nobody waits for an answer
+            os._exit(1)
 
     run = play(trace, entry, setting, progress)
     done[number] = len(trace.jobs)
