@@ -183,7 +183,7 @@ class Play:
         self._calendar.add(max(at, now + SOON), Event(Kind.WAKE))
 
     def _tell_remaining(self, now: float) -> None:
-        """Estimates, which live come from epochs that trainings report, are true here, and as old as the last epoch."""
+        """Estimates, which live come from epochs that trainings report, are true here, and at most an epoch old."""
         for key, work in self._moving.items():
             remaining = work.news(now)
             if remaining is not None:
