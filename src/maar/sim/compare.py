@@ -117,9 +117,10 @@ def _begin(trace: Trace, setting: Setting, done: Any) -> None:
 
 
 def _there(number: int, entry: Entry) -> Run:
-    parent = multiprocessing.parent_process()
-    assert _given is not None and parent is not None
+    assert _given is not None
     trace, setting, done = _given
+    parent = multiprocessing.parent_process()
+    assert parent is not None
 
     def progress(ended: int, total: int) -> None:
         done[number] = ended
