@@ -6,8 +6,10 @@ import math
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from maar.elastic.brakes import Brakes, braked
+from maar.elastic.brakes import Brakes, braked, may_brake
 from maar.elastic.jobs import make_jobs
 
 
@@ -44,3 +46,16 @@ def sizes(
 )
 def test_braked(now: list[int], target: list[int], more: dict[str, float], expected: list[int]) -> None:
     assert expected == sizes(now, target, **more)  # type: ignore[arg-type]
+
+
+CHANGES = st.lists(st.tuples(st.integers(0, 8), st.integers(0, 8), st.integers(1, 4)), min_size=1, max_size=6)
+
+
+@given(CHANGES, st.integers(-4, 12))
+def test_safety_what_may_not_be_held_back_is_not(changes: list[tuple[int, int, int]], free: int) -> None:
+    """Whatever the brakes: and where a change may be held back, some brakes do so."""
+    now, target, width = (np.array(column) for column in zip(*changes, strict=True))
+    jobs = make_jobs([f"j{i}" for i in range(len(now))], min=1, max=8, gpus=width)
+    gpus = int(now @ width) + free
+    made = braked(jobs, now, target, gpus, np.full(len(now), 1e9), Brakes(hysteresis=8))
+    assert may_brake(now, target, width, free) == bool((made != target).any())

@@ -22,6 +22,17 @@ class Brakes(msgspec.Struct, frozen=True):
     """Seconds within which a change must have paid for its restart."""
 
 
+def may_brake(now: Ints, target: Ints, gpus: Ints, free: int) -> bool:
+    """Whether any of some changes could be held back: a growth, or a shrink that nobody needs.
+
+    Sizes before and after, and GPUs of one worker; `free` are those that are free before. For who asks often: to know
+    that nothing is held back takes less than to ask for all jobs.
+    """
+    changes = list(zip(now.tolist(), target.tolist(), gpus.tolist(), strict=True))
+    free -= sum((after - before) * width for before, after, width in changes)
+    return any(before and (after > before or 0 < (before - after) * width <= free) for before, after, width in changes)
+
+
 def braked(jobs: Jobs, now: Ints, target: Ints, gpus: int, restart: Floats, brakes: Brakes) -> Ints:
     """The sizes to make of the sizes planned: as they are now where a change is not worth it."""
     grows = target > now

@@ -97,7 +97,7 @@ class Pool:
                 self.model.arrive(low, high, now)
                 self.ledger.there += high - low
         elif event.kind is Happening.END:
-            ended = self.model.ended(now).tolist()
+            ended = self.model.ended(now)
             self.ledger.finish(now, ended)
             self.done += len(ended)
             self._left -= len(ended)
@@ -111,7 +111,7 @@ class Pool:
             if up and event.what is What.FAIL:
                 first = (event.node - sum(node < event.node for node in self._down)) * self._setting.gpus_per_node
                 hit = self.model.fail(now, first, first + self._setting.gpus_per_node)
-                self.ledger.change(now, hit.tolist(), [0] * len(hit))
+                self.ledger.change(now, hit, [0] * len(hit))
             self._down[event.node] = event.what
         else:
             self._down.pop(event.node, None)
@@ -123,8 +123,8 @@ class Pool:
         while not self.model.suffices(now, workers):
             workers = self._ask(now)
         numbers, sizes = self.model.answer(now, workers, self.gpus)
-        if len(numbers):
-            self.ledger.change(now, numbers.tolist(), sizes.tolist())
+        if numbers:
+            self.ledger.change(now, numbers, sizes)
         self.ledger.decisions += 1
 
     def _ask(self, now: float) -> Ints:

@@ -13,13 +13,12 @@ after the other, need not know (`maar.sim.models.line`).
 from __future__ import annotations
 
 import math
-from itertools import repeat
 
 import numpy as np
 
 from maar.elastic import tiresias
 from maar.elastic.allocate import wake_after
-from maar.elastic.brakes import Brakes, braked
+from maar.elastic.brakes import Brakes, braked, may_brake
 from maar.elastic.jobs import Jobs, make_jobs
 from maar.elastic.speedup import curve
 from maar.model.resources import Floats, Ints
@@ -55,7 +54,10 @@ class Default:
         self.line = Line(self.desk) if in_line else None
         self._is_whole = False
         """Whether the question is about all, for a line to be made of it."""
+        self._rates: list[float] = table.curves.tolist()
         self._running = 0
+        self._used = 0
+        """GPUs that jobs have."""
         self._room = Seen(0)
 
     def arrive(self, first: int, last: int, now: float) -> None:
@@ -79,15 +81,16 @@ class Default:
         np.copyto(desk.ran, desk.waited, where=runs)
         desk.waited[runs] = 0.0
 
-    def ended(self, now: float) -> Ints:
+    def ended(self, now: float) -> list[int]:
         """Those whose end it is."""
         rows = (self.desk.end <= now).nonzero()[0]
-        numbers = self.desk.number[rows]
-        self.desk.remove(rows)
+        numbers: list[int] = self.desk.number[rows].tolist()
         self._running -= len(rows)
+        self._used -= int(self.desk.takes[rows].sum())
+        self.desk.remove(rows)
         return numbers
 
-    def fail(self, now: float, first: int, last: int) -> Ints:
+    def fail(self, now: float, first: int, last: int) -> list[int]:
         """Those that lie there lose what they have not saved."""
         desk = self.desk
         rows = desk.size.nonzero()[0]
@@ -97,8 +100,7 @@ class Default:
         if self._setting.checkpoint > 0:
             unsaved = np.mod(np.maximum(now - desk.moves[hit], 0.0), self._setting.checkpoint)
             desk.remaining[hit] += unsaved * desk.rate[hit]
-        self._resize(hit, np.zeros(len(hit), dtype=np.int64), now)
-        return desk.number[hit]
+        return self._resize(hit, np.zeros(len(hit), dtype=np.int64), now)
 
     def question(self, now: float) -> Jobs:
         """The desk; if there is a line, those whose place in it changes are on it."""
@@ -121,34 +123,37 @@ class Default:
             return True
         return self.line.suffices(self.desk.lane[workers > self.desk.size], now)
 
-    def answer(self, now: float, workers: Ints, gpus: int) -> tuple[Ints, Ints]:
+    def answer(self, now: float, workers: Ints, gpus: int) -> tuple[list[int], list[int]]:
         """What is worth it, as live pools reckon."""
         desk = self.desk
         rows = (workers != desk.size).nonzero()[0]
-        if self._brakes is not None and np.count_nonzero(desk.size[rows]):
+        sizes = workers[rows]
+        if self._brakes is not None and may_brake(desk.size[rows], sizes, desk.jobs.gpus[rows], gpus - self._used):
             restart = np.full(len(desk), self._setting.restart)
-            wanted, workers = workers, braked(desk.jobs, desk.size, workers, gpus, restart, self._brakes)
-            rows = rows if workers is wanted else (workers != desk.size).nonzero()[0]
-        numbers, sizes = desk.number[rows], workers[rows]
-        if len(rows):
-            self._resize(rows, sizes, now)
+            workers = braked(desk.jobs, desk.size, workers, gpus, restart, self._brakes)
+            rows = (workers != desk.size).nonzero()[0]
+            sizes = workers[rows]
+        numbers = self._resize(rows, sizes, now) if len(rows) else []
         if self._is_whole and self.line is not None and self._room.order is not None:
             self.line.set_aside(self._room.order, self._room.needs, self._due())
-        return numbers, sizes
+        return numbers, sizes.tolist()
 
-    def _resize(self, rows: Ints, sizes: Ints, now: float) -> None:
-        """Other sizes from now on. One by one: they are few."""
-        desk, jobs = self.desk, self.desk.jobs
-        takes = (sizes * jobs.gpus[rows]).tolist()
-        rates = jobs.curves[jobs.offset[rows] + sizes].tolist()
-        columns = map(self._resized, desk.part(rows), takes, rates, repeat(now))
-        desk.write(rows, list(columns))
-        starts = sizes > desk.size[rows]
-        desk.size[rows] = sizes
-        self._running = int(np.count_nonzero(desk.size))
-        if self.line is not None and self.line.lanes:
-            self.line.start(desk.lane[rows[starts]])
-            desk.lane[rows] = -1
+    def _resize(self, rows: Ints, sizes: Ints, now: float) -> list[int]:
+        """Other sizes from now on, one by one: they are few. Whose they are."""
+        numbers, starts, parts = [], [], []
+        changes = zip(*self.desk.part(rows), sizes.tolist(), strict=True)
+        for (_, _, _, width, _, _, offset, _, number, before, lane), columns, size in changes:
+            takes = size * width
+            parts.append(self._resized(columns, takes, self._rates[offset + size], now))
+            numbers.append(number)
+            self._used += takes - before * width
+            self._running += (size > 0) - (before > 0)
+            if lane >= 0:
+                starts.append(lane)
+        self.desk.write(rows, sizes, parts)
+        if self.line is not None and starts:
+            self.line.start(starts)
+        return numbers
 
     def _resized(self, columns: list[float], takes: int, rate: float, now: float) -> tuple[float, ...]:
         """The columns `OTHER` of one job that has so many GPUs, and is so fast, from now on."""

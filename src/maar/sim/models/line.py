@@ -127,9 +127,9 @@ class Line:
             self.bring(numbers, now)
         return len(numbers) > 0
 
-    def start(self, lanes: Ints) -> None:
-        """Jobs of the front, by lane, or of no lane (-1), are served."""
-        for lane in lanes[lanes >= 0].tolist():
+    def start(self, lanes: list[int]) -> None:
+        """Jobs of the front, by lane, are served."""
+        for lane in lanes:
             self.lanes[lane].front -= 1
             self._fronts -= 1
 

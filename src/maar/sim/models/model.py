@@ -42,13 +42,13 @@ class Model(Protocol):
     def advance(self, now: float) -> None:
         """Let the running jobs work until now."""
 
-    def ended(self, now: float) -> Ints:
+    def ended(self, now: float) -> list[int]:
         """Who has done its work by now. They are gone."""
 
     def arrive(self, first: int, last: int, now: float) -> None:
         """The jobs with numbers from `first` to before `last` are there."""
 
-    def fail(self, now: float, first: int, last: int) -> Ints:
+    def fail(self, now: float, first: int, last: int) -> list[int]:
         """The GPUs from `first` to before `last` are lost to what runs there: who stops, and lost work."""
 
     def question(self, now: float) -> Jobs:
@@ -60,7 +60,7 @@ class Model(Protocol):
     def suffices(self, now: float, workers: Ints) -> bool:
         """Whether all who were left out would get nothing. If not, more of them are in the next question."""
 
-    def answer(self, now: float, workers: Ints, gpus: int) -> tuple[Ints, Ints]:
+    def answer(self, now: float, workers: Ints, gpus: int) -> tuple[list[int], list[int]]:
         """Give the jobs of the question these sizes, as far as changes are worth it: whose size changes, to what."""
 
     def next_end(self) -> float:

@@ -113,19 +113,19 @@ class Muri:
         self._checked[rows] = now
         self._last = now
 
-    def ended(self, now: float) -> Ints:
+    def ended(self, now: float) -> list[int]:
         """Those whose end it is."""
         gone = self._ending
         self._runs[gone] = False
         self._list = self._list[~np.isin(self._list, gone)]
         self._running = self._running[self._runs[self._running]]
-        return gone
+        return list(gone.tolist())
 
     def arrive(self, first: int, last: int, now: float) -> None:
         """They are at the end of the list."""
         self._list = np.concatenate((self._list, np.arange(first, last)))
 
-    def fail(self, now: float, first: int, last: int) -> Ints:
+    def fail(self, now: float, first: int, last: int) -> list[int]:
         """Nothing fails here."""
         raise NotImplementedError
 
@@ -174,7 +174,7 @@ class Muri:
         """Nobody is left out."""
         return True
 
-    def answer(self, now: float, workers: Ints, gpus: int) -> tuple[Ints, Ints]:
+    def answer(self, now: float, workers: Ints, gpus: int) -> tuple[list[int], list[int]]:
         """All as the policy says; its order is the list from now on."""
         rows = self._list
         runs = workers > 0
@@ -191,7 +191,7 @@ class Muri:
         ends = now + self._left[self._running] * self._iteration[self._running]
         self._ends, first = first_end(ends, self.together)
         self._ending = self._running[first]
-        return numbers, sizes
+        return numbers.tolist(), sizes.tolist()
 
     def next_end(self) -> float:
         """The earliest."""
