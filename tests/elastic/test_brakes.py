@@ -58,4 +58,4 @@ def test_safety_what_may_not_be_held_back_is_not(changes: list[tuple[int, int, i
     jobs = make_jobs([f"j{i}" for i in range(len(now))], min=1, max=8, gpus=width)
     gpus = int(now @ width) + free
     made = braked(jobs, now, target, gpus, np.full(len(now), 1e9), Brakes(hysteresis=8))
-    assert may_brake(now, target, width, free) == bool((made != target).any())
+    assert may_brake(changes, free) == bool((made != target).any())

@@ -6,6 +6,8 @@ held back is growth that does not pay, and then shrinks that nobody needs any mo
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import msgspec
 import numpy as np
 
@@ -22,13 +24,12 @@ class Brakes(msgspec.Struct, frozen=True):
     """Seconds within which a change must have paid for its restart."""
 
 
-def may_brake(now: Ints, target: Ints, gpus: Ints, free: int) -> bool:
+def may_brake(changes: Sequence[tuple[int, int, int]], free: int) -> bool:
     """Whether any of some changes could be held back: a growth, or a shrink that nobody needs.
 
-    Sizes before and after, and GPUs of one worker; `free` are those that are free before. For who asks often: to know
-    that nothing is held back takes less than to ask for all jobs.
+    Each is the size before and after, and the GPUs of one worker; `free` are those that are free before. For who asks
+    often: to know that nothing is held back takes less than to ask for all jobs.
     """
-    changes = list(zip(now.tolist(), target.tolist(), gpus.tolist(), strict=True))
     free -= sum((after - before) * width for before, after, width in changes)
     return any(before and (after > before or 0 < (before - after) * width <= free) for before, after, width in changes)
 

@@ -27,11 +27,12 @@ def in_order(jobs: Jobs, *keys: Floats | Ints) -> Ints:
 
     Rows often stand in the order of submission, or nearly: sorting them is stable, which then costs little.
     """
-    runnable = jobs.max >= jobs.min
-    rows = None if np.count_nonzero(runnable) == len(jobs) else np.flatnonzero(runnable)
-    submit, rank, priority = (_part(column, rows) for column in (jobs.submit, jobs.rank, jobs.priority))
-    by = [_part(key, rows) for key in keys]
-    if len(priority) and np.count_nonzero(priority == priority[0]) < len(priority):
+    submit, rank, priority, by = jobs.submit, jobs.rank, jobs.priority, list(keys)
+    rows = None
+    if np.count_nonzero(jobs.max < jobs.min):
+        rows = np.flatnonzero(jobs.max >= jobs.min)
+        submit, rank, priority, by = submit[rows], rank[rows], priority[rows], [key[rows] for key in by]
+    if np.count_nonzero(priority) and np.count_nonzero(priority == priority[0]) < len(priority):
         by.insert(0, -priority)
     order = _sorted(by[::-1], submit, rank)
     return order if rows is None else rows[order]
@@ -55,10 +56,6 @@ def _equals_stand(order: Ints, keys: list[Any], rank: Ints) -> bool:
         if len(before) == 0:
             return True
     return bool((rank[before] < rank[after]).all())
-
-
-def _part(column: Any, rows: Ints | None) -> Any:
-    return column if rows is None else column[rows]
 
 
 def give(jobs: Jobs, order: Ints, sizes: Ints, gpus: int) -> tuple[Ints, int]:

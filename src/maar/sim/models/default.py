@@ -54,6 +54,8 @@ class Default:
         self.line = Line(self.desk) if in_line else None
         self._is_whole = False
         """Whether the question is about all, for a line to be made of it."""
+        self._widths: list[int] = table.gpus.tolist()
+        self._offsets: list[int] = table.offset.tolist()
         self._rates: list[float] = table.curves.tolist()
         self._running = 0
         self._used = 0
@@ -100,7 +102,10 @@ class Default:
         if self._setting.checkpoint > 0:
             unsaved = np.mod(np.maximum(now - desk.moves[hit], 0.0), self._setting.checkpoint)
             desk.remaining[hit] += unsaved * desk.rate[hit]
-        return self._resize(hit, np.zeros(len(hit), dtype=np.int64), now)
+        changes = self._changes(hit, np.zeros(len(desk), dtype=np.int64))
+        if changes:
+            self._resize(hit, changes, now)
+        return [number for number, *_ in changes]
 
     def question(self, now: float) -> Jobs:
         """The desk; if there is a line, those whose place in it changes are on it."""
@@ -127,33 +132,36 @@ class Default:
         """What is worth it, as live pools reckon."""
         desk = self.desk
         rows = (workers != desk.size).nonzero()[0]
-        sizes = workers[rows]
-        if self._brakes is not None and may_brake(desk.size[rows], sizes, desk.jobs.gpus[rows], gpus - self._used):
+        changes = self._changes(rows, workers)
+        if self._brakes is not None and may_brake([change[1:] for change in changes], gpus - self._used):
             restart = np.full(len(desk), self._setting.restart)
             workers = braked(desk.jobs, desk.size, workers, gpus, restart, self._brakes)
             rows = (workers != desk.size).nonzero()[0]
-            sizes = workers[rows]
-        numbers = self._resize(rows, sizes, now) if len(rows) else []
+            changes = self._changes(rows, workers)
+        if changes:
+            self._resize(rows, changes, now)
         if self._is_whole and self.line is not None and self._room.order is not None:
             self.line.set_aside(self._room.order, self._room.needs, self._due())
-        return numbers, sizes.tolist()
+        return [number for number, *_ in changes], [after for _, _, after, _ in changes]
 
-    def _resize(self, rows: Ints, sizes: Ints, now: float) -> list[int]:
-        """Other sizes from now on, one by one: they are few. Whose they are."""
-        numbers, starts, parts = [], [], []
-        changes = zip(*self.desk.part(rows), sizes.tolist(), strict=True)
-        for (_, _, _, width, _, _, offset, _, number, before, lane), columns, size in changes:
-            takes = size * width
-            parts.append(self._resized(columns, takes, self._rates[offset + size], now))
-            numbers.append(number)
-            self._used += takes - before * width
-            self._running += (size > 0) - (before > 0)
-            if lane >= 0:
-                starts.append(lane)
-        self.desk.write(rows, sizes, parts)
-        if self.line is not None and starts:
-            self.line.start(starts)
-        return numbers
+    def _changes(self, rows: Ints, workers: Ints) -> list[tuple[int, int, int, int]]:
+        """Of each of these rows the job, its size before and after, and the GPUs of one worker."""
+        numbers: list[int] = self.desk.number[rows].tolist()
+        widths = [self._widths[number] for number in numbers]
+        return list(zip(numbers, self.desk.size[rows].tolist(), workers[rows].tolist(), widths, strict=True))
+
+    def _resize(self, rows: Ints, changes: list[tuple[int, int, int, int]], now: float) -> None:
+        """Other sizes from now on, one by one: they are few."""
+        parts = []
+        for (number, before, after, width), columns in zip(changes, self.desk.part(rows), strict=True):
+            rate = self._rates[self._offsets[number] + after]
+            parts.append(self._resized(columns, after * width, rate, now))
+            self._used += (after - before) * width
+            self._running += (after > 0) - (before > 0)
+        self.desk.write(rows, parts)
+        self.desk.size[rows] = [after for _, _, after, _ in changes]
+        if self.line is not None:
+            self.line.leave(rows)
 
     def _resized(self, columns: list[float], takes: int, rate: float, now: float) -> tuple[float, ...]:
         """The columns `OTHER` of one job that has so many GPUs, and is so fast, from now on."""

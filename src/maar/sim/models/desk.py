@@ -114,12 +114,11 @@ class Desk:
         self._other[:, : len(left)] = self._other[:, left]
         self._show(len(left))
 
-    def part(self, rows: Ints) -> tuple[list[list[int]], list[list[float]]]:
-        """The columns `WHOLE` and `OTHER` of some rows, row by row."""
-        return self._whole.take(rows, axis=1).T.tolist(), self._other.take(rows, axis=1).T.tolist()
+    def part(self, rows: Ints) -> list[list[float]]:
+        """The columns `OTHER` of some rows, row by row."""
+        part: list[list[float]] = self._other.take(rows, axis=1).T.tolist()
+        return part
 
-    def write(self, rows: Ints, sizes: Ints, part: list[tuple[float, ...]]) -> None:
-        """Change `OTHER` of these jobs. They have other sizes, and are in no lane."""
+    def write(self, rows: Ints, part: list[tuple[float, ...]]) -> None:
+        """Change them."""
         self._other[:, rows] = np.array(part).T
-        self.size[rows] = sizes
-        self.lane[rows] = -1

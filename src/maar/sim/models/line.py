@@ -127,11 +127,14 @@ class Line:
             self.bring(numbers, now)
         return len(numbers) > 0
 
-    def start(self, lanes: list[int]) -> None:
-        """Jobs of the front, by lane, are served."""
-        for lane in lanes:
-            self.lanes[lane].front -= 1
-            self._fronts -= 1
+    def leave(self, rows: Ints) -> None:
+        """Their jobs are served, or stop: they are in no front any more."""
+        if self.lanes:
+            for lane in self._desk.lane[rows].tolist():
+                if lane >= 0:
+                    self.lanes[lane].front -= 1
+                    self._fronts -= 1
+            self._desk.lane[rows] = -1
 
     def suffices(self, lanes: Ints, now: float) -> bool:
         """Whether somebody is left in every front if these are served. If not, more come to the front."""
