@@ -151,7 +151,8 @@ def test_a_victim_that_is_stuck_is_waited_for_and_no_other_is_sent_away(kubeconf
                 await cluster.pod(name, gpu=8, metadata=STUCK)
             await cluster.until(lambda ps: all(p.phase == "Running" for p in ps))
             await cluster.pod("high", gpu=8, priorityClassName="high")
-            pods = await cluster.until(lambda ps: any(p.nominated for p in ps), "room is promised")
+            await cluster.until(lambda ps: any(p.nominated for p in ps), "room is promised")
+            pods = await cluster.until(lambda ps: any(p.leaving for p in ps), "and being made")
             (victim,) = [p for p in pods if p.leaving]
             pods = await after_a_long_time(cluster, scheduler)
             assert [victim.name] == [p.name for p in pods if p.leaving]
