@@ -53,15 +53,15 @@ def test_jobs_breathe(operated: RealCluster, tmp_path: Path, request: pytest.Fix
                 await play.settles("one job takes what it can use")
                 await play.mpi("b", 2, 8)
                 await play.settles("another arrives")
-                # Of one size: the operator counts a pod that is being deleted as failed, and would give the job up.
-                await play.pytorch("c", 4, 4, restart="Never")
+                await play.pytorch("c", 4, 6)
                 await play.pytorch("d", 3, 16)
                 await play.settles("two more")
                 # The scheduler is killed and another one started in the middle: nothing changes.
                 before = dict(play.witness.sizes())
                 child.end()
                 child = Child(operated.kubeconfig, next(logs), *options)
-                await play.pytorch("e", 6, 6)
+                # Of one size: its operator counts a pod that is being deleted as failed, and would give it up.
+                await play.pytorch("e", 6, 6, restart="Never")
                 assert before == {name: size for name, size in play.witness.sizes().items() if name != "e"}
                 await play.settles("one that waits, after a restart")
                 # Priority changes who comes first.
@@ -75,7 +75,7 @@ def test_jobs_breathe(operated: RealCluster, tmp_path: Path, request: pytest.Fix
                 # A failure that the operator mends is no end; one that it gives up on is.
                 await play.stumble("a")
                 await play.settles("a worker failed and was made anew")
-                await play.finish("c", "Failed")
+                await play.finish("e", "Failed")
                 await play.settles("one failed for good: its room is free")
                 # A rigid gang takes its room from elastic jobs.
                 await play.gang("rigid", 2, 2, priority=5)
