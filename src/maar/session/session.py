@@ -149,6 +149,8 @@ class Session:
     def tasks_of(self, job: Job, *statuses: Status) -> Ints:
         """Its tasks in some statuses, by number."""
         first, last = self.snapshot.jobs.members.span(job.index)
+        if first == last:
+            return _NONE
         status = self.state.status[first:last]
         # Plain integers: numpy takes long to find out that an enum's member is one.
         chosen = status == int(statuses[0])
