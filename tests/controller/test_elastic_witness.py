@@ -59,6 +59,11 @@ def test_a_story_in_order_is_fine() -> None:
     judge(told(node(), job("a", 4), *shrinks_first, *going))
 
 
+def test_worker_0_may_go_with_its_node() -> None:
+    came = (node("n1"), job("a", 2), pod("a-worker-0"))
+    judge(told(node(), *came, node(gone=True), pod("a-worker-0", leaving=True)))
+
+
 @pytest.mark.parametrize(
     ("steps", "why"),
     [

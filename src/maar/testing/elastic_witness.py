@@ -2,7 +2,7 @@
 
 It watches on its own, over the socket, and orders what it saw by resource versions. What it holds the scheduler to:
 sizes never leave their bounds; whoever grows or starts never takes more than the nodes have, so shrinks come first; no
-node ever holds more than it has; worker 0 goes only with its job; and no worker is ever evicted.
+node ever holds more than it has; worker 0 goes only with its job or its node; and no worker is ever evicted.
 """
 
 from __future__ import annotations
@@ -127,8 +127,12 @@ def judge(steps: Iterable[Step]) -> None:
     """Look at all that was written, in order."""
     ordered = in_order(steps)
     court = _Court()
-    for step in ordered:
-        court.take(step)
+    for number, step in enumerate(ordered):
+        try:
+            court.take(step)
+        except AssertionError as error:
+            error.add_note("\n".join(["Before that:", *map(_told, ordered[max(number - 80, 0) : number + 5])]))
+            raise
     elastic = {step.item.name for step in ordered if step.kind in ROLES and is_ours(step.item)}
     workers = [pod for pod in evicted(ordered) if pod.rpartition("-worker-")[0] in elastic]
     assert workers == [], f"evicted: {workers}"
@@ -191,7 +195,8 @@ class _Court:
         done = pod.status.get("phase") in ("Succeeded", "Failed")
         if index == "0":
             self._firsts.setdefault(job, set()).add(pod.metadata.uid)
-        stays = index == "0" and job in self._sizes and pod.metadata.uid not in self._stopped
+        stands = not node or self._nodes.get(node, 0) > 0
+        stays = index == "0" and job in self._sizes and stands and pod.metadata.uid not in self._stopped
         if leaving and not gone and not done and stays:
             assert not self._sizes[job], f"worker 0 of {job} was deleted while its job has {self._sizes[job]}"
         finished = self._done.setdefault(job, set())
@@ -266,3 +271,15 @@ def gpus_of(spec: dict[str, Any]) -> int:
 def _is_evicted(pod: Anything) -> bool:
     conditions = pod.status.get("conditions") or ()
     return any(c["type"] == "DisruptionTarget" and c.get("reason") == "EvictionByEvictionAPI" for c in conditions)
+
+
+def _told(step: Step) -> str:
+    """A line about a write, for whoever looks for the cause of a failure."""
+    item = step.item
+    words = [str(step.version), step.kind, item.name, item.metadata.uid[:8], *(["removed"] if step.gone else [])]
+    if step.kind == "Pod":
+        leaving = ["leaving"] if item.metadata.deletion_timestamp is not None else []
+        words += [item.spec.get("nodeName", "-"), str(item.status.get("phase")), *leaving]
+    elif step.kind in ROLES and is_ours(item):
+        words.append(f"size {size_of(item)}{', over' if is_over(item) else ''}")
+    return " ".join(words)
