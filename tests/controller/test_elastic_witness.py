@@ -34,9 +34,9 @@ def job(name: str, size: int, suspend: bool = False) -> tuple[str, Anything, boo
 
 
 def pod(
-    name: str, on: str = "n0", gpus: int = 1, leaving: bool = False, status: Any = None
+    name: str, on: str = "n0", gpus: int = 1, leaving: bool = False, status: Any = None, uid: str = ""
 ) -> tuple[str, Anything, bool]:
-    meta = {"name": name, "uid": name, **({"deletionTimestamp": "2026-11-01T10:00:00Z"} if leaving else {})}
+    meta = {"name": name, "uid": uid or name, **({"deletionTimestamp": "2026-11-01T10:00:00Z"} if leaving else {})}
     return (
         "Pod",
         Anything(msgspec.convert(meta, Metadata), {"nodeName": on, "containers": asks(gpus)}, status or {}),
@@ -62,6 +62,15 @@ def test_a_story_in_order_is_fine() -> None:
 def test_worker_0_may_go_with_its_node() -> None:
     came = (node("n1"), job("a", 2), pod("a-worker-0"))
     judge(told(node(), *came, node(gone=True), pod("a-worker-0", leaving=True)))
+
+
+def test_an_operator_may_delete_by_name_whoever_follows_a_worker_0_that_failed() -> None:
+    failed = (job("a", 2), pod("a-worker-0"), pod("a-worker-0", status={"phase": "Failed"}))
+    second = (pod("a-worker-0", uid="second"), pod("a-worker-0", uid="second", leaving=True))
+    third = (pod("a-worker-0", uid="third"), pod("a-worker-0", uid="third", leaving=True))
+    judge(told(node(), *failed, *second))
+    with pytest.raises(AssertionError, match="worker 0 of a was deleted"):
+        judge(told(node(), *failed, *second, *third))
 
 
 @pytest.mark.parametrize(

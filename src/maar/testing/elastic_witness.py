@@ -162,8 +162,11 @@ class _Court:
         """Workers that have done their work and need no room any more, by job; it may not say yet that it is over."""
         self._firsts: dict[str, set[str]] = {}
         """The worker 0 of each job, by uid; of one that was stopped and started, both."""
-        self._stopped: set[str] = set()
-        """Those whose job was stopped while they were there: their operator deletes them, maybe late."""
+        self._failed: set[str] = set()
+        """Jobs whose worker 0 has failed and was not made anew yet."""
+        self._may_go: set[str] = set()
+        """Those that their operator may delete, by uid: their job was stopped while they were there, and it comes late;
+        or they follow one that failed, which it deletes by name, and maybe twice."""
 
     def take(self, step: Step) -> None:
         """One more write."""
@@ -184,7 +187,7 @@ class _Court:
         low, high = bounds_of(job)
         assert now == 0 or low <= now <= high, f"{job.name} has {now} of {low} to {high}"
         if not now:
-            self._stopped |= self._firsts.get(job.name, set())
+            self._may_go |= self._firsts.get(job.name, set())
         if now > before:
             self._fits(f"{job.name} grew from {before} to {now}")
 
@@ -194,9 +197,9 @@ class _Court:
         leaving = pod.metadata.deletion_timestamp is not None
         done = pod.status.get("phase") in ("Succeeded", "Failed")
         if index == "0":
-            self._firsts.setdefault(job, set()).add(pod.metadata.uid)
+            self._first(job, pod)
         stands = not node or self._nodes.get(node, 0) > 0
-        stays = index == "0" and job in self._sizes and stands and pod.metadata.uid not in self._stopped
+        stays = index == "0" and job in self._sizes and stands and pod.metadata.uid not in self._may_go
         if leaving and not gone and not done and stays:
             assert not self._sizes[job], f"worker 0 of {job} was deleted while its job has {self._sizes[job]}"
         finished = self._done.setdefault(job, set())
@@ -214,6 +217,16 @@ class _Court:
             assert held <= self._nodes.get(node, 0), f"{node} holds {held} GPUs since {name} came"
             if rigid:
                 self._fits(f"{name} was bound")
+
+    def _first(self, job: str, pod: Anything) -> None:
+        """A worker 0 is seen."""
+        known = self._firsts.setdefault(job, set())
+        if pod.metadata.uid not in known and job in self._failed:
+            self._failed.discard(job)
+            self._may_go.add(pod.metadata.uid)
+        known.add(pod.metadata.uid)
+        if pod.status.get("phase") == "Failed" and pod.metadata.uid not in self._may_go:
+            self._failed.add(job)
 
     def _fits(self, what: str) -> None:
         """All that jobs ask for, and what others have, is there: nobody takes before somebody gives."""
