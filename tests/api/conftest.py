@@ -28,7 +28,7 @@ Obj = dict[str, Any]
 
 CRDS = Path(__file__).parents[2] / "deploy" / "crds"
 
-PATIENCE = 20.0
+PATIENCE = 60.0
 """Seconds until something that should happen counts as not happening."""
 
 MERGE = "application/merge-patch+json"

@@ -269,7 +269,7 @@ def test_the_story_is_told_to_its_end_is_kept_and_nothing_is_left_behind(tmp_pat
         assert kept is not None, out
         asyncio.run(look_around(Path(kept[1])))
         os.killpg(process.pid, signal.SIGINT)
-        rest, _ = process.communicate(timeout=30)
+        rest, _ = process.communicate(timeout=60)
     assert (0, "") == (process.returncode, rest), out + rest
     assert "\x1b" not in out, "no colours without a terminal"
     assert [str(act) for act in range(1, 9)] == re.findall(r"^── (\d) ", out, re.MULTILINE)
@@ -318,7 +318,7 @@ def test_an_interrupted_story_ends_cleanly(tmp_path: Path) -> None:
             if "all 6 gangs run" in line:
                 break
         os.killpg(process.pid, signal.SIGINT)  # as a terminal does: to everybody
-        out, _ = process.communicate(timeout=30)
+        out, _ = process.communicate(timeout=60)
     assert 130 == process.returncode, out
     assert "interrupted" in out
     assert [] == left_behind(tmp_path)
@@ -328,7 +328,7 @@ def test_an_interrupted_story_ends_cleanly(tmp_path: Path) -> None:
 def test_the_story_ends_when_its_time_is_up(tmp_path: Path) -> None:
     started = time.monotonic()
     with demo(tmp_path, "--keep", "--for", "2") as process:
-        out, _ = process.communicate(timeout=30)
+        out, _ = process.communicate(timeout=60)
     assert 0 == process.returncode, out
     assert "time is up: 2 s" in out
     assert "over-commits" in out

@@ -15,7 +15,7 @@ from maar.embedded.server import EmbeddedServer, Part
 
 Obj = dict[str, Any]
 
-PATIENCE = 20.0
+PATIENCE = 60.0
 """Seconds until something that should happen counts as not happening."""
 
 

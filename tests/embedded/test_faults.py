@@ -16,7 +16,7 @@ async def watch(c: Cluster) -> aiohttp.ClientResponse:
 
 
 async def line(response: aiohttp.ClientResponse) -> bytes:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         return await response.content.readline()
 
 

@@ -41,7 +41,7 @@ def beside(tls: ssl.SSLContext | None) -> Iterator[str]:
     thread = threading.Thread(target=lambda: loop.run_until_complete(serve()))
     thread.start()
     try:
-        assert ready.wait(20)
+        assert ready.wait(60)
         yield address
     finally:
         loop.call_soon_threadsafe(ended.set)

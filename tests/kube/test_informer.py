@@ -349,7 +349,7 @@ def test_a_kind_that_is_not_served_any_more_ends_its_informer(when: str) -> None
             api = await Api.open(Access(server))
             informer = Informer(api, PODS, deltas.append, pace=Pace(first=0.01, most=0.01, gone=0.1))
             try:
-                async with asyncio.timeout(20):
+                async with asyncio.timeout(60):
                     await informer.run()
             finally:
                 await api.close()

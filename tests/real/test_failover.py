@@ -19,9 +19,9 @@ from maar.testing.scheduler import Child
 
 LEASE_S = 15.0
 """For how long a leader that says nothing keeps the lease."""
-SLACK_S = 2.0
+SLACK_S = 5.0
 """For a busy machine: the standby takes over in the moment in which the last renewal expires."""
-START_S = 25.0
+START_S = 60.0
 """For a first one to come up."""
 
 

@@ -154,7 +154,7 @@ async def comes_to(play: Play, expected: Places, what: str) -> None:
         return places
 
     try:
-        async with asyncio.timeout(20.0):
+        async with asyncio.timeout(60.0):
             while await seen() != expected:
                 await asyncio.sleep(0.05)
     except TimeoutError:

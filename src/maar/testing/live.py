@@ -39,7 +39,7 @@ NAMESPACE = "default"
 GPU = "nvidia.com/gpu"
 OUR_CRDS = Path(__file__).parents[3] / "deploy" / "crds"
 CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
-PATIENCE = 20.0
+PATIENCE = 60.0
 """Seconds after which a condition that does not come true is a failure."""
 
 

@@ -20,7 +20,7 @@ from typing import Any
 
 import psycopg
 
-PATIENCE = 30.0
+PATIENCE = 60.0
 """Seconds that a server may take to start; far above what a busy machine needs."""
 SPEED = ["fsync=off", "synchronous_commit=off", "full_page_writes=off", "max_connections=20", "shared_buffers=8MB"]
 """Nothing here outlives a crash."""

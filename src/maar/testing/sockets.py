@@ -15,7 +15,7 @@ from typing import Any
 from aiohttp import web
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
-PATIENCE = 20.0
+PATIENCE = 60.0
 """Seconds until a test that waits for something has failed; far above what a busy machine needs."""
 
 
