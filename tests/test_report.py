@@ -486,7 +486,7 @@ def test_it_ends_soon_whatever_the_server_does(server: Server, alone: Path, how:
         usual = baseline(alone)
         done, took = train(url[how], folder=alone)
     assert (0, "trained\n") == (done.returncode, done.stdout)
-    assert took < usual + 2.5
+    assert took < usual + 20
     assert "Traceback" not in done.stderr
 
 
