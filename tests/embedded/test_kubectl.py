@@ -1,4 +1,7 @@
-"""kubectl against the embedded server: get, describe, apply, delete, and what people type beside."""
+"""kubectl against the embedded server: get, describe, apply, delete, and what people type beside.
+
+`make test` has built one and sets MAAR_REAL, so that none is a failure there; else the machine's serves as well.
+"""
 
 import os
 import shutil
@@ -11,9 +14,7 @@ import pytest
 from maar.embedded.jobs import Jobs
 from maar.embedded.kubelets import Kubelets
 from maar.embedded.server import EmbeddedServer
-
-KUBECTL = shutil.which("kubectl")
-pytestmark = pytest.mark.skipif(KUBECTL is None, reason="no kubectl on this machine")
+from maar.testing.real import available, folders
 
 CRDS = Path(__file__).parents[2] / "deploy" / "crds"
 Kubectl = Callable[..., str]
@@ -43,15 +44,26 @@ spec: {minMember: 2}
 """
 
 
+@pytest.fixture(scope="module")
+def binary() -> str:
+    """The kubectl that `make real` built, else the machine's."""
+    built = available("kubectl")
+    if built:
+        return str(folders()["kubectl"] / "kubectl")
+    if (mine := shutil.which("kubectl")) and not os.environ.get("MAAR_REAL"):
+        return mine
+    (pytest.fail if os.environ.get("MAAR_REAL") else pytest.skip)(built.why_not)
+
+
 @pytest.fixture
-def kubectl(tmp_path: Path) -> Iterator[Kubectl]:
+def kubectl(binary: str, tmp_path: Path) -> Iterator[Kubectl]:
     """Run kubectl against a server of the test's own; `stdin` becomes a file named by `-f -`."""
     server = EmbeddedServer(parts=[Kubelets(start=0.0, stop=0.0), Jobs()]).start()
     config = server.kubeconfig(tmp_path / "kubeconfig")
     environment = {**os.environ, "KUBECONFIG": str(config), "HOME": str(tmp_path)}
 
     def run(*arguments: str, stdin: str = "", fails: bool = False) -> str:
-        command = [KUBECTL or "", *arguments]
+        command = [binary, *arguments]
         done = subprocess.run(command, input=stdin, env=environment, text=True, capture_output=True, timeout=60)
         assert fails == (done.returncode != 0), done.stderr
         return done.stderr if fails else done.stdout

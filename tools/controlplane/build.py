@@ -1,12 +1,13 @@
 """Build a real control plane from Go modules: what the tests in tests/real run on.
 
-`python tools/controlplane/build.py` builds kube-apiserver, kube-controller-manager, etcd and kwok, once, into a cache
-outside the checkout; `build.py training-operator` builds that one part. Versions are those of the go.mod files beside
-this file, and go.sum vouches for every source. `build.py --where` prints as JSON in which folder each part belongs,
-built or not: maar.testing.real asks it. No container engine, no download of binaries, nothing but the standard
+`python tools/controlplane/build.py` builds kube-apiserver, kube-controller-manager, kubectl, etcd and kwok, once, into
+a cache outside the checkout; `build.py training-operator` builds that one part. Versions are those of the go.mod files
+beside this file, and go.sum vouches for every source. `build.py --where` prints as JSON in which folder each part
+belongs, built or not: maar.testing.real asks it. No container engine, no download of binaries, nothing but the standard
 library here: this runs before anything is installed.
 
-A newer version: change it in the part's go.mod (kubernetes: in the `replace` lines too), run `go mod tidy` there.
+A newer version: change it in the part's go.mod (kubernetes and kubectl: in the `replace` lines too), run `go mod tidy`
+there.
 """
 # ruff: noqa: TID251 - far from the pure half: a build reads its environment
 
@@ -67,6 +68,13 @@ class Part:
         return cache() / f"{self.name}-{self.version}-{digest[:8]}"
 
 
+# Without these the binaries report no version, and clients that ask for one fail.
+KUBERNETES_STAMPS = {
+    "k8s.io/component-base/version.gitVersion": "{version}",
+    "k8s.io/component-base/version.gitMajor": "{major}",
+    "k8s.io/component-base/version.gitMinor": "{minor}",
+    "k8s.io/component-base/version.gitTreeState": "clean",
+}
 KWOK_STAGES = "kustomize/stage"
 OPERATOR_CRDS = "manifests/base/crds"
 
@@ -87,14 +95,16 @@ PARTS = (
             "kube-controller-manager": "k8s.io/kubernetes/cmd/kube-controller-manager",
         },
         files={},
-        # Without these the server reports no version, and clients that ask for one fail.
-        stamps={
-            "k8s.io/component-base/version.gitVersion": "{version}",
-            "k8s.io/component-base/version.gitMajor": "{major}",
-            "k8s.io/component-base/version.gitMinor": "{minor}",
-            "k8s.io/component-base/version.gitTreeState": "clean",
-        },
+        stamps=KUBERNETES_STAMPS,
         minutes=6,
+    ),
+    Part(
+        name="kubectl",
+        module="k8s.io/kubernetes",
+        binaries={"kubectl": "k8s.io/kubernetes/cmd/kubectl"},
+        files={},
+        stamps=KUBERNETES_STAMPS,
+        minutes=1,  # after kubernetes, with which it shares most packages
     ),
     Part(
         name="kwok",

@@ -76,7 +76,7 @@ class Available(NamedTuple):
 
 
 def folders() -> dict[str, Path]:
-    """Where each part belongs, by name: `etcd`, `kubernetes`, `kwok`, `training-operator`; built or not."""
+    """Where each part belongs, by name: `etcd`, `kubernetes`, `kubectl`, `kwok`, `training-operator`; built or not."""
     said = subprocess.run([sys.executable, BUILD, "--where"], capture_output=True, text=True, check=True)
     return {name: Path(part["folder"]) for name, part in json.loads(said.stdout).items()}
 
