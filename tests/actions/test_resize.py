@@ -348,6 +348,33 @@ def test_room_that_an_earlier_plan_frees_is_coming_although_its_pods_are_still_t
     assert {f"ns/e-worker-{i}": "n1" for i in range(3)} == {n.task: n.node for n in plan.nominate}
 
 
+@pytest.mark.parametrize(
+    ("status", "now", "starts"),
+    [
+        (Status.BOUND, 900.0, False),
+        (Status.RELEASING, 900.0, False),
+        (Status.FAILED, 30.0, False),
+        (Status.SUCCEEDED, 30.0, False),
+        (Status.FAILED, 900.0, True),
+    ],
+)
+def test_a_stopped_job_starts_once_its_old_pods_are_gone(status: Status, now: float, starts: bool) -> None:
+    """Its operator would take their end for its own; nobody else gets its room. What some kinds keep stops nobody."""
+    job = elastic("a", 2, 2, on=["n1"] * 2, suspended=True, past=Past(last_resize=1.0, since=1.0))
+    job = msgspec.structs.replace(job, tasks=[msgspec.structs.replace(task, status=status) for task in job.tasks])
+    (plan,), _ = cycles(cluster(node("n1", gpu=5), job, elastic("b", 1, 8, on=["n1"])), config(), 1, now)
+    assert (["ns/a"] if starts else []) == [r.job for r in plan.resume]
+    assert [("ns/b", 3)] == [(r.job, r.after) for r in plan.resize]
+    if not starts:
+        (target,) = [t for t in plan.targets if t.job == "ns/a"]
+        assert (0, 2, "2 of its old pods are still going: it starts once they are gone") == (
+            target.size,
+            target.planned,
+            target.why,
+        )
+        assert (61.0 if now < 60 else None) == plan.wake_at
+
+
 def test_nobody_is_evicted_who_goes_anyway() -> None:
     """A gang waits for the room of a job that was suspended for it a moment ago."""
     going = elastic("d", 2, 2, on=["n1"] * 2, suspended=True)
@@ -389,7 +416,7 @@ def test_a_queue_asks_for_workers_in_the_place_of_those_that_go() -> None:
     job = elastic("a", 2, 2, on=["n1"] * 2, suspended=True)
     going = [msgspec.structs.replace(task, status=Status.RELEASING) for task in job.tasks]
     plans, _ = cycles(cluster(node("n1", gpu=4), msgspec.structs.replace(job, tasks=tuple(going))), config(), 1)
-    assert [("ns/a", 2)] == [(r.job, r.size) for r in plans[0].resume]
+    assert [("ns/a", 2)] == [(t.job, t.planned) for t in plans[0].targets]
 
 
 def test_a_launcher_that_is_there_takes_no_workers_share() -> None:

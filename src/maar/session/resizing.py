@@ -26,7 +26,7 @@ from maar.session.pools import Pool
 from maar.session.session import Decision, Session
 from maar.session.standing import columns, gpus_of
 from maar.session.waiting_gangs import ahead_of
-from maar.session.workers import elastic_of, set_size, worker_shape
+from maar.session.workers import are_leaving, elastic_of, set_size, worker_shape
 
 ROUNDS = 8
 """So often the algorithm is asked again because what it gave does not lie on nodes; then what fits is taken."""
@@ -234,8 +234,11 @@ class Resizing:
         knob = getattr(self._option.arguments, "knob", None)
         forgiven = promoted(self._table, knob) if knob is not None else np.zeros(len(self._jobs), dtype=np.bool_)
         for row, job in enumerate(self._jobs):
-            size, planned = int(sizes[row]), int(self._planned[row])
-            self._session.sizes[job.index] = Decision(size, planned, why, bool(forgiven[row]), self._option.name)
+            size, planned, because = int(sizes[row]), int(self._planned[row]), why
+            if size and (leaving := are_leaving(self._session, job)):
+                # Its room stays its own: who comes later in this session finds it taken.
+                size, because = 0, f"{leaving} of its old pods are still going: it starts once they are gone"
+            self._session.sizes[job.index] = Decision(size, planned, because, bool(forgiven[row]), self._option.name)
             if not size and job.index not in self._session.notes:
                 self._session.note(job, self._reason(job, "NoWorkers", self._why_none(job, row)))
 

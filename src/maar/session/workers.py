@@ -20,6 +20,10 @@ from maar.session.state import Held
 NOBODY: Ints = np.zeros(0, dtype=np.int64)
 NO_ROLE = -1
 
+LINGERS = 60.0
+"""Seconds after a stop in which pods that have finished may still be going. By taste, as long again as Kubernetes gives
+them to end: kubelets say how a pod has ended before it is gone, while other kinds keep what has finished for ever."""
+
 
 def elastic_of(job: Job) -> Elastic:
     """What an elastic job says."""
@@ -80,6 +84,24 @@ def is_ending(session: Session, job: Job) -> bool:
     return done == len(session.snapshot.jobs.members[job.index]) or done > len(
         workers_of(session, job, Status.SUCCEEDED)
     )
+
+
+def are_leaving(session: Session, job: Job) -> int:
+    """Pods of a stopped job that have not gone yet.
+
+    Their operator would take their end for that of the job, were it started beside them: an MPIJob fails with its old
+    launcher, a PyTorchJob that may not restart with any old worker.
+    """
+    elastic = elastic_of(job)
+    if not elastic.suspended:
+        return 0
+    going = len(session.tasks_of(job, Status.RELEASING))
+    finished = len(session.tasks_of(job, Status.SUCCEEDED, Status.FAILED))
+    stopped = elastic.past.last_resize
+    if not going and finished and stopped is not None and session.now < stopped + LINGERS:
+        session.wake(stopped + LINGERS)
+        going = finished
+    return going
 
 
 def above(session: Session, job: Job, size: int) -> Ints:
