@@ -197,6 +197,20 @@ def test_a_bad_cell_is_named_by_line_and_column() -> None:
     ] == problems(text)
 
 
+def test_a_column_is_named_as_the_file_names_it() -> None:
+    text = "Submitted_Time,jobid, run_time,gpus\n0,a,long,1\n0,a,1,none\n0,a,1,1\n"
+    assert [
+        "t.csv:2: run_time: expected a number of at least 0, got `long`",
+        "t.csv:3: gpus: expected a whole number of at least 1, got `none`",
+        "t.csv:3: jobid: expected one of its own, got `a`, which is also in line 2",
+        "t.csv:4: jobid: expected one of its own, got `a`, which is also in line 2",
+    ] == problems(text)
+    header = "job_id,num_gpu,submit_time,iterations,model_name,duration,iteration_time"
+    assert ["t.csv:3: job_id: expected one of its own, got `7`, which is also in line 2"] == problems(
+        f"{header}\n7,1,0,1,bert,1,1\n7,1,0,1,bert,1,1\n"
+    )
+
+
 def test_lines_are_counted_as_an_editor_counts_them() -> None:
     text = '# note\n# note\nname,submit,duration\n"two\nlines",0,1\nb,0,never\n'
     assert ["t.csv:6: duration: expected a number of at least 0, got `never`"] == problems(text)

@@ -44,5 +44,6 @@ def read(source: Source) -> Trace:
                 iterations=row.number("iterations", 0.0),
                 iteration_time=row.number("iteration_time", 0.0, MILLI),
             ),
+            "job_id",
         )
     return rows.trace()

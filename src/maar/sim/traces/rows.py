@@ -25,16 +25,27 @@ LARGEST = 2**31 - 1
 class Row:
     """One line: its cells by column, and how to read them."""
 
-    def __init__(self, line: int, cells: Mapping[str, object], problems: list[tuple[int, str]]) -> None:
+    def __init__(
+        self,
+        line: int,
+        cells: Mapping[str, object],
+        problems: list[tuple[int, str]],
+        titles: Mapping[str, str] | None = None,
+    ) -> None:
         self.line = line
         self.cells = cells
         self.good = True
         self._problems = problems
+        self._titles = titles or {}
 
     def wrong(self, column: str, expected: str, got: object) -> None:
         """Note that a cell is not what it should be."""
         shown = "nothing" if got in (None, "") else f"`{got}`"
-        self.problem(f"{column}: expected {expected}, got {shown}")
+        self.problem(f"{self.title(column)}: expected {expected}, got {shown}")
+
+    def title(self, column: str) -> str:
+        """What the file calls a column."""
+        return self._titles.get(column, column)
 
     def problem(self, what: str) -> None:
         """Note that the line is not what it should be."""
@@ -125,6 +136,7 @@ class Rows:
         skipped, table = _without_notes(self._source.text)
         reader = csv.reader(table, strict=True)
         columns: list[str] = []
+        titles: dict[str, str] = {}
         ended = skipped
         try:
             for cells in reader:
@@ -133,10 +145,11 @@ class Rows:
                     continue
                 if not columns:
                     columns = self._columns(header(cells), needs, names or {}, number)
+                    titles = dict(zip(columns, map(str.strip, cells), strict=True))
                     if known:
                         self._refuse(header(cells), known, number)
                     continue
-                row = Row(number, dict(zip(columns, cells, strict=False)), self._problems)
+                row = Row(number, dict(zip(columns, cells, strict=False)), self._problems, titles)
                 if len(cells) != len(columns):
                     row.problem(f"expected {len(columns)} columns, got {len(cells)}")
                     continue
@@ -159,11 +172,11 @@ class Rows:
                 continue
             yield Row(i, cells, self._problems)
 
-    def add(self, row: Row, job: TraceJob) -> None:
-        """Take a job, if nothing was wrong in its row."""
+    def add(self, row: Row, job: TraceJob, named: str = "name") -> None:
+        """Take a job, if nothing was wrong in its row; `named` is the column that has its name."""
         known = self._lines.setdefault(job.name, row.line)
         if known != row.line:
-            row.problem(f"name: expected one of its own, got `{job.name}`, which is also in line {known}")
+            row.problem(f"{row.title(named)}: expected one of its own, got `{job.name}`, which is also in line {known}")
         elif row.good:
             self._jobs.append(job)
 
