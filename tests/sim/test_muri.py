@@ -123,6 +123,13 @@ def test_a_job_larger_than_the_cluster_is_left() -> None:
     assert 3 == len(run.jobs)
 
 
+@pytest.mark.parametrize("policy", ["srtf", "srsf", "tiresias"])
+def test_iterations_that_take_no_time_are_no_work(policy: str) -> None:
+    rows = [{**drawn(1, 1, 0.0)[0], "name": name, "iteration_ms": ms} for name, ms in (("a", 0.0), ("b", 200.0))]
+    ends = {job.name: job.end for job in play(as_trace(rows), policy).jobs}
+    assert {"a": 0.0, "b": rows[1]["left"] * 200 * 1.015 / 1000} == pytest.approx(ends)
+
+
 def test_what_a_start_costs() -> None:
     assert [7, 7, 8, 8, 10, 46, 10] == [
         overhead("vgg16", 1),

@@ -87,6 +87,8 @@ class Muri:
         self._iteration: Floats = np.array([iteration(job) for job in jobs])
         self._left: Floats = np.array([job.duration if job.iterations is None else job.iterations for job in jobs])
         self.alone: Floats = self._left * self._iteration
+        nothing = self._iteration == 0  # to do, however often
+        self._left[nothing], self._iteration[nothing] = 0.0, 1.0
         self._overhead: Floats = np.array([float(overhead(job.model, job.gpus)) for job in jobs])
         self._executed: Floats = np.zeros(n)
         self._checked: Floats = np.zeros(n)
