@@ -13,7 +13,7 @@ from maar.session.config import Config
 from maar.session.config_file import default_config
 from maar.sim.cluster import Play, simulate
 from maar.sim.compare import Entry, config_of
-from maar.sim.faults import Faults, NodeEvent, What
+from maar.sim.faults import Chance, Faults, NodeEvent, What
 from maar.sim.result import Run
 from maar.sim.setting import Setting
 from maar.sim.trace import Trace, TraceJob
@@ -101,6 +101,22 @@ def test_a_failing_node_takes_whole_gangs_with_it() -> None:
 def test_jobs_that_never_fit_are_left() -> None:
     run = play(DEFAULT, SMALL, gang("wide", 0, 10, 1, 5), gang("many", 0, 10, 9), gang("fits", 0, 10, 8))
     assert (("wide", "many"), {"fits": 10.0}) == (run.unfinished, ends(run))
+
+
+def test_a_worker_that_needs_more_than_a_node_is_left_whatever_fails() -> None:
+    # Half of the time a node is down, so that all 20 are hardly ever there at once: nobody waits for that.
+    faults = Faults(chance=Chance(between=100.0, repair=100.0))
+    setting = Setting(20, 1, faults=faults)
+    run = play(DEFAULT, setting, gang("a", 0, 10, 1), gang("cpus", 0, 10, 1, cpu=17.0), gang("wide", 0, 10, 1, 2))
+    assert ({"a": 10.0}, ("cpus", "wide")) == (ends(run), run.unfinished)
+
+
+def test_a_run_ends_with_its_last_job_though_a_node_is_down() -> None:
+    # 4 of 8 GPUs for 10 s, then of the 4 that are left: 40 + 360 of 80 + 360 GPU seconds.
+    faults = Faults((NodeEvent(10.0, 1, What.FAIL), NodeEvent(1e6, 1, What.REPAIR)))
+    run = play(DEFAULT, msgspec.structs.replace(SMALL, faults=faults), gang("a", 0, 100, 1, 4))
+    assert ({"a": 100.0}, 100.0) == (ends(run), run.samples[-1].time)
+    assert pytest.approx(400 / 440) == run.gpu_utilisation
 
 
 def test_a_job_that_nobody_will_ever_let_in_does_not_hold_up_the_end() -> None:

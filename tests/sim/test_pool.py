@@ -106,6 +106,7 @@ def test_tiresias_demotes_when_time_alone_says_so() -> None:
 def test_a_job_that_never_fits_is_left_and_named() -> None:
     run = play("fifo", ONE, rigid("a", 0, 10, 5), rigid("b", 0, 10, 4))
     assert (("a",), {"b": 10.0}) == (run.unfinished, ends(run))
+    assert [1.0] == [job.ratio for job in run.jobs], "it was nobody's company"
 
 
 def test_no_jobs_give_no_numbers() -> None:

@@ -29,7 +29,7 @@ from maar.sim.pool import Progress
 from maar.sim.result import Run
 from maar.sim.setting import Setting
 from maar.sim.trace import Trace, TraceJob
-from maar.sim.virtual import ROLE, Virtual, key_of, make_job, make_nodes
+from maar.sim.virtual import ROLE, Virtual, key_of, make_job, make_nodes, room_of_node, shape_of
 from maar.sim.works import Work, make_work
 
 ROUNDS = 20
@@ -106,9 +106,10 @@ class Play:
 
     def _is_over(self) -> bool:
         """Whether all have ended; or none will come, none runs, all nodes are there, and still nobody starts."""
-        if self._to_come or self.ledger.running or self._down:
+        if self._to_come or self.ledger.running:
             return False
-        return not self.works or (bool(self.plans) and not self._wakes and not self.plans[-1][1].moves)
+        stuck = bool(self.plans) and not self._wakes and not self.plans[-1][1].moves
+        return not self.works or (stuck and not self._down)
 
     # -- what happens
 
@@ -126,7 +127,7 @@ class Play:
         job = self._jobs[number]
         self.virtual.put(*make_job(job, now, self._managed, self._setting.restart))
         self.works[key_of(job)] = self._moving[key_of(job)] = make_work(number, job)
-        self.ledger.there += 1
+        self.ledger.arrive(number, number + 1)
         self._to_come -= 1
 
     def _end(self, now: float) -> None:
@@ -224,7 +225,6 @@ def _workers(job: Job, tasks: tuple[Task, ...]) -> int:
 
 def _possible(job: TraceJob, setting: Setting) -> bool:
     """Whether its fewest workers fit on the empty nodes."""
-    if not job.gpus:
-        return True
-    each = setting.gpus_per_node // job.gpus_per_worker
+    room = room_of_node(setting.gpus_per_node)
+    each = min(room.get(name, 0) // amount for name, amount in shape_of(job).requests)
     return each * setting.nodes >= (job.min if job.elastic else job.workers)

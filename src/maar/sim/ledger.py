@@ -27,6 +27,8 @@ class Ledger:
         self._jobs = jobs
         self._width: list[int] = gpus.tolist()
         self._alone = alone
+        self._came = np.zeros(n, dtype=np.bool_)
+        """Who has come: not those that can never run, and are left."""
         self._size = [0] * n
         """Workers that each has now."""
         self._since = [0.0] * n
@@ -43,6 +45,11 @@ class Ledger:
         self.there = 0
         """Jobs that have come and not ended."""
         self.decisions = 0
+
+    def arrive(self, first: int, last: int) -> None:
+        """The jobs with numbers from `first` to before `last` are there."""
+        self._came[first:last] = True
+        self.there += last - first
 
     def change(self, now: float, numbers: Iterable[int], sizes: Iterable[int]) -> None:
         """From now on these jobs have other sizes."""
@@ -111,13 +118,13 @@ class Ledger:
 
     def _ratios(self, gpus: int) -> Floats:
         """Finish-time ratios, as `maar.sim.result` defines them."""
-        if not self._jobs:
-            return np.zeros(0)
+        if not self._came.any():
+            return np.ones(len(self._jobs))
         submit = np.array([job.submit for job in self._jobs])
         ends = np.array(self._end)
         done = ends < np.inf
-        times = np.concatenate((submit, ends[done]))
-        steps = np.concatenate((np.ones(len(submit)), -np.ones(int(done.sum()))))
+        times = np.concatenate((submit[self._came], ends[done]))
+        steps = np.concatenate((np.ones(int(self._came.sum())), -np.ones(int(done.sum()))))
         order = np.argsort(times, kind="stable")
         times, there = times[order], np.cumsum(steps[order])
         area = np.concatenate(([0.0], np.cumsum(there[:-1] * np.diff(times))))

@@ -95,7 +95,7 @@ class Pool:
             first, last = event.what
             for low, high in [event.what] if self._all_possible else _runs(self._possible[first:last], first):
                 self.model.arrive(low, high, now)
-                self.ledger.there += high - low
+                self.ledger.arrive(low, high)
         elif event.kind is Happening.END:
             ended = self.model.ended(now)
             self.ledger.finish(now, ended)

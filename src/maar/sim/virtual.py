@@ -41,9 +41,14 @@ def node_name(number: int, of: int) -> str:
 
 def make_nodes(count: int, gpus: int) -> list[Node]:
     """Equal nodes."""
+    return [Node(node_name(i, count), room_of_node(gpus)) for i in range(count)]
+
+
+def room_of_node(gpus: int) -> dict[str, int]:
+    """What an empty one takes."""
     room = max(gpus, 1)
     amounts = {CPU: room * CPUS_PER_GPU * 1000, MEMORY: room * MEMORY_PER_GPU, PODS: 110}
-    return [Node(node_name(i, count), {**amounts, **({GPU: gpus} if gpus else {})}) for i in range(count)]
+    return {**amounts, **({GPU: gpus} if gpus else {})}
 
 
 def key_of(job: TraceJob) -> str:
@@ -53,7 +58,7 @@ def key_of(job: TraceJob) -> str:
 
 def make_job(job: TraceJob, now: float, managed: bool, restart: float) -> tuple[Job, tuple[Task, ...]]:
     """A gang whose pods wait; or an elastic job, which waits to be resumed. `managed`: rigid ones too wait for that."""
-    shape = _shape(job)
+    shape = shape_of(job)
     key = key_of(job)
     if job.elastic or managed:
         elastic = Elastic(
@@ -72,7 +77,8 @@ def make_job(job: TraceJob, now: float, managed: bool, restart: float) -> tuple[
     return gang, tuple(_pod(gang, shape, i, now) for i in range(job.workers))
 
 
-def _shape(job: TraceJob) -> Shape:
+def shape_of(job: TraceJob) -> Shape:
+    """What one of its workers needs."""
     requests = {
         CPU: round((job.cpu if job.cpu is not None else 1) * 1000),
         MEMORY: job.memory if job.memory is not None else GIB,
