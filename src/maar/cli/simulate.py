@@ -182,7 +182,9 @@ def _compare(trace: Trace, entries: list[Entry], setting: Setting, processes: in
 def _warn(run: Run) -> None:
     if run.unfinished:
         some = ", ".join(f"`{name}`" for name in run.unfinished[:3]) + (", ..." if len(run.unfinished) > 3 else "")
-        what = f"{len(run.unfinished)} jobs could not run on {run.gpus} GPUs and do not count: {some}"
+        count = len(run.unfinished)
+        who = "1 job could not run" if count == 1 else f"{count} jobs could not run"
+        what = f"{who} on {run.gpus} GPUs and {'does' if count == 1 else 'do'} not count: {some}"
         click.echo(f"warning: {run.policy}: {what}", err=True)
 
 
