@@ -9,11 +9,14 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
 import pytest
+from rich.console import Console
 
+from maar.cli.demo import Sayer
 from maar.cli.demo_box import definitions
 from maar.cli.demo_picture import GPU, Column, columns, picture
 from maar.cli.demo_score import EVICTED, LOST, Ledger, scoreboard
@@ -55,6 +58,43 @@ def ledger(*events: tuple[float, str, Obj], pods: int = 2) -> Ledger:
     for now, type, obj in events:
         made.take("pods", type, obj, now)
     return made
+
+
+# -- lines
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        (
+            "  14.0 s  created job giant (17 x 8 GPUs, queue research)",
+            ["  14.0 s  created job giant (17 x 8 GPUs, queue", " " * 10 + "research)"],
+        ),
+        (
+            "            » preempted: gang of `default/resnet` (priority 10)",
+            ["            » preempted: gang of `default/resnet`", " " * 14 + "(priority 10)"],
+        ),
+        (
+            "          mean wait      1.44 s from created to bound",
+            ["          mean wait      1.44 s from created to", " " * 25 + "bound"],
+        ),
+        (
+            "BROKEN: a gang runs in part: bert: 1 of 4 pods have nodes",
+            ["BROKEN: a gang runs in part: bert: 1 of 4 pods", "have nodes"],
+        ),
+        ("it fits", ["it fits"]),
+    ],
+)
+def test_on_a_terminal_a_long_line_goes_on_below_its_first_word(line: str, expected: list[str]) -> None:
+    assert expected == said(line, terminal=True)
+    assert [line] == said(line, terminal=False)
+
+
+def said(line: str, *, terminal: bool) -> list[str]:
+    """A line as it is printed where 50 characters fit."""
+    file = StringIO()
+    Sayer(Console(file=file, force_terminal=terminal, no_color=True, width=50, highlight=False, soft_wrap=True))(line)
+    return [part.rstrip() for part in re.sub(r"\x1b\[[0-9;]*m", "", file.getvalue()).splitlines()]
 
 
 # -- the picture
@@ -265,7 +305,7 @@ def test_the_story_is_told_to_its_end_is_kept_and_nothing_is_left_behind(tmp_pat
             out += line
             if line == "Ctrl-C ends it\n":
                 break
-        kept = re.search(r"^still running; look around: kubectl --kubeconfig (\S+) get pods", out, re.MULTILINE)
+        kept = re.search(r"^still running; look around:\n  kubectl --kubeconfig (\S+) get pods", out, re.MULTILINE)
         assert kept is not None, out
         asyncio.run(look_around(Path(kept[1])))
         os.killpg(process.pid, signal.SIGINT)

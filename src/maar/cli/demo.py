@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import re
 import signal
 import sys
 import time
@@ -30,6 +31,9 @@ STYLES = (
 )
 """Colours for a terminal; the meaning is in the words."""
 
+GUTTER = re.compile(r" *\d+\.\d s  | {12}» | {10}[a-z]+(?:[ -][a-z]+)*  +| *")
+"""What stands before the words of a line: its time, a mark, the name of what is counted, or nothing."""
+
 
 @click.command()
 @click.option("--keep", is_flag=True, help="Leave the cluster running after the story, for kubectl, until Ctrl-C.")
@@ -45,7 +49,7 @@ def demo(keep: bool, seconds: float | None, speed: float) -> None:
 
 async def _demo(keep: bool, seconds: float | None, speed: float) -> int:
     console = Console(highlight=False, soft_wrap=True)
-    say = _Sayer(console)
+    say = Sayer(console)
     say(f"Maar on a cluster in a box (ends {'by itself after the story' if not keep else 'on Ctrl-C'})")
     # Imported only now: the first line comes at once.
     from maar.cli.demo_box import NODE_COUNT, NODE_GPUS, QUEUES, Box, Broken
@@ -73,7 +77,8 @@ async def _demo(keep: bool, seconds: float | None, speed: float) -> int:
         _score(say, box, problems)
         if keep and whole and not stopped.is_set():
             say("")
-            say(f"still running; look around: kubectl --kubeconfig {box.kubeconfig} get pods -o wide")
+            say("still running; look around:")
+            say(f"  kubectl --kubeconfig {box.kubeconfig} get pods -o wide")
             say(
                 "Ctrl-C ends it"
                 if ends is None
@@ -105,7 +110,7 @@ async def _ended(work: asyncio.Task[object], stopped: asyncio.Event, ends: float
     return False
 
 
-def _score(say: _Sayer, box: Box, problems: list[str]) -> None:
+def _score(say: Sayer, box: Box, problems: list[str]) -> None:
     say("")
     say(f"── Score, from every write that the API server made {'─' * 24}")
     box.ledger.let_time_pass(time.monotonic())
@@ -115,8 +120,8 @@ def _score(say: _Sayer, box: Box, problems: list[str]) -> None:
         say(f"BROKEN: {problem}")
 
 
-class _Sayer:
-    """Prints lines: plain where nobody looks at a terminal."""
+class Sayer:
+    """Prints lines: on a terminal in colours and within its width, else plain and as they are."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
@@ -125,5 +130,17 @@ class _Sayer:
         text = Text(line)
         for pattern, style in STYLES:
             text.highlight_regex(pattern, style)
-        self._console.print(text)
+        for part in self._within_width(text):
+            self._console.print(part)
         self._console.file.flush()
+
+    def _within_width(self, text: Text) -> list[Text]:
+        """A line that is too long goes on below its first word."""
+        width = self._console.width
+        found = GUTTER.match(text.plain)
+        gutter = found.end() if found else 0
+        if not self._console.is_terminal or text.cell_len <= width or gutter > width // 2:
+            return [text]
+        head, words = text.divide([gutter]) if gutter else (Text(), text)
+        first, *rest = words.wrap(self._console, width - gutter)
+        return [head + first, *(Text(" " * gutter) + line for line in rest)]

@@ -49,8 +49,10 @@ class Breathing:
         since = box.log_length
         box.write_config(default_text().partition("\npools:\n")[0] + POOLS)
         await box.until(lambda: box.said("read anew", since), "the configuration with pools is read")
-        teller.tell("all gangs are done. The nodes are two pools now: 01 to 08 are a100, shared by elastic-fifo,")
-        teller.say(f"{'':10}and 09 to 16 are v100, shared by max-min")
+        teller.tell(
+            "all gangs are done. The nodes are two pools now: "
+            "01 to 08 are a100, shared by elastic-fifo, and 09 to 16 are v100, shared by max-min"
+        )
         for job in (GPT, CLIP):
             await self._create(job)
         await self._become({GPT.name: 16, CLIP.name: 16}, "each takes all that it can use of its pool:")
