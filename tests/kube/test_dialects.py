@@ -284,6 +284,15 @@ def test_pods_of_a_batch_job_may_say_themselves_that_they_are_a_gang(load: Load)
     assert {"default/g": ["a", "b"]} == members(load(pod("a", meta) + pod("b", meta)))
 
 
+def test_a_batch_job_whose_template_makes_a_gang_says_how_many(load: Load) -> None:
+    annotations = "annotations: {maar.dev/gang: 'true'}"
+    spec = f"parallelism: 3, template: {{metadata: {{{annotations}}}}}"
+    meta = f"{annotations}, {owner('Job', 'batch/v1')}"
+    gang = load(made_by("Job", "batch/v1", spec) + pod("a", meta) + pod("b", meta))
+    assert {"default/g": ["a", "b"]} == members(gang)
+    assert 3 == only(gang).min_member
+
+
 def test_a_pod_alone(load: Load) -> None:
     meta = "namespace: team, uid: u, labels: {volcano.sh/queue-name: q}, creationTimestamp: 1970-01-01T00:00:05Z"
     expected = Job(key="team/a", queue="q", created=5.0, uid="u", declared=False)

@@ -48,7 +48,7 @@ class Owners:
             *map(_job_set, objects.job_sets),
         ]
         batch = [(job, self._elastic(job, _batch_job(job))) for job in objects.batch_jobs]
-        gangs = [group for job, group in batch if group.reading is not None or _is_gang(job.metadata.annotations)]
+        gangs = [group for job, group in batch if group.reading is not None or _makes_a_gang(job)]
         self.gang_jobs = {f"{group.namespace}/{group.name}" for group in gangs}
         """Batch Jobs whose pods are gangs."""
         self._groups.extend(gangs)
@@ -85,6 +85,11 @@ class Owners:
         if owner.kind != "Job" or api_group(owner.api_version) != "batch":
             return False
         return f"{pod.namespace}/{owner.name}" in self.gang_jobs or _is_gang(pod.metadata.annotations)
+
+
+def _makes_a_gang(job: BatchJob) -> bool:
+    """Whether a batch Job says of itself, or of the pods that it makes, that they are a gang: it knows how many."""
+    return _is_gang(job.metadata.annotations) or _is_gang(job.spec.template.metadata.annotations)
 
 
 def _is_gang(annotations: dict[str, str]) -> bool:
