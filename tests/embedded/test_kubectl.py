@@ -102,6 +102,9 @@ type: Normal
 source: {{component: maar}}
 """
     kubectl("apply", "-f", "-", stdin=event)
+    header, row = kubectl("get", "events").splitlines()
+    assert "LAST SEEN TYPE REASON OBJECT MESSAGE" == " ".join(header.split())
+    assert "Normal Scheduled pod/p1 it fits" == " ".join(row.split()[1:])
     pod = kubectl("describe", "pod", "p1")
     assert "n1/" in pod
     assert "it fits" in pod

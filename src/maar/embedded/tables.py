@@ -84,13 +84,14 @@ def node_cells(node: Obj) -> list[Any]:
 
 
 def event_cells(event: Obj) -> list[Any]:
-    """Last seen, type, reason, object, message."""
+    """Last seen, type, reason, object, message, name."""
     about = event.get("involvedObject") or event.get("regarding") or {}
     times = ("lastTimestamp", "eventTime", "deprecatedLastTimestamp")
     seen = next((event[name] for name in times if event.get(name)), event["metadata"].get("creationTimestamp"))
     subject = f"{about.get('kind', '').lower()}/{about.get('name', '')}"
     message = event.get("message") or event.get("note") or ""
-    return [age(seen), event.get("type", ""), event.get("reason", ""), subject, message.strip()]
+    cells = [age(seen), event.get("type", ""), event.get("reason", ""), subject, message.strip()]
+    return [*cells, event["metadata"]["name"]]
 
 
 def job_cells(job: Obj) -> list[Any]:
@@ -112,7 +113,7 @@ TABLES: dict[tuple[str, str], tuple[str, Cells]] = {
     ("", "pods"): ("Ready Status Restarts:integer Age IP+ Node+ Nominated_Node+ Readiness_Gates+", pod_cells),
     ("", "nodes"): ("Status Roles Age Version", node_cells),
     ("", "namespaces"): ("Status Age", lambda n: [n["status"].get("phase", ""), _created(n)]),
-    ("", "events"): ("Last_Seen Type Reason Object Message", event_cells),
+    ("", "events"): ("Last_Seen Type Reason Object Message Name+", event_cells),
     ("", "configmaps"): ("Data:integer Age", lambda c: [len(c.get("data") or {}), _created(c)]),
     ("batch", "jobs"): ("Status Completions Age", job_cells),
     ("policy", "poddisruptionbudgets"): (
@@ -129,6 +130,9 @@ TABLES: dict[tuple[str, str], tuple[str, Cells]] = {
     ),
 }
 """Columns (with a type, and a plus for those of `-o wide` only) and cells, after the name."""
+
+NAMED_LAST = ("", "events")
+"""Nobody asks for an event by its name: it stands among the columns."""
 
 
 def _columns(kind: Kind) -> list[Column]:
@@ -157,7 +161,8 @@ def _cells(kind: Kind, obj: Obj) -> list[Any]:
 
 def table(kind: Kind, items: list[Item], include: str, page: Page | None = None) -> bytes:
     """A Table of objects; `include` says how much of each object comes with its row."""
-    definitions = [{"name": "Name", "type": "string", "format": "name", "description": "", "priority": 0}]
+    name = {"name": "Name", "type": "string", "format": "name", "description": "", "priority": 0}
+    definitions = [] if kind.table == NAMED_LAST else [name]
     for column in _columns(kind):
         # Ages are written out here, so that their column is text.
         type = "string" if column.type == "date" else column.type
@@ -172,7 +177,8 @@ def table(kind: Kind, items: list[Item], include: str, page: Page | None = None)
 
 
 def _row(kind: Kind, item: Item, include: str) -> Obj:
-    row: Obj = {"cells": [item.obj["metadata"]["name"], *_cells(kind, item.obj)]}
+    first = [] if kind.table == NAMED_LAST else [item.obj["metadata"]["name"]]
+    row: Obj = {"cells": [*first, *_cells(kind, item.obj)]}
     if include == "Object":
         row["object"] = item.shown(kind)
     elif include != "None":
