@@ -144,7 +144,10 @@ def test_faults_by_chance_depend_on_the_seed_alone() -> None:
 def test_faults_from_a_file(tmp_path: Path) -> None:
     file = tmp_path / "faults.csv"
     file.write_text("time,node,event\n10,1,fail\n20.5,1,repair\n")
-    assert Faults((NodeEvent(10, 1, What.FAIL), NodeEvent(20.5, 1, What.REPAIR))) == read_faults(file, 2)
+    expected = Faults((NodeEvent(10, 1, What.FAIL), NodeEvent(20.5, 1, What.REPAIR)))
+    assert expected == read_faults(file, 2)
+    file.write_bytes(b"\xef\xbb\xbftime, node, event\r\n10, 1, fail\r\n\r\n20.5, 1, repair\r\n")
+    assert expected == read_faults(file, 2), "as spreadsheets write it"
 
 
 @pytest.mark.parametrize(
@@ -156,6 +159,7 @@ def test_faults_from_a_file(tmp_path: Path) -> None:
         ("time,node,event\n1,2,fail\n", "line 2, column `node`: expected a number from 0 to 1, got `2`"),
         ("time,node,event\n1,0,burn\n", "column `event`: expected one of fail, repair, drain, return, got `burn`"),
         ("time,node,event\n1,0\n", "line 2: expected 3 columns, got 2"),
+        (f"time,node,event\n{'1' * 200_000},0,fail\n", "field larger than field limit"),
     ],
 )
 def test_a_bad_file_of_faults_says_where(tmp_path: Path, text: str, message: str) -> None:

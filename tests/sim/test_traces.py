@@ -294,7 +294,7 @@ def test_all_problems_are_known_and_twenty_are_said() -> None:
             "what,is,this\n1,2,3\n",
             "t.csv: no known format begins like this: `what,is,this`; known: maar, muri, philly, recorded",
         ),
-        ('name,submit,duration\n"a,0,1\n', "t.csv:2: unexpected end of data"),
+        ('name,submit,duration\n"a,0,1\n', "t.csv:2: expected cells with commas between them: unexpected end of data"),
     ],
 )
 def test_a_file_that_is_no_trace_is_refused(text: str, expected: str) -> None:

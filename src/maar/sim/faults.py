@@ -78,9 +78,9 @@ HEADER = ["time", "node", "event"]
 def read(path: Path, nodes: int) -> Faults:
     """The events of a CSV file with the columns time (seconds after the first submission), node and event."""
     try:
-        with path.open(newline="") as file:
-            rows = list(csv.reader(file))
-    except (OSError, UnicodeDecodeError) as error:
+        with path.open(newline="", encoding="utf-8-sig") as file:
+            rows = [[cell.strip() for cell in row] for row in csv.reader(file)]
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise FaultError(f"{path}: {getattr(error, 'strerror', None) or error}") from None
     if not rows or rows[0] != HEADER:
         raise FaultError(f"{path}: line 1: expected the columns `{','.join(HEADER)}`")

@@ -155,7 +155,7 @@ class Rows:
                     continue
                 yield row
         except csv.Error as error:
-            self._problems.append((skipped + reader.line_num, str(error)))
+            self._problems.append((skipped + reader.line_num, f"expected cells with commas between them: {error}"))
 
     def json_lines(self) -> Iterator[Row]:
         """Lines of one JSON object each."""
