@@ -29,16 +29,6 @@ from maar.session.config import Config
 
 logger = logging.getLogger("maar.controller")
 
-LATER = 1.0
-"""Seconds until a cycle for what helps nobody yet, such as half of a gang's pods; by taste."""
-QUICK = 0.02
-"""Seconds that a cycle may take without a rest after it, as on a quiet cluster; by taste."""
-REST = 9.0
-"""Times as long as for deciding there is for reading and writing: a tenth of one core decides. By taste."""
-LONGEST_REST = 1.0
-BACKLOG = 0.5
-"""Seconds that a cycle waits while more writes are due than can be under way at once; by taste."""
-
 IN_A_THREAD = 20
 """From so many waiting jobs on a decision runs beside the event loop, so that watches are read meanwhile; by taste."""
 
@@ -90,7 +80,7 @@ class Loop:
     def trigger_later(self) -> None:
         """Something happened that need not be looked at now."""
         if self._later is None:
-            self._later = asyncio.get_running_loop().call_later(LATER, self._look_later)
+            self._later = asyncio.get_running_loop().call_later(self._settings.later, self._look_later)
 
     def _look_later(self) -> None:
         self._later = None
@@ -109,10 +99,9 @@ class Loop:
             started = time.perf_counter()
             wake = await self.once()
             seconds = time.perf_counter() - started
-            rest = 0.0 if seconds < QUICK else min(REST * seconds, LONGEST_REST)
-            await asyncio.sleep(max(self._settings.min_interval - seconds, rest))
+            await asyncio.sleep(self._settings.rest_after(seconds))
             if self._outbox is not None:
-                await self._outbox.has_room(BACKLOG)
+                await self._outbox.has_room(self._settings.backlog)
 
     async def _wait(self, wake: float | None) -> None:
         ends = self._last_look + self._settings.resync

@@ -2,8 +2,8 @@
 
 Pure: from a snapshot and its plan to patches. A group that is admitted, runs, is done or waits says so in the words of
 its own dialect, and counts its pods where that does; a queue says what it has; a pod that waits has the reason in its
-PodScheduled condition. A reason must stand for a moment before
-it is written, since most jobs of a burst wait only until their last pod is created.
+PodScheduled condition. A reason must stand for a moment before it is written, since most jobs of a burst wait only
+until their last pod is created.
 """
 
 from __future__ import annotations

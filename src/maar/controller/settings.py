@@ -1,4 +1,7 @@
-"""How `maar run` runs: what is ours, how often, how much at once."""
+"""How `maar run` runs: what is ours, how often, how much at once.
+
+Its options set a few of these; the rest are there for whoever starts a `Scheduler` of their own, as tests do.
+"""
 
 from __future__ import annotations
 
@@ -18,6 +21,16 @@ class Settings(msgspec.Struct, frozen=True):
     """Seconds that a cycle waits for more once something has happened: what arrives together is one cycle."""
     min_interval: float = 0.05
     """Seconds between the starts of two cycles at least; a long cycle makes it longer."""
+    quick: float = 0.02
+    """Seconds that a cycle may take without a rest after it, as on a quiet cluster; by taste."""
+    rest: float = 9.0
+    """Times as long as for deciding there is for reading and writing: a tenth of one core decides. By taste."""
+    longest_rest: float = 1.0
+    """Seconds between two cycles at most because of that, however long they take; by taste."""
+    later: float = 1.0
+    """Seconds until a cycle for what helps nobody yet, such as half of a gang's pods; by taste."""
+    backlog: float = 0.5
+    """Seconds that a cycle waits while more writes are due than can be under way at once; by taste."""
     resync: float = 60.0
     """Seconds after which a cycle looks at everything, whatever happened."""
     discover_again: float = 30.0
@@ -32,3 +45,8 @@ class Settings(msgspec.Struct, frozen=True):
     """Delete pods instead of evicting them, past every disruption budget."""
     pod_events: bool = False
     """An event for each pod that is bound, besides one for its gang."""
+
+    def rest_after(self, seconds: float) -> float:
+        """Seconds from the end of a cycle that took so long to the next one."""
+        rest = 0.0 if seconds < self.quick else min(self.rest * seconds, self.longest_rest)
+        return max(self.min_interval - seconds, rest)

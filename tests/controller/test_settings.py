@@ -1,0 +1,23 @@
+"""How long the loop rests, by how long it took to decide."""
+
+import pytest
+
+from maar.controller.settings import Settings
+
+
+@pytest.mark.parametrize(
+    ("seconds", "expected"),
+    [
+        pytest.param(0.0, 0.05, id="two cycles begin at least so far apart"),
+        pytest.param(0.01, 0.04, id="a quick one costs no more than that"),
+        pytest.param(0.02, 0.18, id="a tenth of the time decides"),
+        pytest.param(0.1, 0.9, id="and of a long one too"),
+        pytest.param(5.0, 1.0, id="but nobody waits for ever"),
+    ],
+)
+def test_the_rest_after_a_cycle(seconds: float, expected: float) -> None:
+    assert pytest.approx(expected) == Settings().rest_after(seconds)
+
+
+def test_a_rest_of_ones_own() -> None:
+    assert 0.5 == Settings(quick=0.0, rest=1.0, longest_rest=9.0).rest_after(0.5)
