@@ -21,7 +21,7 @@ from maar.kube.neighbours import Matcher, Namespaces
 from maar.kube.nodes import image_names, lock, node
 from maar.kube.objects import Objects
 from maar.kube.priorities import Priorities
-from maar.kube.queues import namespace_weight, queue
+from maar.kube.queues import namespace_weight, namespace_weights, queue
 from maar.kube.shapes import Shapes
 from maar.kube.storage import Storage
 from maar.kube.tasks import Member, member, task
@@ -92,13 +92,10 @@ def _members(
 
 
 def _namespace_weights(objects: Objects) -> dict[str, int]:
-    """Each namespace's weight: the largest that one of its quotas states."""
-    weights: dict[str, int] = {}
-    stated = _each("ResourceQuota", objects.quotas, namespace_weight)
-    for quota, weight in zip(objects.quotas, stated, strict=True):
-        if weight is not None:
-            weights[quota.namespace] = max(weight, weights.get(quota.namespace, 1))
-    return weights
+    def read(quota: wire.ResourceQuota) -> tuple[str, int | None]:
+        return quota.namespace, namespace_weight(quota)
+
+    return namespace_weights(_each("ResourceQuota", objects.quotas, read))
 
 
 def _budgets(objects: Objects, members: list[Member]) -> tuple[list[Budget], dict[str, list[str]]]:

@@ -17,7 +17,7 @@ from maar.kube.budgets import budget, cover
 from maar.kube.errors import FieldError
 from maar.kube.hypernodes import hypernode
 from maar.kube.nodes import lock, node
-from maar.kube.queues import namespace_weight, queue
+from maar.kube.queues import namespace_weight, namespace_weights, queue
 from maar.kube.storage import Storage
 from maar.kube.tasks import Member
 from maar.model.nodes import Node
@@ -118,7 +118,7 @@ class Surroundings:
                 queues=tuple(self._queue(q, now) for q in self._all("queues", wire.Queue)),
                 budgets=self._budgets,
                 hypernodes=tuple(hypernode(h) for h in self._all("hypernodes", wire.HyperNode)),
-                namespace_weights=self._weights(),
+                namespace_weights=namespace_weights(map(self._weight, self._all("quotas", wire.ResourceQuota))),
                 locks=tuple(self._locks.values()),
                 rooms=self._storage.rooms(self.nodes),
             )
@@ -129,18 +129,13 @@ class Surroundings:
         made, error = queue(of, now), self._broken_queues.get(of.name)
         return made if error is None else msgspec.structs.replace(made, broken=error)
 
-    def _weights(self) -> dict[str, int]:
-        """Each namespace's weight: the largest that one of its quotas states."""
-        weights: dict[str, int] = {}
-        for quota in self._all("quotas", wire.ResourceQuota):
-            try:
-                weight = namespace_weight(quota)
-            except FieldError as error:
-                self._tell(quota, error, "it gives no weight")
-                continue
-            if weight is not None:
-                weights[quota.namespace] = max(weight, weights.get(quota.namespace, 1))
-        return weights
+    def _weight(self, quota: wire.ResourceQuota) -> tuple[str, int | None]:
+        """The namespace of a quota, and the weight that it states."""
+        try:
+            return quota.namespace, namespace_weight(quota)
+        except FieldError as error:
+            self._tell(quota, error, "it gives no weight")
+            return quota.namespace, None
 
     def _tell(self, item: wire.Object, error: FieldError, what: str) -> None:
         """Log that an object makes no sense, once for each of its versions."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from maar.kube import annotations as known
 from maar.kube.errors import FieldError
 from maar.kube.requests import amounts
@@ -48,6 +50,15 @@ def namespace_weight(quota: ResourceQuota) -> int | None:
         return max(units(known.NAMESPACE_WEIGHT, value, up=False), 1)
     except QuantityError as error:
         raise FieldError(f"spec.hard.{known.NAMESPACE_WEIGHT}", str(error)) from None
+
+
+def namespace_weights(stated: Iterable[tuple[str, int | None]]) -> dict[str, int]:
+    """Each namespace's weight, from what its quotas state: the largest of them."""
+    weights: dict[str, int] = {}
+    for namespace, weight in stated:
+        if weight is not None:
+            weights[namespace] = max(weight, weights.get(namespace, 1))
+    return weights
 
 
 def _amounts(field: str, quantities: Quantities | None, problems: list[str]) -> dict[str, int] | None:
