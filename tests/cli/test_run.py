@@ -21,10 +21,12 @@ import msgspec
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from maar import __version__
 from maar.cli.plan_json import plan_data
 from maar.cli.run import identity
 from maar.controller.record import read_recording
 from maar.embedded.server import EmbeddedServer
+from maar.kube.access import load_access
 from maar.kube.errors import NotFound
 from maar.kube.resources import EVENTS, LEASES, PODS
 from maar.testing.confs import ALLOCATE
@@ -194,6 +196,7 @@ def test_every_line_of_a_json_log_is_an_object(kubeconfig: Path, start: Start, t
     config.write_text(ALLOCATE)
 
     async def story(cluster: Live) -> None:
+        await cluster.pod("alone")
         run = start(kubeconfig, "--log-format", "json", "--config", str(config))
         await run.until_ready(cluster)
         config.write_text(ALLOCATE.replace("gang", "gnag"))
@@ -204,6 +207,10 @@ def test_every_line_of_a_json_log_is_an_object(kubeconfig: Path, start: Start, t
         times = [datetime.fromisoformat(line["time"]) for line in lines]
         assert sorted(times) == times
         assert all(time.tzinfo is not None for time in times)
+        server, listed = (line["message"] for line in lines[:2])
+        access = load_access(str(kubeconfig))
+        assert f"Maar {__version__} on {access.server}, for pods with schedulerName maar" == server
+        assert "everything is listed: nodes: 2, pods: 1" == listed
         (refused,) = [line for line in lines if line["level"] == "error"]
         assert ("maar.config", True) == (refused["logger"], "did you mean `gang`?" in refused["message"])
         assert ("info", "stopped") == (lines[-1]["level"], lines[-1]["message"])

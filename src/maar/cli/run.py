@@ -15,6 +15,7 @@ from pathlib import Path
 import click
 from aiohttp.web import RouteDef
 
+from maar import __version__
 from maar.controller.brake_file import BrakeFile
 from maar.controller.brakes import Brakes
 from maar.controller.reload import ConfigFile
@@ -160,7 +161,10 @@ async def _run(
 ) -> None:
     brakes = Brakes()
     brakes_said = None if brake_file is None else _brakes(Path(brake_file), brakes)
-    api = await Api.open(load_access(kubeconfig, context))
+    access = load_access(kubeconfig, context)
+    names = " or ".join(sorted(settings.scheduler_names))
+    logger.info("Maar %s on %s, for pods with schedulerName %s", __version__, access.server, names)
+    api = await Api.open(access)
     try:
         recording = None if record is None else Path(record)
         scheduler = Scheduler(api, settings, config, brakes, recording, history)
@@ -226,7 +230,10 @@ def _brakes(path: Path, brakes: Brakes) -> BrakeFile:
 
 async def _work(api: Api, scheduler: Scheduler, metrics: Metrics, settings: Settings, lease: str | None) -> None:
     await scheduler.sync()
+    there = scheduler.picture.objects
+    logger.info("everything is listed: nodes: %d, pods: %d", *(len(there.get(home, ())) for home in ("nodes", "pods")))
     if settings.dry_run:
+        logger.info("shadow mode: decides and writes nothing; every %.0f s says how others differ", SHADOW_EVERY)
         shadow = Shadow(scheduler.cache)
         scheduler.loop.on_cycle.append(shadow.on_cycle)
         async with asyncio.TaskGroup() as group:
