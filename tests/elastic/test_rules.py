@@ -11,7 +11,7 @@ import pytest
 
 from maar.elastic.allocate import allocate, wake_after
 from maar.elastic.jobs import Jobs, make_jobs
-from maar.elastic.speedup import curve
+from maar.elastic.speedup import LINEAR, curve
 from maar.registry import ALGORITHMS, by_name
 
 KINDS = by_name(ALGORITHMS)
@@ -211,6 +211,12 @@ def test_ffdl_looks_at_as_many_jobs_as_there_are_gpus() -> None:
 def test_ffdl_serves_the_highest_priority_first() -> None:
     table = jobs("abc", max=4, priority=[0, 1, 0], speedup=[curve({1: 9.0}), HALF, HALF])
     assert [1, 4, 0] == sizes("ffdl", table, 5)
+
+
+def test_ffdl_has_no_table_to_make_where_all_fits() -> None:
+    """A table of two million million GPUs would not fit into any memory."""
+    table = jobs("ab", max=1_000_000, gpus=[999_999, 1_000_000], speedup=[LINEAR, curve({1: 1.0, 3: 1.5, 9: 1.5})])
+    assert [1_000_000, 3] == sizes("ffdl", table, 2 * 10**12)
 
 
 def test_ffdl_rounding_makes_no_differences() -> None:

@@ -59,14 +59,20 @@ def _best(jobs: Jobs, gpus: int) -> Ints:
         return workers
     unit = int(np.gcd.reduce(jobs.gpus))
     most = np.minimum(jobs.max, gpus // jobs.gpus)
-    room = min(gpus, int((most * jobs.gpus).sum())) // unit
+    wanted = int((most * jobs.gpus).sum())
     size_bits = int(most.max(initial=1)).bit_length()
     highest = float(jobs.speed(most).sum())
     fraction = min(FINEST, BITS - size_bits - math.ceil(math.log2(highest + 1)))
     units = np.rint(np.ldexp(np.minimum(jobs.curves, highest), fraction)).astype(np.int64)
     speeds = np.maximum(units, 1) << size_bits  # what is slow beside others is better than nothing still
+    bounds = list(
+        zip(jobs.min.tolist(), most.tolist(), (jobs.gpus // unit).tolist(), jobs.offset.tolist(), strict=True)
+    )
+    if wanted <= gpus:  # nobody has to give way: each has the smallest size at which it is as fast as it can be
+        sizes_of = [(least, speeds[start + least : start + largest + 1]) for least, largest, _, start in bounds]
+        return np.array([least + int(part.argmax()) if len(part) else 0 for least, part in sizes_of], dtype=np.int64)
+    room = gpus // unit
     table = _Table(room, size_bits)
-    bounds = zip(jobs.min.tolist(), most.tolist(), (jobs.gpus // unit).tolist(), jobs.offset.tolist(), strict=True)
     steps = [
         (width, table.add(speeds[start + least : start + largest + 1], least, width))
         for least, largest, width, start in bounds
