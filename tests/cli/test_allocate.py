@@ -191,6 +191,12 @@ def test_an_algorithm_without_parameters_takes_none(write: Write) -> None:
         ),
         ("- {name: a, min: [", ["line 2, column 1: not valid YAML: "]),
         ("- {name: a, min: 1, min: 2}", ["line 1, column 21: not valid YAML: `min` is given twice"]),
+        ('[{"name": "a", "min": 1, "min": 2}]', ["line 1, column 26: not valid YAML: `min` is given twice"]),
+        ("[" * 3_000 + "]" * 3_000, ["lists and mappings lie too deep in each other"]),
+        (
+            '[{"name": "a", "max": 8, "speedup": {"1": 1e-320, "2": 5}}]',
+            ["jobs[0].speedup: expected a number of workers from 1 and a speed-up above 0, got `1` workers: `1e-320`"],
+        ),
         (["a"], ["jobs[0]: expected a mapping, got `a`"]),
         ([{"min": 1}], ["jobs[0]: a job needs a `name`"]),
         ([{"name": ""}], ["jobs[0].name: expected a name, got ``"]),

@@ -6,6 +6,7 @@ file. Files of machines are read in one go; only one that cannot be is looked at
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Hashable
 from typing import Annotated, Any
@@ -27,7 +28,7 @@ Count = Annotated[int, msgspec.Meta(ge=1, le=MOST, description="a whole number f
 Size = Annotated[Count | None, msgspec.Meta(description="a whole number from 1 to 1,000,000")]
 Seconds = Annotated[float, msgspec.Meta(ge=0, le=1e15, description="a number of at least 0")]
 Moment = Annotated[Seconds | None, msgspec.Meta(description="a number of at least 0")]
-Points = dict[Count, Annotated[float, msgspec.Meta(gt=0, le=1e9)]]
+Points = dict[Count, Annotated[float, msgspec.Meta(ge=1e-9, le=1e9)]]
 Speedup = Annotated[Points | None, msgspec.Meta(description="speed-ups by workers, e.g. `{1: 1.0, 2: 1.8}`")]
 
 
@@ -82,8 +83,10 @@ def _document(text: str, findings: Findings) -> object:
     """What the text says, as plain data."""
     if text.lstrip()[:1] in ("[", "{"):
         try:
-            return msgspec.json.decode(text)
-        except msgspec.DecodeError:
+            return json.loads(text, object_pairs_hook=_once, parse_constant=_no_number)
+        except RecursionError:
+            raise ConfigError([f"{findings.source}: lists and mappings lie too deep in each other"]) from None
+        except ValueError:
             pass  # YAML may begin so too, and says better where it breaks
     try:
         return yaml.load(text, _Loader)
@@ -94,6 +97,19 @@ def _document(text: str, findings: Findings) -> object:
     except (yaml.YAMLError, ValueError) as error:
         findings.problem("", f"not valid YAML: {str(error).splitlines()[0]}")
     raise ConfigError(findings.problems)
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """A mapping of JSON; where a key is given twice, YAML says so."""
+    made = dict(pairs)
+    if len(made) < len(pairs):
+        raise ValueError("a key is given twice")
+    return made
+
+
+def _no_number(said: str) -> Any:
+    """Python reads `NaN` and `Infinity`, which JSON does not have."""
+    raise ValueError(said)
 
 
 class _Loader(yaml.CSafeLoader):
