@@ -81,6 +81,18 @@ def test_below_the_smallest_size_measured_it_is_linear() -> None:
     assert {2: 2.0, 4: 3.0} == told(epoch(2, 30), epoch(4, 20)).points()[KEY]
 
 
+@pytest.mark.parametrize("seconds", [(1e8, 5e-324), (5e-324, 1e8), (1e8, 1e-200, 1e8, 5e-324), (1e-300, 1e-300)])
+def test_times_that_cannot_be_make_a_curve_all_the_same(seconds: tuple[float, ...]) -> None:
+    """All of them are positive numbers, as the port takes them."""
+    model = told(*(epoch(workers, time, total=9) for workers, time in enumerate(seconds, 1)))
+    values = Estimates(model).curve(KEY).values(9)
+    assert np.isfinite(values).all()
+    assert (np.diff(values) >= 0).all()
+    left = Estimates(model).remaining("team/resnet", *KEY, None)
+    assert left is not None
+    assert np.isfinite(left)
+
+
 def test_an_epoch_that_says_it_was_resized_belongs_to_no_size() -> None:
     assert {} == told(epoch(4, 40, resized=True)).points()
 

@@ -30,6 +30,9 @@ RECENT = 101
 """So many of the newest epochs of a size count: trainings change, and medians like odd numbers. By taste."""
 RESTARTS = 3
 """Fewer restarts than that are an accident, not a cost. By taste."""
+WITHIN = (1e-9, 1e9)
+"""Speed-ups that are believed, by taste, as `maar allocate` does. Whoever reaches the port may tell of an epoch that
+took no time at all, and no curve goes through a point in infinity."""
 JOBS = 20_000
 """Jobs whose progress is remembered, the newest."""
 
@@ -169,4 +172,5 @@ def speedups(times: Mapping[int, float]) -> dict[int, float]:
         return {}
     smallest = min(times)
     alone = smallest * times[smallest]
-    return {workers: alone / seconds for workers, seconds in sorted(times.items())}
+    slowest, fastest = WITHIN
+    return {workers: min(max(alone / seconds, slowest), fastest) for workers, seconds in sorted(times.items())}
