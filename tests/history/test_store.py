@@ -153,6 +153,16 @@ def test_a_reader_reads_while_another_writes(store: Store, address: str) -> None
     reader.close()
 
 
+@pytest.mark.parametrize("name", ["run #3", "50%20", "why?", "jürgen"])
+def test_a_reader_finds_a_file_of_any_name(tmp_path: Path, name: str) -> None:
+    file = read_address(str(tmp_path / name / "history.db"))
+    writer, reader = Store(file), Store(file, write=False)
+    assert writer.open()
+    assert reader.open()
+    reader.close()
+    writer.close()
+
+
 def test_a_file_that_is_no_database(tmp_path: Path) -> None:
     (tmp_path / "x.db").write_text("something else, long enough to be looked at " * 100)
     with pytest.raises(HistoryError, match=r"x\.db: file is not a database"):

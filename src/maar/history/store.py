@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
+from urllib.parse import quote
 
 import msgspec
 from sqlalchemy import URL, Connection, Engine, RowMapping, Select, Table, create_engine, delete, event, func, select
@@ -150,7 +151,8 @@ class Store:
 def _engine(url: URL, write: bool) -> Engine:
     if url.get_backend_name() == "sqlite":
         if not write:
-            url = URL.create("sqlite", database=f"file:{url.database}", query={"mode": "ro", "uri": "true"})
+            file = quote(str(url.database))  # in a URI `#`, `?` and `%` mean something
+            url = URL.create("sqlite", database=f"file:{file}", query={"mode": "ro", "uri": "true"})
         engine = create_engine(url, connect_args={"timeout": PATIENCE})
         event.listen(engine, "connect", _set_up_sqlite if write else _leave)
         return engine
