@@ -15,18 +15,20 @@ CRDS = Path(__file__).parents[2] / "deploy" / "crds"
 def test_a_batch_is_told_once_all_of_it_has_ended() -> None:
     said: list[str] = []
     batches = Batches(lambda batch: said.append(f"{batch.job}: {batch}"))
-    batches.begin("a", ["a0", "a1", "a2"], had=0)
-    batches.begin("b", ["b0"], had=1)
-    batches.begin("c", ["c0"], had=0)
+    batches.begin("a", {"a0": "n1", "a1": "n1", "a2": "n2"}, had=0)
+    batches.begin("b", {"b0": "n1"}, had=1)
+    batches.begin("c", {"c0": "n1"}, had=0)
+    batches.begin("alone", {"alone": "n2"}, had=0)
     batches.ended("a0", given=True)
     batches.ended("a1", given=False)
     assert [] == said
     batches.ended("b0", given=True)
     batches.ended("a2", given=True)
     batches.ended("c0", given=False)
+    batches.ended("alone", given=True)
     batches.ended("somebody", given=True)
     one, two = "1 pod of the gang was given its node", "2 pods of the gang were given their nodes"
-    assert [f"b: {one}; 1 had theirs before", f"a: {two}"] == said
+    assert [f"b: {one}; 1 had theirs before", f"a: {two}", "alone: bound to n2"] == said
 
 
 async def told(cluster: Live, name: str) -> list[str]:

@@ -104,6 +104,18 @@ def free(name: str, host: str, size: str = "1Gi") -> dict[str, Any]:
     return {**wire.volume(name, "local", host=host, size=size), "status": {"phase": "Available"}}
 
 
+def test_who_has_gone_waits_no_more() -> None:
+    scene = Scene()
+    left: list[str] = []
+    scene.hand_overs.on_left.append(left.append)
+    scene.put(wire.claim("c"))
+    scene.decide("p", "n1", "c")
+    assert [] == left
+    scene.picture.drop("pods", "default/p")
+    scene.hand_overs.go_on(NOW)
+    assert (["default/p"], [], []) == (left, scene.bound, scene.failed)
+
+
 def test_who_has_all_volumes_is_bound_at_once() -> None:
     scene = Scene()
     scene.put(bound("c", "v"))

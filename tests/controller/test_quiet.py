@@ -85,14 +85,14 @@ def test_one_event_says_that_a_gang_was_scheduled(kubeconfig: Path) -> None:
         async with scheduling(cluster, RESTLESS) as scheduler:
             await cluster.gang("train", 4, gpu=2)
             await cluster.pod("alone", gpu=1)
-            await cluster.until(lambda ps: bound("train", 4)(ps) and all(p.node for p in ps))
+            pods = await cluster.until(lambda ps: bound("train", 4)(ps) and all(p.node for p in ps))
             await until_events(cluster, "Scheduled", 2)
             await until_quiet(cluster, scheduler)
             found = await events(cluster, "Scheduled")
             assert {("PodGroup", "train"): 1, ("Pod", "alone"): 1} == about(found)
-            (gang,) = [e for e in found if e["involvedObject"]["kind"] == "PodGroup"]
-            assert "4 pods of the gang were given their nodes" == gang["message"]
-            assert 1 == gang["count"]
+            (node,) = [p.node for p in pods if p.name == "alone"]
+            said = {e["involvedObject"]["name"]: (e["message"], e["count"]) for e in found}
+            assert {"train": ("4 pods of the gang were given their nodes", 1), "alone": (f"bound to {node}", 1)} == said
 
     tell(kubeconfig, story, nodes=2)
 
@@ -101,13 +101,15 @@ def test_an_event_for_each_pod_on_request(kubeconfig: Path) -> None:
     async def story(cluster: Live) -> None:
         async with scheduling(cluster, Settings(resync=0.05, pod_events=True)) as scheduler:
             await cluster.gang("train", 3, gpu=2)
-            pods = await cluster.until(bound("train", 3))
-            await until_events(cluster, "Scheduled", 4)
+            await cluster.pod("alone", gpu=1)
+            pods = await cluster.until(lambda ps: bound("train", 3)(ps) and all(p.node for p in ps))
+            await until_events(cluster, "Scheduled", 5)
             await until_quiet(cluster, scheduler)
             found = await events(cluster, "Scheduled")
             assert {("PodGroup", "train"): 1, **{("Pod", p.name): 1 for p in pods}} == about(found)
             said = {e["involvedObject"]["name"]: e["message"] for e in found if e["involvedObject"]["kind"] == "Pod"}
             assert {p.name: f"bound to {p.node}" for p in pods} == said
+            assert {1} == {e["count"] for e in found}
 
     tell(kubeconfig, story, nodes=2)
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from maar.kube.claims import SELECTED_NODE
-from maar.kube.resources import CLAIMS, CSI_NODES, PRIORITY_CLASSES, STORAGE_CLASSES, VOLUMES
+from maar.kube.resources import CLAIMS, CSI_NODES, EVENTS, PRIORITY_CLASSES, STORAGE_CLASSES, VOLUMES
 from maar.testing.live import NAMESPACE, Live, Seen, bound, connected, scheduling
 from maar.testing.provisioner import ZONE, Provisioner, claim, csi_node, storage_class, using, volume
 
@@ -46,6 +46,12 @@ async def phase(cluster: Live, name: str) -> str:
     return str((await cluster.get(CLAIMS.path(NAMESPACE, name)))["status"]["phase"])
 
 
+async def told(cluster: Live, name: str) -> list[str]:
+    """What was said when a pod was given its node."""
+    events = (await cluster.get(EVENTS.path(NAMESPACE)))["items"]
+    return [e["message"] for e in events if (e["reason"], e["involvedObject"]["name"]) == ("Scheduled", name)]
+
+
 def one(name: str) -> Callable[[list[Seen]], bool]:
     """That a pod has a node."""
     return lambda pods: any(p.name == name and p.node for p in pods)
@@ -68,8 +74,12 @@ def test_a_claim_is_handed_over_and_its_pod_bound_once_it_has_its_volume(kubecon
             node = await selected(cluster, "data")
             assert {"train": "", "other": {"n0": "n1", "n1": "n0"}[node]} == {p.name: p.node for p in pods}
             assert 1 == maar.outbox.counts["done:Bind"]
+            await cluster.eventually(lambda: told(cluster, "other"), "an event on who is bound")
+            assert [] == await told(cluster, "train"), "it is not scheduled yet"
             provisioner.go.set()
             pods = await cluster.until(one("train"))
+            await cluster.eventually(lambda: told(cluster, "train"), "its event")
+            assert [f"bound to {node}"] == await told(cluster, "train")
             assert (node, "Bound") == (named(pods, "train").node, await phase(cluster, "data"))
             assert [("data", node)] == provisioner.asked
 

@@ -6,7 +6,7 @@ who comes next says how many it gave their nodes and how many had theirs before.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 
@@ -18,9 +18,13 @@ class Batch:
     left: int
     had: int
     """Pods of the gang that have nodes already."""
+    alone: str = ""
+    """The node of a pod that is no gang."""
     given: int = 0
 
     def __str__(self) -> str:
+        if self.alone:
+            return f"bound to {self.alone}"
         pods = (
             "1 pod of the gang was given its node"
             if self.given == 1
@@ -36,12 +40,10 @@ class Batches:
         self._finished = finished
         self._of: dict[str, Batch] = {}
 
-    def begin(self, job: str, pods: Iterable[str], had: int) -> None:
-        """These pods of a job will be bound."""
-        batch = Batch(job, 0, had)
-        for pod in pods:
-            batch.left += 1
-            self._of[pod] = batch
+    def begin(self, job: str, nodes: Mapping[str, str], had: int) -> None:
+        """These pods of a job will be bound, each to its node; a job with the key of its pod is that pod alone."""
+        batch = Batch(job, len(nodes), had, alone=nodes.get(job, "") if len(nodes) == 1 else "")
+        self._of.update(dict.fromkeys(nodes, batch))
 
     def ended(self, pod: str, given: bool) -> None:
         """A pod has its node, or will not get it."""

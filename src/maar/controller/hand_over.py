@@ -85,6 +85,8 @@ class HandOvers:
         self._trigger = trigger
         self._waiting: dict[str, _Waiting] = {}
         self._written: dict[str, _Written] = {}
+        self.on_left: list[Callable[[str], None]] = []
+        """Told of pods that wait no more because they have gone, or others bound or evicted them."""
 
     def concerns(self, pod: str) -> bool:
         """Whether a pod has claims at all."""
@@ -105,6 +107,8 @@ class HandOvers:
             node = self._picture.node(one.node)
             if not self._is_assumed(pod, one):
                 del self._waiting[pod]
+                for listener in self.on_left:
+                    listener(pod)
                 continue
             try:
                 if node is None:

@@ -57,6 +57,7 @@ class Outbox:
         self._hand_overs = HandOvers(
             cache.picture, self._submit_patch, self._submit_bind, self._give_up_volumes, trigger
         )
+        self._hand_overs.on_left.append(partial(self._batches.ended, given=False))
         self.sizes = Sizes(cache, self._submit_patch, events.emit, trigger)
 
     def send(self, plan: Plan, now: float) -> None:
@@ -114,13 +115,13 @@ class Outbox:
     # -- pods
 
     def _send_binds(self, plan: Plan, now: float) -> None:
-        gangs: dict[str, list[str]] = {}
+        gangs: dict[str, dict[str, str]] = {}
         for bind in plan.bind:
-            gangs.setdefault(self._cache.task(bind.task).job, []).append(bind.task)
+            gangs.setdefault(self._cache.task(bind.task).job, {})[bind.task] = bind.node
         jobs = self._cache.latest.jobs
-        for job, pods in gangs.items():
+        for job, nodes in gangs.items():
             self._said.pop(job, None)
-            self._batches.begin(job, pods, had=int(jobs.ready[jobs.number[job]]))
+            self._batches.begin(job, nodes, had=int(jobs.ready[jobs.number[job]]))
         for bind in plan.bind:
             task = self._cache.task(bind.task)
             if not self._hand_overs.concerns(bind.task):
@@ -128,8 +129,6 @@ class Outbox:
             elif claims := self._hand_overs.begin(bind.task, task.uid, bind.node, now):
                 what = f"waits on {bind.node} for the volumes of its claims: {', '.join(claims)}"
                 self._events.emit(_pod(bind.task, task.uid), "Normal", "WaitForVolumes", what)
-            if self._hand_overs.concerns(bind.task):
-                self._batches.ended(bind.task, given=True)  # Its node is chosen; volumes may take their time.
 
     def _say_given(self, batch: Batch) -> None:
         self._emit(batch.job, "Normal", "Scheduled", f"{batch}")
@@ -139,8 +138,12 @@ class Outbox:
     def _submit_bind(self, pod: str, uid: str, node: str) -> None:
         namespace, _, name = pod.partition("/")
         self._submit(Bind(namespace, name, uid, node), pod)
-        if self._settings.pod_events:
+        if self._settings.pod_events and not self._is_alone(pod):  # whose batch tells the same
             self._events.emit(_pod(pod, uid), "Normal", "Scheduled", f"bound to {node}")
+
+    def _is_alone(self, pod: str) -> bool:
+        task = self._cache.find(pod)
+        return task is not None and task.job == pod
 
     def _submit_patch(self, patch: Work, then: Callable[[Outcome], None]) -> None:
         def done(work: Work, outcome: Outcome) -> None:
@@ -152,6 +155,7 @@ class Outbox:
     def _give_up_volumes(self, pod: str, why: str) -> None:
         """A pod cannot have its volumes where it was to be: it is decided anew."""
         self.counts["failed:HandOver"] += 1
+        self._batches.ended(pod, given=False)
         regarding = _pod(pod, self._cache.picture.assumed[pod].uid)
         self._events.emit(regarding, "Warning", "FailedScheduling", why)
         self._cache.forget(pod)
