@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import json
+import math
 import os
 import shutil
 import socket
@@ -351,6 +352,15 @@ def test_reports_that_make_no_sense(server: Server, epoch: Any, seconds: Any) ->
     reporter.report(5, 1.0)
     reporter.flush(PATIENCE)
     assert 5 in [r["epoch"] for body in server.wait(1) for r in body]
+
+
+@pytest.mark.parametrize("seconds", [math.inf, 1e30, math.nan, -1, "soon", None])
+def test_a_wait_that_makes_no_sense(server: Server, seconds: Any) -> None:
+    reporter = Reporter(server.url, "ns/resnet", workers=1)
+    reporter.report(0, 1.0)
+    reporter.flush(seconds)
+    reporter.flush(PATIENCE)
+    assert [[0]] == [[report["epoch"] for report in body] for body in server.wait(1)]
 
 
 def test_an_environment_that_makes_no_sense(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -193,10 +193,11 @@ class Reporter:
         }
         self._sender.put(json.dumps({n: v for n, v in said.items() if v is not None}, allow_nan=False))
 
+    @_quietly
     def flush(self, seconds: float = FAREWELL) -> None:
         """Wait until all is sent, at most so long."""
         if self._sender is not None:
-            self._sender.flush(seconds)
+            self._sender.flush(min(float(seconds), threading.TIMEOUT_MAX))
 
     # -- frameworks
 
