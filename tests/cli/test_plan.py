@@ -1,6 +1,7 @@
 """`maar plan` from end to end: manifests and options in, a plan or one message out."""
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 import maar
-from maar.cli.main import main
+from maar.cli.main import COMMANDS, main
 
 NODE = """
 ---
@@ -213,7 +214,14 @@ def test_version() -> None:
     assert (0, f"maar {maar.__version__}\n") == (result.exit_code, result.stdout)
 
 
-def test_help_lists_the_commands() -> None:
-    text = CliRunner().invoke(main, ["--help"]).stdout
-    assert "plan" in text
-    assert "config" in text
+def test_help_lists_the_commands_and_cuts_nothing_off() -> None:
+    listed = CliRunner().invoke(main, ["--help"]).stdout.partition("Commands:")[2]
+    assert list(COMMANDS) == re.findall(r"^  (\w+)", listed, re.MULTILINE)
+    assert re.search(r"manifests in\s+PATH... describe\.", listed)
+    assert not re.search(r"\.\.\.$", listed, re.MULTILINE)
+
+
+def test_an_unknown_command_gets_a_suggestion() -> None:
+    result = CliRunner().invoke(main, ["simulat"])
+    assert 2 == result.exit_code
+    assert "unknown command `simulat`; did you mean `simulate`? known: allocate, config, " in result.stderr

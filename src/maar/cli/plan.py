@@ -52,10 +52,14 @@ def _moment(ctx: click.Context, param: click.Parameter, value: str | None) -> fl
 @click.command()
 @click.argument("paths", nargs=-1, required=True, metavar="PATH...")
 @click.option("--config", "config_file", metavar="FILE", help="Configuration; Maar's own if not given.")
-@click.option("--cycles", type=click.IntRange(1), default=1, help="How many cycles to decide, a second apart.")
 @click.option(
-    "--now", callback=_moment, metavar="TIME", help="The time of the first cycle: RFC 3339 or seconds since 1970."
-)
+    "--cycles", type=click.IntRange(1), default=1, show_default=True, metavar="N",
+    help="How many cycles to decide, a second apart.",
+)  # fmt: skip
+@click.option(
+    "--now", callback=_moment, metavar="TIME",
+    help="The time of the first cycle: RFC 3339 or seconds since 1970; now if not given.",
+)  # fmt: skip
 @click.option("-o", "output", type=click.Choice(["text", "json"]), default="text", help="How to print the plan.")
 @click.option(
     "--scheduler-name",

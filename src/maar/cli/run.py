@@ -45,9 +45,15 @@ SHADOW_EVERY = 30.0
 
 
 @click.command()
-@click.option("--kubeconfig", metavar="FILE", help="Kubeconfig; in a cluster its service account if not given.")
-@click.option("--context", metavar="NAME", help="Context of the kubeconfig.")
-@click.option("--config", "config_file", metavar="FILE", help="Configuration, read again when it changes.")
+@click.option(
+    "--kubeconfig", metavar="FILE",
+    help="If not given, as kubectl: $KUBECONFIG, ~/.kube/config, in a pod its service account.",
+)  # fmt: skip
+@click.option("--context", metavar="NAME", help="Context of the kubeconfig; its current one if not given.")
+@click.option(
+    "--config", "config_file", metavar="FILE",
+    help="Configuration, read again when it changes; Maar's own if not given.",
+)  # fmt: skip
 @click.option("--brakes", "brake_file", metavar="FILE", help="Brakes on evictions, read again when it changes.")
 @click.option(
     "--scheduler-name", "names", multiple=True, default=("maar",), show_default=True, metavar="NAME",
@@ -56,9 +62,20 @@ SHADOW_EVERY = 30.0
 @click.option("--node-selector", metavar="KEY=VALUE,...", help="Only nodes with these labels are ours.")
 @click.option("--dry-run", is_flag=True, help="Shadow mode: decide, write nothing, and say how others differ.")
 @click.option("--record", metavar="FILE", help="Record what each cycle saw and decided, for `maar plan FILE`.")
-@click.option("--leader-elect/--no-leader-elect", default=True, help="Several replicas, of which one decides.")
-@click.option("--lease-namespace", default="kube-system", show_default=True, help="Where the lease lives.")
-@click.option("--http-port", default=8080, show_default=True, help="For health, metrics and measurements; 0: none.")
+@click.option(
+    "--leader-elect/--no-leader-elect", default=True, show_default=True,
+    help="Of several replicas one decides: by a lease, or at once and without.",
+)  # fmt: skip
+@click.option(
+    "--lease-namespace", default="kube-system", show_default=True, metavar="NAME", help="Where the lease lives."
+)
+@click.option(
+    "--http-port",
+    default=8080,
+    show_default=True,
+    metavar="PORT",
+    help="For health, metrics and measurements; 0: none.",
+)
 @click.option(
     "--history", "history_at", envvar="MAAR_HISTORY", metavar="WHERE",
     help="What jobs did: a SQLite file, postgresql://..., or none. Default: a file in the state folder.",
@@ -66,7 +83,9 @@ SHADOW_EVERY = 30.0
 @click.option("--history-token", metavar="FILE", help="Who reports measurements must know what is in this file.")
 @click.option("--delete-victims", is_flag=True, help="Delete victims instead of evicting them, past their budgets.")
 @click.option("--pod-events", is_flag=True, help="An event for each pod that is bound, not only for its gang.")
-@click.option("--log-format", type=click.Choice(["text", "json"]), default="text", help="How to log.")
+@click.option(
+    "--log-format", type=click.Choice(["text", "json"]), default="text", show_default=True, help="How to log."
+)
 def run(
     kubeconfig: str | None,
     context: str | None,
