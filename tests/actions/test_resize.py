@@ -228,6 +228,28 @@ def test_a_job_keeps_its_size_for_the_minimum_time() -> None:
     assert 150.0 == plans[0].wake_at
 
 
+def test_a_change_to_come_is_none() -> None:
+    """Somebody wrote it by hand: it neither keeps the job's size for ever nor lets go of the pool's brake."""
+    forged = elastic("a", 1, 4, on=["n1"] * 4, past=Past(last_resize=1e12, counted=90.0))
+    other = elastic("b", 1, 4, job={"created": 5.0}, past=Past(last_resize=90.0, since=90.0))
+    scene_ = cluster(node("n1", gpu=4), forged, other)
+    plans, _ = cycles(scene_, config(least="60s"), 1, now=100.0)
+    assert [("ns/a", 4, 2)] == [(r.job, r.before, r.after) for r in plans[0].resize]
+    (plan,), _ = cycles(scene_, config(rate="30s"), 1, now=100.0)
+    assert (False, 120.0) == (plan.moves, plan.wake_at)
+
+
+def test_room_is_not_kept_for_ever() -> None:
+    holds = (("n1", 2),)
+    said = {"suspended": False, "holds": holds}
+    for last, kept in ((100.0, True), (1.0, False), (1e12, False)):
+        job = elastic("a", 2, 2, size=2, past=Past(last_resize=last), **said)
+        job = msgspec.structs.replace(job, tasks=())
+        scene_ = cluster(node("n1", gpu=2), job, gang("rigid", 1, gpu=2))
+        plans, _ = cycles(scene_, config(), 1, now=1000.0 if last == 1.0 else 110.0)
+        assert kept == (not plans[0].bind)
+
+
 def test_growth_that_does_not_pay_is_not_made() -> None:
     """One worker more for the last 20 seconds of work is not worth a restart of 30."""
     ending = elastic("a", 1, 4, on=["n1"] * 3, remaining=60.0)

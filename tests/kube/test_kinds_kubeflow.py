@@ -262,6 +262,13 @@ def test_what_maar_keeps_comes_back_and_what_is_broken_is_ignored(caplog: pytest
     assert 2 == len(caplog.messages)
 
 
+@pytest.mark.parametrize("requested", [-3, 99_999_999])
+def test_a_request_that_maar_never_kept_is_ignored(requested: int) -> None:
+    forged = {"maar.dev/elastic": f'{{"requested": {requested}}}', "maar.dev/max-workers": "4"}
+    found = reading(job(annotations=forged))
+    assert (2, 4, 2, "") == (found.min, found.max, found.requested, found.broken)
+
+
 def test_queue_and_priority_of_a_job_without_pods() -> None:
     policy = {"schedulingPolicy": {"queue": "team", "priorityClass": "high"}}
     found = reading(job(elasticPolicy=ELASTIC, policy=policy))

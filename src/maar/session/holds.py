@@ -17,7 +17,7 @@ from maar.model.resources import Ints
 from maar.model.tasks import Status
 from maar.session.placement import Group
 from maar.session.session import Session
-from maar.session.workers import above, elastic_of, have, send_away, worker_shape, workers_of
+from maar.session.workers import above, elastic_of, have, last_change, send_away, worker_shape, workers_of
 
 
 def take_up_holds(session: Session) -> None:
@@ -65,7 +65,7 @@ def _take_up(session: Session, job: Job) -> None:
 
 def _is_over(session: Session, job: Job) -> bool:
     """Whether its workers have had their time to come."""
-    last = elastic_of(job).past.last_resize
+    last = last_change(session, job)
     ends = None if last is None else last + max((pool.hold for pool in session.config.pools), default=0.0)
     if ends is None or session.now >= ends:
         return True

@@ -26,7 +26,7 @@ from maar.session.pools import Pool
 from maar.session.session import Decision, Session
 from maar.session.standing import columns, gpus_of
 from maar.session.waiting_gangs import ahead_of
-from maar.session.workers import are_leaving, elastic_of, set_size, worker_shape
+from maar.session.workers import are_leaving, elastic_of, last_change, set_size, worker_shape
 
 ROUNDS = 8
 """So often the algorithm is asked again because what it gave does not lie on nodes; then what fits is taken."""
@@ -62,7 +62,7 @@ class Resizing:
 
     def _resting_until(self) -> float | None:
         """Until when a pool that was changed a moment ago is left alone."""
-        times = [elastic_of(job).past.last_resize for job in self._jobs]
+        times = [last_change(self._session, job) for job in self._jobs]
         last = max((time for time in times if time is not None), default=-np.inf)
         ends = last + self._option.rate_limit
         return ends if last < self._session.now < ends else None
@@ -71,7 +71,7 @@ class Resizing:
         """Jobs whose size changed a moment ago: they keep it, unless there is no longer room for all of these."""
         frozen = np.zeros(len(self._jobs), dtype=np.bool_)
         for row, job in enumerate(self._jobs):
-            last = elastic_of(job).past.last_resize
+            last = last_change(self._session, job)
             ends = -np.inf if last is None else last + self._option.minimum_time
             within = elastic_of(job).min <= self._now[row] <= elastic_of(job).max
             if self._now[row] and within and last != self._session.now and self._session.now < ends:

@@ -31,6 +31,12 @@ def elastic_of(job: Job) -> Elastic:
     return job.elastic
 
 
+def last_change(session: Session, job: Job) -> float | None:
+    """When its size last changed; a time to come, which somebody wrote by hand, is none."""
+    last = elastic_of(job).past.last_resize
+    return None if last is None or last > session.now else last
+
+
 def worker_shape(session: Session, job: Job) -> int:
     """The number of the shape of a worker."""
     return session.snapshot.shapes.number[elastic_of(job).shape]
@@ -97,7 +103,7 @@ def are_leaving(session: Session, job: Job) -> int:
         return 0
     going = len(session.tasks_of(job, Status.RELEASING))
     finished = len(session.tasks_of(job, Status.SUCCEEDED, Status.FAILED))
-    stopped = elastic.past.last_resize
+    stopped = last_change(session, job)
     if not going and finished and stopped is not None and session.now < stopped + LINGERS:
         session.wake(stopped + LINGERS)
         going = finished

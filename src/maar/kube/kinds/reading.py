@@ -192,8 +192,11 @@ def read_kept(item: Object) -> Kept:
     if not said:
         return Kept()
     try:
-        return msgspec.json.decode(said, type=Kept)
-    except msgspec.DecodeError as error:
+        kept = msgspec.json.decode(said, type=Kept)
+        if not 0 <= kept.requested <= MOST:
+            raise ValueError(f"`requested`: expected a number from 0 to {MOST}, got `{kept.requested}`")
+        return kept
+    except ValueError as error:  # msgspec's are such
         log.warning("%s: the annotation `%s` is ignored: %s", item.key, known.ELASTIC, error)
         return Kept()
 
