@@ -258,6 +258,12 @@ def test_growth_that_does_not_pay_is_not_made() -> None:
     assert scene(cluster(node("n1", gpu=4), going), config(restart="30s"))[0].resize
 
 
+def test_a_brake_at_zero_is_off_whatever_was_learnt() -> None:
+    learnt = elastic("a", 1, 4, on=["n1"] * 3, remaining=60.0, restart=30.0)
+    assert not scene(cluster(node("n1", gpu=4), learnt), config(restart="1s"))[0].moves
+    assert scene(cluster(node("n1", gpu=4), learnt), config(restart="0"))[0].resize
+
+
 def test_small_changes_are_not_made_under_hysteresis() -> None:
     scene_ = cluster(node("n1", gpu=4), elastic("a", 1, 4, on=["n1"] * 3))
     assert not scene(scene_, config(hysteresis=1))[0].moves

@@ -80,6 +80,9 @@ class Resizing:
         return frozen if (self._now * self._table.gpus)[frozen].sum() <= gpus else np.zeros_like(frozen)
 
     def _restart(self) -> Floats:
+        """Seconds that a change costs each job. A pool that says 0 has this brake off, whatever was said or learnt."""
+        if not self._option.restart:
+            return np.zeros(len(self._jobs))
         said = [elastic_of(job).restart for job in self._jobs]
         return np.array([self._option.restart if s is None else s for s in said], dtype=np.float64)
 
