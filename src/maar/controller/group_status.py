@@ -18,6 +18,8 @@ COUNTING = ("volcano_groups", "plugins_groups")
 """Homes of groups whose status counts pods."""
 SCHEDULED = "PodGroupScheduled"
 """Upstream's condition."""
+UNSCHEDULABLE = "Unschedulable"
+"""Volcano's, of a group that waits."""
 PLUGINS_PHASES = {Phase.RUNNING: "Running", Phase.COMPLETED: "Finished"}
 """Those of scheduler-plugins; before them a group is `Scheduling`."""
 
@@ -35,7 +37,7 @@ def status_of(group: Object, phase: Phase, line: str, wait: Wait | None, now: fl
     if isinstance(group, PluginsGroup):
         return {"phase": _plugins_phase(phase)}
     condition = {
-        "type": "Scheduled" if runs else "Unschedulable",
+        "type": "Scheduled" if runs else UNSCHEDULABLE,
         "status": "True",
         "reason": "tasks in gang are ready to be scheduled" if runs else reason,
         "message": line,
@@ -56,6 +58,18 @@ def says(group: Object, phase: Phase) -> bool:
             wanted = "True" if _runs(phase) else "False"
             return any(c.type == SCHEDULED and c.status == wanted for c in upstream.conditions)
     return False
+
+
+def says_why(group: Object, phase: Phase, line: str) -> bool:
+    """Whether a group's object says already that it waits there for the reasons in a line."""
+    match group:
+        case VolcanoGroup(status=status):
+            said = any(c.type == UNSCHEDULABLE and c.message == line for c in status.conditions)
+        case UpstreamGroup(status=upstream):
+            said = any(c.type == SCHEDULED and c.message == line for c in upstream.conditions)
+        case _:
+            said = True  # It has no place for reasons.
+    return said and says(group, phase)
 
 
 def counted_before(group: Object) -> Tally:

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from maar.controller.cache import Cache
-from maar.controller.group_status import COUNTING, counted_before, says, status_of, text_of
+from maar.controller.group_status import COUNTING, counted_before, says, says_why, status_of, text_of
 from maar.controller.queue_status import QueueStatus
 from maar.controller.tallies import Tallies, Tally, tally
 from maar.kube.api import PatchKind
@@ -56,6 +56,8 @@ class Reports:
         self.resources = {**RESOURCES, **(resources or {})}
         """Home of a group to the version that the server serves."""
         self._written: dict[str, str] = {}
+        self._found: dict[str, str] = {}
+        """Reasons that stood on groups before we wrote any: nobody needs to be told of them again, by job."""
         self._admitted: dict[str, Admission] = {}
         """Jobs whose admission is decided and not written yet."""
         self._groups: dict[str, str] = {}
@@ -67,7 +69,7 @@ class Reports:
         self._counts: dict[str, Tally] = {}
         self._queues = QueueStatus()
         self.reasons: dict[str, str] = {}
-        """Of the jobs that the last plan touched: the reasons that stand on their objects by now."""
+        """Of the jobs that the last plan touched: the reasons that we have written on their objects by now."""
 
     def after(self, cache: Cache, plan: Plan, now: float) -> list[Report]:
         """What has become different with this plan."""
@@ -96,13 +98,15 @@ class Reports:
             job = cache.latest.jobs.jobs[number]
             reports.extend(self._of_group(cache, job, done, self._waits.get(key), key in counted, now))
             reports.extend(self._of_pods(cache, job, self._waits.get(key), now))
-            if (wait := self._waits.get(key)) is not None and self._is_written(key, line := in_one_line(wait.reasons)):
+            if (wait := self._waits.get(key)) is not None and self._is_news_of(key, line := in_one_line(wait.reasons)):
                 self.reasons[key] = line
         reports.extend(Report(path, body) for path, body in self._queues.after(cache, plan, now))
         return reports
 
-    def _is_written(self, job: str, line: str) -> bool:
-        return line in (self._written.get(f"{job}#group"), self._written.get(f"{job}#pods"))
+    def _is_news_of(self, job: str, line: str) -> bool:
+        """Whether a reason was written by us."""
+        written = (self._written.get(f"{job}#group"), self._written.get(f"{job}#pods"))
+        return line in written and self._found.get(job) != line
 
     def due(self, now: float) -> float | None:
         """When a reason will have stood long enough to be written."""
@@ -124,6 +128,7 @@ class Reports:
         self._counts.pop(key, None)
         self._groups.pop(key, None)
         self._admitted.pop(key, None)
+        self._found.pop(key, None)
         for part in (f"{key}#group", f"{key}#pods"):
             self._written.pop(part, None)
             self._since.pop(part, None)
@@ -198,8 +203,12 @@ class Reports:
                 return False
         elif line and self._stands(key, line, now):
             said = line
+            if key not in self._written and says_why(group, phase, line):
+                self._written[key] = self._found[job.key] = line  # By the one before us.
+                return False
         else:
             return False
+        self._found.pop(job.key, None)
         self._written[key] = said
         return True
 
@@ -216,9 +225,9 @@ class Reports:
             if assumed is not None and assumed.status in (Status.BOUND, Status.RELEASING):
                 continue
             if stands and task.status in (Status.PENDING, Status.NOMINATED, Status.BLOCKED):
-                yield _unschedulable(task.key, line, now)
+                yield _unschedulable(task.key, line, task.created)
         if stands and cache.picture.is_unreadable(job.key):
-            yield _unschedulable(job.key, line, now)
+            yield _unschedulable(job.key, line, job.created)
         if stands:
             self._written[f"{job.key}#pods"] = line
 
@@ -238,13 +247,14 @@ class Done(NamedTuple):
     bound: Counter[str]
 
 
-def _unschedulable(pod: str, line: str, now: float) -> Report:
+def _unschedulable(pod: str, line: str, created: float) -> Report:
+    """A pod waits since it was created: another reason is no transition, and the same one again changes nothing."""
     condition = {
         "type": "PodScheduled",
         "status": "False",
         "reason": "Unschedulable",
         "message": line,
-        "lastTransitionTime": text_of(now),
+        "lastTransitionTime": text_of(created),
     }
     namespace, _, name = pod.partition("/")
     return Report(PODS.path(namespace, name, "status"), {"status": {"conditions": [condition]}}, "strategic")

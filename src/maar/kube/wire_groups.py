@@ -52,6 +52,7 @@ class GroupCondition(Wire, frozen=True):
 
     type: str = ""
     status: str = ""
+    message: str = ""
 
 
 class UpstreamStatus(Wire, frozen=True):
@@ -93,6 +94,7 @@ class GroupStatus(Wire, frozen=True):
     running: Int = 0
     succeeded: Int = 0
     failed: Int = 0
+    conditions: tuple[GroupCondition, ...] = ()
 
 
 class VolcanoGroup(Object, frozen=True):
