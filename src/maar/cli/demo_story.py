@@ -192,7 +192,7 @@ class Story(Teller):
         said = self.box.events("Scheduled", TENFOLD.name)
         if len(said) != 1:
             raise Broken(f"who was killed in the middle may not have told the end: {said}")
-        self.why(said[0], "event Scheduled on its PodGroup")
+        self.why(said[0], "event Scheduled on its first pod")
         await self.show()
 
     # -- looking
