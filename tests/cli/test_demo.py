@@ -255,10 +255,10 @@ def test_bars_show_what_a_job_has_what_it_could_use_and_what_it_had() -> None:
 
 
 @contextmanager
-def demo(folder: Path, *options: str) -> Iterator[subprocess.Popen[str]]:
+def demo(folder: Path, *options: str, **variables: str) -> Iterator[subprocess.Popen[str]]:
     """`maar demo` without a terminal, in a session of its own; its files in `folder`."""
     command = [sys.executable, "-m", "maar.cli.main", "demo", "--speed", "50", *options]
-    environment = {**os.environ, "TMPDIR": str(folder), "XDG_STATE_HOME": str(folder)}
+    environment = {**os.environ, "TMPDIR": str(folder), "XDG_STATE_HOME": str(folder), **variables}
     process = subprocess.Popen(
         command,
         stdout=subprocess.PIPE,
@@ -374,3 +374,11 @@ def test_the_story_ends_when_its_time_is_up(tmp_path: Path) -> None:
     assert "over-commits" in out
     assert time.monotonic() - started >= 2
     assert [] == left_behind(tmp_path)
+
+
+@pytest.mark.slow
+def test_a_screen_that_knows_few_letters_is_no_reason_to_stop(tmp_path: Path) -> None:
+    with demo(tmp_path, "--for", "0", PYTHONIOENCODING="ascii") as process:
+        out, _ = process.communicate(timeout=60)
+    assert 0 == process.returncode, out
+    assert "?? Score, from every write that the API server made ???" in out

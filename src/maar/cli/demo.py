@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import io
 import re
 import signal
 import sys
@@ -44,6 +45,8 @@ GUTTER = re.compile(r" *\d+\.\d s  | {12}» | {10}[a-z]+(?:[ -][a-z]+)*  +| *")
 )  # fmt: skip
 def demo(keep: bool, seconds: float | None, speed: float) -> None:
     """Show Maar at work on a cluster in a box: 16 nodes of 8 GPUs, two queues, and a minute of trouble."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="replace")  # lines and blocks on a terminal that has none
     sys.exit(asyncio.run(_demo(keep, seconds, speed)))
 
 
