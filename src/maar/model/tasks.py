@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Iterable
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from maar.model.resources import Floats, Ints
+from maar.model.resources import Floats, Ints, Mask
 from maar.model.shapes import Shape
 from maar.model.splice import Splice
 
@@ -39,6 +39,15 @@ class Status(enum.IntEnum):
     FAILED = 5
     BLOCKED = 6
     """Not to be placed: gated, or it needs something that Maar does not account for."""
+
+
+@lru_cache
+def among(statuses: tuple[Status, ...]) -> Mask:
+    """Which statuses are among some, to look a column of them up in: one step, however many they are."""
+    table = np.zeros(len(Status), dtype=np.bool_)
+    table[list(statuses)] = True
+    table.flags.writeable = False
+    return table
 
 
 class Task(msgspec.Struct, frozen=True, gc=False):

@@ -19,7 +19,7 @@ from maar.model.queues import Queue
 from maar.model.reasons import Reason
 from maar.model.resources import Ints, Mask, total
 from maar.model.snapshot import Snapshot
-from maar.model.tasks import Status
+from maar.model.tasks import Status, among
 from maar.session.config import Config
 from maar.session.hooks import Hooks, Limit, Rejection
 from maar.session.register import Register
@@ -151,12 +151,9 @@ class Session:
         first, last = self.snapshot.jobs.members.span(job.index)
         if first == last:
             return _NONE
-        status = self.state.status[first:last]
-        # Plain integers: numpy takes long to find out that an enum's member is one.
-        chosen = status == int(statuses[0])
-        for other in statuses[1:]:
-            chosen |= status == int(other)
-        return np.asarray(chosen.nonzero()[0] + first)
+        found: Ints = among(statuses).take(self.state.status[first:last]).nonzero()[0]
+        found += first
+        return found
 
     def waits(self, job: Job) -> bool:
         """Whether it has tasks without a node, promised one or not."""
