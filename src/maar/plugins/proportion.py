@@ -9,7 +9,8 @@ Queues are flat here: a queue's own jobs count, those of queues below it do not,
 
 from __future__ import annotations
 
-from typing import Any
+from collections import Counter
+from typing import Any, NamedTuple
 
 import numpy as np
 from msgspec.structs import replace
@@ -18,8 +19,7 @@ from maar.model.jobs import Job
 from maar.model.queues import Queue
 from maar.model.reasons import Reason
 from maar.model.resources import UNLIMITED, Ints, Mask
-from maar.model.shapes import Shape
-from maar.model.tasks import Status
+from maar.model.tasks import Status, among
 from maar.plugins.admission import Admission
 from maar.plugins.quotas import (
     closed,
@@ -36,7 +36,7 @@ from maar.session.config import NoArguments
 from maar.session.hooks import Claim, Vote
 from maar.session.register import Register
 from maar.session.session import Session
-from maar.session.workers import elastic_of, workers_of
+from maar.session.workers import elastic_of
 
 NAME = "proportion"
 Arguments = NoArguments
@@ -55,6 +55,7 @@ class Proportion:
         self._session = session
         self._axes = session.snapshot.axes
         self._dims = compared(self._axes)
+        self._whole = Whole.of(session)
         self._request = requested(session)
         self._limit = real_capabilities(session)
         self._deserved = deserved_by(session, self._request, self._limit)
@@ -119,7 +120,7 @@ class Proportion:
             return closed(NAME, queue)
         reason = self._over(q, asks) or self._why_overused(queue)
         pending = self._session.tasks_of(job, Status.PENDING)
-        if len(pending) and _hopeless(self._session, pending)[job.index]:
+        if len(pending) and self._whole.is_too_small_for(job, pending):
             # Not the queue stops it, the cluster does: its share was made without this job.
             return replace(reason, limit=UNLIMITED)
         return reason
@@ -171,49 +172,84 @@ def requested(session: Session) -> list[Row]:
     snapshot = session.snapshot
     rows = [has_own(session, q) for q in range(len(snapshot.queues))]
     asking = _asking(session)
-    pending = np.flatnonzero(session.state.status == Status.PENDING)
+    pending = (session.state.status == int(Status.PENDING)).nonzero()[0]
     pending = pending[asking[snapshot.tasks.job[pending]]]
-    pending = pending[~_hopeless(session, pending)[snapshot.tasks.job[pending]]]
+    pending = pending[~Whole.of(session).too_small_for(pending)[snapshot.tasks.job[pending]]]
     queues, shapes = snapshot.jobs.queue[snapshot.tasks.job[pending]], snapshot.tasks.shape[pending]
     kinds, counts = np.unique(queues * len(snapshot.shapes) + shapes, return_counts=True)
-    for kind, count in zip(kinds.tolist(), counts.tolist(), strict=True):
+    asked = Counter(dict(zip(kinds.tolist(), counts.tolist(), strict=True)))
+    asked.update(_to_come(session, asking))
+    for kind, count in asked.items():
         q, shape = divmod(kind, len(snapshot.shapes))
         rows[q] = plus(rows[q], snapshot.shapes.requests[shape].tolist(), count)
     for i in snapshot.jobs.active:
-        job, q, members = session.job(i), int(snapshot.jobs.queue[i]), snapshot.jobs.members[i]
-        if job.min_resources and len(members) < job.min_member and asking[i]:
+        job = session.job(i)
+        if job.min_resources and asking[i] and snapshot.jobs.sizes[i] < job.min_member:
+            members, q = snapshot.jobs.members[i], int(snapshot.jobs.queue[i])
             known = snapshot.shapes.requests[snapshot.tasks.shape[members]].sum(axis=0).tolist()
             rows[q] = plus(rows[q], at_least(less(minimum_row(session, job), known), [0] * len(known)))
-    for i in snapshot.jobs.elastic:
-        q = int(snapshot.jobs.queue[i])
-        for of, count in _to_come(session, session.job(i)) if asking[i] else ():
-            rows[q] = plus(rows[q], snapshot.shapes.requests[snapshot.shapes.number[of]].tolist(), count)
     return rows
 
 
-def _to_come(session: Session, job: Job) -> list[tuple[Shape, int]]:
-    """The pods that an elastic job could still have: workers up to its maximum, and those beside them."""
-    elastic = elastic_of(job)
-    workers = len(workers_of(session, job, *THERE))
-    others = len(session.tasks_of(job, *THERE)) - workers
-    return [(elastic.shape, max(elastic.max - workers, 0)), *((of, 1) for of in elastic.beside[others:])]
+def _to_come(session: Session, asking: Mask) -> Counter[int]:
+    """The pods that elastic jobs could still have, by queue and shape: workers up to a job's maximum, and those beside
+    them."""
+    jobs, shapes, found = session.snapshot.jobs, session.snapshot.shapes, Counter[int]()
+    elastic = [i for i in jobs.elastic if asking[i]]
+    if not elastic:
+        return found
+    there = among(THERE).take(session.state.status)
+    pods = np.bincount(session.snapshot.tasks.job[there], minlength=len(jobs)).tolist()
+    of_roles = np.bincount(jobs.task_role[there], minlength=len(jobs.role_min)).tolist()
+    for i in elastic:
+        said, names, workers = elastic_of(session.job(i)), jobs.role_names[i], pods[i]
+        if said.role:
+            workers = of_roles[jobs.roles.starts[i] + names.index(said.role)] if said.role in names else 0
+        kind = int(jobs.queue[i]) * len(shapes)
+        found[kind + shapes.number[said.shape]] += max(said.max - workers, 0)
+        for of in said.beside[pods[i] - workers :]:
+            found[kind + shapes.number[of]] += 1
+    return found
 
 
-def _hopeless(session: Session, pending: Ints) -> Mask:
-    """Jobs that the empty cluster could not hold: to keep room for them would leave it idle for ever."""
-    snapshot = session.snapshot
-    hopeless = np.zeros(len(snapshot.jobs), dtype=np.bool_)
-    if len(pending) == 0:
+class Whole(NamedTuple):
+    """The empty cluster: what it could not hold is hopeless, and to keep room for that would leave it idle for ever."""
+
+    session: Session
+    total: Ints
+    largest: Ints
+    """The most of each resource that any node has."""
+
+    @classmethod
+    def of(cls, session: Session) -> Whole:
+        """That of a session."""
+        nodes = session.snapshot.nodes
+        capped = np.array([min(amount, UNLIMITED) for amount in session.total], dtype=np.int64)
+        return cls(session, capped, nodes.allocatable.max(axis=0) if len(nodes) else np.zeros_like(capped))
+
+    def too_small_for(self, pending: Ints) -> Mask:
+        """Jobs that it could not hold, of those to which these tasks belong."""
+        snapshot = self.session.snapshot
+        hopeless = np.zeros(len(snapshot.jobs), dtype=np.bool_)
+        if len(pending):
+            jobs, first = np.unique(snapshot.tasks.job[pending], return_index=True)
+            least = np.minimum.reduceat(snapshot.shapes.requests[snapshot.tasks.shape[pending]], first)
+            hopeless[jobs] = self._lacks(jobs, least)
         return hopeless
-    jobs, first = np.unique(snapshot.tasks.job[pending], return_index=True)
-    least = np.minimum.reduceat(snapshot.shapes.requests[snapshot.tasks.shape[pending]], first)
-    lacking = np.maximum(snapshot.jobs.minimum[jobs] - snapshot.jobs.ready[jobs], 0)
-    capped = np.array([min(amount, UNLIMITED) for amount in session.total], dtype=np.int64)
-    # As floats: least times lacking may be more than an integer of 64 bits holds.
-    too_many = (least.astype(np.float64) * lacking[:, None] > capped).any(axis=1)
-    largest = snapshot.nodes.allocatable.max(axis=0) if len(snapshot.nodes) else np.zeros_like(capped)
-    hopeless[jobs] = too_many | (least > largest).any(axis=1)
-    return hopeless
+
+    def is_too_small_for(self, job: Job, pending: Ints) -> bool:
+        """Whether it could not hold the job of these tasks."""
+        snapshot = self.session.snapshot
+        least = snapshot.shapes.requests[snapshot.tasks.shape[pending]].min(axis=0)
+        return bool(self._lacks(np.array([job.index]), least[None])[0])
+
+    def _lacks(self, jobs: Ints, least: Ints) -> Mask:
+        """Whether there is too little for each job, whose smallest pods ask for `least`."""
+        table = self.session.snapshot.jobs
+        lacking = np.maximum(table.minimum[jobs] - table.ready[jobs], 0)
+        # As floats: least times lacking may be more than an integer of 64 bits holds.
+        too_many = (least.astype(np.float64) * lacking[:, None] > self.total).any(axis=1)
+        return np.asarray(too_many | (least > self.largest).any(axis=1))
 
 
 def _asking(session: Session) -> Mask:
