@@ -27,7 +27,7 @@ def plan_of(session: Session) -> Plan:
         nominate=_nominations(session),
         evict=_evictions(session, sizes),
         admit=tuple(Admit(job.key) for job in sorted(session.admitted, key=lambda j: j.key)),
-        hold=sizes.holds(),
+        hold=sizes.holds() if session.state.held else (),
         resize=tuple(sizes.resizes),
         suspend=tuple(sizes.suspends),
         resume=tuple(sizes.resumes),
@@ -85,7 +85,7 @@ def _reasons(session: Session, job: Job) -> list[Reason]:
     if session.is_pending(job):
         return notes or [Reason("enqueue", "NotAdmitted", "its group was not admitted", since=since)]
     reasons: list[Reason] = []
-    if len(session.snapshot.jobs.members[job.index]) == 0:
+    if session.snapshot.jobs.sizes[job.index] == 0:
         if job.elastic is not None and job.elastic.suspended:
             return [] if job.index in session.sizes and session.sizes[job.index].size else notes
         return [Reason("gang", "NoPods", "its pods are not created yet", since=since)]

@@ -16,7 +16,7 @@ from maar.elastic.speedup import curve
 from maar.model.elastic import Past
 from maar.model.jobs import Job
 from maar.session.session import Session
-from maar.session.workers import elastic_of, running_before, worker_shape
+from maar.session.workers import NOBODY, elastic_of, running_before, worker_shape
 
 
 def columns(session: Session, jobs: list[Job]) -> Jobs:
@@ -52,15 +52,15 @@ def _since(past: Past, job: Job, now: float) -> float:
 
 def past_of(session: Session, job: Job) -> Past:
     """A job's past up to now; of one that Maar never touched, as its running workers tell it."""
-    past, now = elastic_of(job).past, session.now
-    running = running_before(session, job)
-    gpus = gpus_of(session, job)
-    started = session.snapshot.tasks.started[running]
-    if past.first_start is None and len(running):
-        past = replace(past, first_start=float(started.min()), since=past.since or float(started.min()))
-    # Each worker counts from its own start: its owner may have paused the job since it was last counted.
-    since = started if past.counted is None else np.maximum(started, past.counted)
-    had = float((now - since).clip(min=0.0).sum()) * gpus
+    past, now, had = elastic_of(job).past, session.now, 0.0
+    running = running_before(session, job) if session.snapshot.jobs.ready[job.index] else NOBODY
+    if len(running):
+        started = session.snapshot.tasks.started[running]
+        if past.first_start is None:
+            past = replace(past, first_start=float(started.min()), since=past.since or float(started.min()))
+        # Each worker counts from its own start: its owner may have paused the job since it was last counted.
+        since = started if past.counted is None else np.maximum(started, past.counted)
+        had = float((now - since).clip(min=0.0).sum()) * gpus_of(session, job)
     return replace(past, attained=past.attained + had, counted=now)
 
 
