@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,7 +16,8 @@ from maar.model.snapshot import Cluster, Snapshot
 from maar.model.tasks import PER_TASK, Status
 from maar.registry import catalog
 from maar.session.config_file import default_config
-from maar.testing.builders import Gang, cluster, gang, node
+from maar.session.workers import elastic_of
+from maar.testing.builders import Gang, cluster, elastic, gang, node, shape
 
 CONFIG = default_config(catalog())
 APART = PodTerm(PodSelector(Selector((Requirement("app", "In", ("x",)),)), ("ns",)), "kubernetes.io/hostname")
@@ -86,6 +88,36 @@ def test_following_snapshots_equal_new_ones(seed: int) -> None:
         assert_same(fresh, following)
         assert decide(fresh, CONFIG, 10.0) == decide(following, CONFIG, 10.0)
         snapshot = following
+
+
+@pytest.mark.parametrize(
+    ("of_job", "of_elastic"),
+    [
+        ({}, {"remaining": 5.0, "speedup": ((1, 1.0), (2, 1.5))}),
+        ({}, {"size": 1, "max": 3}),
+        ({}, {"beside": (shape(cpu=2),)}),
+        ({}, {"shape": shape(cpu=2, gpu=1)}),
+        ({"priority": 3}, {"remaining": 5.0}),
+        ({"min_member": 2, "role_min": {"worker": 1}}, {"remaining": 5.0}),
+        ({"broken": "it makes no sense"}, {}),
+    ],
+)
+def test_elastic_jobs_tell_of_themselves(of_job: dict[str, Any], of_elastic: dict[str, Any]) -> None:
+    nodes = [node("n0", cpu=8, gpu=4)]
+    runs, waits, rigid = elastic("b", 1, 4, on=["n0", "n0"]), elastic("c", 1, 4), gang("a", 2, gpu=1)
+    snapshot = Snapshot(cluster(nodes, [runs, waits, rigid]))
+    snapshot.jobs.number, snapshot.jobs.active, snapshot.jobs.elastic  # noqa: B018 - looked at, and so kept
+    after = [
+        Gang(replace(one.job, **of_job, elastic=replace(elastic_of(one.job), **of_elastic)), one.tasks)
+        for one in (runs, waits)
+    ]
+    following = snapshot.after(Cluster(nodes=tuple(nodes)), {one.job.key: (one.job, one.tasks) for one in after})
+    assert following is not None
+    fresh = Snapshot(cluster(nodes, [*after, rigid]))
+    assert_same(fresh, following)
+    assert (fresh.jobs.jobs, fresh.jobs.elastic) == (following.jobs.jobs, following.jobs.elastic)
+    assert decide(fresh, CONFIG, 10.0) == decide(following, CONFIG, 10.0)
+    assert [runs.job.elastic, waits.job.elastic] == [job.elastic for job in snapshot.jobs.jobs[1:]], "as it was"
 
 
 def test_a_new_resource_asks_for_a_new_snapshot() -> None:

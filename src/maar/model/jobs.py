@@ -7,7 +7,8 @@ priority. The `JobTable` adds what its tasks make of it: who its members are, ho
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from copy import copy
 from functools import cached_property
 
 import msgspec
@@ -209,6 +210,14 @@ class JobTable:
         self.role_min: Ints = np.array(minimums, dtype=np.int64)
         self.roles = Roles(names, self.role_min)
         self.task_role: Ints = self.own_role + np.repeat(self.roles.starts[:-1], self.sizes)
+
+    def told(self, jobs: Iterable[Job]) -> JobTable:
+        """The table with these jobs, of which no column depends, in the rows that they name."""
+        table = copy(self)
+        table.jobs = list(self.jobs)
+        for job in jobs:
+            table.jobs[job.index] = job
+        return table
 
     def changed(self, new: JobTable, change: Splice) -> JobTable:
         """The table with some jobs gone and those of `new` in their place."""

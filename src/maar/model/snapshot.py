@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 
 import msgspec
 import numpy as np
+from msgspec.structs import replace
 
 from maar.model.jobs import Job, JobTable
 from maar.model.nodes import Node, NodeTable
@@ -97,6 +98,8 @@ class Snapshot:
         `rest` is the cluster without jobs and tasks. The cost grows with the change; columns are copied as they are.
         Gives nothing where a new resource changes the axes: then a snapshot is made anew.
         """
+        told = self._told(changed)
+        changed = {key: c for key, c in changed.items() if key not in told}
         jobs = sorted((c[0] for c in changed.values() if c is not None), key=lambda j: j.key)
         tasks = sorted((t for c in changed.values() if c is not None for t in c[1]), key=placing_order)
         shapes = dict.fromkeys((*(t.shape for t in tasks), *_worker_shapes(jobs)))
@@ -112,12 +115,29 @@ class Snapshot:
         new_tasks = TaskTable(tasks, new_jobs.number, self.shapes.number, self.nodes.row)
         new_jobs.count(new_tasks, self.shapes)
         splice = Splice.by_key([j.key for j in self.jobs.jobs], [j.key for j in jobs], set(changed))
-        next_.jobs = self.jobs.changed(new_jobs, splice)
+        next_.jobs = self.jobs.told(told.values()).changed(new_jobs, splice)
         of_tasks = splice.parts(self.jobs.sizes, new_jobs.sizes)
         next_.tasks = self.tasks.changed(new_tasks, of_tasks, next_.jobs.sizes)
         next_._take_rest(rest)
         next_._recount_nodes(self, new_tasks, changed)
         return next_
+
+    def _told(self, changed: Mapping[str, Changed]) -> dict[str, Job]:
+        """Jobs of which only what elastic ones tell of themselves is new: no column depends on that."""
+        told = {}
+        for key, change in changed.items():
+            row = self.jobs.number.get(key)
+            if change is None or row is None:
+                continue
+            (job, tasks), before = change, self.jobs.jobs[row]
+            if job.elastic is None or before.elastic is None:
+                continue
+            first, last = self.jobs.members.span(row)
+            alike = replace(job, index=row, elastic=before.elastic) == before
+            shapes, known = ((e.shape, e.beside) for e in (job.elastic, before.elastic))
+            if alike and shapes == known and self.tasks.tasks[first:last] == list(tasks):
+                told[key] = replace(job, index=row)
+        return told
 
     def _recount_nodes(self, before: Snapshot, new: TaskTable, changed: Mapping[str, Changed]) -> None:
         self.used, self.releasing = before.used.copy(), before.releasing.copy()
