@@ -65,6 +65,8 @@ class Play:
         self._nodes: list[Node] = make_nodes(setting.nodes, setting.gpus_per_node)
         self.virtual = Virtual(self._nodes, (job.queue for job in self._jobs))
         self.works: dict[str, Work] = {}
+        self._tells = [managed or job.elastic for job in self._jobs]
+        """By number: who has a size that is decided, and so estimates of what is left."""
         self._moving: dict[str, Work] = {}
         """Those of which there may be news: who runs, and who has just come."""
         width = np.array([max(job.gpus_per_worker, 1) for job in self._jobs], dtype=np.int64)
@@ -186,11 +188,11 @@ class Play:
     def _tell_remaining(self, now: float) -> None:
         """Estimates, which live come from epochs that trainings report, are true here, and at most an epoch old."""
         for key, work in self._moving.items():
-            remaining = work.news(now)
+            remaining = work.news(now) if self._tells[work.number] else None
             if remaining is not None:
                 job, tasks = self.virtual.jobs[key]
-                if job.elastic is not None:
-                    self.virtual.put(replace(job, elastic=replace(job.elastic, remaining=remaining)), tasks)
+                assert job.elastic is not None
+                self.virtual.put(replace(job, elastic=replace(job.elastic, remaining=remaining)), tasks)
         self._moving = {key: work for key, work in self._moving.items() if work.size}
 
     def _apply(self, now: float, plan: Plan) -> None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from maar.elastic.speedup import Curve, Floats, curve
+from maar.elastic.speedup import Curve, curve
 from maar.sim.setting import Setting
 from maar.sim.trace import TraceJob
 
@@ -26,7 +26,7 @@ class Work:
     number: int
     left: float
     """At `moves`."""
-    speeds: Floats
+    speeds: list[float]
     """S(0), S(1), ..."""
     size: int = 0
     moves: float = 0.0
@@ -50,23 +50,23 @@ class Work:
 
     def remaining(self, now: float) -> float:
         """What is left."""
-        return self.left - max(now - self.moves, 0.0) * float(self.speeds[self.size])
+        return self.left - max(now - self.moves, 0.0) * self.speeds[self.size]
 
     def resize(self, now: float, size: int, setting: Setting, lost: bool = False) -> None:
         """It has so many workers from now on; what was not saved is lost if it did not see that coming."""
         left = self.remaining(now)
         if lost and self.size and setting.checkpoint > 0:
-            left += math.fmod(max(now - self.moves, 0.0), setting.checkpoint) * float(self.speeds[self.size])
+            left += math.fmod(max(now - self.moves, 0.0), setting.checkpoint) * self.speeds[self.size]
         self.left = left
         self.moves = now + (setting.restart if size and self.started else 0.0)
         self.size = size
         self.started = self.started or size > 0
-        self.end = self.moves + self.left / float(self.speeds[size]) if size else math.inf
+        self.end = self.moves + self.left / self.speeds[size] if size else math.inf
 
 
 def make_work(number: int, job: TraceJob) -> Work:
     """A job's work when it comes."""
     speedup: Curve = curve(dict(job.speedup))
-    speeds = speedup.values(max(job.max, job.workers))
-    work = job.duration * float(speeds[job.workers])
+    speeds: list[float] = speedup.values(max(job.max, job.workers)).tolist()
+    work = job.duration * speeds[job.workers]
     return Work(number, work, speeds, epoch=work / (job.epochs or EPOCHS))
