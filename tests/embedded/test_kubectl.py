@@ -182,3 +182,5 @@ def test_what_people_type_beside(kubectl: Kubectl) -> None:
     assert "SchedulingDisabled" not in kubectl("get", "nodes")
     assert "v1.36" in kubectl("version")
     assert "podgroups" in kubectl("api-resources")
+    assert "protobuf, which the embedded server does not read" in kubectl("create", "namespace", "team", fails=True)
+    assert "protobuf, which the embedded server does not read" in kubectl("auth", "can-i", "get", "pods", fails=True)

@@ -76,7 +76,7 @@ class Handler:
             return self._about(path, group)
         query: Mapping[str, str] = request.query if request.query_string else {}
         if group.group == "authorization.k8s.io" and request.method == "POST":
-            return _json(201, {**decoded(body), "status": {"allowed": True}})
+            return _json(201, {**_object(body, request.content_type), "status": {"allowed": True}})
         about = self._target(group, request.method, body)
         if request.method == "GET":
             if query.get("watch") in ("1", "true", "True"):
