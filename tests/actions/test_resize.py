@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 import pytest
 
@@ -184,6 +186,75 @@ def test_a_queues_limit_bounds_the_sum_of_its_jobs() -> None:
         elastic("c", 1, 3, job={"created": 3.0}),
     )
     assert {"a": 2, "b": 2, "c": 3} == sizes(scene_, scene(scene_, config()))
+
+
+@pytest.mark.parametrize("on", [[], ["n1"] * 4])
+def test_the_limit_of_a_queue_above_bounds_all_below_it(on: list[str]) -> None:
+    """The algorithm shares it out, and what is above it shrinks."""
+    text = CONFIG.replace("{{name: proportion}}", "{{name: capacity, enableHierarchy: true}}")
+    tree = configured(text.format(algorithm="elastic-fifo", rate=0, least=0, hysteresis=0, restart=0))
+    scene_ = cluster(
+        node("n1", gpu=16),
+        Queue("org", capability={GPU: 4}),
+        *(Queue(name, parent="org") for name in ("one", "two")),
+        elastic("a", 1, 8, on=on, job={"queue": "one", "created": 1.0}),
+        elastic("b", 1, 8, on=on, job={"queue": "two", "created": 2.0}),
+        elastic("c", 1, 5, job={"created": 3.0}),
+    )
+    assert {"a": 2, "b": 2, "c": 5} == sizes(scene_, scene(scene_, tree))
+
+
+@pytest.mark.parametrize("brake", [{"restart": "30s"}, {"least": "60s"}, {"hysteresis": 9}])
+def test_no_brake_keeps_a_queue_above_its_capability(brake: dict[str, Any]) -> None:
+    """Nobody else needs the room."""
+    scene_ = cluster(
+        node("n1", gpu=16),
+        Queue("one", capability={GPU: 4}),
+        elastic("a", 2, 8, on=["n1"] * 8, past=Past(last_resize=90.0), job={"queue": "one", "created": 1.0}),
+        elastic("b", 2, 8, on=["n1"] * 4, past=Past(last_resize=90.0), job={"queue": "one", "created": 2.0}),
+    )
+    assert {"a": 2, "b": 2} == sizes(scene_, scene(scene_, config(**brake), now=100.0))
+
+
+def test_above_what_it_deserves_a_queue_is_kept_by_brakes() -> None:
+    """Another queue's gang deserves half of it all, and there is no node on which it could have that."""
+    nowhere = {"node_selector": (Requirement("rack", "In", ("none",)),)}
+    scene_ = cluster(
+        node("n1", gpu=8),
+        *(Queue(name) for name in ("one", "two")),
+        elastic("a", 1, 8, on=["n1"] * 8, job={"queue": "one"}),
+        gang("never", 1, gpu=8, queue="two", constraints=nowhere),
+    )
+    assert {"a": 4} == sizes(scene_, scene(scene_, config()))
+    assert {"a": 8} == sizes(scene_, scene(scene_, config(restart="30s")))
+
+
+def test_workers_of_any_width_fill_a_limit() -> None:
+    """Ten GPUs are two workers of four and two of one, whichever job is the first."""
+    for wide, narrow in (("a", "b"), ("b", "a")):
+        scene_ = cluster(
+            node("n1", gpu=16),
+            Queue("one", capability={GPU: 10}),
+            elastic(wide, 1, 8, gpu=4, job={"queue": "one"}),
+            elastic(narrow, 1, 8, job={"queue": "one"}),
+        )
+        assert {wide: 2, narrow: 2} == sizes(scene_, scene(scene_, config()))
+
+
+@pytest.mark.parametrize("above", [False, True])
+def test_in_a_closed_queue_what_runs_goes_on_and_nothing_starts(above: bool) -> None:
+    text = CONFIG.replace("{{name: proportion}}", "{{name: capacity, enableHierarchy: true}}")
+    tree = configured(text.format(algorithm="elastic-fifo", rate=0, least=0, hysteresis=0, restart=0))
+    scene_ = cluster(
+        node("n1", gpu=16),
+        Queue("org", open=not above),
+        Queue("one", parent="org", open=above),
+        elastic("a", 2, 8, on=["n1"] * 4, job={"queue": "one", "created": 1.0}),
+        elastic("b", 2, 8, job={"queue": "one", "created": 2.0}),
+    )
+    plans = scene(scene_, tree)
+    assert {"a": 4, "b": 0} == sizes(scene_, plans)
+    assert [("ns/b", "queue `one` is closed")] == [(w.job, r.message) for w in plans[0].waiting for r in w.reasons]
 
 
 def test_a_guarantee_is_kept_for_its_queue() -> None:

@@ -2,7 +2,7 @@
 
     1 brakes     a pool that changed a moment ago is left alone; so is a job that did
     2 capacity   what the pool's nodes can really take with no elastic worker on them, and what each queue may have
-    3 plan       the algorithm, for the queues that have limits each for itself
+    3 plan       the algorithm, for the queues that have limits each for itself (`shares`)
     4 worth      changes that cost more than they bring are not made
     5 make       shrinks first, then growth into room that is there or coming; who did not fit is capped, and 3 again
 
@@ -24,6 +24,7 @@ from maar.model.tasks import Status
 from maar.session.migrating import migrate
 from maar.session.pools import Pool
 from maar.session.session import Decision, Session
+from maar.session.shares import Shares, is_closed, limits_of
 from maar.session.standing import columns, gpus_of
 from maar.session.waiting_gangs import ahead_of
 from maar.session.workers import are_leaving, elastic_of, last_change, set_size, worker_shape
@@ -67,7 +68,7 @@ class Resizing:
         ends = last + self._option.rate_limit
         return ends if last < self._session.now < ends else None
 
-    def _frozen(self, gpus: int) -> Mask:
+    def _frozen(self, gpus: int, shares: Shares) -> Mask:
         """Jobs whose size changed a moment ago: they keep it, unless there is no longer room for all of these."""
         frozen = np.zeros(len(self._jobs), dtype=np.bool_)
         for row, job in enumerate(self._jobs):
@@ -77,6 +78,7 @@ class Resizing:
             if self._now[row] and within and last != self._session.now and self._session.now < ends:
                 frozen[row] = True
                 self._session.wake(ends)
+        frozen &= ~shares.beyond(np.where(frozen, self._now, 0))
         return frozen if (self._now * self._table.gpus)[frozen].sum() <= gpus else np.zeros_like(frozen)
 
     def _restart(self) -> Floats:
@@ -88,8 +90,8 @@ class Resizing:
 
     # -- 2 capacity
 
-    def _capacity(self) -> tuple[int, dict[int, int]]:
-        """GPUs (or worker slots) that elastic workers may have in the pool; and for each queue that is limited.
+    def _capacity(self) -> tuple[int, Shares]:
+        """GPUs (or worker slots) that elastic workers may have in the pool; and what each queue may have of them.
 
         Nodes are looked at as if no elastic worker of the pool were there: what others use, what is promised to them
         and what is cordoned stays out.
@@ -115,35 +117,23 @@ class Resizing:
             dims = np.flatnonzero(request)
             fits = np.min(free[:, dims] // request[dims], axis=1) * session.view(shape).open * self._pool.nodes
             np.maximum(most, fits * gpus, out=most)
-        return int(most.sum()), self._limits(mine, int(most.sum()))
-
-    def _limits(self, mine: dict[int, Ints], gpus: int) -> dict[int, int]:
-        """What each queue may have in the pool if its elastic jobs had nothing yet, where that is less than all."""
-        session, state = self._session, self._session.state
-        limits: dict[int, int] = {}
-        with session.statement():  # not committed
-            for queue, used in mine.items():
-                for above in session.snapshot.queues.path[queue]:
-                    state.add(state.queue_allocated, above, -used.astype(object))
-            for queue in mine:
-                job = next(j for j in self._jobs if session.snapshot.jobs.queue[j.index] == queue)
-                allowed = session.hooks.allowed(job, worker_shape(session, job), gpus) * gpus_of(session, job)
-                if allowed < gpus:
-                    limits[queue] = allowed
-        return limits
+        gpus = int(most.sum())
+        queues = session.snapshot.jobs.queue[[job.index for job in self._jobs]]
+        asks = shapes.requests[[worker_shape(session, job) for job in self._jobs]]
+        return gpus, Shares(limits_of(session, self._jobs, mine, gpus), queues, self._table.gpus, asks)
 
     # -- 3 plan
 
     def _plan(self) -> None:
-        gpus, limits = self._capacity()
+        gpus, shares = self._capacity()
         most = self._most()
-        frozen = self._frozen(gpus)
+        frozen = self._frozen(gpus, shares)
         target = self._now
         for round_ in range(ROUNDS):
-            target = self._ask(gpus, limits, most, frozen)
+            target = self._ask(gpus, shares, most, frozen)
             if round_ == 0:
                 self._planned = target
-            sizes = self._worth(target, gpus, frozen)
+            sizes = self._worth(target, gpus, shares)
             with self._session.statement() as statement:
                 reached = self._make(sizes)
                 if round_ == ROUNDS - 1 or (reached == sizes).all():
@@ -159,9 +149,14 @@ class Resizing:
             migrate(self._session, self._pool, self._table, self._restart())
 
     def _most(self) -> Ints:
-        """The largest size each job may have now: no growth into room that a gang before it waits for."""
+        """The largest size each job may have now: no growth in a closed queue, nor into room that a gang waits for."""
         most = self._table.max.copy()
         for row, job in enumerate(self._jobs):
+            if is_closed(self._session, job):
+                most[row] = min(most[row], self._now[row])
+                if not self._now[row]:
+                    self._session.note(job, self._reason(job, "QueueClosed", f"queue `{job.queue}` is closed"))
+                continue
             gang = ahead_of(self._session, job, self._pool.nodes)
             if gang is not None:
                 most[row] = min(most[row], self._now[row])
@@ -170,38 +165,23 @@ class Resizing:
                     self._session.note(job, self._reason(job, "GangWaits", what))
         return most
 
-    def _ask(self, gpus: int, limits: dict[int, int], most: Ints, frozen: Mask) -> Ints:
+    def _ask(self, gpus: int, shares: Shares, most: Ints, frozen: Mask) -> Ints:
         """The algorithm's sizes, with each limited queue within its limit."""
         target = np.where(frozen, self._now, 0)
         left = gpus - int((target * self._table.gpus).sum())
-        queues = self._session.snapshot.jobs.queue[[job.index for job in self._jobs]]
         bounded = self._table.bounded(max=np.minimum(most, self._table.max))
-        open_queues = set(queues.tolist())
-        while True:
-            rows = np.flatnonzero(~frozen & np.isin(queues, list(open_queues)))
-            target[rows] = self._allocate(bounded.only(rows), left)
-            over = [
-                q
-                for q in sorted(open_queues & limits.keys())
-                if int((target * self._table.gpus)[queues == q].sum()) > limits[q]
-            ]
-            if not over:
-                return target
-            for queue in over:
-                open_queues.discard(queue)
-                inside = np.flatnonzero(~frozen & (queues == queue))
-                kept = int((target * self._table.gpus)[frozen & (queues == queue)].sum())
-                target[inside] = self._allocate(bounded.only(inside), max(min(limits[queue] - kept, left), 0))
-                left -= int((target * self._table.gpus)[inside].sum())
+        shares.fill(target, lambda rows, room: self._allocate(bounded.only(rows), room), ~frozen, left)
+        return target
 
     def _allocate(self, jobs: Jobs, gpus: int) -> Ints:
-        return allocate(self._option.algorithm, jobs, max(gpus, 0), self._option.arguments)
+        return allocate(self._option.algorithm, jobs, gpus, self._option.arguments)
 
     # -- 4 worth
 
-    def _worth(self, target: Ints, gpus: int, frozen: Mask) -> Ints:
+    def _worth(self, target: Ints, gpus: int, shares: Shares) -> Ints:
         brakes = Brakes(self._option.hysteresis, self._option.horizon)
         sizes = braked(self._table, self._now, target, gpus, self._restart(), brakes)
+        sizes = np.where(shares.beyond(sizes), np.minimum(sizes, target), sizes)
         # A job that cannot be paused and has started keeps its minimum.
         stays = [not elastic_of(job).pausable and now > 0 for job, now in zip(self._jobs, self._now, strict=True)]
         return np.where(np.array(stays, dtype=np.bool_) & (sizes == 0), self._table.min, sizes)

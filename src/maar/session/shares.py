@@ -1,0 +1,140 @@
+"""What queues may have of a pool: limits of queues and of all that are above them, and sizes within every one of them.
+
+Used by `resizing`, which asks the algorithm. Without limits it is asked once, for all jobs. Where a queue would get
+more than its limit, its jobs are asked about by themselves with that limit, and the others about what is left; and so
+for a queue above others, with theirs inside of it. What a queue deserves is a limit for plans only, since others may
+never come for the rest; above its capability no brake keeps it. A closed queue keeps what it has, and gets no more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from maar.model.jobs import Job
+from maar.model.resources import UNLIMITED, Ints, Mask
+from maar.session.session import Session
+from maar.session.standing import gpus_of
+from maar.session.workers import worker_shape
+
+Amounts = npt.NDArray[np.object_]
+"""Of every resource, in Python's integers."""
+
+Ask = Callable[[Ints, int], Ints]
+"""Rows of jobs, and the GPUs that there are for them: their sizes."""
+
+
+class Limit(NamedTuple):
+    """GPUs that some queues may have together: one, or all below another."""
+
+    queues: frozenset[int]
+    gpus: int
+    rooms: tuple[Amounts, ...]
+    """What capabilities leave for their elastic jobs, in every resource."""
+
+
+def limits_of(session: Session, jobs: list[Job], used: dict[int, Ints], gpus: int) -> list[Limit]:
+    """What queues may have if their elastic jobs had nothing yet, where that is less than all.
+
+    `used` is what these jobs have, by queue.
+    """
+    state, queues = session.state, session.snapshot.queues
+    groups: dict[frozenset[int], set[int]] = {}
+    for above in {above for queue in used for above in queues.path[queue]}:
+        groups.setdefault(frozenset(q for q in used if above in queues.path[q]), set()).add(above)
+    asking: dict[int, dict[int, Job]] = {}
+    for job in jobs:
+        asking.setdefault(int(session.snapshot.jobs.queue[job.index]), {})[worker_shape(session, job)] = job
+    found = []
+    with session.statement():  # not committed
+        for queue, had in used.items():
+            for above in queues.path[queue]:
+                state.add(state.queue_allocated, above, -had.astype(object))
+        for group, tops in sorted(groups.items(), key=lambda g: sorted(g[0])):
+            with session.statement():  # not committed either
+                limit = sum(_book(session, queue, asking[queue], gpus) for queue in sorted(group))
+            if limit < gpus:
+                rooms = tuple(_room(session, top) for top in sorted(tops) if queues.queues[top].capability)
+                found.append(Limit(group, limit, rooms))
+    return found
+
+
+def _book(session: Session, queue: int, asking: dict[int, Job], gpus: int) -> int:
+    """The GPUs that one queue may have, by workers of the shape that gives it most; they are its own from now on.
+
+    `asking` has a job for each shape.
+    """
+    snapshot = session.snapshot
+    if any(is_closed(session, job) for job in asking.values()):
+        return gpus
+    allowed = [(session.hooks.allowed(job, shape, gpus), shape, job) for shape, job in asking.items()]
+    most, count, shape = max((count * gpus_of(session, job), count, shape) for count, shape, job in allowed)
+    for above in snapshot.queues.path[queue]:
+        session.state.add(session.state.queue_allocated, above, count * snapshot.shapes.requests[shape].astype(object))
+    return most
+
+
+def _room(session: Session, queue: int) -> Amounts:
+    said = session.snapshot.queues.queues[queue].capability or {}
+    limit = np.array(session.snapshot.axes.row(said, missing=UNLIMITED), dtype=object)
+    room: Amounts = limit - session.state.queue_allocated[queue]
+    return room
+
+
+def is_closed(session: Session, job: Job) -> bool:
+    """Whether a job's queue takes nothing new, by itself or because one above it does not."""
+    queues, queue = session.snapshot.queues, int(session.snapshot.jobs.queue[job.index])
+    if not queues.queues[queue].open:
+        return True
+    above_closed = any(not queues.queues[above].open for above in queues.path[queue])
+    return above_closed and not session.hooks.allowed(job, worker_shape(session, job), 1)
+
+
+class Shares:
+    """The limits of one pool's jobs."""
+
+    def __init__(self, limits: list[Limit], queues: Ints, widths: Ints, requests: Ints) -> None:
+        """The queue of each job, the GPUs of one of its workers, and all that such a worker asks for."""
+        self._members = [(limit, np.isin(queues, list(limit.queues))) for limit in limits]
+        self._widths = widths
+        self._requests = requests
+
+    def beyond(self, sizes: Ints) -> Mask:
+        """Jobs of queues that have more than their capability, or that of one above them."""
+        found = np.zeros(len(sizes), dtype=np.bool_)
+        for limit, members in self._members:
+            if limit.rooms:
+                # In Python's integers, which do not overflow.
+                have = (sizes[members, None].astype(object) * self._requests[members]).sum(axis=0)
+                if any((have > room).any() for room in limit.rooms):
+                    found |= members
+        return found
+
+    def fill(self, sizes: Ints, ask: Ask, rows: Mask, gpus: int) -> None:
+        """Write the sizes of some jobs; those of the others stand, and count."""
+        self._fill(sizes, ask, rows, gpus, self._members)
+
+    def _fill(self, sizes: Ints, ask: Ask, rows: Mask, gpus: int, limits: list[tuple[Limit, Mask]]) -> None:
+        open_ = rows.copy()
+        while True:
+            asked = np.flatnonzero(open_)
+            sizes[asked] = ask(asked, max(gpus, 0))
+            over = [(limit, members) for limit, members in limits if self._used(sizes, members) > limit.gpus]
+            over = [(limit, members) for limit, members in over if not any(o.queues < limit.queues for o, _ in over)]
+            if not over:
+                return
+            for limit, members in over:
+                inside = members & rows
+                gpus += self._used(sizes, inside & ~open_)  # what a smaller group got before is given out anew
+                kept = self._used(sizes, members & ~rows)
+                within = [(inner, mask) for inner, mask in limits if inner.queues < limit.queues]
+                self._fill(sizes, ask, inside, min(limit.gpus - kept, gpus), within)
+                gpus -= self._used(sizes, inside)
+                open_ &= ~members
+                limits = [(other, mask) for other, mask in limits if not other.queues <= limit.queues]
+
+    def _used(self, sizes: Ints, rows: Mask) -> int:
+        return int((sizes * self._widths)[rows].sum())
