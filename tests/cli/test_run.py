@@ -322,7 +322,7 @@ def test_what_cannot_be_read_written_or_served_at_the_start_ends_the_command_wit
     with socket.create_server(("0.0.0.0", 0)) as taken:
         port = taken.getsockname()[1]
         for options, why in (
-            (("--brakes", str(brakes)), f"{brakes}: Object contains unknown field `pausd`"),
+            (("--brakes", str(brakes)), f"{brakes}: pausd: unknown brake `pausd`; did you mean `paused`?"),
             (("--record", str(record)), f"{record}: No such file or directory"),
             (("--http-port", str(port)), f"port {port}: "),
         ):

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from maar.controller.brake_file import BrakeFile
+from maar.controller.brake_file import BrakeFile, read_brakes
 from maar.controller.brakes import Brakes, Settings
 from maar.controller.reload import ConfigFile
 from maar.session.config_file import ConfigError
@@ -96,6 +96,27 @@ def test_a_file_that_is_back_as_it_was_is_no_problem_any_more_and_told_again_if_
         path.write_text(ALLOCATE)
         config.look()
         assert [] == config.problems
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        (
+            "pauzed: true",
+            "pauzed: unknown brake `pauzed`; did you mean `paused`? known: paused, perMinute, queuesOff, ",
+        ),
+        ("paused: true\npaused: false", "line 2, column 1: `paused` is given twice"),
+        ("perMinute: -1", "perMinute: "),
+        ("resizesPerMinute: -1", "resizesPerMinute: "),
+        ("perMinute: often", "perMinute: expected a whole number, got `often`"),
+        ("queuesOff: production", "queuesOff: expected a list, got `production`"),
+        ("- paused", "document: expected a mapping, got a list"),
+    ],
+)
+def test_what_is_wrong_with_brakes_is_said_with_its_place(text: str, problem: str) -> None:
+    with pytest.raises(ValueError) as refused:
+        read_brakes(text.encode(), "brakes.yaml")
+    assert str(refused.value).startswith(f"brakes.yaml: {problem}")
 
 
 def test_brakes_that_make_no_sense_are_refused_and_those_before_stay(tmp_path: Path) -> None:

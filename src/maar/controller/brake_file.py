@@ -16,13 +16,18 @@ from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
-import yaml
 
 from maar.controller.brakes import Brakes, Settings
+from maar.kube.decoding import decode
+from maar.kube.errors import FieldError
+from maar.session.config_problems import Findings, unknown
+from maar.session.config_yaml import read_yaml
 
 logger = logging.getLogger("maar.brakes")
 
 INTERVAL = 1.0
+
+KNOWN = tuple(field.encode_name for field in msgspec.structs.fields(Settings))
 
 
 class BrakeFile:
@@ -43,14 +48,14 @@ class BrakeFile:
             text = b""
         except OSError as error:
             self._seen = None
-            self._refuse(error.strerror or str(error))
+            self._refuse(f"{self._path}: {error.strerror or error}")
             return
         if text == self._seen:
             return
         self._seen = text
         try:
-            self._brakes.settings = msgspec.convert(yaml.load(text, yaml.CSafeLoader) or {}, Settings)
-        except (yaml.YAMLError, ValueError) as error:  # also what is no text, no setting, or a date that does not exist
+            self._brakes.settings = read_brakes(text, str(self._path))
+        except ValueError as error:
             self._refuse(str(error))
         else:
             self.problem = ""
@@ -58,8 +63,7 @@ class BrakeFile:
             for listener in self.on_changed:
                 listener()
 
-    def _refuse(self, why: str) -> None:
-        problem = f"{self._path}: {why}"
+    def _refuse(self, problem: str) -> None:
         if problem != self.problem:
             logger.error("brakes refused, those before stay: %s", problem)
         self.problem = problem
@@ -69,3 +73,23 @@ class BrakeFile:
         while True:
             self.look()
             await asyncio.sleep(INTERVAL)
+
+
+def read_brakes(text: bytes, source: str) -> Settings:
+    """What a file says, else a `ValueError` with all that is wrong with it.
+
+    A key that is given twice is refused: whoever wrote the other one would rely on it in vain.
+    """
+    findings = Findings(source)
+    try:
+        document = read_yaml(text.decode(), findings) or {}
+        if isinstance(document, dict):
+            for name in (str(key) for key in document if key not in KNOWN):
+                findings.problem(name, unknown("brake", name, KNOWN))
+        if not findings.problems and not findings.warnings:
+            return decode(document, Settings)
+    except UnicodeDecodeError:
+        findings.problem("", "expected text in UTF-8")
+    except FieldError as error:
+        findings.problem(error.field, error.problem)
+    raise ValueError("; ".join([*findings.problems, *findings.warnings]))

@@ -8,6 +8,7 @@ Whoever waits because of them is told so, and is looked at again when they chang
 from __future__ import annotations
 
 from collections import deque
+from typing import Annotated
 
 import msgspec
 from msgspec.structs import replace
@@ -18,18 +19,20 @@ from maar.model.snapshot import Snapshot
 
 MINUTE = 60.0
 
+Count = Annotated[int, msgspec.Meta(ge=0)]
+
 
 class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
     """What the owner of a cluster may set."""
 
     paused: bool = False
-    per_minute: int | None = None
+    per_minute: Count | None = None
     """At most so many evictions in any minute; missing: as many as it takes."""
     queues_off: tuple[str, ...] = ()
     """Queues whose pods are never evicted, and whose elastic jobs never shrink or pause."""
     resizes_paused: bool = False
     """Elastic jobs keep their sizes, and none starts or pauses."""
-    resizes_per_minute: int | None = None
+    resizes_per_minute: Count | None = None
     """At most so many changes of size in any minute; missing: as many as it takes."""
 
 
