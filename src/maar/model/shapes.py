@@ -21,7 +21,7 @@ Feature = PodSelector | PodTerm | Port | Slot
 """What a running pod makes visible on its node: it matches a selector, repels by a term, holds a port or a volume."""
 
 
-class Shape(msgspec.Struct, frozen=True):
+class Shape(msgspec.Struct, frozen=True, cache_hash=True):
     """Requests and constraints of equal pods."""
 
     requests: tuple[tuple[str, int], ...] = ((PODS, 1),)
