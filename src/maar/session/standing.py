@@ -60,7 +60,7 @@ def past_of(session: Session, job: Job) -> Past:
             past = replace(past, first_start=float(started.min()), since=past.since or float(started.min()))
         # Each worker counts from its own start: its owner may have paused the job since it was last counted.
         since = started if past.counted is None else np.maximum(started, past.counted)
-        had = float((now - since).clip(min=0.0).sum()) * gpus_of(session, job)
+        had = float(np.maximum(now - since, 0.0).sum()) * gpus_of(session, job)
     return replace(past, attained=past.attained + had, counted=now)
 
 
