@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from maar.elastic.speedup import curve
 from maar.history.estimates import Estimates
-from maar.history.model import RECENT, Model, speedups
+from maar.history.model import KEYS, RECENT, SIZES, Model, speedups
 from maar.history.records import Event, Kind, Measurement, Record, time_of
 
 KEY = ("vision", "a100")
@@ -75,6 +75,22 @@ def test_the_median_counts() -> None:
 def test_old_epochs_are_forgotten() -> None:
     model = told(*(epoch(1, 10) for _ in range(RECENT)), *(epoch(1, 20) for _ in range(RECENT // 2 + 1)))
     assert {1: 20} == model.epoch_times(KEY)
+
+
+def test_sizes_that_were_not_heard_of_for_long_are_forgotten() -> None:
+    model = told(*(epoch(workers, 100) for workers in (*range(1, SIZES + 1), 1, SIZES + 1)))
+    assert {1, *range(3, SIZES + 2)} == model.points()[KEY].keys()
+
+
+def test_categories_that_were_not_heard_of_for_long_are_forgotten() -> None:
+    """Whoever reaches the port may invent as many as they like."""
+    numbers = range(KEYS - 1)
+    invented = [epoch(1, 100, name=f"job-{i}", key=(f"invented-{i}", "a100"), total=5) for i in numbers]
+    model = told(epoch(1, 100), *invented, epoch(2, 50), epoch(1, 100, key=("last", "a100")))
+    assert {1: 1.0, 2: 2.0} == model.points_for(KEY)
+    assert (KEYS, KEYS) == (len(model.measured()), len(model.points()))
+    assert ({}, None) == (model.points_for(("invented-0", "a100")), model.total_epochs("invented-0"))
+    assert 5 == model.total_epochs("invented-1")
 
 
 def test_below_the_smallest_size_measured_it_is_linear() -> None:

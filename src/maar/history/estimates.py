@@ -44,10 +44,7 @@ class Estimates:
         """Seconds of an epoch on one worker."""
         if job.epochs:
             return median(m.seconds * self._speed(key, m.workers) for m in job.epochs)
-        elsewhere = sorted(
-            (k for k in self._model.measured() if k[0] == key[0]), key=lambda k: (-self._model.count(k), k)
-        )
-        for k in (key, *elsewhere):
+        for k in (key, *self._model.kin(key[0])):
             times = self._model.epoch_times(k)
             if times:
                 smallest = min(times)

@@ -18,6 +18,7 @@ from __future__ import annotations
 from collections import defaultdict, deque
 from collections.abc import Mapping
 from statistics import median
+from typing import Any
 
 from maar.history.progress import Progress
 from maar.history.records import Event, Kind, Measurement, Record
@@ -35,15 +36,23 @@ WITHIN = (1e-9, 1e9)
 took no time at all, and no curve goes through a point in infinity."""
 JOBS = 20_000
 """Jobs whose progress is remembered, the newest."""
+KEYS = 20_000
+"""Categories by accelerator that are remembered, those last heard of: whoever reaches the port may invent more."""
+SIZES = 256
+"""Sizes of one of them, those last heard of. By taste: more than one training is ever run on, and a curve through some
+thousands of points would take minutes to fit."""
 
 
 class Model:
     """What is known of all jobs."""
 
     def __init__(self) -> None:
-        self._times: dict[Key, dict[int, dict[int, float]]] = defaultdict(lambda: defaultdict(dict))
+        self._times: dict[Key, dict[int, dict[int, float]]] = defaultdict(dict)
         """Key, workers, row of the measurement: seconds; oldest first."""
-        self._counts: dict[Key, int] = defaultdict(int)
+        self._counts: dict[Key, int] = {}
+        """How many measurements each has had; who was last heard of comes last."""
+        self._kin: dict[str, set[Key]] = defaultdict(set)
+        """The keys of each category."""
         self._totals: dict[str, deque[int]] = defaultdict(lambda: deque(maxlen=RECENT))
         self._restarts: dict[Key, deque[float]] = defaultdict(lambda: deque(maxlen=RECENT))
         self._jobs: dict[str, Progress] = {}
@@ -62,7 +71,7 @@ class Model:
     def _measured(self, m: Measurement) -> None:
         job = self._job(m)
         key = (m.category, m.accelerator)
-        self._counts[key] += 1
+        self._heard(key)
         if m.total_epochs is not None and m.total_epochs != job.total:
             self._totals[m.category].append(m.total_epochs)
         job.measured(m)
@@ -73,11 +82,26 @@ class Model:
             job.resize = None
         if not m.resized and not job.changed_within(m.begin, m.end):
             job.remember(m)
-            times = self._times[key][m.workers]
+            sizes = self._times[key]
+            times = sizes[m.workers] = sizes.pop(m.workers, {})  # the last one now
             times[m.id] = m.seconds
-            if len(times) > RECENT:
-                del times[next(iter(times))]
+            _forget_first(times, RECENT)
+            _forget_first(sizes, SIZES)
             self._stale.add(key)
+
+    def _heard(self, key: Key) -> None:
+        """Something was measured of a key, which is the last now; the first of too many is forgotten."""
+        self._counts[key] = self._counts.pop(key, 0) + 1
+        self._kin[key[0]].add(key)
+        if len(self._counts) > KEYS:
+            oldest = next(iter(self._counts))
+            for kept in (self._counts, self._times, self._restarts):
+                kept.pop(oldest, None)
+            self._stale.add(oldest)
+            self._kin[oldest[0]].discard(oldest)
+            if not self._kin[oldest[0]]:
+                del self._kin[oldest[0]]
+                self._totals.pop(oldest[0], None)
 
     def _happened(self, e: Event) -> None:
         job = self._job(e)
@@ -88,7 +112,7 @@ class Model:
             return
         for m in job.changed(e.at):
             key = (m.category, m.accelerator)
-            if self._times[key][m.workers].pop(m.id, None) is not None:
+            if self._times.get(key, {}).get(m.workers, {}).pop(m.id, None) is not None:
                 self._stale.add(key)
         job.resize = e if e.kind is Kind.RESIZED else None
 
@@ -133,16 +157,19 @@ class Model:
         """All keys of which anything was measured."""
         return sorted(self._counts)
 
+    def kin(self, category: str) -> list[Key]:
+        """The keys of a category, those with most measurements first."""
+        return sorted(self._kin.get(category, ()), key=lambda k: (-self.count(k), k))
+
     def points_for(self, key: Key) -> Mapping[int, float]:
         """The points to believe: its own, or those of its category elsewhere; empty is linear."""
         points = self.points()
         own = points.get(key, {})
         if len(own) > 1:
             return own
-        elsewhere = [k for k, p in points.items() if k[0] == key[0] and k != key and len(p) > 1]
-        if elsewhere:
-            return points[min(elsewhere, key=lambda k: (-self.count(k), k))]
-        return own
+        elsewhere = (k for k in self.kin(key[0]) if k != key and len(points.get(k, ())) > 1)
+        other = next(elsewhere, None)
+        return own if other is None else points[other]
 
     def job(self, name: str) -> Progress | None:
         """What is known of a job, by `namespace/name`."""
@@ -158,8 +185,13 @@ class Model:
         own = self._restarts.get(key, ())
         if len(own) >= RESTARTS:
             return median(own)
-        anywhere = [cost for k, costs in self._restarts.items() if k[0] == key[0] for cost in costs]
+        anywhere = [cost for k in self.kin(key[0]) for cost in self._restarts.get(k, ())]
         return median(anywhere) if len(anywhere) >= RESTARTS else None
+
+
+def _forget_first(among: dict[int, Any], most: int) -> None:
+    if len(among) > most:
+        del among[next(iter(among))]
 
 
 def speedups(times: Mapping[int, float]) -> dict[int, float]:
