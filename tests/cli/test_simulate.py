@@ -135,6 +135,8 @@ def test_jobs_that_do_not_fit_are_named(trace: str) -> None:
         (("--faults", "no.csv"), "no.csv: No such file or directory"),
         (("--jobs", "/nowhere/jobs.csv"), "/nowhere/jobs.csv: cannot be written: No such file or directory"),
         (("--nodes", "0"), "0 is not in the range x>=1"),
+        (("--restart", "nan"), "'--restart': expected a number, got `nan`"),
+        (("--patience", "inf"), "'--patience': expected a number, got `inf`"),
     ],
 )
 def test_what_cannot_be_is_said_and_nothing_printed(trace: str, options: tuple[str, ...], message: str) -> None:

@@ -63,6 +63,8 @@ def test_all_options_reach_the_trace(tmp_path: Path) -> None:
         (("--models", "resnet:1"), "--models: unknown class `resnet`; known: scales-well, scales-fairly, scales-badly"),
         (("--rate", "1", "--load", "1"), "--rate and --load: expected one of them, got both"),
         (("--night", "2"), "'--night': 2.0 is not in the range"),
+        (("--rate", "nan"), "'--rate': expected a number, got `nan`"),
+        (("--load", "inf"), "'--load': expected a number, got `inf`"),
         (("-O", "no/such/folder/t.csv"), "no/such/folder/t.csv: cannot be written: No such file or directory"),
     ],
 )

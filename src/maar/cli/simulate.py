@@ -14,6 +14,7 @@ import click
 
 from maar.cli.simulate_text import as_json, as_text, jobs_text, watching
 from maar.cli.trace_file import load_trace
+from maar.cli.trace_options import Finite
 from maar.elastic.allocate import InvalidPlan
 from maar.registry import catalog
 from maar.session.config_file import ConfigError, read_config
@@ -76,13 +77,13 @@ def _model(ctx: click.Context, param: click.Parameter, value: str) -> str:
     "--model", callback=_model, default=default.NAME, metavar="NAME",
     help=f"How jobs progress and what changes cost: {', '.join(sorted(models.MODELS))}.",
 )  # fmt: skip
-@click.option("--restart", type=click.FloatRange(0), default=USUAL.restart, help="Seconds that a change costs: 30.")
+@click.option("--restart", type=Finite(0), default=USUAL.restart, help="Seconds that a change costs: 30.")
 @click.option(
-    "--checkpoint", type=click.FloatRange(0), default=USUAL.checkpoint,
+    "--checkpoint", type=Finite(0), default=USUAL.checkpoint,
     help="Seconds between saves of work, which failures and evictions lose; 0: always saved. Default 600.",
 )  # fmt: skip
 @click.option(
-    "--patience", type=click.FloatRange(0), default=USUAL.patience,
+    "--patience", type=Finite(0), default=USUAL.patience,
     help="Seconds after a decision until time alone asks for the next (a demotion). Default 30.",
 )  # fmt: skip
 @click.option("--faults", metavar="FILE", help="Nodes that fail and are drained: CSV of time,node,event.")

@@ -13,7 +13,7 @@ import click
 import msgspec
 
 from maar.cli.trace_file import load_trace
-from maar.cli.trace_options import distribution, numbers, weights
+from maar.cli.trace_options import Finite, distribution, numbers, weights
 from maar.cli.trace_text import as_text
 from maar.sim.describe import describe as described
 from maar.sim.draws import Distribution, Weights
@@ -55,13 +55,11 @@ def trace() -> None:
 @trace.command()
 @click.option("--seed", type=click.IntRange(0), default=DEFAULTS.seed, help="Another one, another trace. Default 0.")
 @click.option("--jobs", type=click.IntRange(1), default=DEFAULTS.jobs, help="How many. Default 1000.")
-@click.option("--rate", type=click.FloatRange(0, min_open=True), help="Arrivals in an hour. Default 30.")
-@click.option(
-    "--load", type=click.FloatRange(0, min_open=True), help="Instead of --rate: the part of --gpus to keep busy; 0.8."
-)
+@click.option("--rate", type=Finite(0, min_open=True), help="Arrivals in an hour. Default 30.")
+@click.option("--load", type=Finite(0, min_open=True), help="Instead of --rate: the part of --gpus to keep busy; 0.8.")
 @click.option("--gpus", type=click.IntRange(1), default=DEFAULTS.cluster, help="Those of --load. Default 64.")
 @click.option(
-    "--night", type=click.FloatRange(0, 1), default=0.0,
+    "--night", type=Finite(0, 1), default=0.0,
     help="How much day and night differ: 0 (default) not at all, 1 from nothing to twice the rate.",
 )  # fmt: skip
 @click.option(
@@ -74,9 +72,9 @@ def trace() -> None:
     "--duration", callback=distribution, metavar="KIND:...",
     help="lognormal:median=1h,sigma=1.5 (default), exponential:mean=2h or uniform:low=10m,high=8h.",
 )  # fmt: skip
-@click.option("--elastic", type=click.FloatRange(0, 1), default=0.0, help="The share of elastic jobs. Default 0.")
+@click.option("--elastic", type=Finite(0, 1), default=0.0, help="The share of elastic jobs. Default 0.")
 @click.option(
-    "--stretch", type=click.FloatRange(1), default=DEFAULTS.stretch,
+    "--stretch", type=Finite(1), default=DEFAULTS.stretch,
     help="Elastic jobs may have their workers divided by this and times this. Default 4.",
 )  # fmt: skip
 @click.option(

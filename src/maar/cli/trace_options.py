@@ -1,14 +1,29 @@
-"""Options of `maar trace generate` that are more than a word: weights, and distributions with their parameters."""
+"""Options of `maar trace generate` that are more than a word: weights, and distributions with their parameters.
+
+And `Finite`, for those of `maar simulate` as well.
+"""
 
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import click
 import msgspec
 
 from maar.model.durations import parse_duration
 from maar.sim.draws import KINDS, Distribution, Weights
+
+
+class Finite(click.FloatRange):
+    """A number in a range. What is none (`nan`) is in every range to click, and to what is endless there is no end."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """The number."""
+        found = super().convert(value, param, ctx)
+        if not math.isfinite(found):
+            self.fail(f"expected a number, got `{value}`", param, ctx)
+        return found
 
 
 def weights(ctx: click.Context, param: click.Parameter, value: str | None) -> Weights | None:
