@@ -43,8 +43,9 @@ class Job:
 
     @property
     def lost(self) -> int:
-        """Seconds lost after each event."""
-        return SECONDS[self.model][SIZES.index(self.gpus)] if self.model in SECONDS else 10
+        """Seconds lost after each event; between two sizes, the larger's."""
+        size = next((size for size in SIZES if size >= self.gpus), SIZES[-1])
+        return SECONDS[self.model][SIZES.index(size)] if self.model in SECONDS else 10
 
     def work(self, seconds: float) -> None:
         """Progress between two events."""

@@ -45,7 +45,13 @@ def test_published_results(name: str, policy: str) -> None:
     assert PUBLISHED[name, policy] == (round(summary.avg_jct, 3), round(summary.makespan, 3))
 
 
-def drawn(seed: int, jobs: int, arrivals: float) -> list[dict[str, Any]]:
+PUBLISHED_SIZES = (1, 1, 1, 2, 4, 8, 16)
+ODD_SIZES = (1, 3, 5, 8, 9, 12, 20, 24)
+
+
+def drawn(
+    seed: int, jobs: int, arrivals: float, sizes: tuple[int, ...] = PUBLISHED_SIZES, least: int = 100
+) -> list[dict[str, Any]]:
     """Jobs by chance: whole numbers as in the file, many of them alike, so that there are ties."""
     dice = random.Random(seed)
     submit, rows = 0.0, []
@@ -55,9 +61,9 @@ def drawn(seed: int, jobs: int, arrivals: float) -> list[dict[str, Any]]:
         rows.append(
             {
                 "name": f"{number:04}",
-                "gpus": dice.choice((1, 1, 1, 2, 4, 8, 16)),
+                "gpus": dice.choice(sizes),
                 "submit_ms": submit,
-                "left": float(dice.choice((100, 1000, 1000, 5000, 20_000, 50_000))),
+                "left": float(dice.choice((least, 1000, 1000, 5000, 20_000, 50_000))),
                 "model": dice.choice(("vgg16", "resnet18", "a2c", "bert", "dqn", "inception")),
                 "iteration_ms": float(dice.choice((190, 200, 400, 921, 886.5))),
             }
@@ -82,6 +88,19 @@ def test_every_job_ends_when_the_rules_say(policy: str, seed: int, arrivals: flo
     else:
         expected = reference_muri.shortest_first(jobs, policy == "srsf", 3, 8)
     run = play(as_trace(rows), policy, nodes=3)
+    assert expected == {job.name: job.end for job in run.jobs}
+
+
+@pytest.mark.parametrize("policy", ["srtf", "srsf", "tiresias"])
+@pytest.mark.parametrize(("seed", "arrivals", "nodes", "each"), [(5, 0.0, 3, 8), (6, 0.7, 4, 8), (7, 0.7, 5, 5)])
+def test_odd_sizes_and_no_work_too(policy: str, seed: int, arrivals: float, nodes: int, each: int) -> None:
+    rows = drawn(seed, 80, arrivals, ODD_SIZES, least=0)
+    jobs = [reference_muri.Job(**row) for row in rows]
+    if policy == "tiresias":
+        expected = reference_muri.tiresias(jobs, nodes * each)
+    else:
+        expected = reference_muri.shortest_first(jobs, policy == "srsf", nodes, each)
+    run = play(as_trace(rows), policy, nodes, each)
     assert expected == {job.name: job.end for job in run.jobs}
 
 
