@@ -94,6 +94,40 @@ def test_whole_workers_on_nodes_count_not_the_sum_of_gpus() -> None:
     assert {"big": 0, "small": 3} == sizes(scene_, scene(scene_, config()))
 
 
+def test_slots_of_a_job_without_gpus_are_no_gpus() -> None:
+    """Its workers would fit 64 times; the others share the 8 GPUs that there are."""
+    scene_ = cluster(
+        node("n1", gpu=8, cpu=64),
+        elastic("a", 1, 32, job={"created": 1.0}),
+        elastic("b", 1, 32, job={"created": 2.0}),
+        elastic("cpu", 1, 4, gpu=0, job={"created": 3.0}),
+    )
+    assert {"a": 4, "b": 4, "cpu": 4} == sizes(scene_, scene(scene_, config()))
+
+
+def test_jobs_that_can_use_some_nodes_only_share_these() -> None:
+    there = {"node_selector": (Requirement("gpu", "In", ("a100",)),)}
+    scene_ = cluster(
+        node("n1", gpu=8, labels={"gpu": "a100"}),
+        node("n2", gpu=8),
+        elastic("a", 1, 16, constraints=there, job={"created": 1.0}),
+        elastic("b", 1, 16, constraints=there, job={"created": 2.0}),
+        elastic("c", 1, 16, job={"created": 3.0}),
+    )
+    assert {"a": 4, "b": 4, "c": 8} == sizes(scene_, scene(scene_, config()))
+
+
+def test_nobody_grows_into_a_minimum_that_comes_before() -> None:
+    """Two nodes have 3 GPUs each, so there is room for two workers of 2: one for each of the first two jobs."""
+    scene_ = cluster(
+        *(node(f"n{i}", gpu=3) for i in range(2)),
+        elastic("a", 1, 8, gpu=2, job={"created": 1.0}),
+        elastic("b", 1, 8, gpu=2, job={"created": 2.0}),
+        elastic("c", 1, 8, gpu=3, job={"created": 3.0}),
+    )
+    assert {"a": 1, "b": 1, "c": 0} == sizes(scene_, scene(scene_, config()))
+
+
 def test_cordons_and_foreign_pods_are_no_capacity() -> None:
     scene_ = cluster(
         node("n1", gpu=4),

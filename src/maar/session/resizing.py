@@ -24,8 +24,8 @@ from maar.model.tasks import Status
 from maar.session.migrating import migrate
 from maar.session.pools import Pool
 from maar.session.session import Decision, Session
-from maar.session.shares import Shares, is_closed, limits_of
-from maar.session.standing import columns, gpus_of
+from maar.session.shares import Ground, Shares, is_closed, limits_of, limits_of_grounds
+from maar.session.standing import columns
 from maar.session.waiting_gangs import ahead_of
 from maar.session.workers import are_leaving, elastic_of, last_change, set_size, worker_shape
 
@@ -111,16 +111,22 @@ class Resizing:
                 np.add.at(free, rows, counts[:, None] * shapes.requests[shape])
                 queue = int(session.snapshot.jobs.queue[job_row])
                 mine[queue] = mine[queue] + counts.sum() * shapes.requests[shape]
-        most = np.zeros(len(free), dtype=np.int64)
-        for shape, gpus in {worker_shape(session, job): gpus_of(session, job) for job in self._jobs}.items():
-            request = shapes.requests[shape]
-            dims = np.flatnonzero(request)
-            fits = np.min(free[:, dims] // request[dims], axis=1) * session.view(shape).open * self._pool.nodes
-            np.maximum(most, fits * gpus, out=most)
-        gpus = int(most.sum())
-        queues = session.snapshot.jobs.queue[[job.index for job in self._jobs]]
-        asks = shapes.requests[[worker_shape(session, job) for job in self._jobs]]
-        return gpus, Shares(limits_of(session, self._jobs, mine, gpus), queues, self._table.gpus, asks)
+        of = [worker_shape(session, job) for job in self._jobs]
+        width = dict(zip(of, self._table.gpus.tolist(), strict=True))
+        grounds = {shape: self._ground(shape, gpus, free) for shape, gpus in width.items()}
+        gpus = int(np.maximum.reduce([ground.gpus for ground in grounds.values()]).sum())
+        limits = [*limits_of(session, self._jobs, mine, gpus), *limits_of_grounds(of, grounds, gpus)]
+        return gpus, Shares(limits, self._table.gpus, shapes.requests[of])
+
+    def _ground(self, shape: int, width: int, free: Ints) -> Ground:
+        """Where workers of a shape could run, and what is free for them there."""
+        snapshot = self._session.snapshot
+        request = snapshot.shapes.requests[shape]
+        dims = np.flatnonzero(request)
+        nodes = self._pool.nodes & self._session.view(shape).open
+        nodes &= (snapshot.nodes.allocatable[:, dims] >= request[dims]).all(axis=1)
+        fits = np.maximum(np.min(free[:, dims] // request[dims], axis=1), 0) * nodes
+        return Ground(bool(snapshot.shapes.gpus[shape]), nodes, fits * width)
 
     # -- 3 plan
 
@@ -129,18 +135,22 @@ class Resizing:
         most = self._most()
         frozen = self._frozen(gpus, shares)
         target = self._now
+        least_first = False
         for round_ in range(ROUNDS):
             target = self._ask(gpus, shares, most, frozen)
             if round_ == 0:
                 self._planned = target
             sizes = self._worth(target, gpus, shares)
             with self._session.statement() as statement:
-                reached = self._make(sizes)
+                reached = self._make(sizes, least_first)
                 if round_ == ROUNDS - 1 or (reached == sizes).all():
                     reached = np.where(reached < self._table.min, 0, reached)
                     self._mend(reached)
                     statement.commit()
                     break
+            if not least_first and (reached < self._table.min)[sizes > 0].any():
+                least_first = True  # growth may have taken somebody's minimum: the same again, minimums before it
+                continue
             short = reached < sizes
             most[short] = np.where(reached < self._table.min, 0, reached)[short]
         self._decide(reached, f"{self._option.algorithm.name} in pool `{self._option.name}`")
@@ -188,14 +198,20 @@ class Resizing:
 
     # -- 5 make
 
-    def _make(self, sizes: Ints) -> Ints:
-        """Shrinks first, then growth, the most important and the largest workers first: what each job could have."""
+    def _make(self, sizes: Ints, least_first: bool) -> Ints:
+        """Shrinks first, then growth, the most important and the largest workers first: what each job could have.
+
+        `least_first`: who starts has its minimum before anybody grows.
+        """
         reached = sizes.copy()
         grows = sizes > self._now
         for row in np.flatnonzero(~grows & (sizes < self._now)).tolist():
             set_size(self._session, self._jobs[row], int(sizes[row]), self._pool.nodes)
         table = self._table
         order = np.lexsort((table.rank, table.submit, -table.gpus, -table.priority))
+        for row in order.tolist() if least_first else ():
+            if sizes[row] and self._now[row] < table.min[row]:
+                set_size(self._session, self._jobs[row], int(table.min[row]), self._pool.nodes)
         for row in order.tolist():
             if sizes[row]:
                 reached[row] = set_size(self._session, self._jobs[row], int(sizes[row]), self._pool.nodes)

@@ -1,9 +1,12 @@
-"""What queues may have of a pool: limits of queues and of all that are above them, and sizes within every one of them.
+"""What some jobs may have of a pool together: limits of queues and of all above them, and sizes within all of these.
 
 Used by `resizing`, which asks the algorithm. Without limits it is asked once, for all jobs. Where a queue would get
 more than its limit, its jobs are asked about by themselves with that limit, and the others about what is left; and so
 for a queue above others, with theirs inside of it. What a queue deserves is a limit for plans only, since others may
 never come for the rest; above its capability no brake keeps it. A closed queue keeps what it has, and gets no more.
+
+Jobs that can use only some of the nodes, or only the accelerators of nodes where others count slots, are limited in the
+same way by what these have.
 """
 
 from __future__ import annotations
@@ -28,12 +31,44 @@ Ask = Callable[[Ints, int], Ints]
 
 
 class Limit(NamedTuple):
-    """GPUs that some queues may have together: one, or all below another."""
+    """GPUs that some jobs may have together: those of a queue, or of all below another, or that need the same nodes."""
 
-    queues: frozenset[int]
+    rows: frozenset[int]
     gpus: int
-    rooms: tuple[Amounts, ...]
-    """What capabilities leave for their elastic jobs, in every resource."""
+    rooms: tuple[Amounts, ...] = ()
+    """What capabilities leave for them, in every resource."""
+
+
+class Ground(NamedTuple):
+    """Where workers of one shape could run, were the pool empty, and what its nodes can take of them now."""
+
+    accelerated: bool
+    nodes: Mask
+    gpus: Ints
+    """By node: GPUs, or slots."""
+
+
+GROUNDS = 64
+"""So many kinds of ground are told apart, by taste; where there are more, only placing workers tells who fits."""
+
+
+def limits_of_grounds(shapes: list[int], grounds: dict[int, Ground], gpus: int) -> list[Limit]:
+    """What jobs that share a ground may have, where that is less than all; `shapes` has the shape of each job."""
+    kinds = {shape: (ground.accelerated, ground.nodes.tobytes()) for shape, ground in grounds.items()}
+    most: dict[tuple[bool, bytes], Ints] = {}
+    for shape, ground in grounds.items():
+        kind = kinds[shape]
+        most[kind] = np.maximum(most[kind], ground.gpus) if kind in most else ground.gpus
+    if not 1 < len(most) <= GROUNDS:
+        return []
+    found = {}
+    for accelerated, nodes in most:
+        outside = ~np.frombuffer(nodes, dtype=np.bool_)
+        inside = {k for k in most if k[0] == accelerated and not (np.frombuffer(k[1], dtype=np.bool_) & outside).any()}
+        room = int(np.maximum.reduce([most[kind] for kind in inside]).sum())
+        if room < gpus:
+            found[frozenset(row for row, shape in enumerate(shapes) if kinds[shape] in inside)] = room
+    return [Limit(rows, room) for rows, room in sorted(found.items(), key=lambda f: sorted(f[0]))]
 
 
 def limits_of(session: Session, jobs: list[Job], used: dict[int, Ints], gpus: int) -> list[Limit]:
@@ -58,7 +93,8 @@ def limits_of(session: Session, jobs: list[Job], used: dict[int, Ints], gpus: in
                 limit = sum(_book(session, queue, asking[queue], gpus) for queue in sorted(group))
             if limit < gpus:
                 rooms = tuple(_room(session, top) for top in sorted(tops) if queues.queues[top].capability)
-                found.append(Limit(group, limit, rooms))
+                rows = (row for row, job in enumerate(jobs) if int(session.snapshot.jobs.queue[job.index]) in group)
+                found.append(Limit(frozenset(rows), limit, rooms))
     return found
 
 
@@ -96,9 +132,9 @@ def is_closed(session: Session, job: Job) -> bool:
 class Shares:
     """The limits of one pool's jobs."""
 
-    def __init__(self, limits: list[Limit], queues: Ints, widths: Ints, requests: Ints) -> None:
-        """The queue of each job, the GPUs of one of its workers, and all that such a worker asks for."""
-        self._members = [(limit, np.isin(queues, list(limit.queues))) for limit in limits]
+    def __init__(self, limits: list[Limit], widths: Ints, requests: Ints) -> None:
+        """The GPUs of one worker of each job, and all that such a worker asks for."""
+        self._members = [(limit, _mask(limit, len(widths))) for limit in limits]
         self._widths = widths
         self._requests = requests
 
@@ -123,18 +159,24 @@ class Shares:
             asked = np.flatnonzero(open_)
             sizes[asked] = ask(asked, max(gpus, 0))
             over = [(limit, members) for limit, members in limits if self._used(sizes, members) > limit.gpus]
-            over = [(limit, members) for limit, members in over if not any(o.queues < limit.queues for o, _ in over)]
+            over = [(limit, members) for limit, members in over if not any(o.rows < limit.rows for o, _ in over)]
             if not over:
                 return
             for limit, members in over:
                 inside = members & rows
                 gpus += self._used(sizes, inside & ~open_)  # what a smaller group got before is given out anew
                 kept = self._used(sizes, members & ~rows)
-                within = [(inner, mask) for inner, mask in limits if inner.queues < limit.queues]
+                within = [(inner, mask) for inner, mask in limits if inner.rows < limit.rows]
                 self._fill(sizes, ask, inside, min(limit.gpus - kept, gpus), within)
                 gpus -= self._used(sizes, inside)
                 open_ &= ~members
-                limits = [(other, mask) for other, mask in limits if not other.queues <= limit.queues]
+                limits = [(other, mask) for other, mask in limits if not other.rows <= limit.rows]
 
     def _used(self, sizes: Ints, rows: Mask) -> int:
         return int((sizes * self._widths)[rows].sum())
+
+
+def _mask(limit: Limit, jobs: int) -> Mask:
+    members = np.zeros(jobs, dtype=np.bool_)
+    members[list(limit.rows)] = True
+    return members
