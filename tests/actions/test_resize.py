@@ -345,10 +345,8 @@ def test_a_change_to_come_is_none() -> None:
 
 
 def test_room_is_not_kept_for_ever() -> None:
-    holds = (("n1", 2),)
-    said = {"suspended": False, "holds": holds}
     for last, kept in ((100.0, True), (1.0, False), (1e12, False)):
-        job = elastic("a", 2, 2, size=2, past=Past(last_resize=last), **said)
+        job = elastic("a", 2, 2, size=2, past=Past(last_resize=last), holds=(("n1", 2),))
         job = msgspec.structs.replace(job, tasks=())
         scene_ = cluster(node("n1", gpu=2), job, gang("rigid", 1, gpu=2))
         plans, _ = cycles(scene_, config(), 1, now=1000.0 if last == 1.0 else 110.0)
