@@ -48,7 +48,7 @@ def test_there_are_commands_to_look_at() -> None:
     assert len([command for page in PAGES for command in shown(page)]) > 30
 
 
-@pytest.mark.parametrize("command", ["rnu", "run --no-such", "trace generat", "plan --cycles"])
+@pytest.mark.parametrize("command", ["rnu", "run --no-such", "trace no-such", "plan --cycles"])
 def test_what_is_not_there_is_noticed(command: str) -> None:
     with pytest.raises((click.UsageError, AssertionError)):
         parse(command.split())
