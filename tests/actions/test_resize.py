@@ -506,6 +506,21 @@ def test_a_stopped_job_starts_once_its_old_pods_are_gone(status: Status, now: fl
         assert (61.0 if now < 60 else None) == plan.wake_at
 
 
+@pytest.mark.parametrize("indices", [(0, 0, 0, 0), (0, 0, 24796, 0), (24796, 55248, 88642, 22222)])
+def test_a_job_whose_pods_have_no_indices_shrinks_by_the_newest(indices: tuple[int, ...]) -> None:
+    """As those of a batch Job that is not Indexed, whose names end in anything. It has its size, and then less."""
+    job = elastic("a", 1, 4, on=["n1", "n1", "n2", "n2"])
+    named = zip(job.tasks, sorted(indices), range(4), strict=True)
+    pods = [msgspec.structs.replace(task, index=index, created=float(age)) for task, index, age in named]
+    job = msgspec.structs.replace(job, tasks=tuple(pods))
+    nodes = [node(f"n{i}", gpu=2) for i in (1, 2)]
+    (plan,), _ = cycles(cluster(nodes, job), config(), 1)
+    assert (False, ()) == (plan.moves, plan.hold)
+    (plan,), _ = cycles(cluster(nodes, job, elastic("b", 2, 2, job={"created": 5.0})), config(), 1)
+    assert [("ns/a", 4, 2)] == [(r.job, r.before, r.after) for r in plan.resize]
+    assert (Hold("ns/b", "n2", 2),) == plan.hold
+
+
 def test_nobody_is_evicted_who_goes_anyway() -> None:
     """A gang waits for the room of a job that was suspended for it a moment ago."""
     going = elastic("d", 2, 2, on=["n1"] * 2, suspended=True)

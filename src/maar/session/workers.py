@@ -20,6 +20,9 @@ from maar.session.state import Held
 NOBODY: Ints = np.zeros(0, dtype=np.int64)
 NO_ROLE = -1
 
+NO_INDEX = 10_000
+"""As many workers no job has; a higher number at the end of a pod's name is by accident there."""
+
 LINGERS = 60.0
 """Seconds after a stop in which pods that have finished may still be going. By taste, as long again as Kubernetes gives
 them to end: kubelets say how a pod has ended before it is gone, while other kinds keep what has finished for ever."""
@@ -111,10 +114,16 @@ def are_leaving(session: Session, job: Job) -> int:
 
 
 def above(session: Session, job: Job, size: int) -> Ints:
-    """The workers that go when it shrinks to a size: the highest indices."""
+    """The workers that go when it shrinks to a size: the highest indices.
+
+    Pods of a batch Job that is not Indexed have none; its controller sends the newest away first.
+    """
     tasks = workers_of(session, job, Status.BOUND, Status.NOMINATED)
     table = session.snapshot.tasks.tasks
-    return np.array([t for t in tasks.tolist() if table[t].index >= size], dtype=np.int64)
+    indices = [table[t].index for t in tasks.tolist()]
+    if len(set(indices)) < len(indices) or max(indices, default=0) >= NO_INDEX:
+        return tasks[size:]
+    return np.array([t for t, index in zip(tasks.tolist(), indices, strict=True) if index >= size], dtype=np.int64)
 
 
 def send_away(session: Session, tasks: Ints) -> None:
@@ -163,7 +172,7 @@ def _grow(session: Session, job: Job, size: int, terms: Terms) -> None:
     """Workers that wait are promised room; for the rest it is kept. In one domain, where the network matters."""
     waiting = workers_of(session, job, Status.PENDING)
     table = session.snapshot.tasks.tasks
-    waiting = np.array([t for t in waiting.tolist() if table[t].index < size], dtype=np.int64)
+    waiting = np.array([t for t in waiting.tolist() if not size <= table[t].index < NO_INDEX], dtype=np.int64)
     wanted, usable = size - have(session, job), terms.within
     best: tuple[int, Terms] = (0, terms)
     for domain in domains_of(session, job):
