@@ -319,8 +319,12 @@ data:
 """
 
 
-def test_a_config_map_holds_a_configuration() -> None:
-    loaded = read(CONFIG_MAP + "  other.conf: x\n  volcano-scheduler.conf: |\n    actions: allocate\n    " + TIERS)
+NO_SUCH_FILE = "conf.yaml: data: expected a file named `maar.yaml` or `volcano-scheduler.conf`"
+
+
+@pytest.mark.parametrize("name", ["volcano-scheduler.conf", "maar.yaml"])
+def test_a_config_map_holds_a_configuration(name: str) -> None:
+    loaded = read(f"{CONFIG_MAP}  other.conf: x\n  {name}: |\n    actions: allocate\n    {TIERS}")
     assert (["allocate"], [["gang"]]) == names(loaded.config)
 
 
@@ -339,8 +343,8 @@ def test_problems_inside_a_config_map_have_a_path() -> None:
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        (CONFIG_MAP, "conf.yaml: data: expected a file named `volcano-scheduler.conf`, got nothing"),
-        (CONFIG_MAP + "  a: x\n  b: y\n", "conf.yaml: data: expected a file named `volcano-scheduler.conf`, got: a, b"),
+        (CONFIG_MAP, f"{NO_SUCH_FILE}, got nothing"),
+        (CONFIG_MAP + "  a: x\n  b: y\n", f"{NO_SUCH_FILE}, got: a, b"),
         ("kind: Pod\n", "conf.yaml: expected a configuration, or one ConfigMap that holds it, got: Pod"),
         ("a: 1\n---\nb: 1\n", "conf.yaml: expected one configuration, got 2 documents"),
     ],

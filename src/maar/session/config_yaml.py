@@ -13,8 +13,8 @@ import yaml
 
 from maar.session.config_problems import Findings, shown
 
-CONFIG_MAP_KEY = "volcano-scheduler.conf"
-"""What Volcano's ConfigMap calls the file; under another name it is found if it is the only one."""
+CONFIG_MAP_KEYS = ("maar.yaml", "volcano-scheduler.conf")
+"""What our ConfigMap calls the file, and Volcano's; under another name it is found if it is the only one."""
 
 
 def read_yaml(text: str, findings: Findings) -> object:
@@ -35,13 +35,13 @@ def read_yaml(text: str, findings: Findings) -> object:
 
 def _in_config_map(manifest: dict[Any, Any], findings: Findings) -> object:
     data = manifest.get("data")
+    expected = "expected a file named " + " or ".join(f"`{key}`" for key in CONFIG_MAP_KEYS)
     if not isinstance(data, dict) or not data:
-        findings.problem("data", f"expected a file named `{CONFIG_MAP_KEY}`, got {shown(data or None)}")
+        findings.problem("data", f"{expected}, got {shown(data or None)}")
         return None
-    key = next(iter(data)) if len(data) == 1 else CONFIG_MAP_KEY
+    key = next(iter(data)) if len(data) == 1 else next((key for key in CONFIG_MAP_KEYS if key in data), "")
     if not isinstance(data.get(key), str):
-        files = ", ".join(str(name) for name in data)
-        findings.problem("data", f"expected a file named `{CONFIG_MAP_KEY}`, got: {files}")
+        findings.problem("data", f"{expected}, got: {', '.join(map(str, data))}")
         return None
     findings.source = f"{findings.source}: data.{key}"
     return read_yaml(data[key], findings)
