@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from maar.controller.brakes import Brakes, Settings
 from maar.decide import decide
 from maar.model.elastic import Elastic
@@ -69,6 +71,16 @@ def test_a_queue_can_be_left_out() -> None:
     plan, snapshot = two_claims()
     assert () == Brakes(Settings(queues_off=("default",))).apply(plan, snapshot, 100.0).evict
     assert 4 == len(Brakes(Settings(queues_off=("other",))).apply(plan, snapshot, 100.0).evict)
+
+
+def test_a_name_that_no_queue_has_is_warned_about_once(caplog: pytest.LogCaptureFixture) -> None:
+    plan, snapshot = two_claims()
+    brakes = Brakes(Settings(queues_off=("default", "defalt")))
+    for now in (100.0, 101.0):
+        brakes.apply(plan, snapshot, now)
+    assert [
+        "brakes: queuesOff: unknown queue `defalt`; did you mean `default`? known: default, root"
+    ] == caplog.messages
 
 
 def test_settings_change_while_running() -> None:

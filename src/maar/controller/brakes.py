@@ -7,6 +7,7 @@ Whoever waits because of them is told so, and is looked at again when they chang
 
 from __future__ import annotations
 
+import logging
 from collections import deque
 from typing import Annotated
 
@@ -16,6 +17,9 @@ from msgspec.structs import replace
 from maar.model.plan import Evict, Hold, Plan, Wait
 from maar.model.reasons import Reason
 from maar.model.snapshot import Snapshot
+from maar.session.config_problems import unknown
+
+logger = logging.getLogger("maar.brakes")
 
 MINUTE = 60.0
 
@@ -41,6 +45,7 @@ class Brakes:
 
     def __init__(self, settings: Settings | None = None) -> None:
         self.settings = settings or Settings()
+        self._looked_at: Settings | None = None
         self._recent: deque[float] = deque()
         self._resized: deque[float] = deque()
         self.held = 0
@@ -50,10 +55,20 @@ class Brakes:
 
     def apply(self, plan: Plan, snapshot: Snapshot, now: float) -> Plan:
         """The plan without what may not happen now, and without what that was for."""
+        if self._looked_at is not self.settings:
+            self._looked_at = self.settings
+            self._warn(snapshot)
         for recent in (self._recent, self._resized):
             while recent and recent[0] <= now - MINUTE:
                 recent.popleft()
         return self._sizes(self._evictions(plan, snapshot, now), snapshot, now)
+
+    def _warn(self, snapshot: Snapshot) -> None:
+        """Say of names that no queue has: it may come yet, but a typo would protect nobody."""
+        known = snapshot.queues.number
+        for name in self.settings.queues_off:
+            if name not in known:
+                logger.warning("brakes: queuesOff: %s", unknown("queue", name, known))
 
     def _evictions(self, plan: Plan, snapshot: Snapshot, now: float) -> Plan:
         if not plan.evict:
