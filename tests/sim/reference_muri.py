@@ -93,13 +93,14 @@ def shortest_first(jobs: list[Job], by_service: bool, nodes: int, each: int) -> 
     last = 0.0
     while coming or there:
         end, ending = first_end([(last + job.left * job.iteration, job) for job in there if job.runs])
-        now = min([end, *(job.submit for job in coming[:1])])
+        comes = coming[0].submit if coming else math.inf
+        now = min(end, comes)
         for job in there:
             job.work(now - last)
-            if job in ending and math.isclose(end, now, rel_tol=1e-9):
+            if job in ending and end == now:
                 job.end = now
         there = [job for job in there if job.end < 0]
-        while coming and math.isclose(coming[0].submit, now, rel_tol=1e-9):
+        while comes == now and coming and math.isclose(coming[0].submit, now, rel_tol=1e-9):
             there.append(coming.pop(0))
         there.sort(key=lambda job: job.left * job.iteration * (job.gpus if by_service else 1))
         place(there, nodes, each)

@@ -44,17 +44,18 @@ def test_an_end_that_never_comes_takes_the_place_of_the_last() -> None:
     assert [] == drain(calendar)
 
 
-def test_nearly_equal_times_are_one_moment_if_the_model_says_so() -> None:
-    near = 1e6 * (1 + 1e-10)
-    for together, moments in ((0.0, 2), (1e-9, 1)):
+def test_nearly_equal_times_of_one_kind_are_one_moment_if_the_model_says_so() -> None:
+    near, nearer = 1e6 * (1 + 2e-10), 1e6 * (1 + 1e-10)
+    for together, kind, moments in ((0.0, Kind.ARRIVAL, 2), (1e-9, Kind.ARRIVAL, 1), (1e-9, Kind.END, 2)):
         calendar = Calendar(together)
         calendar.add(1e6, Event(Kind.ARRIVAL, 1))
-        calendar.add(near, Event(Kind.END))
+        calendar.add(near, Event(kind, 2))
         found = drain(calendar)
-        assert moments == len(found)
-        assert 1e6 == found[0][0]
-        if moments == 1:
-            assert [Kind.END, Kind.ARRIVAL] == [event.kind for event in found[0][1]]
+        assert (moments, 1e6) == (len(found), found[0][0])
+    calendar = Calendar(1e-9)
+    for time, kind in ((nearer, Kind.ARRIVAL), (1e6, Kind.END), (1e6, Kind.ARRIVAL)):
+        calendar.add(time, Event(kind))
+    assert [(1e6, [Event(Kind.END), Event(Kind.ARRIVAL), Event(Kind.ARRIVAL)])] == drain(calendar)
 
 
 @given(st.lists(st.tuples(st.integers(0, 5), st.sampled_from([Kind.ARRIVAL, Kind.NODE])), max_size=30))

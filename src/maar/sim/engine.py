@@ -44,7 +44,7 @@ class Calendar:
         self._sequence = 0
         self._current: dict[Kind, int] = {}
         self._together = together
-        """Times that are equal within so much of themselves are one moment."""
+        """Times of one kind that are equal within so much of themselves are one moment."""
 
     def add(self, time: float, event: Event) -> None:
         """Something happens at that time; an infinite one is never."""
@@ -61,13 +61,16 @@ class Calendar:
             return None
         now = self._heap[0][0]
         latest = now + abs(now) * self._together
-        events = []
-        while self._heap and self._heap[0][0] <= latest:
+        events: list[Event] = []
+        while self._heap and self._is_one(now, latest, events):
             events.append(heappop(self._heap)[3])
             self._drop()
-        if self._together:
-            events.sort(key=lambda event: event.kind)
         return now, events
+
+    def _is_one(self, now: float, latest: float, events: list[Event]) -> bool:
+        """Whether what comes next is of the moment that has these events already."""
+        time, kind, _, _ = self._heap[0]
+        return time == now or (time <= latest and kind in {event.kind for event in events})
 
     def _drop(self) -> None:
         """Forget what was announced differently since."""

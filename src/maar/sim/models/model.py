@@ -21,7 +21,7 @@ class Model(Protocol):
 
     @property
     def together(self) -> float:
-        """Times that are equal within so much of themselves are one moment."""
+        """Times of one kind (ends, arrivals) that are equal within so much of themselves are one moment."""
 
     @property
     def arguments(self) -> object:

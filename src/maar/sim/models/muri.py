@@ -1,8 +1,11 @@
 """muri: the model behind the results published with Muri (Zhao et al., SIGCOMM 2022), to the last digit.
 
 Progress: one iteration takes the trace's iteration time times 1.015; between two events a running job loses a few
-seconds (`OVERHEAD`, by network and GPUs) to being started again, whether or not it was. Times equal within 1e-9 of
-themselves are one event, at the time of whoever is first in the list.
+seconds (`OVERHEAD`, by network and GPUs) to being started again, whether or not it was.
+
+Events: ends that are equal within 1e-9 of themselves are one, at the time of whoever is first in the list, and so are
+arrivals. An arrival and an end are one where they are equal, as in the simulator that gave the published results: there
+an arrival two milliseconds before an end, after two months, costs the job that was about to end its overhead once more.
 
 Nodes: at every event all jobs are placed anew on empty nodes in the policy's order (`Nodes`). Jobs that are equal to
 the policy keep the order of the list as it was; new ones are at its end. The policy is asked about its rows in that
@@ -40,7 +43,7 @@ LIMITS = (3250.0, 7200.0)
 NEVER = 1e9
 """A knob of tiresias by which nobody is promoted."""
 EQUAL = 1e-9
-"""Times that differ by less than so much of themselves are one event."""
+"""Ends, and arrivals, that differ by less than so much of themselves are one event."""
 GPUS = (1, 2, 4, 8, 16, 32)
 OVERHEAD = {
     "vgg16": (7, 7, 8, 9, 9, 10),
