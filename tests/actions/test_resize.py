@@ -250,6 +250,17 @@ def test_no_brake_keeps_a_queue_above_its_capability(brake: dict[str, Any]) -> N
     assert {"a": 2, "b": 2} == sizes(scene_, scene(scene_, config(**brake), now=100.0))
 
 
+def test_slots_hide_no_limit_of_gpus() -> None:
+    """A job without GPUs may have all it likes."""
+    scene_ = cluster(
+        node("n1", gpu=16, cpu=64),
+        Queue("one", capability={GPU: 4}),
+        elastic("a", 2, 8, on=["n1"] * 8, job={"queue": "one", "created": 1.0}),
+        elastic("cpu", 2, 8, gpu=0, on=["n1"] * 2, job={"queue": "one", "created": 2.0}),
+    )
+    assert {"a": 4, "cpu": 8} == sizes(scene_, scene(scene_, config()))
+
+
 def test_above_what_it_deserves_a_queue_is_kept_by_brakes() -> None:
     """Another queue's gang deserves half of it all, and there is no node on which it could have that."""
     nowhere = {"node_selector": (Requirement("rack", "In", ("none",)),)}

@@ -11,7 +11,7 @@ same way by what these have.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -74,28 +74,37 @@ def limits_of_grounds(shapes: list[int], grounds: dict[int, Ground], gpus: int) 
 def limits_of(session: Session, jobs: list[Job], used: dict[int, Ints], gpus: int) -> list[Limit]:
     """What queues may have if their elastic jobs had nothing yet, where that is less than all.
 
-    `used` is what these jobs have, by queue.
+    `used` is what these jobs have, by queue. Jobs with accelerators and those of which slots are counted have limits of
+    their own: a queue that may have no more GPUs may have slots.
     """
-    state, queues = session.state, session.snapshot.queues
-    groups: dict[frozenset[int], set[int]] = {}
-    for above in {above for queue in used for above in queues.path[queue]}:
-        groups.setdefault(frozenset(q for q in used if above in queues.path[q]), set()).add(above)
-    asking: dict[int, dict[int, Job]] = {}
-    for job in jobs:
-        asking.setdefault(int(session.snapshot.jobs.queue[job.index]), {})[worker_shape(session, job)] = job
-    found = []
+    state, path = session.state, session.snapshot.queues.path
+    found: list[Limit] = []
     with session.statement():  # not committed
         for queue, had in used.items():
-            for above in queues.path[queue]:
+            for above in path[queue]:
                 state.add(state.queue_allocated, above, -had.astype(object))
-        for group, tops in sorted(groups.items(), key=lambda g: sorted(g[0])):
-            with session.statement():  # not committed either
-                limit = sum(_book(session, queue, asking[queue], gpus) for queue in sorted(group))
-            if limit < gpus:
-                rooms = tuple(_room(session, top) for top in sorted(tops) if queues.queues[top].capability)
-                rows = (row for row, job in enumerate(jobs) if int(session.snapshot.jobs.queue[job.index]) in group)
-                found.append(Limit(frozenset(rows), limit, rooms))
+        for kind in (True, False):
+            rows: dict[int, list[int]] = {}
+            for row, job in enumerate(jobs):
+                if bool(session.snapshot.shapes.gpus[worker_shape(session, job)]) == kind:
+                    rows.setdefault(int(session.snapshot.jobs.queue[job.index]), []).append(row)
+            found.extend(_limits_of_kind(session, jobs, rows, gpus))
     return found
+
+
+def _limits_of_kind(session: Session, jobs: list[Job], rows: dict[int, list[int]], gpus: int) -> Iterator[Limit]:
+    """The limits of some jobs, whose rows are given by queue: for each queue, and for all below each above them."""
+    queues = session.snapshot.queues
+    groups: dict[frozenset[int], set[int]] = {}
+    for above in {above for queue in rows for above in queues.path[queue]}:
+        groups.setdefault(frozenset(q for q in rows if above in queues.path[q]), set()).add(above)
+    asking = {queue: {worker_shape(session, jobs[row]): jobs[row] for row in rows[queue]} for queue in rows}
+    for group, tops in sorted(groups.items(), key=lambda g: sorted(g[0])):
+        with session.statement():  # not committed
+            limit = sum(_book(session, queue, asking[queue], gpus) for queue in sorted(group))
+        if limit < gpus:
+            rooms = tuple(_room(session, top) for top in sorted(tops) if queues.queues[top].capability)
+            yield Limit(frozenset(row for queue in group for row in rows[queue]), limit, rooms)
 
 
 def _book(session: Session, queue: int, asking: dict[int, Job], gpus: int) -> int:
