@@ -23,6 +23,10 @@ NO_ROLE = -1
 NO_INDEX = 10_000
 """As many workers no job has; a higher number at the end of a pod's name is by accident there."""
 
+LEAVES = 600.0
+"""Seconds after a stop in which pods that are going are waited for. By taste: who then is still there hangs, on a node
+that is gone."""
+
 LINGERS = 60.0
 """Seconds after a stop in which pods that have finished may still be going. By taste, as long again as Kubernetes gives
 them to end: kubelets say how a pod has ended before it is gone, while other kinds keep what has finished for ever."""
@@ -104,13 +108,15 @@ def are_leaving(session: Session, job: Job) -> int:
     elastic = elastic_of(job)
     if not elastic.suspended:
         return 0
-    going = len(session.tasks_of(job, Status.RELEASING))
-    finished = len(session.tasks_of(job, Status.SUCCEEDED, Status.FAILED))
     stopped = last_change(session, job)
-    if not going and finished and stopped is not None and session.now < stopped + LINGERS:
-        session.wake(stopped + LINGERS)
-        going = finished
-    return going
+    if stopped is None:
+        return len(session.tasks_of(job, Status.RELEASING))
+    for statuses, long in (((Status.RELEASING,), LEAVES), ((Status.SUCCEEDED, Status.FAILED), LINGERS)):
+        there = len(session.tasks_of(job, *statuses))
+        if there and session.now < stopped + long:
+            session.wake(stopped + long)
+            return there
+    return 0
 
 
 def above(session: Session, job: Job, size: int) -> Ints:
