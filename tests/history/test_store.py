@@ -104,7 +104,7 @@ def test_it_opens_again(store: Store, address: str) -> None:
 
 
 def test_two_that_start_at_once_make_the_tables_once(address: str) -> None:
-    stores = [Store(read_address(address)) for _ in range(4)]
+    stores = [Store(read_address(address)) for _ in range(8)]
     start = threading.Barrier(len(stores))
     errors: list[BaseException] = []
 

@@ -7,6 +7,7 @@ can make comes out as one of `maar.history.errors`.
 from __future__ import annotations
 
 import sqlite3
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -154,7 +155,9 @@ def _engine(url: URL, write: bool) -> Engine:
             file = quote(str(url.database))  # in a URI `#`, `?` and `%` mean something
             url = URL.create("sqlite", database=f"file:{file}", query={"mode": "ro", "uri": "true"})
         engine = create_engine(url, connect_args={"timeout": PATIENCE})
-        event.listen(engine, "connect", _set_up_sqlite if write else _leave)
+        if write:
+            event.listen(engine, "connect", _set_up_sqlite)
+            event.listen(engine, "begin", _begin_at_once)
         return engine
     engine = create_engine(
         url,
@@ -172,12 +175,23 @@ def _engine(url: URL, write: bool) -> Engine:
 
 
 def _set_up_sqlite(connection: sqlite3.Connection, _: Any) -> None:
-    connection.execute("PRAGMA journal_mode=WAL")  # `maar history` reads while `maar run` writes
+    connection.isolation_level = None  # transactions are begun below: Python's own leave out the making of tables
+    deadline = time.monotonic() + PATIENCE
+    while True:
+        try:
+            connection.execute("PRAGMA journal_mode=WAL")  # `maar history` reads while `maar run` writes
+            break
+        except sqlite3.OperationalError as error:
+            # Somebody else does the same in this moment, and SQLite does not wait for that by itself.
+            if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:
+                raise
+            time.sleep(0.01)
     connection.execute("PRAGMA synchronous=NORMAL")
 
 
-def _leave(_connection: Any, _: Any) -> None:
-    pass
+def _begin_at_once(connection: Connection) -> None:
+    """Who comes second waits for its turn; having read first it would be refused, since what it read is old by then."""
+    connection.exec_driver_sql("BEGIN IMMEDIATE")
 
 
 def _set_up_postgres(connection: Any, _: Any) -> None:
