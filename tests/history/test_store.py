@@ -122,7 +122,7 @@ def test_two_that_start_at_once_make_the_tables_once(address: str) -> None:
     for thread in threads:
         thread.join()
     assert [] == errors
-    assert [1] * 4 == [len(store.measurements()) for store in stores]
+    assert [1] * 8 == [len(store.measurements()) for store in stores]
     for store in stores:
         store.close()
 
