@@ -160,26 +160,36 @@ class Shares:
 
     def fill(self, sizes: Ints, ask: Ask, rows: Mask, gpus: int) -> None:
         """Write the sizes of some jobs; those of the others stand, and count."""
-        self._fill(sizes, ask, rows, gpus, self._members)
+        self._fill(sizes, ask, rows, gpus, sorted(self._members, key=lambda of: len(of[0].rows)))
 
     def _fill(self, sizes: Ints, ask: Ask, rows: Mask, gpus: int, limits: list[tuple[Limit, Mask]]) -> None:
-        open_ = rows.copy()
+        open_, done = rows.copy(), list[tuple[Limit, Mask]]()
         while True:
             asked = np.flatnonzero(open_)
             sizes[asked] = ask(asked, max(gpus, 0))
-            over = [(limit, members) for limit, members in limits if self._used(sizes, members) > limit.gpus]
-            over = [(limit, members) for limit, members in over if not any(o.rows < limit.rows for o, _ in over)]
+            over = [of for of in limits if self._used(sizes, of[1]) > of[0].gpus]
             if not over:
                 return
-            for limit, members in over:
+            for i, (limit, members) in enumerate(over):
+                if any(other.rows & limit.rows for other, _ in over[:i]):
+                    continue  # a smaller group of some of these jobs went first: look again
                 inside = members & rows
-                gpus += self._used(sizes, inside & ~open_)  # what a smaller group got before is given out anew
+                gpus += self._used(sizes, inside & ~open_)  # what was given to them before is given out anew
                 kept = self._used(sizes, members & ~rows)
-                within = [(inner, mask) for inner, mask in limits if inner.rows < limit.rows]
+                within = [of for of in limits if of[0].rows < limit.rows]
+                within += [self._rest(sizes, of, members) for of in done if of[0].rows & limit.rows]
+                within.sort(key=lambda of: len(of[0].rows))
                 self._fill(sizes, ask, inside, min(limit.gpus - kept, gpus), within)
                 gpus -= self._used(sizes, inside)
                 open_ &= ~members
-                limits = [(other, mask) for other, mask in limits if not other.rows <= limit.rows]
+                done += [of for of in limits if of[0].rows <= limit.rows]
+                limits = [of for of in limits if not of[0].rows <= limit.rows]
+
+    def _rest(self, sizes: Ints, of: tuple[Limit, Mask], members: Mask) -> tuple[Limit, Mask]:
+        """What a limit leaves to those of its jobs that are among some, as the others stand."""
+        limit, mask = of
+        inside, left = mask & members, limit.gpus - self._used(sizes, mask & ~members)
+        return Limit(frozenset(np.flatnonzero(inside).tolist()), left), inside
 
     def _used(self, sizes: Ints, rows: Mask) -> int:
         return int((sizes * self._widths)[rows].sum())
