@@ -7,10 +7,12 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from maar.decide import decide
 from maar.model.tasks import Status
 from maar.registry import catalog
 from maar.session.config import Config
 from maar.session.config_file import default_config
+from maar.session.plan import UNREAD
 from maar.sim.cluster import Play, simulate
 from maar.sim.compare import Entry, config_of
 from maar.sim.faults import Chance, Faults, NodeEvent, What
@@ -182,9 +184,27 @@ def _check(play: Play) -> None:
         assert bound == play.works[key].size
 
 
-def test_the_same_inputs_give_the_same_bytes() -> None:
+def some_jobs() -> list[TraceJob]:
     jobs = [gang(f"g{i}", 30.0 * i, 200.0 + i, 1 + i % 5, priority=i % 2) for i in range(15)]
-    jobs += [elastic(f"e{i}", 45.0 * i, 300.0 + i, 1, 2, 4) for i in range(8)]
+    return jobs + [elastic(f"e{i}", 45.0 * i, 300.0 + i, 1, 2, 4) for i in range(8)]
+
+
+@pytest.mark.parametrize("config", [DEFAULT, PREEMPTING], ids=["default", "preempting"])
+def test_plans_are_the_same_though_nobody_reads_why_jobs_wait(config: Config) -> None:
+    play, unread = Play(Trace(tuple(some_jobs())), config, SMALL), 0
+    while play.step():
+        now, snapshot = play.plans[-1][0], play.virtual.snapshot()
+        told = decide(snapshot, config, now)
+        snapshot.is_read = False
+        plan = decide(snapshot, config, now)
+        assert [wait.job for wait in told.waiting] == [wait.job for wait in plan.waiting]
+        assert msgspec.structs.replace(told, waiting=()) == msgspec.structs.replace(plan, waiting=())
+        unread += sum(UNREAD in wait.reasons for wait in plan.waiting)
+    assert unread > 20, "most of those that wait are gangs"
+
+
+def test_the_same_inputs_give_the_same_bytes() -> None:
+    jobs = some_jobs()
     first, again = (msgspec.json.encode(play(DEFAULT, SMALL, *jobs)) for _ in range(2))
     assert first == again
     assert 23 == len(msgspec.json.decode(first, type=Run).jobs)

@@ -76,6 +76,8 @@ class Snapshot:
         self.rooms: dict[str, Room] = {room.name: room for room in cluster.rooms}
         self.resting: frozenset[int] = frozenset()
         """Jobs that wait and need not be looked at: nothing that could help them has changed since they last were."""
+        self.is_read = True
+        """Whether anybody reads why jobs wait: to find the words takes long, and changes no decision."""
 
     def _count_nodes(self, tasks: TaskTable, sign: int) -> None:
         """Add what tasks take of each node, and the features they leave there; or (-1) subtract it."""

@@ -16,6 +16,8 @@ from maar.session.explain import why_waiting
 from maar.session.session import Session
 from maar.session.sizes import Sizes
 
+UNREAD = Reason("maar", "Unread", "it waits; nobody reads why")
+
 
 def plan_of(session: Session) -> Plan:
     """What the session decided."""
@@ -118,6 +120,8 @@ def _gave_way(session: Session, job: Job) -> list[Reason]:
 
 
 def _why_pending(session: Session, job: Job, notes: list[Reason]) -> list[Reason]:
+    if not session.snapshot.is_read:
+        return [UNREAD]
     invalid = session.hooks.is_valid(job)
     if invalid is not None:
         return [invalid]

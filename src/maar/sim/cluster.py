@@ -175,6 +175,7 @@ class Play:
             snapshot = self.virtual.snapshot()
             number = snapshot.jobs.number
             snapshot.resting = frozenset(number[key] for key in self._resting if key in number)
+            snapshot.is_read = False  # of why jobs wait only that they do is taken from the plan
             plan = decide(snapshot, self._config, now)
             self.ledger.decisions += 1
             self.plans.append((now, plan))
