@@ -189,18 +189,17 @@ def test_what_is_promised_survives_a_restart(kubeconfig: Path) -> None:
     async def story(cluster: Live) -> None:
         await cluster.priority("high", 1000)
         async with scheduling(cluster):
-            await cluster.pod("low", gpu=8, terminationGracePeriodSeconds=3, metadata={"finalizers": ["test.dev/wait"]})
-            await cluster.until(lambda ps: bool(ps[0].node))
-            await cluster.pod("other", gpu=8)
-            await cluster.until(lambda ps: all(p.node for p in ps))
+            for name in ("low", "other"):
+                slow = {"finalizers": ["test.dev/wait"]}
+                await cluster.pod(name, gpu=8, terminationGracePeriodSeconds=3, metadata=slow)
+            await cluster.until(lambda ps: len(ps) == 2 and all(p.node for p in ps), "the cluster is full")
             await cluster.pod("high", gpu=8, priorityClassName="high")
             await cluster.until(lambda ps: any(p.nominated for p in ps), "the promise is on the pod")
         async with scheduling(cluster):
             await cluster.pod("small", gpu=1)
             await cluster.until(lambda ps: any(p.name == "small" and p.message for p in ps), "small has a reason")
-            for victim in [p for p in await cluster.pods() if p.leaving]:
-                path = PODS.path(NAMESPACE, victim.name)
-                await cluster.api.patch(path, {"metadata": {"finalizers": None}}, "merge")
+            for name in ("low", "other"):
+                await cluster.api.patch(PODS.path(NAMESPACE, name), {"metadata": {"finalizers": None}}, "merge")
             pods = await cluster.until(lambda ps: any(p.name == "high" and p.node for p in ps))
             assert "" == next(p.node for p in pods if p.name == "small")
 
