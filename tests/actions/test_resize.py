@@ -536,6 +536,17 @@ def test_a_job_whose_pods_have_no_indices_shrinks_by_the_newest(indices: tuple[i
     assert (Hold("ns/b", "n2", 2),) == plan.hold
 
 
+def test_a_job_that_keeps_its_size_says_why() -> None:
+    keeps = "its workers' `restartPolicy` is `Never`"
+    scene_ = cluster(
+        node("n1", gpu=4), elastic("a", 2, 2, on=["n1"] * 2, keeps=keeps), elastic("b", 1, 4, job={"created": 5.0})
+    )
+    plan = scene(scene_, config())[0]
+    assert {"ns/a": f"keeps its size for now: {keeps}", "ns/b": "elastic-fifo in pool `default`"} == {
+        t.job: t.why for t in plan.targets
+    }
+
+
 def test_nobody_is_evicted_who_goes_anyway() -> None:
     """A gang waits for the room of a job that was suspended for it a moment ago."""
     going = elastic("d", 2, 2, on=["n1"] * 2, suspended=True)

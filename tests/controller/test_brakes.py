@@ -75,11 +75,11 @@ def test_a_queue_can_be_left_out() -> None:
 
 def test_a_name_that_no_queue_has_is_warned_about_once(caplog: pytest.LogCaptureFixture) -> None:
     plan, snapshot = two_claims()
-    brakes = Brakes(Settings(queues_off=("default", "defalt")))
+    brakes = Brakes(Settings(queues_off=("default", "defaults")))
     for now in (100.0, 101.0):
         brakes.apply(plan, snapshot, now)
     assert [
-        "brakes: queuesOff: unknown queue `defalt`; did you mean `default`? known: default, root"
+        "brakes: queuesOff: unknown queue `defaults`; did you mean `default`? known: default, root"
     ] == caplog.messages
 
 

@@ -16,6 +16,7 @@ from maar.kube.wire_groups import KubeflowJob
 
 MAAR = frozenset({"maar"})
 MAPS = {"PyTorchJob": "pytorchReplicaSpecs", "MPIJob": "mpiReplicaSpecs", "TFJob": "tfReplicaSpecs"}
+MAPS |= {"XGBoostJob": "xgbReplicaSpecs", "PaddleJob": "paddleReplicaSpecs"}
 
 
 def role(replicas: int, *, gpu: int = 1, scheduler: str = "maar", **spec: Any) -> dict[str, Any]:
@@ -149,6 +150,63 @@ def test_as_many_as_there_may_be_is_a_bound_too() -> None:
 def test_a_size_outside_of_the_bounds_is_taken_as_it_is() -> None:
     found = reading(job(elasticPolicy=ELASTIC, roles={"Worker": role(9)}))
     assert (9, "") == (found.size, found.broken)
+
+
+BOUNDS = {"maar.dev/min-workers": "1", "maar.dev/max-workers": "4"}
+
+
+@pytest.mark.parametrize(
+    ("kind", "policy", "more", "keeps"),
+    [
+        ("PyTorchJob", "Never", {}, True),
+        ("PyTorchJob", "OnFailure", {}, False),
+        ("PyTorchJob", "", {}, False),
+        ("PaddleJob", "Never", {}, True),
+        ("MPIJob", "Never", {}, False),
+        ("TFJob", "OnFailure", {}, True),
+        ("TFJob", "Never", {"enableDynamicWorker": True}, False),
+        ("XGBoostJob", "OnFailure", {}, True),
+        ("XGBoostJob", "ExitCode", {}, False),
+    ],
+)
+def test_a_job_that_its_operator_would_give_up_keeps_its_size_for_now(
+    kind: str, policy: str, more: dict[str, Any], keeps: bool
+) -> None:
+    roles = {"Worker": {**role(2), "restartPolicy": policy}}
+    counts = {"replicaStatuses": {"Worker": {"active": 1}}}
+    runs = reading(job(kind, roles=roles, annotations=BOUNDS, status=counts, **more))
+    assert ((2, 2) if keeps else (1, 4)) == (runs.min, runs.max)
+    assert keeps == bool(runs.keeps)
+    waits = reading(job(kind, roles=roles, annotations=BOUNDS, status=counts, policy={"suspend": True}, **more))
+    assert (1, 4, "") == (waits.min, waits.max, waits.keeps)
+
+
+@pytest.mark.parametrize(
+    ("counted", "keeps"),
+    [
+        (None, False),
+        ({"active": 2}, False),
+        ({"active": 2, "failed": 1}, True),
+        ({"active": 3}, True),
+        ({}, True),
+    ],
+    ids=["no operator has looked yet", "all run", "one is leaving", "the size has just changed", "none runs yet"],
+)
+def test_a_job_that_may_not_restart_changes_its_size_once_all_its_workers_run(
+    counted: dict[str, int] | None, keeps: bool
+) -> None:
+    roles = {"Worker": {**role(2), "restartPolicy": "Never"}}
+    status = {} if counted is None else {"replicaStatuses": {"Worker": counted}}
+    found = reading(job(roles=roles, annotations=BOUNDS, status=status))
+    assert ((2, 2) if keeps else (1, 4)) == (found.min, found.max)
+    assert keeps == ("`restartPolicy` is `Never`" in found.keeps)
+
+
+@pytest.mark.parametrize(("replicas", "bounds"), [(0, (1, 4)), (9, (9, 9)), (20_000, (1, 4))])
+def test_a_size_outside_of_the_bounds_that_cannot_shrink_is_kept(replicas: int, bounds: tuple[int, int]) -> None:
+    roles = {"Worker": {**role(replicas), "restartPolicy": "Never"}}
+    found = reading(job(elasticPolicy=ELASTIC, roles=roles, status={"replicaStatuses": {"Worker": {"active": 1}}}))
+    assert (*bounds, "") == (found.min, found.max, found.broken)
 
 
 @pytest.mark.parametrize("kind", ["PyTorchJob", "MPIJob", "TFJob"])

@@ -146,6 +146,16 @@ def test_what_makes_no_sense_is_refused_with_its_place(address: str, body: Any, 
     run(address, story)
 
 
+@pytest.mark.parametrize("coding", ["gzip", "deflate"])
+def test_what_does_not_unpack_is_refused(address: str, coding: str) -> None:
+    async def story(session: ClientSession, history: History) -> None:
+        async with session.post(URL, data=b"not packed", headers={"Content-Encoding": coding}) as answer:
+            assert 400 == answer.status
+            assert coding in (await answer.json())["error"]
+
+    run(address, story)
+
+
 @pytest.mark.parametrize("word", ["a\x00b", "line\n", "x" * 254, "\x1b[31m"])
 def test_words_hold_nothing_that_hurts_a_terminal_or_a_database(address: str, word: str) -> None:
     async def story(session: ClientSession, history: History) -> None:

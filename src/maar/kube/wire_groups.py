@@ -152,11 +152,19 @@ class JobCondition(Wire, frozen=True):
     reason: str = ""
 
 
+class ReplicaStatus(Wire, frozen=True):
+    """How the pods of one role stand, as a job's operator counts them."""
+
+    active: Int = 0
+    failed: Int = 0
+
+
 class JobStatus(Wire, frozen=True):
     """How a job stands, as its operator says."""
 
     conditions: tuple[JobCondition, ...] = ()
     completion_time: Time | None = None
+    replica_statuses: dict[str, ReplicaStatus] = field(default_factory=dict)
 
     def holds(self, *types: str) -> bool:
         """Whether one of these conditions is true."""
@@ -167,6 +175,7 @@ class ReplicaSpec(Wire, frozen=True):
     """One role of a Kubeflow job."""
 
     replicas: Int = 1
+    restart_policy: str = ""
     template: PodTemplate = PodTemplate()
 
 
@@ -201,6 +210,8 @@ class KubeflowSpec(Wire, frozen=True):
     launcher_creation_policy: str = ""
     elastic_policy: ElasticPolicy | None = None
     slots_per_worker: Int = 1
+    enable_dynamic_worker: bool = False
+    """A TFJob's workers may come and go."""
     pytorch_replica_specs: dict[str, ReplicaSpec] = field(default_factory=dict)
     tf_replica_specs: dict[str, ReplicaSpec] = field(default_factory=dict)
     mpi_replica_specs: dict[str, ReplicaSpec] = field(default_factory=dict)

@@ -48,6 +48,8 @@ class Elastic(msgspec.Struct, frozen=True):
     """Its pods beside its workers, which its minimum counts too: a master, a launcher."""
     pausable: bool = True
     """Whether it can be suspended; if not, a job that has started keeps its minimum."""
+    keeps: str = ""
+    """Why its size may not change now, where that is so: its bounds are its size then."""
     pool: str = ""
     """The pool it asks for by name."""
     past: Past = Past()

@@ -234,6 +234,8 @@ class Resizing:
         forgiven = promoted(self._table, knob) if knob is not None else np.zeros(len(self._jobs), dtype=np.bool_)
         for row, job in enumerate(self._jobs):
             size, planned, because = int(sizes[row]), int(self._planned[row]), why
+            if size and size == self._now[row] and elastic_of(job).keeps:
+                because = f"keeps its size for now: {elastic_of(job).keeps}"
             if size and (leaving := are_leaving(self._session, job)):
                 # Its room stays its own: who comes later in this session finds it taken.
                 size, because = 0, f"{leaving} of its old pods are still going: it starts once they are gone"

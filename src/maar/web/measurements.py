@@ -154,6 +154,8 @@ async def _body(request: web.Request) -> bytes:
                 too_long = len(parts) > BODY
     except TimeoutError:
         raise Refused(408, f"measurements: not here after {PATIENCE:g} s") from None
+    except web.RequestPayloadError as error:
+        raise Refused(400, f"measurements: {' '.join(str(error).split())}") from None
     if too_long:
         raise Refused(413, f"measurements: more than {BODY} bytes")
     return bytes(parts)

@@ -1,7 +1,9 @@
 """What all kinds of the training operator have in common: roles with a number of replicas, and `runPolicy.suspend`.
 
 Scaling down, the operator deletes the highest indices; suspended, it deletes all pods and the PodGroup. The condition
-Restarting is a failure that it retries; Failed is one that it gives up on.
+Restarting is a failure that it retries; Failed is one that it gives up on. It counts a worker that is being deleted as
+one that failed (`UpdateJobReplicaStatuses` of v1.8.1, for nodes that are lost), also one that it deletes itself because
+the job shrinks. What follows from that differs by kind: see `fragile` and `maar.kube.kinds.training`.
 """
 
 from __future__ import annotations
@@ -55,6 +57,21 @@ def _role(item: KubeflowJob, name: str) -> Role:
     spec = item.spec.roles[name]
     labels = {"training.kubeflow.org/job-name": item.name, "training.kubeflow.org/replica-type": name.lower()}
     return Role(spec.template, labels, spec.replicas)
+
+
+def fragile(item: KubeflowJob) -> str:
+    """Why the operator would give up a job, of most kinds, whose size changed now, where it would.
+
+    It does where a worker is being deleted and fewer run than there should be: one of those that stay has yet to start,
+    or the job grows before those that leave are gone. Once it counts all as running and none as failed, it is safe.
+    """
+    roles = item.spec.roles
+    if not roles or roles[(worker := worker_role(roles))].restart_policy != "Never":
+        return ""
+    counted = item.status.replica_statuses.get(worker)
+    if counted is None or (counted.active == roles[worker].replicas and not counted.failed):
+        return ""
+    return "its workers' `restartPolicy` is `Never`: its operator might give it up before all of them run"
 
 
 def gave_up(item: KubeflowJob) -> bool:

@@ -6,7 +6,7 @@ With `elasticPolicy.metrics` the operator makes an autoscaler that owns the size
 from __future__ import annotations
 
 from maar.kube.kinds.kind import Kind
-from maar.kube.kinds.kubeflow import gave_up, state, writer
+from maar.kube.kinds.kubeflow import fragile, gave_up, state, writer
 from maar.kube.kinds.reading import Bound, Stated
 from maar.kube.resources import KUBEFLOW_JOBS
 from maar.kube.wire_groups import KubeflowJob
@@ -20,9 +20,10 @@ def look(item: KubeflowJob) -> Stated | None:
     if gave_up(item) or (policy is not None and policy.metrics):
         return None
     if policy is None:
-        return state(item)
+        return state(item, keeps=fragile(item))
     return state(
         item,
+        keeps=fragile(item),
         least=Bound(policy.min_replicas, "spec.elasticPolicy.minReplicas"),
         most=Bound(policy.max_replicas, "spec.elasticPolicy.maxReplicas"),
     )

@@ -6,7 +6,9 @@ of its workers the model's `Elastic` is made. Whatever makes no sense becomes `b
 
 A job is elastic where it states bounds. The annotations `maar.dev/min-workers` and `maar.dev/max-workers` come before
 the fields of its kind; a bound that is left out is what the owner asked for at first. A job without bounds that enters
-suspended, with Maar as its scheduler, is rigid: all of it or nothing, when the plan says so.
+suspended, with Maar as its scheduler, is rigid: all of it or nothing, when the plan says so. For as long as its
+operator would give a job up because its size changes, its bounds are its size. It can still be suspended as a whole,
+which operators survive.
 """
 
 from __future__ import annotations
@@ -88,6 +90,8 @@ class Stated(msgspec.Struct, frozen=True, kw_only=True):
     category: str = ""
     pool: str = ""
     epochs: int | None = None
+    keeps: str = ""
+    """Why its operator would give it up if its size changed now, where it would."""
     problem: str = ""
 
 
@@ -105,6 +109,7 @@ class Reading(msgspec.Struct, frozen=True, kw_only=True):
     beside: tuple[Pod, ...] = ()
     """Its other pods, as far as its minimum counts them."""
     pausable: bool = True
+    keeps: str = ""
     rigid: bool = False
     kept: Kept = Kept()
     holds: tuple[tuple[str, int], ...] = ()
@@ -129,6 +134,7 @@ class Reading(msgspec.Struct, frozen=True, kw_only=True):
             role=self.role,
             beside=beside,
             pausable=self.pausable,
+            keeps=self.keeps,
             pool=self.pool,
             past=self.kept.past,
             holds=self.holds,
@@ -158,6 +164,9 @@ def reading(item: Object, stated: Stated, names: frozenset[str] | None) -> Readi
         high = min(max(low, requested) if most.value is None else most.value, MOST)
     beside = sum(role.count for role in stated.beside)
     broken = broken or _problem(least, most, low, high, beside)
+    keeps = stated.keeps if bounded and not broken and not stated.suspended and low <= size <= MOST else ""
+    if keeps:
+        low = high = size
     pool = notes.read(known.POOL, text)
     category = Notes(item.metadata.annotations, item.metadata.labels).read(known.CATEGORY, text)
     epochs, restart = notes.read(known.EPOCHS, _positive), notes.read(known.RESTART, runtime)
@@ -172,6 +181,7 @@ def reading(item: Object, stated: Stated, names: frozenset[str] | None) -> Readi
         beside=tuple(pod for role in stated.beside for pod in [_pod(item, role)] * role.count)
         if beside <= MOST
         else (),
+        keeps=keeps,
         rigid=not bounded,
         kept=kept,
         holds=read_holds(item),
