@@ -8,7 +8,7 @@ from maar.controller.brakes import Brakes, Settings
 from maar.decide import decide
 from maar.model.elastic import Elastic
 from maar.model.jobs import Job
-from maar.model.plan import Hold, Plan, Resize, Resume, Suspend
+from maar.model.plan import Hold, Plan, Resize, Resume, Suspend, Target
 from maar.model.reasons import in_one_line
 from maar.model.shapes import Shape
 from maar.model.snapshot import Cluster, Snapshot
@@ -95,7 +95,11 @@ def elastic_jobs() -> tuple[Plan, Snapshot]:
     """One job shrinks and one stops, so that a third grows and a fourth starts."""
     shape = Shape()
     jobs = tuple(
-        Job(f"ns/{name}", queue="b" if name == "shrinks" else "a", elastic=Elastic(1, 4, shape, 2, holds=holds))
+        Job(
+            f"ns/{name}",
+            queue="b" if name == "shrinks" else "a",
+            elastic=Elastic(1, 4, shape, 2, suspended=name == "starts", holds=holds),
+        )
         for name, holds in (("shrinks", ()), ("stops", ()), ("grows", (("n0", 1),)), ("starts", ()))
     )
     plan = Plan(
@@ -103,6 +107,7 @@ def elastic_jobs() -> tuple[Plan, Snapshot]:
         suspend=(Suspend("ns/stops"),),
         resume=(Resume("ns/starts", 1),),
         hold=(Hold("ns/grows", "n0", 2), Hold("ns/starts", "n1", 1), Hold("ns/else", "n2", 1)),
+        targets=(Target("ns/grows", 3, 3, "fifo"), Target("ns/starts", 1, 1, "fifo"), Target("ns/else", 1, 1, "fifo")),
         wake_at=900.0,
     )
     return plan, Snapshot(Cluster(jobs=jobs))
@@ -120,6 +125,11 @@ def test_sizes_pass_without_brakes_and_stay_when_they_are_paused() -> None:
     assert set() == changed(held)
     assert {("ns/else", "n2", 1), ("ns/grows", "n0", 1)} == {(h.job, h.node, h.count) for h in held.hold}
     assert (4, 900.0) == (brakes.held_sizes, held.wake_at)
+    assert held.targets == (
+        Target("ns/grows", 2, 3, "fifo; brakes hold its size"),
+        Target("ns/starts", 0, 1, "fifo; brakes hold its size"),
+        Target("ns/else", 1, 1, "fifo"),
+    )
 
 
 def test_where_one_may_not_shrink_none_grows() -> None:

@@ -14,7 +14,8 @@ from typing import Annotated
 import msgspec
 from msgspec.structs import replace
 
-from maar.model.plan import Evict, Hold, Plan, Wait
+from maar.model.elastic import Elastic
+from maar.model.plan import Evict, Hold, Plan, Target, Wait
 from maar.model.reasons import Reason
 from maar.model.snapshot import Snapshot
 from maar.session.config_problems import unknown
@@ -115,14 +116,16 @@ class Brakes:
             return plan
         self.held_sizes += len(stopped)
         jobs = snapshot.jobs
-        elastic = {key: jobs.jobs[jobs.number[key]].elastic for key in sorted(stopped)}
-        kept = [Hold(key, node, n) for key, of in elastic.items() if of is not None for node, n in of.holds]
+        found = {key: jobs.jobs[jobs.number[key]].elastic for key in sorted(stopped)}
+        elastic = {key: of for key, of in found.items() if of is not None}
+        kept = [Hold(key, node, n) for key, of in elastic.items() for node, n in of.holds]
         return replace(
             plan,
             resize=tuple(r for r in plan.resize if r.job not in stopped),
             suspend=tuple(s for s in plan.suspend if s.job not in stopped),
             resume=tuple(r for r in plan.resume if r.job not in stopped),
             hold=(*(h for h in plan.hold if h.job not in stopped), *kept),
+            targets=tuple(_kept(t, elastic[t.job]) if t.job in elastic else t for t in plan.targets),
             wake_at=_first(plan.wake_at, None if self.settings.resizes_paused else self._resized),
         )
 
@@ -137,6 +140,11 @@ class Brakes:
         jobs = snapshot.jobs
         off = {key for key in less if jobs.jobs[jobs.number[key]].queue in self.settings.queues_off}
         return off | more if off else set()
+
+
+def _kept(target: Target, elastic: Elastic) -> Target:
+    """What the owner of a job whose size stays as it is gets to see."""
+    return replace(target, size=0 if elastic.suspended else elastic.size, why=f"{target.why}; brakes hold its size")
 
 
 def _waits(stopped: dict[str, str], by_job: dict[str, list[Evict]], plan: Plan) -> tuple[Wait, ...]:
