@@ -7,8 +7,7 @@ nobody: who gets how many workers is what the algorithm says.
 
 from __future__ import annotations
 
-import difflib
-
+from maar.session.config_problems import unknown
 from maar.sim.models import default, muri
 from maar.sim.models.model import Maker
 
@@ -19,6 +18,4 @@ def find(name: str) -> Maker:
     """The model of that name."""
     if name in MODELS:
         return MODELS[name]
-    near = difflib.get_close_matches(name, MODELS, n=1)
-    hint = f" did you mean `{near[0]}`?" if near else ""
-    raise ValueError(f"unknown model `{name}`;{hint} known: {', '.join(sorted(MODELS))}")
+    raise ValueError(unknown("model", name, MODELS))

@@ -6,9 +6,9 @@ here. Where no format is said, the first that recognises the source reads it: th
 
 from __future__ import annotations
 
-import difflib
 from typing import Protocol
 
+from maar.session.config_problems import unknown
 from maar.sim.trace import Trace
 from maar.sim.traces import muri, own, philly, recorded
 from maar.sim.traces.problems import TraceError
@@ -40,9 +40,7 @@ def named(name: str) -> Format:
     """The format of that name."""
     if name in FORMATS:
         return FORMATS[name]
-    near = difflib.get_close_matches(name, FORMATS, n=1)
-    hint = f" did you mean `{near[0]}`?" if near else ""
-    raise TraceError([f"unknown format `{name}`;{hint} known: {', '.join(sorted(FORMATS))}"])
+    raise TraceError([unknown("format", name, FORMATS)])
 
 
 def recognised(source: Source) -> Format:

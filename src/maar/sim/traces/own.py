@@ -11,9 +11,10 @@ import re
 import msgspec
 
 from maar.elastic.speedup import curve
+from maar.session.config_problems import unknown
 from maar.sim.trace import Trace, TraceJob
 from maar.sim.traces.curves import CLASSES, Points
-from maar.sim.traces.rows import Row, Rows, unknown_column
+from maar.sim.traces.rows import Row, Rows
 from maar.sim.traces.source import Source
 
 NAME = "maar"
@@ -43,7 +44,7 @@ def read(source: Source) -> Trace:
     for row in rows.json_lines() if as_json else rows.csv(NEEDS, known=READ):
         if as_json:
             for key in sorted(row.cells.keys() - set(READ)):
-                row.problem(unknown_column(key, READ))
+                row.problem(unknown("column", key, READ))
         rows.add(row, _job(row))
     return rows.trace()
 

@@ -7,13 +7,13 @@ reading goes on: at the end all that is wrong is said at once.
 from __future__ import annotations
 
 import csv
-import difflib
 import io
 import math
 from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
 
+from maar.session.config_problems import unknown
 from maar.sim.trace import Trace, TraceJob
 from maar.sim.traces.problems import TraceError
 from maar.sim.traces.source import Source, header
@@ -202,7 +202,7 @@ class Rows:
         return columns
 
     def _refuse(self, columns: Sequence[str], known: Sequence[str], line: int) -> None:
-        said = [unknown_column(column, known) for column in columns if column not in known]
+        said = [unknown("column", column, known) for column in columns if column not in known]
         said += [f"expected column `{column}` once, got it {columns.count(column)} times"
                  for column in known if columns.count(column) > 1]  # fmt: skip
         if said:
@@ -210,13 +210,6 @@ class Rows:
 
     def _place(self, line: int) -> str:
         return f"{self._source.name}:{line}"
-
-
-def unknown_column(column: str, known: Sequence[str]) -> str:
-    """What to say of a column that is none, with the nearest that is one."""
-    near = difflib.get_close_matches(column, known, n=1)
-    hint = f" did you mean `{near[0]}`?" if near else ""
-    return f"unknown column `{column}`;{hint} known: {', '.join(known)}"
 
 
 def _without_notes(text: str) -> tuple[int, io.StringIO]:
