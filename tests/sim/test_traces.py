@@ -252,7 +252,7 @@ def test_an_unknown_column_gets_a_suggestion() -> None:
     (found,) = problems("name,submit,duration,gpu_per_worker\na,0,1,1\n")
     assert found.startswith("t.csv:1: unknown column `gpu_per_worker`; did you mean `gpus_per_worker`? known: cpu, ")
     (found,) = problems('{"name": "a", "submit": 0, "duration": 1, "size": 3}\n')
-    assert found.startswith("t.csv:1: unknown column `size`; known: name, ")
+    assert found.startswith("t.csv:1: unknown column `size`; known: cpu, ")
 
 
 def test_a_column_is_there_once() -> None:
