@@ -16,8 +16,13 @@ from maar.controller.settings import Settings
     ],
 )
 def test_the_rest_after_a_cycle(seconds: float, expected: float) -> None:
-    assert pytest.approx(expected) == Settings().rest_after(seconds)
+    assert pytest.approx(expected) == Settings().rest_after(seconds, 100)
 
 
 def test_a_rest_of_ones_own() -> None:
-    assert 0.5 == Settings(quick=0.0, rest=1.0, longest_rest=9.0).rest_after(0.5)
+    assert 0.5 == Settings(quick=0.0, rest=1.0, longest_rest=9.0).rest_after(0.5, 100)
+
+
+def test_no_rest_where_little_goes_on() -> None:
+    assert 0.0 == Settings().rest_after(0.5, 3)
+    assert 1.0 == Settings().rest_after(0.5, 4)

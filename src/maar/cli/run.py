@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 import logging
 import os
@@ -30,6 +31,7 @@ from maar.kube.api import Api
 from maar.kube.errors import AccessError, ApiError
 from maar.kube.events import Reference
 from maar.kube.leases import LeaderElection
+from maar.kube.selector import gathering_loop
 from maar.model.selectors import Requirement, Selector
 from maar.session.config_file import ConfigError
 from maar.web.measurements import routes
@@ -40,6 +42,8 @@ logger = logging.getLogger("maar")
 
 LEASE = "maar"
 """The lease's name; events about Maar itself are about it."""
+RARELY = (50_000, 20, 20)
+"""After so many new objects Python looks for cycles among them; nearly all that Maar makes go without. By taste."""
 SHADOW_EVERY = 30.0
 """Seconds between two lines of shadow mode."""
 
@@ -126,7 +130,10 @@ def run(
         raise click.ClickException(str(error)) from None
     reports = routes(history, None if history_token is None else Path(history_token))
     try:
-        asyncio.run(_run(settings, config, kubeconfig, context, brake_file, record, lease, http_port, history, reports))
+        work = _run(settings, config, kubeconfig, context, brake_file, record, lease, http_port, history, reports)
+        gc.set_threshold(*RARELY)
+        with asyncio.Runner(loop_factory=gathering_loop) as runner:
+            runner.run(work)
     except (AccessError, ApiError, CannotServe) as error:
         raise click.ClickException(str(error)) from None
 

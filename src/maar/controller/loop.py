@@ -99,7 +99,9 @@ class Loop:
             started = time.perf_counter()
             wake = await self.once()
             seconds = time.perf_counter() - started
-            await asyncio.sleep(self._settings.rest_after(seconds))
+            # The first cycle has news of all jobs, but nothing has happened yet.
+            news = len(self._cache.changed) if self.cycles > 1 else 0
+            await asyncio.sleep(self._settings.rest_after(seconds, news))
             if self._outbox is not None:
                 await self._outbox.has_room(self._settings.backlog)
 

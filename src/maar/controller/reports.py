@@ -28,7 +28,9 @@ from maar.model.tasks import Status
 
 STANDS = 1.0
 """Seconds for which a reason must stand before it is written; by taste."""
-A_MOMENT = 0.2
+INCOMPLETE = ("NoPods", "NotEnoughTasks", "NotEnoughPodsOfTask")
+"""Reasons that go by themselves while a gang's pods are being created: they must stand for `A_WHILE`."""
+A_MOMENT = 1.5
 """Seconds that an admission waits for pods that come by themselves before it is written, where no job made the group
 that waits for it; by taste."""
 A_WHILE = 5.0
@@ -62,7 +64,8 @@ class Reports:
         """Jobs whose admission is decided and not written yet."""
         self._groups: dict[str, str] = {}
         """The uid of the group that was written to last, by job."""
-        self._since: dict[str, tuple[str, float]] = {}
+        self._due: dict[str, tuple[str, float]] = {}
+        """Reasons, and when each will have stood for long enough."""
         self._waits: dict[str, Wait] = {}
         """Who waits, and why, as of the last time they were looked at."""
         self.tallies = Tallies()
@@ -81,7 +84,7 @@ class Reports:
             if key not in cache.resting or key in done.bound:
                 self._waits.pop(key, None)
                 for part in (f"{key}#group", f"{key}#pods"):
-                    self._since.pop(part, None)
+                    self._due.pop(part, None)
         touched.update(key.partition("#")[0] for key in self._unwritten(now))
         for key in done.admitted:
             self._admitted.setdefault(key, Admission(now + A_MOMENT))
@@ -110,7 +113,7 @@ class Reports:
 
     def due(self, now: float) -> float | None:
         """When a reason will have stood long enough to be written."""
-        moments = [since + STANDS for key, (line, since) in self._since.items() if self._written.get(key) != line]
+        moments = [due for key, (line, due) in self._due.items() if self._written.get(key) != line]
         moments += [admission.due for admission in self._admitted.values()]
         moments += [moment for moment in (self.tallies.due(), self._queues.due()) if moment is not None]
         return min((m for m in moments if m > now), default=None)
@@ -119,8 +122,8 @@ class Reports:
         """Reasons that have stood long enough by now."""
         return [
             key
-            for key, (line, since) in self._since.items()
-            if now - since >= STANDS and self._written.get(key) != line and key.partition("#")[0] in self._waits
+            for key, (line, due) in self._due.items()
+            if now >= due and self._written.get(key) != line and key.partition("#")[0] in self._waits
         ]
 
     def _forget(self, key: str) -> None:
@@ -131,15 +134,16 @@ class Reports:
         self._found.pop(key, None)
         for part in (f"{key}#group", f"{key}#pods"):
             self._written.pop(part, None)
-            self._since.pop(part, None)
+            self._due.pop(part, None)
 
-    def _stands(self, key: str, line: str, now: float) -> bool:
+    def _stands(self, key: str, line: str, wait: Wait | None, now: float) -> bool:
         """Whether a reason has stood for a moment, and is not written yet."""
-        known = self._since.get(key)
+        known = self._due.get(key)
         if known is None or known[0] != line:
-            self._since[key] = (line, now)
+            passing = wait is not None and wait.reasons[0].code in INCOMPLETE
+            self._due[key] = (line, now + (A_WHILE if passing else STANDS))
             return False
-        return now - known[1] >= STANDS and self._written.get(key) != line
+        return now >= known[1] and self._written.get(key) != line
 
     # -- groups
 
@@ -159,7 +163,7 @@ class Reports:
         line = "" if wait is None else in_one_line(wait.reasons)
         status: dict[str, Any] = {}
         admits = self._admits(cache, job, phase, group, now)
-        if self._is_news(job, phase, line, group, admits, now):
+        if self._is_news(job, phase, line, group, wait, admits, now):
             self._admitted.pop(job.key, None)
             counted = True
             status = status_of(group, phase, line, wait, now)
@@ -192,7 +196,9 @@ class Reports:
             return False
         return now >= admission.due
 
-    def _is_news(self, job: Job, phase: Phase, line: str, group: Object, admits: bool, now: float) -> bool:
+    def _is_news(
+        self, job: Job, phase: Phase, line: str, group: Object, wait: Wait | None, admits: bool, now: float
+    ) -> bool:
         """Whether a group's phase or reason is to be written, which is then taken as done."""
         key = f"{job.key}#group"
         if phase in (Phase.RUNNING, Phase.COMPLETED) or admits:
@@ -201,7 +207,7 @@ class Reports:
                 self._written[key] = said  # By the one before us.
             if self._written.get(key) == said:
                 return False
-        elif line and self._stands(key, line, now):
+        elif line and self._stands(key, line, wait, now):
             said = line
             if key not in self._written and says_why(group, phase, line):
                 self._written[key] = self._found[job.key] = line  # By the one before us.
@@ -217,7 +223,7 @@ class Reports:
     def _of_pods(self, cache: Cache, job: Job, wait: Wait | None, now: float) -> Iterable[Report]:
         """The reason on each pod that waits; nominations as soon as they are made."""
         line = "" if wait is None else in_one_line(wait.reasons)
-        stands = bool(line) and self._stands(f"{job.key}#pods", line, now)
+        stands = bool(line) and self._stands(f"{job.key}#pods", line, wait, now)
         table = cache.latest.tasks
         for row in cache.latest.jobs.members[job.index].tolist():
             task = table.tasks[row]

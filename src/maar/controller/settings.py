@@ -25,6 +25,8 @@ class Settings(msgspec.Struct, frozen=True):
     """Seconds that a cycle may take without a rest after it, as on a quiet cluster; by taste."""
     rest: float = 9.0
     """Times as long as for deciding there is for reading and writing: a tenth of one core decides. By taste."""
+    few: int = 4
+    """Jobs in the news of a cycle, below which so little goes on that no rest is needed; by taste."""
     longest_rest: float = 1.0
     """Seconds between two cycles at most because of that, however long they take; by taste."""
     later: float = 1.0
@@ -46,7 +48,7 @@ class Settings(msgspec.Struct, frozen=True):
     pod_events: bool = False
     """An event for each pod that is bound, besides one for its gang."""
 
-    def rest_after(self, seconds: float) -> float:
-        """Seconds from the end of a cycle that took so long to the next one."""
-        rest = 0.0 if seconds < self.quick else min(self.rest * seconds, self.longest_rest)
+    def rest_after(self, seconds: float, news: int) -> float:
+        """Seconds from the end of a cycle that took so long, with news of so many jobs, to the next one."""
+        rest = 0.0 if seconds < self.quick or news < self.few else min(self.rest * seconds, self.longest_rest)
         return max(self.min_interval - seconds, rest)
