@@ -42,7 +42,7 @@ logger = logging.getLogger("maar")
 
 LEASE = "maar"
 """The lease's name; events about Maar itself are about it."""
-RARELY = (50_000, 20, 20)
+RARELY = (10_000, 10, 10)
 """After so many new objects Python looks for cycles among them; nearly all that Maar makes go without. By taste."""
 SHADOW_EVERY = 30.0
 """Seconds between two lines of shadow mode."""

@@ -101,9 +101,17 @@ class Loop:
             seconds = time.perf_counter() - started
             # The first cycle has news of all jobs, but nothing has happened yet.
             news = len(self._cache.changed) if self.cycles > 1 else 0
-            await asyncio.sleep(self._settings.rest_after(seconds, news))
-            if self._outbox is not None:
-                await self._outbox.has_room(self._settings.backlog)
+            await self._rest(seconds, news)
+
+    async def _rest(self, seconds: float, news: int) -> None:
+        """Leave time for reading and writing after a cycle that took so long; no longer than there is much to write."""
+        settings, rest = self._settings, self._settings.rest_after(seconds, news)
+        at_least = max(settings.min_interval - seconds, min(rest, settings.shortest_rest))
+        if self._outbox is None:
+            await asyncio.sleep(rest)
+            return
+        await asyncio.sleep(at_least)
+        await self._outbox.has_room(max(rest - at_least, settings.backlog))
 
     async def _wait(self, wake: float | None) -> None:
         ends = self._last_look + self._settings.resync

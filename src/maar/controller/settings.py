@@ -27,6 +27,8 @@ class Settings(msgspec.Struct, frozen=True):
     """Times as long as for deciding there is for reading and writing: a tenth of one core decides. By taste."""
     few: int = 4
     """Jobs in the news of a cycle, below which so little goes on that no rest is needed; by taste."""
+    shortest_rest: float = 0.1
+    """Seconds of such a rest at least, though all that was decided is written; by taste."""
     longest_rest: float = 1.0
     """Seconds between two cycles at most because of that, however long they take; by taste."""
     later: float = 1.0
