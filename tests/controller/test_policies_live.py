@@ -107,9 +107,14 @@ async def _said(cluster: Live, path: str, annotation: str) -> str:
 
 async def locks(cluster: Live) -> dict[str, str]:
     """The nodes that are locked for `default/big`, and since when; once it runs, another may be elected."""
+    return {name: since for name, (job, since) in (await all_locks(cluster)).items() if job == "default/big"}
+
+
+async def all_locks(cluster: Live) -> dict[str, tuple[str, str]]:
+    """The nodes that are locked, for whom and since when."""
     nodes = (await cluster.get(NODES.path()))["items"]
     said = {n["metadata"]["name"]: n["metadata"].get("annotations", {}) for n in nodes}
-    return {name: a[known.LOCKED_SINCE] for name, a in said.items() if a.get(known.LOCKED_FOR) == "default/big"}
+    return {name: (a[known.LOCKED_FOR], a[known.LOCKED_SINCE]) for name, a in said.items() if known.LOCKED_FOR in a}
 
 
 def _moment(text: str) -> float:
@@ -160,6 +165,7 @@ def test_nodes_are_locked_for_a_gang_that_small_jobs_would_pass_and_a_restart_ke
             (reason,) = {p.message for p in pods if p.name == "medium"}
             assert "3 locked for `default/big`" in reason
             assert three == await locks(cluster), "no more nodes than it takes"
+            assert {"default/big"} == {job for job, _ in (await all_locks(cluster)).values()}, "nobody else is elected"
 
             for i in range(4):
                 await cluster.delete(f"long-{i}")
