@@ -23,14 +23,15 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from maar.kube.access import load_access
-from maar.kube.api import Api
-from maar.kube.informer import Changed, Delta, Informer, Removed, Replaced
-from maar.kube.resources import NODES, PODS, VOLCANO_GROUPS
-from maar.kube.wire import Object
-from maar.kube.wire_groups import VolcanoGroup
-from maar.kube.wire_pods import Pod
-from maar.testing.real import RealCluster
+from tests.support.real import RealCluster
+
+from maar.kube.client.access import load_access
+from maar.kube.client.api import Api
+from maar.kube.client.informer import Changed, Delta, Informer, Removed, Replaced
+from maar.kube.wire.base import Object
+from maar.kube.wire.groups import VolcanoGroup
+from maar.kube.wire.pods import Pod
+from maar.kube.wire.resources import NODES, PODS, VOLCANO_GROUPS
 
 GANG = 20
 NAMESPACE = "default"

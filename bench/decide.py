@@ -18,11 +18,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 from bench import reference, scenes
+from maar.config.file import default_config
 from maar.decide import decide
 from maar.model.plan import Plan
 from maar.model.snapshot import Cluster, Snapshot
 from maar.registry import catalog
-from maar.session.config_file import default_config
 
 VOLCANO_PODS_PER_S = 419
 """Volcano's allocate in process, 1,000 nodes, measured on this kind of machine."""

@@ -14,11 +14,11 @@ from timeit import repeat
 
 import numpy as np
 
+from maar.config.config import Kind
 from maar.elastic.allocate import allocate
 from maar.elastic.jobs import Jobs, make_jobs
 from maar.elastic.speedup import curve
 from maar.registry import ALGORITHMS
-from maar.session.config import Kind
 
 JOBS = GPUS = 10_000
 MAX = 16

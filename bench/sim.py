@@ -14,8 +14,8 @@ import time
 
 import numpy as np
 
+from maar.config.file import default_config
 from maar.registry import catalog
-from maar.session.config_file import default_config
 from maar.sim import cluster, pool
 from maar.sim.setting import Setting
 from maar.sim.trace import Trace, TraceJob

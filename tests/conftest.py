@@ -10,11 +10,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.support.real import RealCluster, available
 
 from maar.embedded.jobs import Jobs
 from maar.embedded.kubelets import Kubelets
 from maar.embedded.server import EmbeddedServer
-from maar.testing.real import RealCluster, available
 
 os.environ["MAAR_HISTORY"] = "none"
 

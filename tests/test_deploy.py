@@ -14,15 +14,18 @@ import click
 import msgspec
 import pytest
 import yaml
+from tests.support.live import NAMESPACE, Live, bound, connected, scheduling
+from tests.support.provisioner import claim, storage_class, using, volume
+from tests.support.real import UPSTREAM_GANGS, RealCluster, available
 
 from maar import __version__
 from maar.cli.run import run
+from maar.config.file import default_config, read_config
 from maar.controller.brakes import Settings
 from maar.controller.watching import home_of
 from maar.history.history import History
-from maar.kube.claims import SELECTED_NODE
-from maar.kube.leases import LeaderElection
-from maar.kube.resources import (
+from maar.kube.read.claims import SELECTED_NODE
+from maar.kube.wire.resources import (
     CLAIMS,
     KUBEFLOW_JOBS,
     NODES,
@@ -33,11 +36,8 @@ from maar.kube.resources import (
     UPSTREAM_GROUPS,
     VOLUMES,
 )
+from maar.kube.write.leases import LeaderElection
 from maar.registry import catalog
-from maar.session.config_file import default_config, read_config
-from maar.testing.live import NAMESPACE, Live, bound, connected, scheduling
-from maar.testing.provisioner import claim, storage_class, using, volume
-from maar.testing.real import UPSTREAM_GANGS, RealCluster, available
 
 DEPLOY = Path(__file__).parents[1] / "deploy"
 WATCHED = [resource for resource in RESOURCES if home_of(resource) is not None]

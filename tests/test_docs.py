@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
+from maar.config.config import Catalog, Kind
+from maar.config.file import read_config
 from maar.decide import decide
 from maar.model.snapshot import Snapshot
 from maar.registry import catalog
-from maar.session.config import Catalog, Kind
-from maar.session.config_file import read_config
 from maar.testing.builders import cluster, gang, node
 
 ROOT = Path(__file__).parents[1]

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from maar import registry
-from maar.session.config import Kind
+from maar.config.config import Kind
 
 
 class Nothing(msgspec.Struct, frozen=True):
@@ -63,7 +63,7 @@ def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[
     (tmp_path / "acme_policies.py").write_text(
         dedent(
             """
-            from maar.session.config import Kind
+            from maar.config.config import Kind
 
             class Fair:
                 def __init__(self, arguments): ...
@@ -121,7 +121,7 @@ def test_what_cannot_be_used_is_left_out_and_says_why(installed: list[EntryPoint
         "gang": "the name `gang` is taken",
         "gone": "module 'acme_policies' has no attribute 'GONE'",
         "other": "`acme_policies:FAIR` calls itself `fair`",
-        "plain": "`acme_policies:Fair` is a type, expected a `maar.session.config.Kind`",
+        "plain": "`acme_policies:Fair` is a type, expected a `maar.config.config.Kind`",
     }
     assert {name: start.format(name) + why for name, why in expected.items()} == registry.make_catalog(installed).broken
 

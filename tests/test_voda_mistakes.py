@@ -14,13 +14,13 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from maar.config.config import Config
+from maar.config.file import ConfigError, read_config
 from maar.decide import decide
 from maar.model.elastic import Past
 from maar.model.snapshot import Cluster, Snapshot
 from maar.model.tasks import Status
 from maar.registry import catalog
-from maar.session.config import Config
-from maar.session.config_file import ConfigError, read_config
 from maar.testing.builders import Gang, cluster, elastic, gang, node
 from maar.testing.scenario import configured, cycles, scene
 

@@ -6,12 +6,12 @@ plan, to the byte.
 
 from __future__ import annotations
 
+from maar.config.config import Config
 from maar.model.plan import Plan
 from maar.model.snapshot import Snapshot
-from maar.session.config import Config
-from maar.session.holds import take_up_holds
 from maar.session.plan import plan_of
 from maar.session.release import release
+from maar.session.resizing.holds import take_up_holds
 from maar.session.session import Session
 
 

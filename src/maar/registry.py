@@ -13,6 +13,7 @@ from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 
 from maar.actions import allocate, backfill, elect, enqueue, preempt, reclaim, reserve, resize
+from maar.config.config import Catalog, Kind
 from maar.elastic import (
     afs_l,
     elastic_fifo,
@@ -44,7 +45,6 @@ from maar.plugins import (
     sla,
     topology,
 )
-from maar.session.config import Catalog, Kind
 
 PLUGINS: tuple[Kind, ...] = (
     Kind(priority.NAME, priority.Priority, priority.Arguments),
@@ -184,7 +184,7 @@ def load(entry: EntryPoint) -> Kind:
     """What an entry point names."""
     kind = entry.load()
     if not isinstance(kind, Kind):
-        raise TypeError(f"`{entry.value}` is a {type(kind).__name__}, expected a `maar.session.config.Kind`")
+        raise TypeError(f"`{entry.value}` is a {type(kind).__name__}, expected a `maar.config.config.Kind`")
     if kind.name != entry.name:
         raise ValueError(f"`{entry.value}` calls itself `{kind.name}`")
     return kind

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 
+from tests.support.confs import ALLOCATE
+
 from maar.model.jobs import Phase
 from maar.model.plan import Plan
 from maar.model.tasks import Status
 from maar.testing.builders import Gang, cluster, gang, node
-from maar.testing.confs import ALLOCATE
 from maar.testing.scenario import configured, scene
 
 CONFIG = configured(ALLOCATE)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from tests.support.confs import ALLOCATE, BACKFILL
+
 from maar.testing.builders import Gang, cluster, gang, node
-from maar.testing.confs import ALLOCATE, BACKFILL
 from maar.testing.scenario import configured, scene
 
 CONFIG = configured(BACKFILL)

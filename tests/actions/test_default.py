@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 
+from maar.config.file import default_config
 from maar.model.plan import Plan
 from maar.model.queues import Queue
 from maar.registry import catalog
-from maar.session.config_file import default_config
 from maar.testing.builders import cluster, gang, node
 from maar.testing.scenario import cycles, scene
 

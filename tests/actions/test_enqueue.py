@@ -10,13 +10,13 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from maar.actions.enqueue import Enqueue
+from maar.config.config import Config, NoArguments
 from maar.decide import decide
 from maar.model.jobs import Phase
 from maar.model.plan import Plan
 from maar.model.queues import Queue
 from maar.model.snapshot import Cluster, Snapshot
 from maar.model.tasks import Status
-from maar.session.config import Config, NoArguments
 from maar.session.hooks import JobVote, Vote
 from maar.session.register import Register
 from maar.session.session import Session

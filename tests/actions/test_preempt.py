@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from tests.support.confs import PREEMPT, SURPLUS_ONLY
 
 from maar.model.plan import Plan
 from maar.model.queues import Queue
@@ -10,7 +11,6 @@ from maar.model.selectors import Requirement
 from maar.model.snapshot import Budget
 from maar.model.tasks import Status
 from maar.testing.builders import Gang, cluster, gang, node
-from maar.testing.confs import PREEMPT, SURPLUS_ONLY
 from maar.testing.scenario import configured, cycles, scene
 
 CONFIG = configured(PREEMPT)

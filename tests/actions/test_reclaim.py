@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from tests.support.confs import RECLAIM
+
 from maar.model.plan import Plan
 from maar.model.queues import Queue
 from maar.testing.builders import cluster, gang, node
-from maar.testing.confs import RECLAIM
 from maar.testing.scenario import configured, scene
 
 CONFIG = configured(RECLAIM)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import pytest
+from tests.support.confs import RESERVE
 
 from maar.model.jobs import Phase
 from maar.model.plan import Elect, Lock, Plan
 from maar.model.selectors import PodSelector, PodTerm, Requirement, Selector
 from maar.model.snapshot import Cluster
 from maar.testing.builders import Part, cluster, gang, node
-from maar.testing.confs import RESERVE
 from maar.testing.scenario import configured, cycles, scene
 
 CONFIG = configured(RESERVE)

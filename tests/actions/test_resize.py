@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from maar.config.config import Config
 from maar.decide import decide
 from maar.model.elastic import Past
 from maar.model.plan import Hold, Plan, Resume, Suspend
@@ -14,7 +15,6 @@ from maar.model.queues import Queue
 from maar.model.selectors import Requirement
 from maar.model.snapshot import Cluster, Snapshot
 from maar.model.tasks import Status
-from maar.session.config import Config
 from maar.testing.builders import GPU, cluster, elastic, gang, node, shape, tasks
 from maar.testing.scenario import configured, cycles, scene
 

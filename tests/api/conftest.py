@@ -19,10 +19,10 @@ import aiohttp
 import msgspec
 import pytest
 import yaml
+from tests.support.real import RealCluster, available
 
 from maar.embedded.jobs import Jobs
 from maar.embedded.server import EmbeddedServer
-from maar.testing.real import RealCluster, available
 
 Obj = dict[str, Any]
 

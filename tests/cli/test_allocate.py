@@ -15,11 +15,11 @@ from click.testing import CliRunner, Result
 
 from maar.cli.allocate_file import read_jobs
 from maar.cli.main import main
+from maar.config.config import Kind
+from maar.config.problems import ConfigError
 from maar.elastic.allocate import allocate
 from maar.elastic.jobs import make_jobs
 from maar.registry import ALGORITHMS
-from maar.session.config import Kind
-from maar.session.config_problems import ConfigError
 
 ROOT = Path(__file__).parents[2]
 DOCS = (ROOT / "docs/elastic.md").read_text()

@@ -7,9 +7,9 @@ import pytest
 from click.testing import CliRunner, Result
 
 from maar.cli.config import config, meaning, settings
+from maar.config.config import Kind, PluginOption
+from maar.config.file import default_text, read_config
 from maar.registry import catalog
-from maar.session.config import Kind, PluginOption
-from maar.session.config_file import default_text, read_config
 
 GOOD = """
 actions: "allocate, shuffle"

@@ -15,14 +15,14 @@ from typing import Any
 
 import pytest
 from rich.console import Console
+from tests.support.live import connected
 
 from maar.cli.demo import Sayer
-from maar.cli.demo_box import definitions
-from maar.cli.demo_picture import GPU, Column, columns, picture
-from maar.cli.demo_score import EVICTED, LOST, Ledger, scoreboard
-from maar.cli.demo_sizes import POOL, bars, read
-from maar.kube.resources import QUEUES
-from maar.testing.live import connected
+from maar.demo.box import definitions
+from maar.demo.picture import GPU, Column, columns, picture
+from maar.demo.score import EVICTED, LOST, Ledger, scoreboard
+from maar.demo.sizes import POOL, bars, read
+from maar.kube.wire.resources import QUEUES
 
 Obj = dict[str, Any]
 

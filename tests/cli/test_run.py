@@ -20,20 +20,20 @@ from typing import Any
 import msgspec
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
+from tests.support.confs import ALLOCATE
+from tests.support.live import NAMESPACE, Live, bound, tell, where
+from tests.support.real import RealCluster
+from tests.support.real_processes import free_port
+from tests.support.scheduler import Child
 
 from maar import __version__
 from maar.cli.plan_json import plan_data
 from maar.cli.run import identity
 from maar.controller.record import read_recording
 from maar.embedded.server import EmbeddedServer
-from maar.kube.access import load_access
-from maar.kube.errors import NotFound
-from maar.kube.resources import EVENTS, LEASES, PODS
-from maar.testing.confs import ALLOCATE
-from maar.testing.live import NAMESPACE, Live, bound, tell, where
-from maar.testing.real import RealCluster
-from maar.testing.real_processes import free_port
-from maar.testing.scheduler import Child
+from maar.kube.client.access import load_access
+from maar.kube.client.errors import NotFound
+from maar.kube.wire.resources import EVENTS, LEASES, PODS
 
 MAAR = [sys.executable, "-m", "maar.cli.main"]
 

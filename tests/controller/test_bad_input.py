@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 import yaml
+from tests.support.live import CRDS, NAMESPACE, OUR_CRDS, Live, bound, scheduling, tell, where
 
 from maar.embedded.kinds import PODS as EMBEDDED_PODS
 from maar.embedded.server import EmbeddedServer
-from maar.kube.errors import ApiError
-from maar.kube.resources import EVENTS, PODS, QUEUES, VOLCANO_GROUPS
-from maar.testing.live import CRDS, NAMESPACE, OUR_CRDS, Live, bound, scheduling, tell, where
+from maar.kube.client.errors import ApiError
+from maar.kube.wire.resources import EVENTS, PODS, QUEUES, VOLCANO_GROUPS
 
 GROUPS = "podgroups.scheduling.volcano.sh"
 ALL_QUEUES = "queues.scheduling.volcano.sh"

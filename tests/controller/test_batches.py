@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
+from tests.support.live import NAMESPACE, Live, bound, connected, scheduling
+
 from maar.controller.batches import Batches
-from maar.kube.resources import EVENTS
-from maar.testing.live import NAMESPACE, Live, bound, connected, scheduling
+from maar.kube.wire.resources import EVENTS
 
 CRDS = Path(__file__).parents[2] / "deploy" / "crds"
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from maar.config.file import default_config
 from maar.controller.brakes import Brakes, Settings
 from maar.decide import decide
 from maar.model.elastic import Elastic
@@ -13,7 +14,6 @@ from maar.model.reasons import in_one_line
 from maar.model.shapes import Shape
 from maar.model.snapshot import Cluster, Snapshot
 from maar.registry import catalog
-from maar.session.config_file import default_config
 from maar.testing.builders import cluster, gang, node
 
 CONFIG = default_config(catalog())

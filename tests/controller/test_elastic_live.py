@@ -14,6 +14,9 @@ from typing import Any
 
 import pytest
 import yaml
+from tests.support.elastic_story import CONFIG, Play, playing
+from tests.support.elastic_witness import GPU, MPI, PYTORCH
+from tests.support.live import NAMESPACE, OUR_CRDS, bound, connected, scheduling
 
 from maar.controller.brakes import Brakes
 from maar.controller.brakes import Settings as BrakeSettings
@@ -21,10 +24,7 @@ from maar.controller.run import Scheduler
 from maar.embedded.kubelets import Kubelets
 from maar.embedded.operators import TrainingOperator
 from maar.embedded.server import EmbeddedServer
-from maar.kube.resources import NODES
-from maar.testing.elastic_story import CONFIG, Play, playing
-from maar.testing.elastic_witness import GPU, MPI, PYTORCH
-from maar.testing.live import NAMESPACE, OUR_CRDS, bound, connected, scheduling
+from maar.kube.wire.resources import NODES
 
 Scene = Callable[[Play], Awaitable[None]]
 PATIENCE = 20.0

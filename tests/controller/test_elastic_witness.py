@@ -6,9 +6,9 @@ from typing import Any
 
 import msgspec
 import pytest
+from tests.support.elastic_witness import GPU, Anything, Step, judge
 
-from maar.kube.wire import Metadata
-from maar.testing.elastic_witness import GPU, Anything, Step, judge
+from maar.kube.wire.base import Metadata
 
 NODE = {"allocatable": {GPU: "4"}}
 EVICTED = {"conditions": [{"type": "DisruptionTarget", "reason": "EvictionByEvictionAPI", "status": "True"}]}

@@ -7,6 +7,8 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
+from tests.support.burst import Burst, Witness, without_locks
+from tests.support.live import PATIENCE, Live, connected, scheduling
 
 from maar.controller.cache import Cache
 from maar.controller.reload import ConfigFile
@@ -15,10 +17,8 @@ from maar.controller.settings import Settings
 from maar.embedded.faults import all_binds
 from maar.embedded.server import EmbeddedServer
 from maar.embedded.store import Event
-from maar.kube.picture import Picture
-from maar.kube.resources import PODS, QUEUES
-from maar.testing.burst import Burst, Witness, without_locks
-from maar.testing.live import PATIENCE, Live, connected, scheduling
+from maar.kube.picture.picture import Picture
+from maar.kube.wire.resources import PODS, QUEUES
 
 CRDS = Path(__file__).parents[2] / "deploy" / "crds"
 SIZES = [2 + i % 4 for i in range(30)]

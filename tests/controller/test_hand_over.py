@@ -7,16 +7,17 @@ from typing import Any
 
 import msgspec
 import pytest
+from tests.support import provisioner as wire
 
 from maar.controller.hand_over import GRUDGE, LOOK_AGAIN, PATIENCE, HandOvers
-from maar.kube.decoding import decode_json
-from maar.kube.errors import Conflict, Forbidden, Unreachable
-from maar.kube.executor import Done, Failed, Outcome, Patch
-from maar.kube.objects import KINDS, api_group
-from maar.kube.picture import Assumed, Picture
+from maar.kube.client.errors import Conflict, Forbidden, Unreachable
+from maar.kube.picture.picture import Assumed, Picture
+from maar.kube.read.objects import KINDS
+from maar.kube.wire.decoding import decode_json
+from maar.kube.wire.resources import api_group
+from maar.kube.write.executor import Done, Failed, Outcome, Patch
 from maar.model.selectors import NodeTerm, Requirement
 from maar.model.tasks import Status
-from maar.testing import provisioner as wire
 
 NOW = 1000.0
 CLAIM = "/api/v1/namespaces/default/persistentvolumeclaims/"

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.support.live import GPU, NAMESPACE, Live, Seen, bound, scheduling, tell, where
 
 from maar.controller.loop import Cycle
 from maar.controller.run import Scheduler
@@ -17,8 +18,7 @@ from maar.embedded.faults import all_binds
 from maar.embedded.kinds import PODS as EMBEDDED_PODS
 from maar.embedded.kubelets import Kubelets
 from maar.embedded.server import EmbeddedServer
-from maar.kube.resources import EVENTS, NODES, VOLCANO_GROUPS
-from maar.testing.live import GPU, NAMESPACE, Live, Seen, bound, scheduling, tell, where
+from maar.kube.wire.resources import EVENTS, NODES, VOLCANO_GROUPS
 
 RESTLESS = Settings(resync=0.1)
 """Everybody is looked at again ten times a second: a long time passes quickly."""

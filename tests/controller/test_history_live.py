@@ -15,8 +15,10 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
+from tests.support.live import GPU, NAMESPACE, Live, connected, scheduling
 
 from maar.cli.history import history as show_history
+from maar.config.file import read_config
 from maar.controller.record import read_recording
 from maar.controller.run import Scheduler
 from maar.controller.settings import Settings
@@ -28,13 +30,11 @@ from maar.history.address import read_address
 from maar.history.history import History
 from maar.history.records import Event
 from maar.history.store import Store
-from maar.kube.resources import KUBEFLOW_JOBS
+from maar.kube.wire.resources import KUBEFLOW_JOBS
 from maar.model.elastic import Elastic
 from maar.model.snapshot import Snapshot
 from maar.registry import catalog
 from maar.report import Reporter
-from maar.session.config_file import read_config
-from maar.testing.live import GPU, NAMESPACE, Live, connected, scheduling
 from maar.web.measurements import routes
 from maar.web.server import serve
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
+from tests.support.live import CRDS as PATH
+from tests.support.live import Live, Seen, bound, connected, scheduling
+
 from maar.controller.settings import Settings
-from maar.kube.errors import NotFound
-from maar.kube.resources import QUEUES, VOLCANO_GROUPS
-from maar.testing.live import CRDS as PATH
-from maar.testing.live import Live, Seen, bound, connected, scheduling
+from maar.kube.client.errors import NotFound
+from maar.kube.wire.resources import QUEUES, VOLCANO_GROUPS
 
 CRDS = Path(__file__).parents[2] / "deploy" / "crds"
 OFTEN = Settings(discover_again=0.2)

@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import itertools
 
+from tests.support.sockets import PATIENCE, until
+
 from maar.controller.knowledge import FromHistory, Learner
 from maar.history.history import History
 from maar.history.records import Event, Kind, Measurement, Record
-from maar.kube.knowledge import Learnt, Who
-from maar.testing.sockets import PATIENCE, until
+from maar.kube.read.knowledge import Learnt, Who
 
 
 def test_news_that_come_together_are_looked_at_once() -> None:

@@ -8,15 +8,15 @@ from pathlib import Path
 
 import msgspec
 from click.testing import CliRunner
+from tests.support.live import NAMESPACE, Live, bound, connected, scheduling
 
 from maar.cli.main import main
 from maar.cli.plan_json import plan_data
 from maar.controller.record import read_recording
 from maar.controller.settings import Settings
 from maar.controller.shadow import Shadow
-from maar.kube.resources import PODS, QUEUES, VOLCANO_GROUPS
+from maar.kube.wire.resources import PODS, QUEUES, VOLCANO_GROUPS
 from maar.model.selectors import Requirement, Selector
-from maar.testing.live import NAMESPACE, Live, bound, connected, scheduling
 
 CRDS = Path(__file__).parents[2] / "deploy" / "crds"
 Story = Callable[[Live], Awaitable[None]]

@@ -14,15 +14,16 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+from tests.support.burst import without_locks
+from tests.support.live import NAMESPACE, Live, Seen, bound, scheduling, tell, where
+
 from maar.controller.loop import Cycle
 from maar.controller.run import Scheduler
 from maar.controller.settings import Settings
-from maar.kube import annotations as known
-from maar.kube.errors import NotFound
-from maar.kube.resources import EVENTS, NODES, PODS, VOLCANO_GROUPS
+from maar.kube.client.errors import NotFound
+from maar.kube.wire import annotations as known
+from maar.kube.wire.resources import EVENTS, NODES, PODS, VOLCANO_GROUPS
 from maar.model.selectors import Requirement, Selector
-from maar.testing.burst import without_locks
-from maar.testing.live import NAMESPACE, Live, Seen, bound, scheduling, tell, where
 
 RESTLESS = Settings(resync=0.1)
 """Everybody is looked at again ten times a second: a long time passes quickly."""

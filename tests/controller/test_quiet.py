@@ -7,10 +7,11 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+from tests.support.live import NAMESPACE, Live, bound, scheduling, tell
+
 from maar.controller.run import Scheduler
 from maar.controller.settings import Settings
-from maar.kube.resources import EVENTS, VOLCANO_GROUPS
-from maar.testing.live import NAMESPACE, Live, bound, scheduling, tell
+from maar.kube.wire.resources import EVENTS, VOLCANO_GROUPS
 
 RESTLESS = Settings(resync=0.05)
 """Everybody is looked at again twenty times a second: as long as an hour of resyncs is for the default."""

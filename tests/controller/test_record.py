@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
+from maar.config.file import default_config
 from maar.controller.record import MAGIC, Recorder, RecordingError, is_recording, length, read_recording
 from maar.decide import decide
 from maar.model.outcome import carry_out
 from maar.model.snapshot import Changed, Cluster, Snapshot
 from maar.registry import catalog
-from maar.session.config_file import default_config
 from maar.testing.builders import cluster, gang, node
 
 CONFIG = default_config(catalog())

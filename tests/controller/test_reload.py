@@ -5,12 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from tests.support.confs import ALLOCATE, PREEMPT
 
+from maar.config.file import ConfigError
 from maar.controller.brake_file import BrakeFile, read_brakes
 from maar.controller.brakes import Brakes, Settings
 from maar.controller.reload import ConfigFile
-from maar.session.config_file import ConfigError
-from maar.testing.confs import ALLOCATE, PREEMPT
 
 
 def test_a_changed_file_is_taken(tmp_path: Path) -> None:

@@ -7,15 +7,15 @@ from typing import Any
 import msgspec
 import pytest
 
+from maar.config.file import default_config
 from maar.controller.cache import Cache
 from maar.controller.loop import Cycle
 from maar.controller.shadow import Shadow
 from maar.decide import decide
-from maar.kube.picture import Picture
-from maar.kube.wire import Node
-from maar.kube.wire_pods import Pod
+from maar.kube.picture.picture import Picture
+from maar.kube.wire.cluster import Node
+from maar.kube.wire.pods import Pod
 from maar.registry import catalog
-from maar.session.config_file import default_config
 
 CONFIG = default_config(catalog())
 

@@ -11,12 +11,13 @@ from typing import Any
 
 import msgspec
 import pytest
+from tests.support.live import CRDS, NAMESPACE, Live, connected
 
 from maar.controller.reload import ConfigFile
 from maar.controller.run import Scheduler
 from maar.controller.settings import Settings
 from maar.embedded.server import EmbeddedServer
-from maar.kube.resources import (
+from maar.kube.wire.resources import (
     BATCH_JOBS,
     EVENTS,
     KUBEFLOW_JOBS,
@@ -27,7 +28,6 @@ from maar.kube.resources import (
 )
 from maar.model.elastic import Elastic, Past
 from maar.model.plan import Hold, Plan, Resize, Resume, Suspend, Target
-from maar.testing.live import CRDS, NAMESPACE, Live, connected
 
 (PYTORCH,) = (r for r in KUBEFLOW_JOBS if r.kind == "PyTorchJob")
 PAST = Past(first_start=1.0, last_resize=2.0, attained=3.5)

@@ -7,8 +7,9 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
-from maar.kube.resources import PLUGINS_GROUPS, PODS, QUEUES, VOLCANO_GROUPS
-from maar.testing.live import NAMESPACE, Live, bound, connected, scheduling
+from tests.support.live import NAMESPACE, Live, bound, connected, scheduling
+
+from maar.kube.wire.resources import PLUGINS_GROUPS, PODS, QUEUES, VOLCANO_GROUPS
 
 CRDS = Path(__file__).parents[2] / "deploy" / "crds"
 OWNER = {"apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job", "name": "owned", "uid": "1", "controller": True}

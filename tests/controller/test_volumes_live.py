@@ -7,10 +7,11 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
-from maar.kube.claims import SELECTED_NODE
-from maar.kube.resources import CLAIMS, CSI_NODES, EVENTS, PRIORITY_CLASSES, STORAGE_CLASSES, VOLUMES
-from maar.testing.live import NAMESPACE, Live, Seen, bound, connected, scheduling
-from maar.testing.provisioner import ZONE, Provisioner, claim, csi_node, storage_class, using, volume
+from tests.support.live import NAMESPACE, Live, Seen, bound, connected, scheduling
+from tests.support.provisioner import ZONE, Provisioner, claim, csi_node, storage_class, using, volume
+
+from maar.kube.read.claims import SELECTED_NODE
+from maar.kube.wire.resources import CLAIMS, CSI_NODES, EVENTS, PRIORITY_CLASSES, STORAGE_CLASSES, VOLUMES
 
 CRDS = Path(__file__).parents[2] / "deploy" / "crds"
 Story = Callable[[Live, Provisioner], Awaitable[None]]

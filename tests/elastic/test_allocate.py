@@ -9,10 +9,10 @@ import msgspec
 import numpy as np
 import pytest
 
+from maar.config.config import Kind
 from maar.elastic.allocate import InvalidPlan, allocate, wake_after
 from maar.elastic.jobs import Ints, Jobs, make_jobs
 from maar.registry import ALGORITHMS, by_name
-from maar.session.config import Kind
 
 JOBS = make_jobs(["a", "b"], min=[1, 2], max=[4, 4], gpus=[1, 2])
 KINDS = by_name(ALGORITHMS)

@@ -8,11 +8,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.elastic.reference import REFERENCE
 
+from maar.config.config import Kind
 from maar.elastic.allocate import allocate
 from maar.elastic.jobs import Jobs, make_jobs
 from maar.elastic.speedup import LINEAR, curve
 from maar.registry import ALGORITHMS
-from maar.session.config import Kind
 
 each = pytest.mark.parametrize("kind", ALGORITHMS, ids=lambda kind: kind.name)
 GROWS = {"elastic-fifo", "elastic-srjf", "afs-l", "max-min"}

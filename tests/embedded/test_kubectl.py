@@ -10,11 +10,11 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from tests.support.real import available, folders
 
 from maar.embedded.jobs import Jobs
 from maar.embedded.kubelets import Kubelets
 from maar.embedded.server import EmbeddedServer
-from maar.testing.real import available, folders
 
 CRDS = Path(__file__).parents[2] / "deploy" / "crds"
 Kubectl = Callable[..., str]

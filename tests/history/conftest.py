@@ -8,10 +8,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.support.postgres import Postgres, binaries
 
 from maar.history.address import read_address
 from maar.history.store import Store
-from maar.testing.postgres import Postgres, binaries
 
 BOTH = ["sqlite", pytest.param("postgresql", marks=pytest.mark.real)]
 

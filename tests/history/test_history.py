@@ -12,14 +12,14 @@ from pathlib import Path
 import msgspec
 import pytest
 from sqlalchemy import create_engine
+from tests.support.postgres import Postgres
+from tests.support.sockets import PATIENCE, until
 
 from maar.history import schema
 from maar.history.address import read_address
 from maar.history.errors import Unreachable
 from maar.history.history import History
 from maar.history.records import Event, Kind, Measurement
-from maar.testing.postgres import Postgres
-from maar.testing.sockets import PATIENCE, until
 
 
 def run(address: str, story: Callable[[History], Awaitable[None]], **options: float) -> None:

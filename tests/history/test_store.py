@@ -8,12 +8,12 @@ from pathlib import Path
 import msgspec
 import pytest
 from sqlalchemy import create_engine, text
+from tests.support.postgres import Postgres
 
 from maar.history.address import read_address
 from maar.history.errors import HistoryError, NewerSchema, Refused, Unreachable
 from maar.history.records import Event, Kind, Measurement
 from maar.history.store import Store
-from maar.testing.postgres import Postgres
 
 
 def epoch(number: int, name: str = "resnet", **more: object) -> Measurement:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from maar.kube.manifests import read
+from maar.kube.picture.manifests import read
 from maar.model.snapshot import Cluster
 
 

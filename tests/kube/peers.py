@@ -7,10 +7,10 @@ from contextlib import asynccontextmanager
 from typing import Any, cast
 
 import trustme
+from tests.support.sockets import PATIENCE, until
 
-from maar.kube.access import Access
-from maar.kube.api import Api
-from maar.testing.sockets import PATIENCE, until
+from maar.kube.client.access import Access
+from maar.kube.client.api import Api
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}"
 

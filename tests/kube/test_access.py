@@ -12,11 +12,11 @@ import pytest
 import trustme
 import yaml
 from aiohttp import web
+from tests.support.sockets import answer, refusal, serving
 
-from maar.kube import errors
-from maar.kube.access import Access, load_access, proxy_for
-from maar.kube.api import Api
-from maar.testing.sockets import answer, refusal, serving
+from maar.kube.client import errors
+from maar.kube.client.access import Access, load_access, proxy_for
+from maar.kube.client.api import Api
 
 # kubernetes_asyncio asks for the time in a way that Python 3.12 and later frown upon.
 pytestmark = pytest.mark.filterwarnings("ignore:datetime.datetime.utc:DeprecationWarning")

@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 from aiohttp import web
+from tests.support.sockets import Handler, answer, cut, refusal, serving, stream
 
-from maar.kube import errors
-from maar.kube.access import Access
-from maar.kube.api import Api
-from maar.kube.reading import Broken, WatchEvent
-from maar.kube.resources import NODES, PODS, PRIORITY_CLASSES, QUEUES, RESOURCES
-from maar.kube.wire_pods import Pod
-from maar.testing.sockets import Handler, answer, cut, refusal, serving, stream
+from maar.kube.client import errors
+from maar.kube.client.access import Access
+from maar.kube.client.api import Api
+from maar.kube.client.streams import Broken, WatchEvent
+from maar.kube.wire.pods import Pod
+from maar.kube.wire.resources import NODES, PODS, PRIORITY_CLASSES, QUEUES, RESOURCES
 
 
 @asynccontextmanager

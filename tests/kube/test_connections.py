@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 import trustme
 from aiohttp import web
+from tests.support.sockets import answer, serving
 
-from maar.kube.access import Access
-from maar.kube.api import Api
-from maar.kube.resources import PODS
-from maar.testing.sockets import answer, serving
+from maar.kube.client.access import Access
+from maar.kube.client.api import Api
+from maar.kube.wire.resources import PODS
 
 TURNS = 60
 """Of the event loop, in which a request over TLS is at every stage: resolving, connecting, shaking hands, asking."""

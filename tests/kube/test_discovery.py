@@ -4,12 +4,14 @@ import asyncio
 
 import pytest
 from aiohttp import web
+from tests.support.sockets import answer, refusal, serving
 
-from maar.kube.access import Access
-from maar.kube.api import Api
-from maar.kube.discovery import served
-from maar.kube.errors import ServerFault
-from maar.kube.resources import (
+from maar.kube.client.access import Access
+from maar.kube.client.api import Api
+from maar.kube.client.discovery import served
+from maar.kube.client.errors import ServerFault
+from maar.kube.wire.base import Object
+from maar.kube.wire.resources import (
     NODES,
     PODS,
     PRIORITY_CLASSES,
@@ -19,8 +21,6 @@ from maar.kube.resources import (
     VOLCANO_GROUPS,
     Resource,
 )
-from maar.kube.wire import Object
-from maar.testing.sockets import answer, refusal, serving
 
 CORE = {"/api/v1": ["nodes", "nodes/status", "pods", "secrets"], "/apis/scheduling.k8s.io/v1": ["priorityclasses"]}
 

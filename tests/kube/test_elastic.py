@@ -8,13 +8,14 @@ from typing import Any
 import msgspec
 import pytest
 
-from maar.kube.cluster import to_cluster
-from maar.kube.decoding import decode_json
-from maar.kube.elastic import AssumedJob
 from maar.kube.kinds.reading import Kept
-from maar.kube.objects import KINDS, Objects, api_group
-from maar.kube.picture import Picture
-from maar.kube.wire import Object
+from maar.kube.picture.picture import Picture
+from maar.kube.read.cluster import to_cluster
+from maar.kube.read.elastic import AssumedJob
+from maar.kube.read.objects import KINDS, Objects
+from maar.kube.wire.base import Object
+from maar.kube.wire.decoding import decode_json
+from maar.kube.wire.resources import api_group
 from maar.model.jobs import Job
 from maar.model.shapes import Shape
 from maar.model.snapshot import Cluster, Snapshot

@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 from aiohttp import web
+from tests.support.sockets import answer, refusal, serving, until
 
-from maar.kube.access import Access
-from maar.kube.api import Api
-from maar.kube.events import EventWriter, Reference
-from maar.kube.resources import PODS
-from maar.kube.wire import Metadata
-from maar.kube.wire_pods import Pod
-from maar.testing.sockets import answer, refusal, serving, until
+from maar.kube.client.access import Access
+from maar.kube.client.api import Api
+from maar.kube.wire.base import Metadata
+from maar.kube.wire.pods import Pod
+from maar.kube.wire.resources import PODS
+from maar.kube.write.events import EventWriter, Reference
 
 POD = Reference.to(PODS, Pod(Metadata("a", "ns", "u1")))
 NODE = Reference("v1", "Node", "", "n1")

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 from aiohttp import web
+from tests.support.sockets import answer, cut, refusal, serving, until
 
-from maar.kube import errors
-from maar.kube.access import Access
-from maar.kube.api import Api
-from maar.kube.executor import Bind, Create, Delete, Done, Evict, Executor, Failed, Outcome, Patch, Patience, Work
-from maar.testing.sockets import answer, cut, refusal, serving, until
+from maar.kube.client import errors
+from maar.kube.client.access import Access
+from maar.kube.client.api import Api
+from maar.kube.write.executor import Bind, Create, Delete, Done, Evict, Executor, Failed, Outcome, Patch, Patience, Work
 
 QUICK = Patience(first=0.001, most=0.01, unanswered=20.0, disruption=20.0)
 BIND = Bind("ns", "a", "u1", "n1")

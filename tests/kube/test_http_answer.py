@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from maar.kube.http_answer import LONGEST_HEAD, LONGEST_LINE, Answer, Garbled, reading
+from maar.kube.client.http_answer import LONGEST_HEAD, LONGEST_LINE, Answer, Garbled, reading
 
 
 def read(pieces: Iterable[bytes], bodiless: bool = False) -> Answer | str:

@@ -6,9 +6,9 @@ from contextlib import suppress
 
 import pytest
 from tests.kube.peers import OK, Peer, certified, opened, run, served, trusting, turns
+from tests.support.sockets import until
 
-from maar.kube.errors import Unreachable
-from maar.testing.sockets import until
+from maar.kube.client.errors import Unreachable
 
 
 def test_a_server_that_hangs_up_on_idle_connections_loses_no_request() -> None:

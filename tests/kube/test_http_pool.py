@@ -5,12 +5,12 @@ import sys
 
 import pytest
 from tests.kube.peers import opened, run, served, turns
+from tests.support.sockets import until
 
-from maar.kube.access import Access
-from maar.kube.api import Api
-from maar.kube.errors import ApiError, Unreachable
-from maar.kube.http_pool import REST_SECONDS
-from maar.testing.sockets import until
+from maar.kube.client.access import Access
+from maar.kube.client.api import Api
+from maar.kube.client.errors import ApiError, Unreachable
+from maar.kube.client.http_pool import REST_SECONDS
 
 
 def test_the_connection_that_was_used_last_is_used_next() -> None:

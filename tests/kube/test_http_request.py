@@ -3,10 +3,10 @@
 import pytest
 from aiohttp import web
 from tests.kube.peers import Peer, certified, opened, run, served, trusting
+from tests.support.sockets import serving
 
-from maar.kube.access import Access
-from maar.kube.errors import Unauthorized, Unreachable
-from maar.testing.sockets import serving
+from maar.kube.client.access import Access
+from maar.kube.client.errors import Unauthorized, Unreachable
 
 
 def test_a_request_is_one_write_of_these_bytes() -> None:

@@ -6,8 +6,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from maar.kube.picture import Picture
-from maar.kube.wire import HyperNode as WireHyperNode
+from maar.kube.picture.picture import Picture
+from maar.kube.wire.cluster import HyperNode as WireHyperNode
 from maar.model.selectors import Requirement, Selector
 from maar.model.snapshot import Cluster, Snapshot
 from maar.model.topology import HyperNode, Member, hypernode_rows

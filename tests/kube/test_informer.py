@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 from aiohttp import web
+from tests.support.sockets import answer, cut, refusal, serving, stream, until
 
-from maar.kube.access import Access
-from maar.kube.api import Api
-from maar.kube.informer import Changed, Delta, Informer, Pace, Removed, Replaced
-from maar.kube.reading import Broken
-from maar.kube.resources import PODS
-from maar.kube.wire_pods import Pod
-from maar.testing.sockets import answer, cut, refusal, serving, stream, until
+from maar.kube.client.access import Access
+from maar.kube.client.api import Api
+from maar.kube.client.informer import Changed, Delta, Informer, Pace, Removed, Replaced
+from maar.kube.client.streams import Broken
+from maar.kube.wire.pods import Pod
+from maar.kube.wire.resources import PODS
 
 PACE = Pace(first=0.001, most=0.01, watch=1000.0, stall=20.0, healthy=20.0)
 

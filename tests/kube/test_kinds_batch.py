@@ -7,13 +7,13 @@ from typing import Any
 import msgspec
 import pytest
 
-from maar.kube.decoding import decode_json
 from maar.kube.kinds import batchjob, read, volcanojob
 from maar.kube.kinds.kind import Request, Wanted
 from maar.kube.kinds.reading import Kept, Reading
-from maar.kube.resources import BATCH_JOBS, VOLCANO_JOBS
-from maar.kube.wire import Object
-from maar.kube.wire_groups import BatchJob, VolcanoJob
+from maar.kube.wire.base import Object
+from maar.kube.wire.decoding import decode_json
+from maar.kube.wire.groups import BatchJob, VolcanoJob
+from maar.kube.wire.resources import BATCH_JOBS, VOLCANO_JOBS
 
 MAAR = frozenset({"maar"})
 BOUNDS = {"maar.dev/min-workers": "1", "maar.dev/max-workers": "4"}

@@ -7,12 +7,12 @@ from typing import Any
 import msgspec
 import pytest
 
-from maar.kube.decoding import decode_json
 from maar.kube.kinds import kind_of, read
 from maar.kube.kinds.kind import Wanted
 from maar.kube.kinds.reading import Kept, Reading
-from maar.kube.resources import KUBEFLOW_JOBS, MPI_JOBS_V2
-from maar.kube.wire_groups import KubeflowJob
+from maar.kube.wire.decoding import decode_json
+from maar.kube.wire.groups import KubeflowJob
+from maar.kube.wire.resources import KUBEFLOW_JOBS, MPI_JOBS_V2
 
 MAAR = frozenset({"maar"})
 MAPS = {"PyTorchJob": "pytorchReplicaSpecs", "MPIJob": "mpiReplicaSpecs", "TFJob": "tfReplicaSpecs"}

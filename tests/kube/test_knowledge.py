@@ -8,12 +8,13 @@ from typing import Any
 import msgspec
 import pytest
 
-from maar.kube.decoding import decode_json
 from maar.kube.kinds.ends import COMPLETED, DELETED, FAILED, End, end_of, is_paused
-from maar.kube.knowledge import Knowledge, Learnt, Who
-from maar.kube.objects import KINDS, api_group
-from maar.kube.picture import Picture
-from maar.kube.wire import Object
+from maar.kube.picture.picture import Picture
+from maar.kube.read.knowledge import Knowledge, Learnt, Who
+from maar.kube.read.objects import KINDS
+from maar.kube.wire.base import Object
+from maar.kube.wire.decoding import decode_json
+from maar.kube.wire.resources import api_group
 from maar.model.elastic import Elastic
 
 GPU = "nvidia.com/gpu"

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 from aiohttp import web
+from tests.support.sockets import answer, cut, refusal, serving, stream, until
 
-from maar.kube.access import Access
-from maar.kube.api import Api
-from maar.kube.leases import LeaderElection
-from maar.testing.sockets import answer, cut, refusal, serving, stream, until
+from maar.kube.client.access import Access
+from maar.kube.client.api import Api
+from maar.kube.write.leases import LeaderElection
 
 PATH = "/apis/coordination.k8s.io/v1/namespaces/maar/leases"
 

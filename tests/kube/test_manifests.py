@@ -7,10 +7,10 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from maar.kube.decoding import decode_json
-from maar.kube.errors import ManifestError
-from maar.kube.manifests import read
-from maar.kube.wire_pods import Pod
+from maar.kube.picture.manifests import read
+from maar.kube.wire.decoding import decode_json
+from maar.kube.wire.errors import ManifestError
+from maar.kube.wire.pods import Pod
 
 NODE = "{apiVersion: v1, kind: Node, metadata: {name: %s}}\n"
 POD = "apiVersion: v1\nkind: Pod\nmetadata: {name: p}\n"

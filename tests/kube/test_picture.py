@@ -8,12 +8,13 @@ from typing import Any
 import msgspec
 import pytest
 
-from maar.kube.cluster import to_cluster
-from maar.kube.decoding import decode_json
-from maar.kube.objects import KINDS, Objects, api_group
-from maar.kube.picture import Assumed, Picture
-from maar.kube.wire import Object
-from maar.kube.wire_pods import Pod
+from maar.kube.picture.picture import Assumed, Picture
+from maar.kube.read.cluster import to_cluster
+from maar.kube.read.objects import KINDS, Objects
+from maar.kube.wire.base import Object
+from maar.kube.wire.decoding import decode_json
+from maar.kube.wire.pods import Pod
+from maar.kube.wire.resources import api_group
 from maar.model.jobs import Phase
 from maar.model.snapshot import Cluster, Snapshot
 from maar.model.tasks import Status

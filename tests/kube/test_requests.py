@@ -5,10 +5,10 @@ from typing import Any
 import pytest
 import yaml
 
-from maar.kube.decoding import decode
-from maar.kube.errors import FieldError
-from maar.kube.requests import negative_request, pod_requests
-from maar.kube.wire_pods import Pod
+from maar.kube.read.requests import negative_request, pod_requests
+from maar.kube.wire.decoding import decode
+from maar.kube.wire.errors import FieldError
+from maar.kube.wire.pods import Pod
 from maar.model.resources import LARGEST
 
 

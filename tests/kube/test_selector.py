@@ -10,8 +10,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from maar.kube import selector
-from maar.kube.selector import Gathering, gathering_loop
+from maar.kube.client import gathering as selector
+from maar.kube.client.gathering import Gathering, gathering_loop
 
 Pair = tuple[socket.socket, socket.socket]
 
@@ -20,7 +20,7 @@ Pair = tuple[socket.socket, socket.socket]
 def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """The pauses that are made; nobody sleeps, but others come meanwhile, as a test says."""
     made: list[float] = []
-    monkeypatch.setattr("maar.kube.selector.time.sleep", made.append)
+    monkeypatch.setattr("maar.kube.client.gathering.time.sleep", made.append)
     return made
 
 
@@ -55,7 +55,7 @@ def test_idle_it_looks_at_once_and_busy_it_gathers(pauses: list[float], pair: Pa
 
 def test_what_comes_in_the_pause_is_there_too(monkeypatch: pytest.MonkeyPatch, pair: Pair) -> None:
     ours, theirs = pair
-    monkeypatch.setattr("maar.kube.selector.time.sleep", lambda _: ours.send(b"later"))
+    monkeypatch.setattr("maar.kube.client.gathering.time.sleep", lambda _: ours.send(b"later"))
     with Gathering() as gathering:
         gathering.register(ours, selectors.EVENT_READ)
         gathering.register(theirs, selectors.EVENT_READ)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from maar.kube.values import moment, runtime, whole, yes
+from maar.kube.wire.values import moment, runtime, whole, yes
 from maar.model.durations import duration
 
 

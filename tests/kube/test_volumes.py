@@ -8,19 +8,20 @@ from typing import Any
 import msgspec
 import pytest
 
+from maar.config.file import default_config
 from maar.decide import decide
-from maar.kube.cluster import to_cluster
-from maar.kube.decoding import decode_json
-from maar.kube.objects import KINDS, Objects, api_group
-from maar.kube.picture import CLUSTER_WIDE, Assumed, Picture
-from maar.kube.wire import Object
+from maar.kube.picture.picture import CLUSTER_WIDE, Assumed, Picture
+from maar.kube.read.cluster import to_cluster
+from maar.kube.read.objects import KINDS, Objects
+from maar.kube.wire.base import Object
+from maar.kube.wire.decoding import decode_json
+from maar.kube.wire.resources import api_group
 from maar.model.reasons import in_one_line
 from maar.model.selectors import NodeTerm, Requirement
 from maar.model.snapshot import Cluster, Snapshot
 from maar.model.tasks import Status, Task
 from maar.model.volumes import Room, VolumeNeed
 from maar.registry import catalog
-from maar.session.config_file import default_config
 
 NOW = 1000.0
 ZONE = "topology.kubernetes.io/zone"

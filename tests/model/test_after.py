@@ -9,14 +9,14 @@ import numpy as np
 import pytest
 from msgspec.structs import replace
 
+from maar.config.file import default_config
 from maar.decide import decide
 from maar.model.jobs import PER_JOB, PER_ROLE
 from maar.model.selectors import PodSelector, PodTerm, Requirement, Selector
 from maar.model.snapshot import Cluster, Snapshot
 from maar.model.tasks import PER_TASK, Status
 from maar.registry import catalog
-from maar.session.config_file import default_config
-from maar.session.workers import elastic_of
+from maar.session.resizing.workers import elastic_of
 from maar.testing.builders import Gang, cluster, elastic, gang, node, shape
 
 CONFIG = default_config(catalog())

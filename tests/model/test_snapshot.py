@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
+from tests.support.strategies import clusters, shuffled
 
 from maar.model.jobs import Job, Phase
 from maar.model.nodes import Node
@@ -14,7 +15,6 @@ from maar.model.selectors import PodSelector, PodTerm, Requirement, Selector
 from maar.model.snapshot import Cluster, Snapshot
 from maar.model.tasks import Status, Task
 from maar.testing.builders import Gang, cluster, gang, node, tasks
-from maar.testing.strategies import clusters, shuffled
 
 WEB = PodSelector(Selector((Requirement("app", "In", ("web",)),)))
 

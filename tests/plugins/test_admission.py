@@ -6,12 +6,12 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
+from maar.config.config import Config
 from maar.model.jobs import Phase
 from maar.model.queues import Queue
 from maar.model.snapshot import Snapshot
 from maar.model.tasks import Status
 from maar.plugins.admission import Admission
-from maar.session.config import Config
 from maar.session.register import Register
 from maar.session.session import Session
 from maar.testing.builders import GPU, cluster, gang, node

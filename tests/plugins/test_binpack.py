@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 
 from maar.actions import allocate
+from maar.config.config import ActionOption, Config, Kind, NoArguments, PluginOption
 from maar.model.snapshot import Cluster, Snapshot
 from maar.model.tasks import Status
 from maar.plugins import binpack
 from maar.plugins import gang as gang_plugin
 from maar.plugins.binpack import Arguments
-from maar.session.config import ActionOption, Config, Kind, NoArguments, PluginOption
 from maar.session.session import Session
 from maar.testing.builders import GPU, cluster, gang, node
 from maar.testing.scenario import scene

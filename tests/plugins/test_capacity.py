@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from maar.config.config import Config
 from maar.model.jobs import Phase
 from maar.model.plan import Plan
 from maar.model.queues import Queue
@@ -14,7 +15,6 @@ from maar.model.resources import UNLIMITED
 from maar.model.snapshot import Cluster, Snapshot
 from maar.model.tasks import Status
 from maar.plugins.capacity import deserved_by, tree_limits
-from maar.session.config import Config
 from maar.session.hooks import Claim
 from maar.session.session import Session
 from maar.testing.builders import GPU, Gang, cluster, gang, node

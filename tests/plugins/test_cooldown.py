@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from maar.config.config import Config, Kind, NoArguments, PluginOption
 from maar.model.snapshot import Snapshot
 from maar.plugins import cooldown
-from maar.session.config import Config, Kind, NoArguments, PluginOption
 from maar.session.hooks import Claim
 from maar.session.session import Session
 from maar.testing.builders import cluster, gang, node

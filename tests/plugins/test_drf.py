@@ -9,12 +9,12 @@ import msgspec
 import numpy as np
 import pytest
 
+from maar.config.config import Config
 from maar.model.plan import Plan
 from maar.model.queues import Queue
 from maar.model.snapshot import Cluster, Snapshot
 from maar.model.tasks import Status
 from maar.plugins.drf import Arguments
-from maar.session.config import Config
 from maar.session.hooks import Claim
 from maar.session.session import Session
 from maar.testing.builders import cluster, gang, node

@@ -9,6 +9,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from maar.actions import allocate
+from maar.config.config import ActionOption, Config, Kind, NoArguments, PluginOption
 from maar.model.nodes import Node, NodeTable
 from maar.model.resources import Axes
 from maar.model.selectors import NodeTerm, PodSelector, PodTerm, Requirement, Selector, Spread, Taint, Toleration
@@ -16,7 +17,6 @@ from maar.model.snapshot import Cluster, Snapshot
 from maar.plugins import gang as gang_plugin
 from maar.plugins import nodeorder, predicates
 from maar.plugins.nodeorder import Arguments, avoided_taints, balance, image_sizes, images_there, node_affinity
-from maar.session.config import ActionOption, Config, Kind, NoArguments, PluginOption
 from maar.session.session import Session
 from maar.testing.builders import cluster, gang, node, shape
 from maar.testing.scenario import scene

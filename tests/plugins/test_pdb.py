@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from msgspec.structs import replace
 
+from maar.config.config import Config, Kind, NoArguments, PluginOption
 from maar.model.snapshot import Budget, Snapshot
 from maar.model.tasks import Status
 from maar.plugins import pdb
 from maar.plugins.pdb import permitted
-from maar.session.config import Config, Kind, NoArguments, PluginOption
 from maar.session.hooks import Claim
 from maar.session.session import Session
 from maar.testing.builders import Gang, cluster, gang, node

@@ -10,6 +10,7 @@ import msgspec
 import pytest
 
 from maar.actions import allocate
+from maar.config.config import ActionOption, Config, Kind, NoArguments, PluginOption
 from maar.model.nodes import Node
 from maar.model.plan import Plan
 from maar.model.selectors import (
@@ -27,7 +28,6 @@ from maar.model.snapshot import Cluster, Snapshot
 from maar.model.tasks import Status
 from maar.plugins import gang as gang_plugin
 from maar.plugins import predicates
-from maar.session.config import ActionOption, Config, Kind, NoArguments, PluginOption
 from maar.session.session import Session
 from maar.testing.builders import Gang, cluster, gang, node
 from maar.testing.scenario import scene

@@ -5,13 +5,13 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
+from maar.config.config import Config, Kind, PluginOption
 from maar.model.nodes import Node
 from maar.model.selectors import PodSelector, PodTerm, Port, Requirement, Selector, Spread
 from maar.model.shapes import Shape
 from maar.model.snapshot import Snapshot
 from maar.model.tasks import Status, Task
 from maar.plugins import predicates
-from maar.session.config import Config, Kind, PluginOption
 from maar.session.session import Session
 from maar.testing.builders import cluster, node, shape
 

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from maar.actions import allocate
+from maar.config.config import ActionOption, Config, Kind, NoArguments, PluginOption
 from maar.model.jobs import Closeness
 from maar.model.nodes import Node
 from maar.model.plan import Plan
@@ -19,7 +20,6 @@ from maar.plugins import gang as gang_plugin
 from maar.plugins import predicates, topology
 from maar.plugins.tiers import by_hypernodes, by_label
 from maar.plugins.topology import Arguments
-from maar.session.config import ActionOption, Config, Kind, NoArguments, PluginOption
 from maar.session.session import Session
 from maar.testing.builders import Gang, cluster, gang, node
 from maar.testing.scenario import scene

@@ -9,6 +9,7 @@ import msgspec
 import pytest
 
 from maar.actions import allocate
+from maar.config.config import ActionOption, Config, Kind, NoArguments, PluginOption
 from maar.decide import decide
 from maar.model.plan import Plan
 from maar.model.reasons import in_one_line
@@ -19,7 +20,6 @@ from maar.model.volumes import Room, VolumeNeed
 from maar.plugins import gang as gang_plugin
 from maar.plugins import predicates
 from maar.plugins.volumes import LIMIT, reach_words
-from maar.session.config import ActionOption, Config, Kind, NoArguments, PluginOption
 from maar.testing.builders import Part, cluster, gang, node
 
 DISK = VolumeNeed("disk", "disk", 1)

@@ -6,7 +6,10 @@ import numpy as np
 from hypothesis import given, note, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
+from tests.support.strategies import described, elastic_clusters, shuffled
 
+from maar.config.config import Config
+from maar.config.file import default_config
 from maar.decide import decide
 from maar.elastic.allocate import allocate
 from maar.model.outcome import carry_out
@@ -14,13 +17,10 @@ from maar.model.plan import Plan
 from maar.model.snapshot import Cluster, Snapshot
 from maar.model.tasks import Status
 from maar.registry import catalog
-from maar.session.config import Config
-from maar.session.config_file import default_config
+from maar.session.resizing.standing import columns
 from maar.session.session import Session
-from maar.session.standing import columns
 from maar.testing.builders import node
 from maar.testing.scenario import check_invariants
-from maar.testing.strategies import described, elastic_clusters, shuffled
 
 NOW = 10.0
 ALGORITHMS = tuple(sorted(catalog().algorithms))

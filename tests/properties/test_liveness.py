@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from hypothesis import given, note, settings
 from msgspec.structs import replace
+from tests.support.strategies import clusters, described, least, short
 
+from maar.config.file import default_config
 from maar.decide import decide
 from maar.model.jobs import Job
 from maar.model.outcome import carry_out
@@ -12,9 +14,7 @@ from maar.model.plan import Plan
 from maar.model.snapshot import Cluster, Snapshot
 from maar.model.tasks import Status, Task
 from maar.registry import catalog
-from maar.session.config_file import default_config
 from maar.testing.scenario import cycles, scene
-from maar.testing.strategies import clusters, described, least, short
 
 CONFIG = default_config(catalog())
 NOW = 10.0

@@ -9,7 +9,9 @@ import numpy as np
 from hypothesis import given, note, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
+from tests.support.strategies import clusters, described, short, shuffled
 
+from maar.config.file import default_config
 from maar.decide import decide
 from maar.model.jobs import Job
 from maar.model.outcome import carry_out
@@ -17,12 +19,10 @@ from maar.model.plan import Evict, Plan
 from maar.model.snapshot import Cluster, Snapshot
 from maar.model.tasks import Status, Task
 from maar.registry import catalog
-from maar.session.config_file import default_config
 from maar.session.session import Session
 from maar.session.state import Array, State
 from maar.session.view import View
 from maar.testing.scenario import check_invariants
-from maar.testing.strategies import clusters, described, short, shuffled
 
 CONFIG = default_config(catalog())
 NOW = 10.0

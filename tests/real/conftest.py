@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
-from maar.testing.real import RealCluster, available
+from tests.support.real import RealCluster, available
 
 HERE = Path(__file__).parent
 

@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
-from maar.testing.real import UPSTREAM_GANGS, RealCluster, Refused, StartFailed, wait_until
+from tests.support.real import UPSTREAM_GANGS, RealCluster, Refused, StartFailed, wait_until
 
 
 def node(name: str, **allocatable: str) -> dict[str, Any]:
@@ -216,7 +215,7 @@ def test_a_cluster_starts_again_after_it_was_stopped(real_parts: None) -> None:
 
 KILLED = """
 import os, signal, sys
-from maar.testing.real import RealCluster
+from tests.support.real import RealCluster
 cluster = RealCluster().start()
 print(cluster.folder, *(cluster.processes.pid(name) for name in ("etcd", "kube-apiserver")), flush=True)
 os.kill(os.getpid(), signal.SIGKILL)

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.support.live import NAMESPACE, Live, Seen, connected, scheduling
+from tests.support.real import RealCluster
 
-from maar.kube.resources import HYPERNODES, PLUGINS_GROUPS, UPSTREAM_GROUPS
-from maar.testing.live import NAMESPACE, Live, Seen, connected, scheduling
-from maar.testing.real import RealCluster
+from maar.kube.wire.resources import HYPERNODES, PLUGINS_GROUPS, UPSTREAM_GROUPS
 
 CRDS = Path(__file__).parents[1] / "data" / "crds"
 Story = Callable[[Live], Awaitable[None]]

@@ -12,12 +12,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-
-from maar.testing.elastic_story import CONFIG, playing
-from maar.testing.live import OUR_CRDS, bound, connected
-from maar.testing.real import RealCluster, available
-from maar.testing.real_operator import start_training_operator
-from maar.testing.scheduler import Child
+from tests.support.elastic_story import CONFIG, playing
+from tests.support.live import OUR_CRDS, bound, connected
+from tests.support.real import RealCluster, available
+from tests.support.real_operator import start_training_operator
+from tests.support.scheduler import Child
 
 
 @pytest.fixture

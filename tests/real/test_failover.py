@@ -10,12 +10,12 @@ from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 
 import pytest
+from tests.support.live import NAMESPACE, Live, Seen, bound, connected
+from tests.support.real import RealCluster
+from tests.support.scheduler import Child
 
-from maar.kube.errors import NotFound
-from maar.kube.resources import LEASES
-from maar.testing.live import NAMESPACE, Live, Seen, bound, connected
-from maar.testing.real import RealCluster
-from maar.testing.scheduler import Child
+from maar.kube.client.errors import NotFound
+from maar.kube.wire.resources import LEASES
 
 LEASE_S = 15.0
 """For how long a leader that says nothing keeps the lease."""

@@ -1,7 +1,7 @@
 """Bursts of gangs on a real API server, over a bad road, while the server and the scheduler are killed.
 
-All the time watches are cut every second and a fifth of all writes is answered with 429 or 500 (`maar.testing.proxy`),
-and the API server is killed twice. What must be so at the end, `maar.testing.burst` says.
+All the time watches are cut every second and a fifth of all writes is answered with 429 or 500 (`tests.support.proxy`),
+and the API server is killed twice. What must be so at the end, `tests.support.burst` says.
 """
 
 from __future__ import annotations
@@ -13,14 +13,15 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from maar.kube.errors import ApiError
-from maar.kube.informer import Informer
-from maar.kube.resources import PODS
-from maar.testing.burst import Burst, Witness, in_part, without_locks
-from maar.testing.live import NAMESPACE, Live, connected
-from maar.testing.proxy import Fate, Proxy
-from maar.testing.real import RealCluster
-from maar.testing.scheduler import Child
+from tests.support.burst import Burst, Witness, in_part, without_locks
+from tests.support.live import NAMESPACE, Live, connected
+from tests.support.proxy import Fate, Proxy
+from tests.support.real import RealCluster
+from tests.support.scheduler import Child
+
+from maar.kube.client.errors import ApiError
+from maar.kube.client.informer import Informer
+from maar.kube.wire.resources import PODS
 
 NODES = 40
 KILLS = 30

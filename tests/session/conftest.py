@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable
 
 import pytest
 
+from maar.config.config import Config, Kind, NoArguments, PluginOption
 from maar.model.snapshot import Cluster, Snapshot
-from maar.session.config import Config, Kind, NoArguments, PluginOption
 from maar.session.register import Register
 from maar.session.session import Session
 

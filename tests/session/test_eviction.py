@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
+from maar.config.file import default_config
 from maar.model.jobs import Phase
 from maar.model.plan import Bind, Elect, Lock, Plan
 from maar.model.tasks import Status
 from maar.registry import catalog
-from maar.session.config_file import default_config
 from maar.testing.builders import GPU, Gang, Part, cluster, gang, node, shape
 from maar.testing.scenario import cycles, scene
 

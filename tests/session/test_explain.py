@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 from msgspec.structs import replace
 
+from maar.config.config import Kind, PluginOption
 from maar.model.queues import Queue
 from maar.model.reasons import Reason, in_one_line
 from maar.model.resources import Mask
 from maar.model.tasks import Status
 from maar.plugins import gang as gang_plugin
-from maar.session.config import Kind, PluginOption
 from maar.session.explain import why_waiting
 from maar.session.hooks import Limit, Rejection
 from maar.session.register import Register

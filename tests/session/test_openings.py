@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from maar.session.openings import Gift, cover
-from maar.session.victims import Unit
+from maar.session.eviction.openings import Gift, cover
+from maar.session.eviction.victims import Unit
 
 
 def single(job: int, task: int) -> Unit:

@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+from maar.config.config import Kind, PluginOption
 from maar.model.jobs import Phase
 from maar.model.plan import Admit, Bind, Elect, Evict, Lock, Nominate, Plan, Wait
 from maar.model.queues import Queue
 from maar.model.reasons import Reason
 from maar.model.tasks import Status
 from maar.plugins import gang as gang_plugin
-from maar.session.config import Kind, PluginOption
 from maar.session.plan import plan_of
 from maar.session.session import Session
 from maar.testing.builders import cluster, gang, node

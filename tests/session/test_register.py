@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from maar.config.flags import FLAGS
 from maar.session.hooks import Hooks, Vote
-from maar.session.register import FLAGS, Register, node_by_node, score_by_node
+from maar.session.register import Register, node_by_node, score_by_node
 from maar.session.session import Session
 from maar.testing.builders import cluster, gang, node
 

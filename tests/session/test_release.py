@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from tests.support.confs import ALLOCATE
 
 from maar.model.snapshot import Budget
 from maar.testing.builders import cluster, gang, node
-from maar.testing.confs import ALLOCATE
 from maar.testing.scenario import configured, cycles
 
 CONFIG = configured(ALLOCATE)

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from maar.model.resources import Ints
-from maar.session.shares import Ask, Limit, Shares
+from maar.session.resizing.shares import Ask, Limit, Shares
 
 JOBS = 5
 MOST = st.lists(st.integers(1, 6), min_size=JOBS, max_size=JOBS)

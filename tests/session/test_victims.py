@@ -11,10 +11,10 @@ from msgspec.structs import replace
 
 from maar.model.queues import Queue
 from maar.model.tasks import Status
+from maar.session.eviction.victims import Candidates, find, others
 from maar.session.hooks import Claim, GangRules
 from maar.session.register import Register
 from maar.session.session import Session
-from maar.session.victims import Candidates, find, others
 from maar.testing.builders import Gang, Part, cluster, elastic, gang, node, shape, tasks
 
 Opened = Callable[..., Session]

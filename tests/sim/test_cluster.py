@@ -7,11 +7,11 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from maar.config.config import Config
+from maar.config.file import default_config
 from maar.decide import decide
 from maar.model.tasks import Status
 from maar.registry import catalog
-from maar.session.config import Config
-from maar.session.config_file import default_config
 from maar.session.plan import UNREAD
 from maar.sim.cluster import Play, simulate
 from maar.sim.compare import Entry, config_of

@@ -12,20 +12,20 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.support.elastic_story import Play, playing
+from tests.support.live import NAMESPACE, OUR_CRDS, connected, scheduling
 
+from maar.config.file import read_config
 from maar.controller.settings import Settings
 from maar.embedded.kubelets import Kubelets
 from maar.embedded.operators import TrainingOperator
 from maar.embedded.server import EmbeddedServer
-from maar.kube.resources import PODS, VOLCANO_GROUPS
+from maar.kube.wire.resources import PODS, VOLCANO_GROUPS
 from maar.model.tasks import Status
 from maar.registry import catalog
-from maar.session.config_file import read_config
 from maar.sim.cluster import Play as Simulated
 from maar.sim.setting import Setting
 from maar.sim.trace import Trace, TraceJob
-from maar.testing.elastic_story import Play, playing
-from maar.testing.live import NAMESPACE, OUR_CRDS, connected, scheduling
 
 CONFIG = """
 actions: "enqueue, allocate, resize, preempt, reclaim"

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from tests.support.live import NAMESPACE, Live, bound, scheduling, tell
+
 from maar.cli.trace_file import load_trace
 from maar.controller.record import read_recording
 from maar.embedded.kubelets import Kubelets
 from maar.embedded.server import EmbeddedServer
-from maar.kube.resources import VOLCANO_GROUPS
-from maar.testing.live import NAMESPACE, Live, bound, scheduling, tell
+from maar.kube.wire.resources import VOLCANO_GROUPS
 
 
 def test_what_ran_on_a_cluster_can_be_played_again(tmp_path: Path) -> None:

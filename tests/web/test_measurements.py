@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 from aiohttp import ClientSession, web
+from tests.support.sockets import until
 
 from maar.history.history import History
-from maar.testing.sockets import until
 from maar.web.measurements import BODY, MANY, routes
 from maar.web.server import serve
 

@@ -8,15 +8,15 @@ from pathlib import Path
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
+from tests.support.elastic_story import CONFIG, Play, playing
+from tests.support.live import NAMESPACE, OUR_CRDS, connected, scheduling
 
 from maar.controller.loop import Cycle
 from maar.embedded.kubelets import Kubelets
 from maar.embedded.operators import TrainingOperator
 from maar.embedded.server import EmbeddedServer
 from maar.model.plan import Evict, Plan, Resize, Suspend, Target
-from maar.session.migrating import MIGRATED
-from maar.testing.elastic_story import CONFIG, Play, playing
-from maar.testing.live import NAMESPACE, OUR_CRDS, connected, scheduling
+from maar.session.resizing.migrating import MIGRATED
 from maar.web.metrics import Metrics
 
 POOLS = "- {name: a100, nodes: {gpu: a100}, algorithm: max-min, rate-limit: 0, minimum-time: 0, restart: 0}\n"

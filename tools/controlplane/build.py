@@ -3,7 +3,7 @@
 `python tools/controlplane/build.py` builds kube-apiserver, kube-controller-manager, kubectl, etcd and kwok, once, into
 a cache outside the checkout; `build.py training-operator` builds that one part. Versions are those of the go.mod files
 beside this file, and go.sum vouches for every source. `build.py --where` prints as JSON in which folder each part
-belongs, built or not: maar.testing.real asks it. No container engine, no download of binaries, nothing but the standard
+belongs, built or not: tests.support.real asks it. No container engine, no download of binaries, only the standard
 library here: this runs before anything is installed.
 
 A newer version: change it in the part's go.mod (kubernetes and kubectl: in the `replace` lines too), run `go mod tidy`

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from maar.config.config import NoArguments
 from maar.model.jobs import Job
 from maar.model.resources import Ints
 from maar.model.tasks import Status
-from maar.session.config import NoArguments
 from maar.session.placement import Group, Terms, groups_of, missing, place, start
 from maar.session.session import Session
 from maar.session.turns import Turns

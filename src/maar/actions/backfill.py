@@ -7,9 +7,9 @@ of HPC, using a reserved gap for short work, is `reserve`'s rule for locked node
 from __future__ import annotations
 
 from maar.actions.allocate import give
+from maar.config.config import NoArguments
 from maar.model.jobs import Job
 from maar.model.tasks import Status
-from maar.session.config import NoArguments
 from maar.session.placement import Terms, groups_of, missing, place
 from maar.session.session import Session
 from maar.session.turns import Turns

@@ -6,9 +6,9 @@ jobs that lack some of their minimum, and have not been promised it, can be elec
 
 from __future__ import annotations
 
+from maar.config.config import NoArguments
 from maar.model.jobs import Job
 from maar.model.plan import Elect as Elected
-from maar.session.config import NoArguments
 from maar.session.placement import missing
 from maar.session.session import Session
 

@@ -16,16 +16,16 @@ import numpy as np
 from msgspec.structs import replace
 
 from maar.actions.preempt import lower_in_queue
+from maar.config.config import NoArguments
 from maar.model.jobs import Job, Phase
 from maar.model.reasons import Reason
 from maar.model.resources import Ints, in_words, total
 from maar.model.tasks import Status
 from maar.plugins.quotas import compared
-from maar.session.config import NoArguments
+from maar.session.eviction.victims import Candidates, Unit, others
 from maar.session.hooks import Claim, Vote, combine_votes
 from maar.session.session import Session
 from maar.session.turns import Turns
-from maar.session.victims import Candidates, Unit, others
 
 NAME = "enqueue"
 Arguments = NoArguments

@@ -13,12 +13,12 @@ import numpy as np
 
 from maar.model.jobs import Job
 from maar.model.tasks import Status, Task
-from maar.session.eviction import Search, needs_of, refusal
+from maar.session.eviction.making_room import Search, needs_of, refusal
+from maar.session.eviction.victims import Unit, inside, others
 from maar.session.hooks import Claim
 from maar.session.placement import groups_of
 from maar.session.session import Session
 from maar.session.turns import Turns
-from maar.session.victims import Unit, inside, others
 
 NAME = "preempt"
 

@@ -10,11 +10,11 @@ import msgspec
 
 from maar.actions.preempt import may_claim
 from maar.model.jobs import Job
-from maar.session.eviction import Search, needs_of, refusal
+from maar.session.eviction.making_room import Search, needs_of, refusal
+from maar.session.eviction.victims import Unit, others
 from maar.session.hooks import Claim
 from maar.session.session import Session
 from maar.session.turns import Turns
-from maar.session.victims import Unit, others
 
 NAME = "reclaim"
 

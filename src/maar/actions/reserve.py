@@ -6,7 +6,7 @@ A target that has been promised its room by now (preempt and reclaim come before
 from __future__ import annotations
 
 from maar.actions.elect import target_of
-from maar.session.config import NoArguments
+from maar.config.config import NoArguments
 from maar.session.session import Session
 
 NAME = "reserve"

@@ -7,9 +7,9 @@ workers that do not exist yet is kept (`hold`).
 
 from __future__ import annotations
 
-from maar.session.config import NoArguments
-from maar.session.pools import pools_of
-from maar.session.resizing import Resizing
+from maar.config.config import NoArguments
+from maar.session.resizing.pools import pools_of
+from maar.session.resizing.resizing import Resizing
 from maar.session.session import Session
 
 NAME = "resize"

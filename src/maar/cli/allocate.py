@@ -16,13 +16,13 @@ from rich.table import Table
 
 from maar.cli.allocate_file import MOST, read_jobs
 from maar.cli.printing import printed
+from maar.config.arguments import build, clean
+from maar.config.config import Kind
+from maar.config.problems import ConfigError, Findings, unknown
 from maar.elastic.allocate import InvalidPlan
 from maar.elastic.allocate import allocate as ask
 from maar.elastic.jobs import Ints, Jobs
 from maar.registry import catalog
-from maar.session.config import Kind
-from maar.session.config_arguments import build, clean
-from maar.session.config_problems import ConfigError, Findings, unknown
 
 CANNOT_READ = 2
 """The exit code for input that cannot be read; click uses the same for options."""

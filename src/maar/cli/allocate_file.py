@@ -15,11 +15,11 @@ import msgspec
 import numpy as np
 import yaml
 
+from maar.config.arguments import build, clean
+from maar.config.config import Kind
+from maar.config.problems import ConfigError, Findings, shown, unknown
 from maar.elastic.jobs import Jobs, make_jobs
 from maar.elastic.speedup import LINEAR, Curve, curve
-from maar.session.config import Kind
-from maar.session.config_arguments import build, clean
-from maar.session.config_problems import ConfigError, Findings, shown, unknown
 
 MOST = 1_000_000
 """Workers of a job, and GPUs of a worker: more than any cluster has, few enough for a table of speed-ups."""

@@ -1,6 +1,6 @@
 """`maar config`: check a configuration file before a cluster runs on it, and print Maar's own.
 
-Reading is `maar.session.config_file`; here is only what a person types and sees.
+Reading is `maar.config.file`; here is only what a person types and sees.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
+from maar.config.config import ActionOption, Config, Kind, PluginOption
+from maar.config.file import ConfigError, default_text, read_config
 from maar.registry import catalog
-from maar.session.config import ActionOption, Config, Kind, PluginOption
-from maar.session.config_file import ConfigError, default_text, read_config
 
 WIDTH = 160
 """Of a table that goes to a file or a pipe, where there is no screen to ask. By taste."""

@@ -15,10 +15,10 @@ import click
 from rich.console import Console
 from rich.text import Text
 
-from maar.cli.demo_score import scoreboard
+from maar.demo.score import scoreboard
 
 if TYPE_CHECKING:
-    from maar.cli.demo_box import Box
+    from maar.demo.box import Box
 
 INTERRUPTED = 130
 """The exit code of what ended by Ctrl-C, as shells have it."""
@@ -55,9 +55,9 @@ async def _demo(keep: bool, seconds: float | None, speed: float) -> int:
     say = Sayer(console)
     say(f"Maar on a cluster in a box (ends {'by itself after the story' if not keep else 'on Ctrl-C'})")
     # Imported only now: the first line comes at once.
-    from maar.cli.demo_box import NODE_COUNT, NODE_GPUS, QUEUES, Box, Broken
-    from maar.cli.demo_picture import picture
-    from maar.cli.demo_story import Story
+    from maar.demo.box import NODE_COUNT, NODE_GPUS, QUEUES, Box, Broken
+    from maar.demo.picture import picture
+    from maar.demo.story import Story
 
     ends = None if seconds is None else time.monotonic() + seconds
     stopped = asyncio.Event()

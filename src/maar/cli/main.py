@@ -34,7 +34,7 @@ class Commands(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command:
         """One of them; another name gets a suggestion."""
         if cmd_name not in COMMANDS:
-            from maar.session.config_problems import unknown  # only here: `maar` alone starts at once
+            from maar.config.problems import unknown  # only here: `maar` alone starts at once
 
             raise click.UsageError(unknown("command", cmd_name, COMMANDS), ctx)
         command = getattr(import_module(COMMANDS[cmd_name]), cmd_name)

@@ -1,7 +1,8 @@
 """`maar plan`: what Maar would do with a cluster that manifests describe.
 
-Manifests in (`maar.kube.manifests`), decisions (`maar.decide`), text or JSON out. The only clock is here: what the
-decision takes as `now` is an option, or the time of day. Nothing is printed on standard output unless all went well.
+Manifests in (`maar.kube.picture.manifests`), decisions (`maar.decide`), text or JSON out. The only clock is here: what
+the decision takes as `now` is an option, or the time of day. Nothing is printed on standard output unless all went
+well.
 """
 
 from __future__ import annotations
@@ -17,16 +18,16 @@ import click
 
 from maar.cli.plan_json import as_json
 from maar.cli.plan_text import Cycle, as_text
+from maar.config.config import Config
+from maar.config.file import ConfigError, default_config, read_config
 from maar.controller.record import RecordingError, is_recording, length, read_recording
 from maar.decide import decide
-from maar.kube.errors import ManifestError
-from maar.kube.manifests import read
-from maar.kube.values import moment
+from maar.kube.picture.manifests import read
+from maar.kube.wire.errors import ManifestError
+from maar.kube.wire.values import moment
 from maar.model.outcome import carry_out
 from maar.model.snapshot import Cluster, Snapshot
 from maar.registry import catalog
-from maar.session.config import Config
-from maar.session.config_file import ConfigError, default_config, read_config
 
 CANNOT_READ = 2
 """The exit code for input that cannot be read; click uses the same for options."""

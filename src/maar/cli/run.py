@@ -17,6 +17,7 @@ import click
 from aiohttp.web import RouteDef
 
 from maar import __version__
+from maar.config.file import ConfigError
 from maar.controller.brake_file import BrakeFile
 from maar.controller.brakes import Brakes
 from maar.controller.reload import ConfigFile
@@ -26,14 +27,13 @@ from maar.controller.shadow import Shadow
 from maar.history.address import NONE, default_address
 from maar.history.errors import BadAddress
 from maar.history.history import History
-from maar.kube.access import load_access
-from maar.kube.api import Api
-from maar.kube.errors import AccessError, ApiError
-from maar.kube.events import Reference
-from maar.kube.leases import LeaderElection
-from maar.kube.selector import gathering_loop
+from maar.kube.client.access import load_access
+from maar.kube.client.api import Api
+from maar.kube.client.errors import AccessError, ApiError
+from maar.kube.client.gathering import gathering_loop
+from maar.kube.write.events import Reference
+from maar.kube.write.leases import LeaderElection
 from maar.model.selectors import Requirement, Selector
-from maar.session.config_file import ConfigError
 from maar.web.measurements import routes
 from maar.web.metrics import Metrics
 from maar.web.server import CannotServe, serve

@@ -15,10 +15,10 @@ import click
 from maar.cli.simulate_text import as_json, as_text, jobs_text, watching
 from maar.cli.trace_file import load_trace
 from maar.cli.trace_options import Finite
+from maar.config.file import ConfigError, read_config
+from maar.config.problems import unknown
 from maar.elastic.allocate import InvalidPlan
 from maar.registry import catalog
-from maar.session.config_file import ConfigError, read_config
-from maar.session.config_problems import unknown
 from maar.sim import models
 from maar.sim.compare import Entry, compare
 from maar.sim.faults import FaultError, Faults, parse_chance

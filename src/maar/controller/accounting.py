@@ -21,12 +21,12 @@ from maar.controller.cache import Cache
 from maar.controller.elastic import Change
 from maar.controller.loop import Cycle
 from maar.history.records import Event, Kind
-from maar.kube.elastic_jobs import ElasticJob
 from maar.kube.kinds.ends import end_of, is_paused
-from maar.kube.knowledge import who_is
-from maar.kube.picture import OWNER_HOMES
-from maar.kube.wire import Object
-from maar.kube.work_resize import ChangeJob
+from maar.kube.picture.elastic_jobs import ElasticJob
+from maar.kube.picture.picture import OWNER_HOMES
+from maar.kube.read.knowledge import who_is
+from maar.kube.wire.base import Object
+from maar.kube.write.resize import ChangeJob
 from maar.model.elastic import Elastic, Past
 from maar.model.jobs import Job
 from maar.model.snapshot import Changed

@@ -17,11 +17,11 @@ from pathlib import Path
 
 import msgspec
 
+from maar.config.problems import Findings, unknown
+from maar.config.yaml_text import read_yaml
 from maar.controller.brakes import Brakes, Settings
-from maar.kube.decoding import decode
-from maar.kube.errors import FieldError
-from maar.session.config_problems import Findings, unknown
-from maar.session.config_yaml import read_yaml
+from maar.kube.wire.decoding import decode
+from maar.kube.wire.errors import FieldError
 
 logger = logging.getLogger("maar.brakes")
 

@@ -14,11 +14,11 @@ from typing import Annotated
 import msgspec
 from msgspec.structs import replace
 
+from maar.config.problems import unknown
 from maar.model.elastic import Elastic
 from maar.model.plan import Evict, Hold, Plan, Target, Wait
 from maar.model.reasons import Reason
 from maar.model.snapshot import Snapshot
-from maar.session.config_problems import unknown
 
 logger = logging.getLogger("maar.brakes")
 

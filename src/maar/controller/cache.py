@@ -17,8 +17,8 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from maar.kube.jobs import Identity
-from maar.kube.picture import Assumed, Picture
+from maar.kube.picture.picture import Assumed, Picture
+from maar.kube.read.jobs import Identity
 from maar.model.plan import Elect, Lock, Plan
 from maar.model.snapshot import Changed, Cluster, Snapshot
 from maar.model.tasks import Status, Task

@@ -15,18 +15,18 @@ from typing import NamedTuple
 import msgspec
 
 from maar.controller.cache import Cache
-from maar.kube import annotations as known
-from maar.kube.elastic import AssumedJob, Identity
-from maar.kube.elastic_jobs import ElasticJob
-from maar.kube.errors import Conflict, NotFound
-from maar.kube.events import Reference
-from maar.kube.executor import Done, Failed, Outcome, Work
+from maar.kube.client.errors import Conflict, NotFound
 from maar.kube.kinds import KINDS, kind_of
 from maar.kube.kinds.kind import Kind, Wanted
 from maar.kube.kinds.reading import Kept, write_holds
-from maar.kube.resources import Resource
-from maar.kube.wire import Object
-from maar.kube.work_resize import AnnotateJob, ChangeJob
+from maar.kube.picture.elastic_jobs import ElasticJob
+from maar.kube.read.elastic import AssumedJob, Identity
+from maar.kube.wire import annotations as known
+from maar.kube.wire.base import Object
+from maar.kube.wire.resources import Resource
+from maar.kube.write.events import Reference
+from maar.kube.write.executor import Done, Failed, Outcome, Work
+from maar.kube.write.resize import AnnotateJob, ChangeJob
 from maar.model.elastic import Past
 from maar.model.plan import Plan, Target
 

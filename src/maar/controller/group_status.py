@@ -9,8 +9,8 @@ from datetime import UTC, datetime
 from typing import Any
 
 from maar.controller.tallies import Tally
-from maar.kube.wire import Object
-from maar.kube.wire_groups import GroupStatus, PluginsGroup, UpstreamGroup, VolcanoGroup
+from maar.kube.wire.base import Object
+from maar.kube.wire.groups import GroupStatus, PluginsGroup, UpstreamGroup, VolcanoGroup
 from maar.model.jobs import Phase
 from maar.model.plan import Wait
 

@@ -18,14 +18,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from maar.kube.claims import BOUND_BY_CONTROLLER, SELECTED_NODE, is_bound, selected_node
-from maar.kube.errors import Conflict
-from maar.kube.executor import Failed, Outcome, Patch
-from maar.kube.free_volumes import wanted
-from maar.kube.picture import Assumed, Picture
-from maar.kube.reach import reaches, volume_ways
-from maar.kube.resources import CLAIMS, VOLUMES
-from maar.kube.wire_volumes import PersistentVolume, PersistentVolumeClaim
+from maar.kube.client.errors import Conflict
+from maar.kube.picture.picture import Assumed, Picture
+from maar.kube.read.claims import BOUND_BY_CONTROLLER, SELECTED_NODE, is_bound, selected_node
+from maar.kube.read.free_volumes import wanted
+from maar.kube.read.reach import reaches, volume_ways
+from maar.kube.wire.resources import CLAIMS, VOLUMES
+from maar.kube.wire.volumes import PersistentVolume, PersistentVolumeClaim
+from maar.kube.write.executor import Failed, Outcome, Patch
 from maar.model.nodes import Node
 from maar.model.tasks import Status
 

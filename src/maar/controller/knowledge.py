@@ -13,7 +13,7 @@ from collections.abc import Callable
 
 from maar.history.category import category_of
 from maar.history.history import History
-from maar.kube.knowledge import Learnt, Who
+from maar.kube.read.knowledge import Learnt, Who
 
 
 class FromHistory:

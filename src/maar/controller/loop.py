@@ -16,6 +16,7 @@ from collections.abc import Callable
 
 import msgspec
 
+from maar.config.config import Config
 from maar.controller.brakes import Brakes
 from maar.controller.cache import Cache
 from maar.controller.outbox import Outbox
@@ -25,7 +26,6 @@ from maar.controller.timing import timed
 from maar.decide import decide
 from maar.model.plan import Plan
 from maar.model.snapshot import Snapshot
-from maar.session.config import Config
 
 logger = logging.getLogger("maar.controller")
 

@@ -18,11 +18,11 @@ from maar.controller.hand_over import HandOvers
 from maar.controller.refusals import Refusals
 from maar.controller.reports import Reports
 from maar.controller.settings import Settings
-from maar.kube import annotations as known
-from maar.kube.errors import Conflict, NotFound
-from maar.kube.events import EventWriter, Reference
-from maar.kube.executor import Bind, Delete, Evict, Executor, Failed, Outcome, Patch, Work
-from maar.kube.resources import NODES, PODS
+from maar.kube.client.errors import Conflict, NotFound
+from maar.kube.wire import annotations as known
+from maar.kube.wire.resources import NODES, PODS
+from maar.kube.write.events import EventWriter, Reference
+from maar.kube.write.executor import Bind, Delete, Evict, Executor, Failed, Outcome, Patch, Work
 from maar.model.plan import Elect, Lock, Plan
 
 COMPONENT = "maar"

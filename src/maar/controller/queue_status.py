@@ -10,7 +10,7 @@ from typing import Any
 
 from maar.controller.cache import Cache
 from maar.controller.tallies import MOMENT
-from maar.kube.resources import QUEUES
+from maar.kube.wire.resources import QUEUES
 from maar.model.plan import Plan
 from maar.model.resources import CPU, EPHEMERAL, MEMORY
 from maar.session.state import queue_sums

@@ -12,7 +12,7 @@ import random
 from collections.abc import Callable
 
 from maar.controller.cache import Cache
-from maar.kube.backoff import Backoff
+from maar.kube.client.backoff import Backoff
 
 FIRST, MOST = 1.0, 60.0
 """Seconds; by taste."""

@@ -11,9 +11,9 @@ import logging
 from collections.abc import Callable
 from pathlib import Path
 
+from maar.config.config import Config
+from maar.config.file import ConfigError, default_config, read_config
 from maar.registry import catalog
-from maar.session.config import Config
-from maar.session.config_file import ConfigError, default_config, read_config
 
 logger = logging.getLogger("maar.config")
 

@@ -18,9 +18,9 @@ from maar.controller.cache import Cache
 from maar.controller.group_status import COUNTING, counted_before, says, says_why, status_of, text_of
 from maar.controller.queue_status import QueueStatus
 from maar.controller.tallies import Tallies, Tally, tally
-from maar.kube.api import PatchKind
-from maar.kube.resources import PLUGINS_GROUPS, PODS, UPSTREAM_GROUPS, VOLCANO_GROUPS, Resource
-from maar.kube.wire import Object
+from maar.kube.client.api import PatchKind
+from maar.kube.wire.base import Object
+from maar.kube.wire.resources import PLUGINS_GROUPS, PODS, UPSTREAM_GROUPS, VOLCANO_GROUPS, Resource
 from maar.model.jobs import Job, Phase
 from maar.model.plan import Plan, Wait
 from maar.model.reasons import in_one_line

@@ -28,17 +28,17 @@ from maar.controller.settings import Settings
 from maar.controller.tallies import MOMENT
 from maar.controller.watching import Sink, home_of
 from maar.history.history import History
-from maar.kube import wire
-from maar.kube.api import Api
-from maar.kube.backoff import Backoff
-from maar.kube.discovery import served
-from maar.kube.errors import ApiError, Conflict, ServerFault, TooManyRequests, Unreachable
-from maar.kube.events import EventWriter
-from maar.kube.executor import Executor
-from maar.kube.informer import Informer
-from maar.kube.picture import GROUP_HOMES, OWNER_HOMES, Picture
-from maar.kube.resources import QUEUES, RESOURCES, Resource
-from maar.kube.wire import Object
+from maar.kube.client.api import Api
+from maar.kube.client.backoff import Backoff
+from maar.kube.client.discovery import served
+from maar.kube.client.errors import ApiError, Conflict, ServerFault, TooManyRequests, Unreachable
+from maar.kube.client.informer import Informer
+from maar.kube.picture.picture import GROUP_HOMES, OWNER_HOMES, Picture
+from maar.kube.wire import cluster as wire
+from maar.kube.wire.base import Object
+from maar.kube.wire.resources import QUEUES, RESOURCES, Resource
+from maar.kube.write.events import EventWriter
+from maar.kube.write.executor import Executor
 from maar.model.queues import DEFAULT
 
 logger = logging.getLogger("maar")

@@ -10,8 +10,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from maar.controller.cache import Cache
-from maar.kube.wire import Object
-from maar.kube.wire_pods import Pod
+from maar.kube.wire.base import Object
+from maar.kube.wire.pods import Pod
 from maar.model.jobs import Job
 
 MOMENT = 1.0

@@ -8,7 +8,8 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from maar.session.config import Action, Config
+from maar.config.config import Config
+from maar.session.extension import Action
 from maar.session.session import Session
 
 Told = Callable[[str, float], None]

@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from maar.controller.tallies import stage
-from maar.kube.informer import Changed, Delta, Removed, Replaced
-from maar.kube.objects import KINDS
-from maar.kube.picture import CLUSTER_WIDE, Picture
-from maar.kube.reading import Broken
-from maar.kube.resources import Resource
-from maar.kube.wire import Object
-from maar.kube.wire_pods import Pod
-from maar.kube.wire_volumes import PersistentVolume
+from maar.kube.client.informer import Changed, Delta, Removed, Replaced
+from maar.kube.client.streams import Broken
+from maar.kube.picture.picture import CLUSTER_WIDE, Picture
+from maar.kube.read.objects import KINDS
+from maar.kube.wire.base import Object
+from maar.kube.wire.pods import Pod
+from maar.kube.wire.resources import Resource
+from maar.kube.wire.volumes import PersistentVolume
 
 
 def home_of(resource: Resource[Object]) -> str | None:

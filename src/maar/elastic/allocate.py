@@ -19,7 +19,7 @@ Plan = Callable[..., Any]
 
 
 class Algorithm(Protocol):
-    """What the registry keeps of an algorithm: a `maar.session.config.Kind`."""
+    """What the registry keeps of an algorithm: a `maar.config.config.Kind`."""
 
     @property
     def name(self) -> str:

@@ -12,8 +12,8 @@ from maar.embedded.kinds import BUDGETS, PODS
 from maar.embedded.metadata import now
 from maar.embedded.pods import set_condition
 from maar.embedded.store import Item, Key
-from maar.kube.selectors import selector
-from maar.kube.wire import LabelSelector
+from maar.kube.read.selectors import selector
+from maar.kube.wire.base import LabelSelector
 from maar.model.selectors import Selector
 
 if TYPE_CHECKING:

@@ -32,8 +32,8 @@ from maar.embedded.kinds import NODES, PODS
 from maar.embedded.metadata import now
 from maar.embedded.pods import set_condition
 from maar.embedded.store import Event, Item, Key
-from maar.kube.requests import pod_requests
-from maar.kube.wire_pods import Pod
+from maar.kube.read.requests import pod_requests
+from maar.kube.wire.pods import Pod
 from maar.model.resources import allocatable
 
 RUNTIME = "maar.dev/pretend-runtime"

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from maar.config.config import NoArguments
 from maar.model.resources import Floats, Ints, Mask
 from maar.model.snapshot import Snapshot
-from maar.session.config import NoArguments
 from maar.session.hooks import Claim
 from maar.session.register import Register
 from maar.session.session import Session

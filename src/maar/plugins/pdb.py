@@ -11,10 +11,10 @@ from __future__ import annotations
 import msgspec
 import numpy as np
 
+from maar.config.config import NoArguments
 from maar.model.resources import Ints, Mask
 from maar.model.snapshot import Snapshot
 from maar.model.tasks import Status
-from maar.session.config import NoArguments
 from maar.session.hooks import Claim
 from maar.session.register import Register
 from maar.session.session import Session

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from maar.config.config import NoArguments
 from maar.model.jobs import Job
 from maar.model.resources import Ints, Mask
-from maar.session.config import NoArguments
 from maar.session.hooks import Claim
 from maar.session.register import Register
 from maar.session.session import Session

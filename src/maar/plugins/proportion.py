@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from msgspec.structs import replace
 
+from maar.config.config import NoArguments
 from maar.model.jobs import Job
 from maar.model.queues import Queue
 from maar.model.reasons import Reason
@@ -32,11 +33,10 @@ from maar.plugins.quotas import (
     wanted_row,
 )
 from maar.plugins.shares import Row, at_least, divide, how_many, less, plus, real_capability, share_of
-from maar.session.config import NoArguments
 from maar.session.hooks import Claim, Vote
 from maar.session.register import Register
+from maar.session.resizing.workers import elastic_of
 from maar.session.session import Session
-from maar.session.workers import elastic_of
 
 NAME = "proportion"
 Arguments = NoArguments

@@ -18,12 +18,12 @@ from maar.model.jobs import Job
 from maar.model.plan import Lock
 from maar.model.resources import Ints, Mask
 from maar.model.tasks import Status
-from maar.session.eviction import needs_of
+from maar.session.eviction.making_room import needs_of
 from maar.session.hooks import Rejection
 from maar.session.placement import Group, domains_of
 from maar.session.register import Register
+from maar.session.resizing.waiting_gangs import could_pay
 from maar.session.session import Session
-from maar.session.waiting_gangs import could_pay
 
 NAME = "reservation"
 

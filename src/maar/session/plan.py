@@ -13,8 +13,8 @@ from maar.model.plan import Admit, Bind, Evict, Nominate, Plan, Wait
 from maar.model.reasons import Reason
 from maar.model.tasks import Status
 from maar.session.explain import why_waiting
+from maar.session.resizing.sizes import Sizes
 from maar.session.session import Session
-from maar.session.sizes import Sizes
 
 UNREAD = Reason("maar", "Unread", "it waits; nobody reads why")
 

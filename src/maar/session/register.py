@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from maar.config.flags import FLAGS
 from maar.model.jobs import Job
 from maar.model.queues import Queue
 from maar.model.reasons import Reason
@@ -30,28 +31,6 @@ from maar.session.hooks import (
     Victims,
     Vote,
 )
-
-FLAGS = {
-    "job_order": "jobOrder",
-    "queue_order": "queueOrder",
-    "namespace_order": "namespaceOrder",
-    "task_order": "taskOrder",
-    "job_ready": "jobReady",
-    "job_nominated": "jobPipelined",
-    "job_starving": "jobStarving",
-    "job_enqueueable": "jobEnqueued",
-    "allocatable": "allocatable",
-    "overused": "overused",
-    "preemptive": "preemptive",
-    "preemptable": "preemptable",
-    "reclaimable": "reclaimable",
-    "predicate": "predicate",
-    "score": "nodeOrder",
-    "domains": "hyperNodeGradient",
-    "target_job": "targetJob",
-    "reserved_nodes": "reservedNodes",
-}
-"""Which flag of a plugin's configuration switches which hook (`enable` or `enabled` before it)."""
 
 
 class Register:

@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
+from maar.config.config import Config
 from maar.model.jobs import Job, Phase
 from maar.model.plan import Elect, Lock
 from maar.model.queues import Queue
@@ -20,7 +21,7 @@ from maar.model.reasons import Reason
 from maar.model.resources import Ints, Mask, total
 from maar.model.snapshot import Snapshot
 from maar.model.tasks import Status, among
-from maar.session.config import Config
+from maar.session.extension import Plugin
 from maar.session.hooks import Hooks, Limit, Rejection
 from maar.session.register import Register
 from maar.session.state import State
@@ -88,7 +89,7 @@ class Session:
         """Build this session's plugins and let them register."""
         for tier, options in enumerate(self.config.tiers):
             for option in options:
-                plugin = option.build()
+                plugin: Plugin = option.build()
                 plugin.open(self, Register(self.hooks, option.name, tier, option.flags))
         if not self.hooks.target_job:
             self.clear_target()

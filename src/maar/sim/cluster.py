@@ -15,13 +15,13 @@ from collections.abc import Iterator
 import numpy as np
 from msgspec.structs import replace
 
+from maar.config.config import Config
 from maar.decide import decide
 from maar.model.jobs import Job
 from maar.model.nodes import Node
 from maar.model.plan import Plan
 from maar.model.resources import Ints
 from maar.model.tasks import Status, Task
-from maar.session.config import Config
 from maar.sim.engine import Calendar, Event, Kind
 from maar.sim.faults import NodeEvent, What
 from maar.sim.ledger import Ledger

@@ -15,9 +15,9 @@ from typing import Any
 
 import msgspec
 
+from maar.config.config import Config
+from maar.config.file import default_text, read_config
 from maar.registry import catalog
-from maar.session.config import Config
-from maar.session.config_file import default_text, read_config
 from maar.sim import cluster, pool
 from maar.sim.result import Run
 from maar.sim.setting import Setting

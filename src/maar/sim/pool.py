@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
+from maar.config.config import Kind
 from maar.elastic.allocate import allocate
 from maar.model.resources import Ints, Mask
-from maar.session.config import Kind
 from maar.sim import models
 from maar.sim.engine import Calendar, Event
 from maar.sim.engine import Kind as Happening

@@ -13,6 +13,8 @@ from collections import Counter
 
 import numpy as np
 
+from maar.config.config import Config
+from maar.config.file import read_config
 from maar.decide import decide
 from maar.model.jobs import Phase
 from maar.model.outcome import carry_out
@@ -20,8 +22,6 @@ from maar.model.plan import Plan
 from maar.model.snapshot import Cluster, Snapshot
 from maar.model.tasks import Status
 from maar.registry import catalog
-from maar.session.config import Config
-from maar.session.config_file import read_config
 
 STABLE_ROUNDS = 5
 """As many quiet cycles as show that a scene has settled."""

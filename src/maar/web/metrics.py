@@ -12,9 +12,9 @@ from typing import Any
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
+from maar.config.config import PoolOption
 from maar.controller.cache import Cache
 from maar.controller.loop import Cycle
-from maar.session.config import PoolOption
 from maar.session.state import queue_sums
 from maar.web.pool_metrics import PoolMetrics
 

@@ -13,15 +13,15 @@ from typing import Any
 import numpy as np
 from prometheus_client import Counter, Gauge
 
+from maar.config.config import PoolOption
 from maar.controller.cache import Cache
 from maar.controller.loop import Cycle
 from maar.model.outcome_elastic import sizes_of
 from maar.model.plan import Plan, Target
 from maar.model.snapshot import Snapshot
 from maar.model.tasks import Status
-from maar.session.config import PoolOption
-from maar.session.migrating import MIGRATED
-from maar.session.pools import nodes_of_pools
+from maar.session.resizing.migrating import MIGRATED
+from maar.session.resizing.pools import nodes_of_pools
 
 Made = Callable[..., Any]
 """Makes a metric: its kind, name, meaning, labels."""

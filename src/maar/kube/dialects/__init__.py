@@ -10,8 +10,8 @@ from maar.kube.dialects.plain import Plain
 from maar.kube.dialects.scheduler_plugins import SchedulerPlugins
 from maar.kube.dialects.upstream import Upstream
 from maar.kube.dialects.volcano import Volcano
-from maar.kube.groups import Dialect
-from maar.kube.objects import Objects
+from maar.kube.read.groups import Dialect
+from maar.kube.read.objects import Objects
 
 
 def dialects(objects: Objects, names: frozenset[str] | None = None) -> tuple[Dialect, ...]:

@@ -10,16 +10,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from maar.kube import annotations as known
-from maar.kube.annotations import Notes
-from maar.kube.elastic import with_reading
-from maar.kube.groups import Group, from_object, set_closeness, set_min_resources, set_minimum
 from maar.kube.kinds import read
-from maar.kube.objects import KUBEFLOW, Objects, api_group
-from maar.kube.values import yes
-from maar.kube.wire import Object, OwnerReference
-from maar.kube.wire_groups import BatchJob, JobSet, KubeflowJob, VolcanoJob
-from maar.kube.wire_pods import Pod
+from maar.kube.read.elastic import with_reading
+from maar.kube.read.groups import Group, from_object, set_closeness, set_min_resources, set_minimum
+from maar.kube.read.objects import KUBEFLOW, Objects
+from maar.kube.wire import annotations as known
+from maar.kube.wire.annotations import Notes
+from maar.kube.wire.base import Object, OwnerReference
+from maar.kube.wire.groups import BatchJob, JobSet, KubeflowJob, VolcanoJob
+from maar.kube.wire.pods import Pod
+from maar.kube.wire.resources import api_group
+from maar.kube.wire.values import yes
 
 OWNER_LABELS = (
     "training.kubeflow.org/job-name",

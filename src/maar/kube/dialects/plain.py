@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from maar.kube import annotations as known
-from maar.kube.annotations import Notes
-from maar.kube.groups import Group
-from maar.kube.values import whole
-from maar.kube.wire_pods import Pod
+from maar.kube.read.groups import Group
+from maar.kube.wire import annotations as known
+from maar.kube.wire.annotations import Notes
+from maar.kube.wire.pods import Pod
+from maar.kube.wire.values import whole
 
 
 class Plain:

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from maar.kube import annotations as known
-from maar.kube.groups import Group, does_not_exist, from_object, set_min_resources, set_minimum
-from maar.kube.wire_groups import PluginsGroup
-from maar.kube.wire_pods import Pod
+from maar.kube.read.groups import Group, does_not_exist, from_object, set_min_resources, set_minimum
+from maar.kube.wire import annotations as known
+from maar.kube.wire.groups import PluginsGroup
+from maar.kube.wire.pods import Pod
 
 
 class SchedulerPlugins:

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from maar.kube.groups import Group, does_not_exist, from_object, set_minimum
-from maar.kube.wire_groups import UpstreamGroup
-from maar.kube.wire_pods import Pod
+from maar.kube.read.groups import Group, does_not_exist, from_object, set_minimum
+from maar.kube.wire.groups import UpstreamGroup
+from maar.kube.wire.pods import Pod
 from maar.model.jobs import Closeness
 
 

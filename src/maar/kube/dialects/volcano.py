@@ -8,9 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from maar.kube import annotations as known
-from maar.kube.annotations import Notes
-from maar.kube.groups import (
+from maar.kube.read.groups import (
     Group,
     broken,
     does_not_exist,
@@ -19,9 +17,11 @@ from maar.kube.groups import (
     set_min_resources,
     set_minimum,
 )
-from maar.kube.values import whole
-from maar.kube.wire_groups import VolcanoGroup
-from maar.kube.wire_pods import Pod
+from maar.kube.wire import annotations as known
+from maar.kube.wire.annotations import Notes
+from maar.kube.wire.groups import VolcanoGroup
+from maar.kube.wire.pods import Pod
+from maar.kube.wire.values import whole
 from maar.model.jobs import Phase
 
 

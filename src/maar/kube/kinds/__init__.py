@@ -8,9 +8,9 @@ from __future__ import annotations
 from maar.kube.kinds import batchjob, mpijob, mpijob_v2, pytorchjob, training, volcanojob
 from maar.kube.kinds.kind import Kind
 from maar.kube.kinds.reading import Reading
-from maar.kube.objects import api_group
-from maar.kube.wire import Object, OwnerReference
-from maar.kube.wire_groups import BatchJob, KubeflowJob, VolcanoJob
+from maar.kube.wire.base import Object, OwnerReference
+from maar.kube.wire.groups import BatchJob, KubeflowJob, VolcanoJob
+from maar.kube.wire.resources import api_group
 
 KINDS: tuple[Kind, ...] = (
     pytorchjob.KIND,

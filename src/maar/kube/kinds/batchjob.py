@@ -6,11 +6,11 @@ from typing import Any
 
 from maar.kube.kinds.kind import Kind, Request, Wanted, merge
 from maar.kube.kinds.reading import Reading, Role, Stated
-from maar.kube.resources import BATCH_JOBS, Resource
-from maar.kube.tasks import role
-from maar.kube.wire import Metadata, Object
-from maar.kube.wire_groups import BatchJob
-from maar.kube.wire_pods import Pod
+from maar.kube.kinds.roles import role
+from maar.kube.wire.base import Metadata, Object
+from maar.kube.wire.groups import BatchJob
+from maar.kube.wire.pods import Pod
+from maar.kube.wire.resources import BATCH_JOBS, Resource
 
 
 def look(item: BatchJob) -> Stated | None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from maar.kube.kinds import kind_of, kubeflow, volcanojob
-from maar.kube.wire import Object
-from maar.kube.wire_groups import BatchJob, KubeflowJob, VolcanoJob
+from maar.kube.wire.base import Object
+from maar.kube.wire.groups import BatchJob, KubeflowJob, VolcanoJob
 
 COMPLETED, FAILED, DELETED = "completed", "failed", "deleted"
 GOOD = ("Succeeded", "Complete", "Completed")

@@ -12,10 +12,10 @@ from typing import Any, Literal
 
 import msgspec
 
-from maar.kube import annotations as known
 from maar.kube.kinds.reading import Kept, Reading, Stated, reading, write_kept
-from maar.kube.resources import Resource
-from maar.kube.wire import Object
+from maar.kube.wire import annotations as known
+from maar.kube.wire.base import Object
+from maar.kube.wire.resources import Resource
 
 Annotations = Mapping[str, str | None]
 """What is to stand on an object; `None`: nothing."""

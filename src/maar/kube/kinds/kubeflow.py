@@ -12,9 +12,9 @@ from typing import Any
 
 from maar.kube.kinds.kind import Request, Wanted, Write, merge
 from maar.kube.kinds.reading import Bound, Reading, Role, Stated
-from maar.kube.resources import Resource
-from maar.kube.wire import Object
-from maar.kube.wire_groups import KubeflowJob, ReplicaSpec
+from maar.kube.wire.base import Object
+from maar.kube.wire.groups import KubeflowJob, ReplicaSpec
+from maar.kube.wire.resources import Resource
 
 WORKER = "Worker"
 ENDS = ("Succeeded", "Failed")

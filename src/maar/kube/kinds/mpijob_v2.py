@@ -9,8 +9,8 @@ from maar.kube.kinds.kind import Kind
 from maar.kube.kinds.kubeflow import writer
 from maar.kube.kinds.mpijob import mpi_state
 from maar.kube.kinds.reading import Stated
-from maar.kube.resources import MPI_JOBS_V2
-from maar.kube.wire_groups import KubeflowJob
+from maar.kube.wire.groups import KubeflowJob
+from maar.kube.wire.resources import MPI_JOBS_V2
 
 EVICTED = "MPIJobEvicted"
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 from maar.kube.kinds.kind import Kind
 from maar.kube.kinds.kubeflow import fragile, gave_up, state, writer
 from maar.kube.kinds.reading import Bound, Stated
-from maar.kube.resources import KUBEFLOW_JOBS
-from maar.kube.wire_groups import KubeflowJob
+from maar.kube.wire.groups import KubeflowJob
+from maar.kube.wire.resources import KUBEFLOW_JOBS
 
 (RESOURCE,) = (resource for resource in KUBEFLOW_JOBS if resource.kind == "PyTorchJob")
 

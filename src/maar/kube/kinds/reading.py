@@ -19,12 +19,12 @@ from typing import NamedTuple
 
 import msgspec
 
-from maar.kube import annotations as known
-from maar.kube.annotations import Notes, text
-from maar.kube.values import first, runtime, whole
-from maar.kube.wire import Metadata, Object
-from maar.kube.wire_groups import PodTemplate
-from maar.kube.wire_pods import Pod
+from maar.kube.wire import annotations as known
+from maar.kube.wire.annotations import Notes, text
+from maar.kube.wire.base import Metadata, Object
+from maar.kube.wire.groups import PodTemplate
+from maar.kube.wire.pods import Pod
+from maar.kube.wire.values import first, runtime, whole
 from maar.model.elastic import Elastic, Past
 from maar.model.shapes import Shape
 

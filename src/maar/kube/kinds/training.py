@@ -5,8 +5,8 @@ from __future__ import annotations
 from maar.kube.kinds.kind import Kind
 from maar.kube.kinds.kubeflow import fragile, gave_up, state, worker_role, writer
 from maar.kube.kinds.reading import Stated
-from maar.kube.resources import KUBEFLOW_JOBS
-from maar.kube.wire_groups import KubeflowJob
+from maar.kube.wire.groups import KubeflowJob
+from maar.kube.wire.resources import KUBEFLOW_JOBS
 
 FIELDS = {
     "TFJob": ("tf_replica_specs", "tfReplicaSpecs"),

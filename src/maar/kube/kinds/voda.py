@@ -11,8 +11,8 @@ from collections.abc import Mapping
 import msgspec
 
 from maar.kube.kinds.reading import Bound
-from maar.kube.values import whole
-from maar.kube.wire_groups import KubeflowSpec
+from maar.kube.wire.groups import KubeflowSpec
+from maar.kube.wire.values import whole
 
 ACCELERATOR = "vodascheduler/accelerator"
 """The node selector by which a job names its kind of accelerator, and so its pool."""

@@ -13,9 +13,9 @@ import msgspec
 
 from maar.kube.kinds.kind import Kind, Request, Wanted
 from maar.kube.kinds.reading import Reading, Role, Stated
-from maar.kube.resources import VOLCANO_COMMANDS, VOLCANO_JOBS, Resource
-from maar.kube.wire import Object
-from maar.kube.wire_groups import VolcanoJob, VolcanoTask
+from maar.kube.wire.base import Object
+from maar.kube.wire.groups import VolcanoJob, VolcanoTask
+from maar.kube.wire.resources import VOLCANO_COMMANDS, VOLCANO_JOBS, Resource
 
 ENDS = ("Completed", "Terminated", "Failed")
 PAUSED = ("Aborting", "Aborted")

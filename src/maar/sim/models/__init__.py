@@ -7,7 +7,7 @@ nobody: who gets how many workers is what the algorithm says.
 
 from __future__ import annotations
 
-from maar.session.config_problems import unknown
+from maar.config.problems import unknown
 from maar.sim.models import default, muri
 from maar.sim.models.model import Maker
 

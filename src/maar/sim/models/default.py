@@ -16,13 +16,13 @@ import math
 
 import numpy as np
 
+from maar.config.config import Kind
 from maar.elastic import tiresias
 from maar.elastic.allocate import wake_after
 from maar.elastic.brakes import Brakes, braked, may_brake
 from maar.elastic.jobs import Jobs, make_jobs
 from maar.elastic.speedup import curve
 from maar.model.resources import Floats, Ints
-from maar.session.config import Kind
 from maar.sim.models.desk import Desk
 from maar.sim.models.line import Line
 from maar.sim.models.model import IN_LINE, Seen

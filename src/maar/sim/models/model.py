@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Protocol
 
+from maar.config.config import Kind
 from maar.elastic.jobs import Jobs
 from maar.elastic.order import Room, fitting
 from maar.model.resources import Floats, Ints
-from maar.session.config import Kind
 from maar.sim.setting import Setting
 from maar.sim.trace import TraceJob
 

@@ -25,11 +25,11 @@ import math
 
 import numpy as np
 
+from maar.config.config import Kind
 from maar.elastic import tiresias
 from maar.elastic.jobs import Ints, Jobs, Mask
 from maar.elastic.order import Room
 from maar.elastic.speedup import LINEAR, Floats
-from maar.session.config import Kind
 from maar.sim.models.model import IN_LINE, Names, Seen
 from maar.sim.setting import Setting
 from maar.sim.trace import TraceJob

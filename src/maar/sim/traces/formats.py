@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from maar.session.config_problems import unknown
+from maar.config.problems import unknown
 from maar.sim.trace import Trace
 from maar.sim.traces import muri, own, philly, recorded
 from maar.sim.traces.problems import TraceError

@@ -1,0 +1,161 @@
+"""The arguments of one plugin or action: from what a file says to the struct that the plugin declares.
+
+Volcano's users write `"5"`, `"true"` and `1.2` as they please, so a value is accepted if it can be read as the type
+that is wanted. What cannot is refused with its path. Every argument is tried for itself, so that all that is
+wrong is said; the struct is built only when each part of it is right.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from fnmatch import fnmatchcase
+from typing import Any
+
+import msgspec
+from msgspec import inspect
+
+from maar.config.config import Kind
+from maar.config.problems import Findings, shown, unknown
+
+
+def clean(
+    kind: Kind, raw: dict[str, object], path: str, findings: Findings, ignored: Mapping[str, str]
+) -> dict[str, object]:
+    """The arguments that can be used, by their names in the file; what is wrong with the others is reported."""
+    given = {name: value for name, value in raw.items() if value is not None}
+    for name in [n for n in given if n not in _fields(kind)]:
+        lost = next((why for pattern, why in ignored.items() if fnmatchcase(name, pattern)), None)
+        if lost is not None:
+            del given[name]
+            findings.warn(f"{path}.{name}", f"has no effect: {lost}")
+    cleaned: dict[str, object] = {}
+    for name, value in _normalise(kind, given, path, findings).items():
+        field = _fields(kind).get(name)
+        if field is None:
+            findings.problem(path, _unknown_argument(kind, name))
+            continue
+        value = _loosely(field.type, value)
+        trouble = _refuse(field.type, value)
+        if trouble:
+            findings.problem(f"{path}.{name}", trouble)
+        else:
+            cleaned[name] = value
+    return cleaned
+
+
+def build(kind: Kind, cleaned: dict[str, object], path: str, findings: Findings) -> msgspec.Struct | None:
+    """The struct, unless it lacks something or its parts do not go together."""
+    missing = [name for name, field in _fields(kind).items() if field.required and name not in cleaned]
+    for name in missing:
+        findings.problem(path, f"`{kind.name}` needs the argument `{name}`")
+    if missing:
+        return None
+    try:
+        return msgspec.convert(cleaned, kind.arguments, strict=False)
+    except msgspec.ValidationError as error:
+        findings.problem(path, str(error))
+        return None
+
+
+def _fields(kind: Kind) -> dict[str, msgspec.structs.FieldInfo]:
+    return {field.encode_name: field for field in msgspec.structs.fields(kind.arguments)}
+
+
+def _unknown_argument(kind: Kind, name: str) -> str:
+    if not _fields(kind):
+        return f"unknown argument `{name}`; `{kind.name}` takes none"
+    return unknown("argument", name, _fields(kind))
+
+
+def _normalise(kind: Kind, given: dict[str, object], path: str, findings: Findings) -> dict[str, object]:
+    """Let arguments with open-ended names gather them first; whatever it refuses is left out and it tries again."""
+    normalise = getattr(kind.arguments, "normalise", None)
+    while normalise is not None:
+        try:
+            gathered: dict[str, object] = normalise(dict(given))
+            return gathered
+        except ValueError as error:
+            name, _, text = str(error).partition(": ")
+            if name not in given:
+                findings.problem(path, str(error))
+                return {}
+            findings.problem(f"{path}.{name}", text)
+            del given[name]
+    return given
+
+
+def _loosely(wanted: Any, value: object) -> object:
+    """The value as the type wants it spelled: `5` for text, `a, b` for a list."""
+    kinds = _alternatives(inspect.type_info(wanted))
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        texts = any(isinstance(k, inspect.StrType) for k in kinds)
+        numbers = any(isinstance(k, inspect.IntType | inspect.FloatType) for k in kinds)
+        return str(value) if texts and not numbers else value
+    if isinstance(value, str) and any(isinstance(k, inspect.ListType | inspect.VarTupleType) for k in kinds):
+        return [part.strip() for part in value.split(",") if part.strip()]
+    return value
+
+
+def _refuse(wanted: Any, value: object) -> str | None:
+    """Why a value cannot be of a type."""
+    try:
+        converted = msgspec.convert(value, wanted, strict=False)
+    except (msgspec.ValidationError, OverflowError):
+        pass
+    else:
+        if not isinstance(converted, float) or math.isfinite(converted):
+            return None
+    return f"expected {describe(inspect.type_info(wanted))}, got {shown(value)}"
+
+
+def _alternatives(info: inspect.Type) -> list[inspect.Type]:
+    if isinstance(info, inspect.Metadata):
+        return _alternatives(info.type)
+    if isinstance(info, inspect.UnionType):
+        return [k for k in info.types if not isinstance(k, inspect.NoneType)]
+    return [info]
+
+
+def describe(info: inspect.Type) -> str:
+    """A type in a user's words. A `Meta(description=...)` says it better where a type alone says too little."""
+    if isinstance(info, inspect.Metadata):
+        words = (info.extra_json_schema or {}).get("description")
+        return words if isinstance(words, str) else describe(info.type)
+    return " or ".join(_word(k) for k in _alternatives(info))
+
+
+def _word(info: inspect.Type) -> str:
+    match info:
+        case inspect.BoolType():
+            return "`true` or `false`"
+        case inspect.IntType():
+            return "a whole number" + _bounds(info)
+        case inspect.FloatType():
+            return "a number" + _bounds(info)
+        case inspect.StrType():
+            return "text"
+        case inspect.LiteralType():
+            return _one_of(info.values)
+        case inspect.EnumType():
+            return _one_of(member.value for member in info.cls)
+        case inspect.ListType() | inspect.VarTupleType() | inspect.SetType() | inspect.FrozenSetType():
+            return "a list"
+        case inspect.DictType():
+            return f"a mapping of {describe(info.key_type)} to {describe(info.value_type)}"
+        case _:
+            return "a mapping"
+
+
+def _one_of(values: Any) -> str:
+    return "one of " + ", ".join(f"`{value}`" for value in sorted(values, key=str))
+
+
+def _bounds(info: inspect.IntType | inspect.FloatType) -> str:
+    words = {"of at least": info.ge, "above": info.gt, "of at most": info.le, "below": info.lt}
+    said = [f"{word} {_plain(bound)}" for word, bound in words.items() if bound is not None]
+    return " " + " and ".join(said) if said else ""
+
+
+def _plain(bound: float) -> str:
+    return f"{bound:g}"

@@ -1,0 +1,117 @@
+"""A session's configuration: which actions in which order, which plugins in which tiers, which arguments.
+
+Plain data made once, when a configuration file is read (`config_file`); a session only builds from it. What
+exists to choose from is a `Catalog`, handed in from the registry: nothing here knows a plugin by name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import msgspec
+
+
+class NoArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """For plugins and actions that take none."""
+
+
+class Kind(msgspec.Struct, frozen=True):
+    """One plugin, action or algorithm to choose from."""
+
+    name: str
+    make: Callable[..., Any]
+    """Makes a plugin or an action from its arguments. Of an algorithm: (jobs, gpus, arguments) to workers by row."""
+    arguments: type[msgspec.Struct] = NoArguments
+    """Their names, types and defaults."""
+    wake_after: Callable[..., float | None] | None = None
+    """Of an algorithm that looks at time: (jobs, workers, arguments) to the seconds until it answers differently."""
+
+
+class Catalog(msgspec.Struct, frozen=True):
+    """Everything there is to choose from."""
+
+    plugins: Mapping[str, Kind]
+    actions: Mapping[str, Kind]
+    aliases: Mapping[str, str] = {}
+    """Names that Volcano's users write for what has another name here."""
+    missing: Mapping[str, str] = {}
+    """Names that Volcano has and Maar has not yet, and what is lost without them."""
+    algorithms: Mapping[str, Kind] = {}
+    """How many workers each elastic job gets."""
+    broken: Mapping[str, str] = {}
+    """Names that are installed but cannot be loaded, and why."""
+    ignored: Mapping[str, Mapping[str, str]] = {}
+    """By plugin or action: arguments (`*` for any ending) that Volcano has and that change nothing here, and why."""
+
+
+class PluginOption(msgspec.Struct, frozen=True):
+    """One configured plugin."""
+
+    kind: Kind
+    arguments: msgspec.Struct
+    flags: dict[str, bool] = {}
+    """Hooks switched on or off, as in `register.FLAGS`; what the file does not say is missing."""
+
+    @property
+    def name(self) -> str:
+        """The plugin's name."""
+        return self.kind.name
+
+    def build(self) -> Any:
+        """A plugin for one session, as `maar.session.extension.Plugin`."""
+        return self.kind.make(self.arguments)
+
+
+class ActionOption(msgspec.Struct, frozen=True):
+    """One configured action."""
+
+    kind: Kind
+    arguments: msgspec.Struct
+
+    @property
+    def name(self) -> str:
+        """The action's name."""
+        return self.kind.name
+
+    def build(self) -> Any:
+        """An action for one session, as `maar.session.extension.Action`."""
+        return self.kind.make(self.arguments)
+
+
+class PoolOption(msgspec.Struct, frozen=True):
+    """One configured pool. Times are seconds; a zero switches a brake off."""
+
+    name: str
+    nodes: dict[str, str]
+    """Labels that its nodes have; empty: all nodes that no other pool names."""
+    algorithm: Kind
+    arguments: msgspec.Struct
+    """The algorithm's."""
+    rate_limit: float = 30.0
+    """Between two changes of sizes in the pool."""
+    minimum_time: float = 60.0
+    """Between two changes of one job's size."""
+    hysteresis: int = 0
+    """Changes of so many workers or fewer are not made."""
+    restart: float = 30.0
+    """What a change costs each worker of a job that does not say."""
+    horizon: float = 600.0
+    """Within which growth must have paid for its restart."""
+    hold: float = 300.0
+    """For how long room is kept for workers that do not come."""
+    migrate: bool = False
+    """Whether workers may be moved so that jobs lie on fewer nodes."""
+
+
+class Config(msgspec.Struct, frozen=True):
+    """A whole configuration."""
+
+    actions: tuple[ActionOption, ...]
+    tiers: tuple[tuple[PluginOption, ...], ...]
+    pools: tuple[PoolOption, ...] = ()
+    """How elastic jobs share the nodes; the last one is for nodes that no other names."""
+
+    def has_action(self, *names: str) -> bool:
+        """Whether one of those actions is configured."""
+        return any(a.name in names for a in self.actions)

@@ -1,0 +1,330 @@
+"""Configuration files: from text to a `Config`, with all that is wrong or lost said in words.
+
+Volcano's scheduler configurations are read as they are: the `actions` string, `tiers`, flags in both spellings,
+`arguments`, `configurations`, Volcano's names for what is called otherwise here. What Volcano has and Maar has not yet
+is left out with a warning. Everything else that is not understood is a problem with its path and a suggestion.
+
+This runs once for a file, before any session; which plugins exist comes from the registry's catalog.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib.resources import files
+
+import msgspec
+
+from maar.config import gangs
+from maar.config.arguments import build, clean
+from maar.config.config import ActionOption, Catalog, Config, Kind, PluginOption, PoolOption
+from maar.config.flags import HIERARCHY, read_flags
+from maar.config.pools import read_pools
+from maar.config.problems import ConfigError, Findings, shown, unknown
+from maar.config.yaml_text import read_yaml
+
+KEYS = ("actions", "tiers", "configurations", "pools", "metrics")
+
+SHARING = ("proportion", "capacity")
+"""The plugins that say what each queue deserves, and from whom may be taken back."""
+WITHOUT_SHARES = "neither `proportion` nor `capacity` says what each deserves (nor `drf` with `enableHierarchy`)"
+
+__all__ = ["ConfigError", "Loaded", "default_config", "default_text", "read_config"]
+
+
+class Loaded(msgspec.Struct, frozen=True):
+    """A configuration that can be used."""
+
+    config: Config
+    warnings: list[str]
+    """What the file says and is not done, and why."""
+
+
+def read_config(text: str, source: str, catalog: Catalog) -> Loaded:
+    """A configuration from the text of a file; `source` is what messages call it."""
+    findings = Findings(source)
+    document = read_yaml(text, findings)
+    if document is None and not findings.problems:
+        findings.warn("", "empty: Maar's default configuration is used (`maar config show` prints it)")
+        return Loaded(default_config(catalog), [*catalog.broken.values(), *findings.warnings])
+    config = _Reader(catalog, findings).read(document) if not findings.problems else None
+    if config is None or findings.problems:
+        raise ConfigError(findings.problems)
+    return Loaded(config, findings.warnings)
+
+
+def default_config(catalog: Catalog) -> Config:
+    """Maar's own configuration."""
+    return read_config(default_text(), "maar/default.yaml", catalog).config
+
+
+def default_text() -> str:
+    """The file that holds it."""
+    return files("maar").joinpath("default.yaml").read_text(encoding="utf-8")
+
+
+class _Entry:
+    """One plugin or action of the file, on its way into the configuration."""
+
+    __slots__ = ("arguments", "arguments_path", "flags", "kind", "path")
+
+    def __init__(self, kind: Kind, path: str, arguments_path: str) -> None:
+        self.kind = kind
+        self.path = path
+        self.arguments_path = arguments_path
+        self.arguments: dict[str, object] = {}
+        self.flags: dict[str, bool] = {}
+
+
+class _Reader:
+    """Reads one file."""
+
+    def __init__(self, catalog: Catalog, findings: Findings) -> None:
+        self._catalog = catalog
+        self._findings = findings
+
+    def read(self, document: object) -> Config | None:
+        """The configuration, or nothing if it has problems."""
+        if not isinstance(document, dict):
+            self._problem("", f"expected a mapping with `actions` and `tiers`, got {shown(document)}")
+            return None
+        top = self._mapping(document, "")
+        self._check_keys(top, KEYS, "")
+        # 1 who acts, 2 with which arguments, 3 who is asked, 4 what Volcano's gang actions mean for them
+        names = self._action_names(top)
+        actions = self._actions(names)
+        whole = self._configurations(top, actions, names)
+        tiers = self._tiers(top)
+        for entry in (e for tier in tiers for e in tier if e.kind.name == gangs.GANG):
+            gangs.permit_whole(whole, {e.kind.name for e in actions}, entry.arguments, entry.flags)
+        # 5 how elastic jobs share nodes, 6 what does not count, 7 what does
+        pools = read_pools(self._list(top.get("pools"), "pools"), dict(self._catalog.algorithms), self._findings)
+        self._lost(top)
+        self._check_reclaim(actions, [e for tier in tiers for e in tier])
+        return self._config(actions, tiers, pools)
+
+    # -- actions
+
+    def _actions(self, names: list[str]) -> list[_Entry]:
+        """The actions in their order. One that is listed by two names acts once."""
+        entries: list[_Entry] = []
+        first: dict[str, str] = {}
+        before = len(self._findings.problems)
+        for written in names:
+            kind = self._find("action", written, "actions")
+            if kind is None:
+                continue
+            other = first.setdefault(kind.name, written)
+            if other != written:
+                self._warn("actions", f"`{other}` and `{written}` are one action, `{kind.name}`: it acts once")
+                continue
+            entries.append(_Entry(kind, "actions", "actions"))
+        if names and not entries and len(self._findings.problems) == before:
+            self._problem("actions", "no action is left that Maar has")
+        return entries
+
+    def _action_names(self, top: dict[str, object]) -> list[str]:
+        value = top.get("actions")
+        if value is None:
+            self._problem("actions", 'missing; write for example `actions: "enqueue, allocate, backfill"`')
+            return []
+        parts = value.split(",") if isinstance(value, str) else value
+        if not isinstance(parts, list) or not all(isinstance(part, str) for part in parts):
+            self._problem("actions", f"expected names with commas between them, got {shown(value)}")
+            return []
+        names = [part.strip() for part in parts if part.strip()]
+        if not names:
+            self._problem("actions", 'empty; write for example `actions: "enqueue, allocate, backfill"`')
+        return names
+
+    def _configurations(self, top: dict[str, object], actions: list[_Entry], names: list[str]) -> dict[str, bool]:
+        """Give actions their arguments; which of Volcano's gang actions were asked for, and may break gangs."""
+        whole = {name: True for name in gangs.VERBS if name in names}
+        places: dict[str, str] = {}
+        for i, item in enumerate(self._list(top.get("configurations"), "configurations")):
+            path = f"configurations[{i}]"
+            options = self._named(item, path)
+            self._check_keys(options, ("name", "arguments"), path)
+            written = self._name(options)
+            if written is None:
+                continue
+            if written in places:
+                self._problem(path, f"`{written}` is configured twice: at `{places[written]}` and here")
+                continue
+            places[written] = path
+            kind = self._find("action", written, path)
+            if kind is None:
+                continue
+            raw = self._mapping(options.get("arguments"), f"{path}.arguments")
+            allowed = True
+            if kind.name in {verb for verb, _ in gangs.VERBS.values()}:
+                allowed = gangs.take_whole_bundle(raw, f"{path}.arguments", self._findings)
+            if written in whole:
+                whole[written] = allowed
+            self._give(kind, raw, path, actions)
+        return whole
+
+    def _give(self, kind: Kind, raw: dict[str, object], path: str, actions: list[_Entry]) -> None:
+        arguments = self._clean(kind, raw, f"{path}.arguments")
+        takers = [entry for entry in actions if entry.kind is kind]
+        if not takers:
+            self._warn(path, f"`{kind.name}` is not among the `actions`: its arguments have no effect")
+        for entry in takers:
+            for name, value in arguments.items():
+                if entry.arguments.setdefault(name, value) != value:
+                    self._problem(f"{path}.arguments.{name}", f"contradicts `{entry.arguments_path}.{name}`")
+            entry.arguments_path = f"{path}.arguments"
+
+    # -- plugins
+
+    def _tiers(self, top: dict[str, object]) -> list[list[_Entry]]:
+        if top.get("tiers") is None:
+            self._problem("tiers", "missing; write for example `tiers: [{plugins: [{name: priority}, {name: gang}]}]`")
+            return []
+        before = len(self._findings.problems)
+        places: dict[str, str] = {}
+        tiers = []
+        for i, item in enumerate(self._list(top["tiers"], "tiers")):
+            path = f"tiers[{i}]"
+            tier = self._mapping(item, path)
+            self._check_keys(tier, ("plugins",), path)
+            plugins = self._list(tier.get("plugins"), f"{path}.plugins")
+            found = [self._plugin(plugin, f"{path}.plugins[{j}]", places) for j, plugin in enumerate(plugins)]
+            tiers.append([entry for entry in found if entry is not None])
+            self._check_hierarchy(tiers[-1])
+        if not any(tiers) and len(self._findings.problems) == before:
+            self._problem("tiers", "no plugin is left that Maar has; `priority` and `gang` are the least")
+        return tiers
+
+    def _plugin(self, item: object, path: str, places: dict[str, str]) -> _Entry | None:
+        plugin = self._named(item, path)
+        written = self._name(plugin)
+        if written is None:
+            return None
+        kind = self._find("plugin", written, path)
+        if kind is None:
+            return None
+        if kind.name in places:
+            self._problem(path, f"`{kind.name}` is listed twice: at `{places[kind.name]}` and here")
+            return None
+        places[kind.name] = path
+        entry = _Entry(kind, path, f"{path}.arguments")
+        entry.flags = read_flags(plugin, path, self._findings)
+        raw = self._mapping(plugin.get("arguments"), entry.arguments_path)
+        entry.arguments = self._clean(kind, raw, entry.arguments_path)
+        return entry
+
+    def _check_hierarchy(self, tier: list[_Entry]) -> None:
+        """As in Volcano: both would order the queues, by different shares."""
+        drf = next((e for e in tier if e.kind.name == "drf" and e.flags.get(HIERARCHY)), None)
+        proportion = next((e for e in tier if e.kind.name == "proportion"), None)
+        if drf is not None and proportion is not None:
+            what = f"`drf` with `enableHierarchy` and `proportion` (`{proportion.path}`) cannot be in one tier"
+            self._problem(drf.path, f"{what}: both share the cluster between queues")
+
+    def _check_reclaim(self, actions: list[_Entry], plugins: list[_Entry]) -> None:
+        """Somebody must say what a queue deserves, or none of them keeps anything."""
+        if all(action.kind.name != "reclaim" for action in actions):
+            return
+        for plugin in plugins:
+            shares = plugin.kind.name in SHARING or (plugin.kind.name == "drf" and plugin.flags.get(HIERARCHY))
+            if shares and plugin.flags.get("reclaimable", True):
+                return
+        self._warn("actions", f"`reclaim` lets any queue take from any other: {WITHOUT_SHARES}")
+
+    # -- the end
+
+    def _lost(self, top: dict[str, object]) -> None:
+        if top.get("metrics") is not None:
+            self._warn("metrics", "ignored: what nodes really use is not measured; requests count")
+        self._findings.warnings.extend(self._catalog.broken.values())
+
+    def _config(self, actions: list[_Entry], tiers: list[list[_Entry]], pools: tuple[PoolOption, ...]) -> Config | None:
+        acting = [(e.kind, build(e.kind, e.arguments, e.arguments_path, self._findings)) for e in actions]
+        asked = [[(e, build(e.kind, e.arguments, e.arguments_path, self._findings)) for e in tier] for tier in tiers]
+        if self._findings.problems:
+            return None
+        return Config(
+            tuple(ActionOption(kind, arguments) for kind, arguments in acting if arguments is not None),
+            tuple(
+                tuple(PluginOption(e.kind, arguments, e.flags) for e, arguments in tier if arguments is not None)
+                for tier in asked
+            ),
+            pools,
+        )
+
+    # -- names, mappings and lists
+
+    def _find(self, what: str, written: str, path: str) -> Kind | None:
+        """The plugin or action of that name. One that Maar has not yet is a warning, any other a problem."""
+        catalog = self._catalog
+        here, there = catalog.plugins, catalog.actions
+        if what == "action":
+            here, there = there, here
+        name = written if written in here else catalog.aliases.get(written, written)
+        if name in here:
+            return here[name]
+        if written in catalog.missing:
+            self._warn(path, f"`{written}` is skipped, Maar does not have it yet: {catalog.missing[written]}")
+        elif written in catalog.broken:
+            self._problem(path, catalog.broken[written])
+        elif name in there:
+            self._problem(path, _misplaced(what, written))
+        else:
+            also = [*catalog.aliases, *catalog.missing]
+            self._problem(path, unknown(what, written, here, also))
+        return None
+
+    def _named(self, item: object, path: str) -> dict[str, object]:
+        """One plugin or one action's configuration: a mapping with a name."""
+        if isinstance(item, str):
+            self._problem(path, f"expected a mapping, got `{item}`; write `- name: {item}`")
+            return {}
+        options = self._mapping(item, path)
+        if self._name(options) is None and (item is None or isinstance(item, dict)):
+            self._problem(f"{path}.name", f"expected a name, got {shown(options.get('name'))}")
+        return options
+
+    @staticmethod
+    def _name(options: dict[str, object]) -> str | None:
+        name = options.get("name")
+        return name.strip() or None if isinstance(name, str) else None
+
+    def _clean(self, kind: Kind, raw: dict[str, object], path: str) -> dict[str, object]:
+        ignored: Mapping[str, str] = self._catalog.ignored.get(kind.name, {})
+        return clean(kind, raw, path, self._findings, ignored)
+
+    def _mapping(self, value: object, path: str) -> dict[str, object]:
+        if value is None:
+            return {}
+        if not isinstance(value, dict):
+            self._problem(path, f"expected a mapping, got {shown(value)}")
+            return {}
+        odd = [key for key in value if not isinstance(key, str)]
+        for key in odd:
+            self._problem(path, f"expected a name before the colon, got {shown(key)}")
+        return {key: content for key, content in value.items() if isinstance(key, str)}
+
+    def _list(self, value: object, path: str) -> list[object]:
+        if value is None:
+            return []
+        if not isinstance(value, list):
+            self._problem(path, f"expected a list, got {shown(value)}")
+            return []
+        return value
+
+    def _check_keys(self, mapping: dict[str, object], known: tuple[str, ...], path: str) -> None:
+        for key in mapping:
+            if key not in known:
+                self._problem(path, unknown("key", key, known))
+
+    def _problem(self, path: str, text: str) -> None:
+        self._findings.problem(path, text)
+
+    def _warn(self, path: str, text: str) -> None:
+        self._findings.warn(path, text)
+
+
+def _misplaced(what: str, written: str) -> str:
+    if what == "plugin":
+        return f"`{written}` is an action, not a plugin: write it in `actions`"
+    return f"`{written}` is a plugin, not an action: write it in `tiers`"

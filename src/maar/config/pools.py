@@ -1,0 +1,137 @@
+"""Pools in a configuration: which nodes share one kind of accelerator, and how elastic jobs share those nodes.
+
+    pools:
+    - name: a100
+      nodes: {nvidia.com/gpu.product: NVIDIA-A100-SXM4-80GB}
+      algorithm: elastic-srjf
+      rate-limit: 30s
+    - name: default                       # all other nodes
+      algorithm: elastic-tiresias
+      arguments: {thresholds: [3600, 7200]}
+
+Read once for a file, after actions and tiers. Nodes that no pool names are the pool `default`, which is there also
+where the file does not name it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from maar.config.arguments import build, clean
+from maar.config.config import Kind, PoolOption
+from maar.config.problems import Findings, shown, unknown
+from maar.model.durations import parse_duration
+
+DEFAULT = "default"
+ALGORITHM = "elastic-fifo"
+"""Where a pool does not say: first come, first served, and what is left over shared round-robin."""
+
+
+class PoolSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="kebab"):
+    """What can be said of a pool beside its name, nodes and algorithm."""
+
+    rate_limit: str | float = "30s"
+    minimum_time: str | float = "60s"
+    hysteresis: int = 0
+    restart: str | float = "30s"
+    horizon: str | float = "10m"
+    hold: str | float = "5m"
+    migrate: bool = False
+
+
+SETTINGS = Kind("pool", PoolSettings, PoolSettings)
+"""Read by the same rules as the arguments of a plugin."""
+OWN = ("name", "nodes", "algorithm", "arguments")
+KEYS = (*OWN, *(field.encode_name for field in msgspec.structs.fields(PoolSettings)))
+TIMES = ("rate-limit", "minimum-time", "restart", "horizon", "hold")
+
+
+def read_pools(items: list[object], algorithms: dict[str, Kind], findings: Findings) -> tuple[PoolOption, ...]:
+    """All pools of a file, with `default` as the last where the file does not name it."""
+    pools: list[PoolOption] = []
+    for i, item in enumerate(items):
+        path = f"pools[{i}]"
+        if not isinstance(item, dict):
+            findings.problem(path, f"expected a mapping with a `name`, got {shown(item)}")
+            continue
+        pool = _pool({str(k): v for k, v in item.items()}, path, algorithms, findings)
+        if pool is None:
+            continue
+        if any(pool.name == other.name for other in pools):
+            findings.problem(f"{path}.name", f"`{pool.name}` is there twice")
+        elif not pool.nodes and pool.name != DEFAULT:
+            findings.problem(path, f"`{pool.name}` names no `nodes`; only the pool `{DEFAULT}` may (all other nodes)")
+        else:
+            pools.append(pool)
+    if not any(pool.name == DEFAULT for pool in pools) and ALGORITHM in algorithms:
+        pools.append(default_pool(algorithms))
+    return tuple(pools)
+
+
+def default_pool(algorithms: dict[str, Kind]) -> PoolOption:
+    """All nodes that no other pool names, as a file that says nothing has it."""
+    kind = algorithms[ALGORITHM]
+    return _option(DEFAULT, {}, kind, kind.arguments(), PoolSettings())
+
+
+def _pool(raw: dict[str, Any], path: str, algorithms: dict[str, Kind], findings: Findings) -> PoolOption | None:
+    name, nodes = raw.get("name"), raw.get("nodes") or {}
+    if not isinstance(name, str) or not name.strip():
+        findings.problem(f"{path}.name", f"expected a name, got {shown(name)}")
+        return None
+    if not isinstance(nodes, dict) or not all(isinstance(part, str) for pair in nodes.items() for part in pair):
+        findings.problem(f"{path}.nodes", f"expected a mapping of label to value, got {shown(nodes)}")
+        return None
+    given = raw.get("algorithm", ALGORITHM)
+    kind = algorithms.get(given) if isinstance(given, str) else None
+    if kind is None:
+        findings.problem(f"{path}.algorithm", unknown("algorithm", str(given), algorithms))
+        return None
+    arguments_path = f"{path}.arguments"
+    arguments = raw.get("arguments") or {}
+    if not isinstance(arguments, dict):
+        findings.problem(arguments_path, f"expected a mapping, got {shown(arguments)}")
+        return None
+    made = build(kind, clean(kind, arguments, arguments_path, findings, {}), arguments_path, findings)
+    settings = _settings({k: v for k, v in raw.items() if k not in OWN}, path, findings)
+    if made is None or settings is None:
+        return None
+    return _option(name.strip(), nodes, kind, made, settings)
+
+
+def _settings(raw: dict[str, object], path: str, findings: Findings) -> PoolSettings | None:
+    for time in TIMES:
+        try:
+            parse_duration(raw.get(time, 0))  # type: ignore[arg-type]
+        except ValueError as error:
+            findings.problem(f"{path}.{time}", str(error))
+            return None
+    hysteresis = raw.get("hysteresis", 0)
+    if isinstance(hysteresis, int) and hysteresis < 0:
+        findings.problem(f"{path}.hysteresis", f"expected a whole number of at least 0, got `{hysteresis}`")
+        return None
+    strange = [key for key in raw if key not in KEYS]
+    for key in strange:
+        findings.problem(path, unknown("key", key, KEYS))
+    made = build(
+        SETTINGS, clean(SETTINGS, {k: v for k, v in raw.items() if k in KEYS}, path, findings, {}), path, findings
+    )
+    return made if isinstance(made, PoolSettings) and not strange else None
+
+
+def _option(name: str, nodes: dict[str, str], kind: Kind, arguments: msgspec.Struct, given: PoolSettings) -> PoolOption:
+    return PoolOption(
+        name=name,
+        nodes=dict(nodes),
+        algorithm=kind,
+        arguments=arguments,
+        rate_limit=parse_duration(given.rate_limit),
+        minimum_time=parse_duration(given.minimum_time),
+        hysteresis=given.hysteresis,
+        restart=parse_duration(given.restart),
+        horizon=parse_duration(given.horizon),
+        hold=parse_duration(given.hold),
+        migrate=given.migrate,
+    )

@@ -1,0 +1,272 @@
+"""The cluster of `maar demo`: an API server and pretend kubelets in this process, `maar run` in another.
+
+What the story does to the cluster it does over the socket, as kubectl would; what it looks at is what the server holds.
+The scheduler is a child process, exactly as on a real cluster, so that it can be killed like one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import shutil
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from functools import partial
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from maar.config.file import default_text
+from maar.demo.manifests import Elastic, Gang, elastic_job, job, node, priority_class, queue
+from maar.demo.picture import Column, columns, owner
+from maar.demo.score import Ledger
+from maar.embedded.jobs import Jobs
+from maar.embedded.kinds import EVENTS, JOBS, NODES, PODS
+from maar.embedded.kubelets import RUNTIME, Kubelets
+from maar.embedded.operators import TrainingOperator
+from maar.embedded.server import EmbeddedServer
+from maar.embedded.store import Event
+from maar.kube.client.access import load_access
+from maar.kube.client.api import Api
+
+Obj = dict[str, Any]
+
+NODE_COUNT, NODE_GPUS = 16, 8
+POOLS = ("a100", "v100")
+"""The accelerators of the first half of the nodes, and of the second."""
+PRIORITIES = {"low": 10, "normal": 100, "high": 1000}
+QUEUES = ("research", "product")
+PATIENCE = 30.0
+"""Seconds after which something that should happen counts as never happening; by taste, far above what it takes."""
+
+
+class Broken(Exception):
+    """The story cannot go on: something that must happen did not, or something did that must not."""
+
+
+class Box:
+    """A cluster that fits into one terminal."""
+
+    def __init__(self) -> None:
+        self.folder = Path(tempfile.mkdtemp(prefix="maar-demo-"))
+        self.config = self.folder / "config.yaml"
+        self.log = self.folder / "maar.log"
+        self.kubeconfig = self.folder / "kubeconfig"
+        # The waits of a real cluster in small: five minutes until the pods of a dead node go would be a long story.
+        self.kubelets = Kubelets(start=0.2, stop=0.3, evict_after=0.5, forget_after=0.5)
+        self.server = EmbeddedServer(parts=[self.kubelets, Jobs(), TrainingOperator()])
+        self.ledger = Ledger()
+        self.letters: dict[str, str] = {}
+        self.on_pod: list[Callable[[Event], None]] = []
+        """Called at once for every event of a pod; must not write."""
+        self._api: Api | None = None
+        self._child: asyncio.subprocess.Process | None = None
+        self._killed = False
+
+    # -- from open to close
+
+    async def open(self) -> None:
+        """The server with its nodes, queues and priorities; no scheduler yet."""
+        self.server.api.store.listeners.append(self._listen)
+        await self.server.open()
+        self.server.kubeconfig(self.kubeconfig)
+        self._api = await Api.open(load_access(str(self.kubeconfig)))
+        self.config.write_text(default_text())
+        for definition in definitions():
+            await self.api.create("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", definition)
+        for number in range(1, NODE_COUNT + 1):
+            pool = POOLS[(number - 1) * len(POOLS) // NODE_COUNT]
+            await self.api.create("/api/v1/nodes", node(f"gpu-{number:02}", NODE_GPUS, pool))
+        for name, value in PRIORITIES.items():
+            await self.api.create("/apis/scheduling.k8s.io/v1/priorityclasses", priority_class(name, value))
+        for name in QUEUES:
+            await self.api.create("/apis/scheduling.volcano.sh/v1beta1/queues", queue(name))
+        await self.until(lambda: self.ledger.gpus_offered == NODE_COUNT * NODE_GPUS, "all nodes are ready")
+
+    async def close(self) -> None:
+        """End the scheduler, then the server; leave nothing behind."""
+        with contextlib.suppress(ProcessLookupError):
+            await self.stop_scheduler()
+        if self._api is not None:
+            await self._api.close()
+        await self.server.close()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    @property
+    def api(self) -> Api:
+        """The way to the server, over its socket."""
+        assert self._api is not None, "the box is not open"
+        return self._api
+
+    def _listen(self, table: tuple[str, str], event: Event) -> None:
+        self.ledger.take(table[1], event.type, event.item.obj, time.monotonic())
+        if table == PODS.table:
+            for listener in tuple(self.on_pod):
+                listener(event)
+
+    # -- the scheduler
+
+    async def start_scheduler(self) -> int:
+        """`maar run` in a process of its own; its id."""
+        self._killed = False
+        options = ["--kubeconfig", str(self.kubeconfig), "--config", str(self.config), "--no-leader-elect"]
+        options += ["--history", "none"]  # it leaves nothing behind, and learns nothing from what it was before
+        with self.log.open("ab") as log:
+            self._child = await asyncio.create_subprocess_exec(
+                *(sys.executable, "-m", "maar.cli.main", "run", *options, "--http-port", "0"),
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+            )
+        return self._child.pid
+
+    def kill_scheduler(self) -> None:
+        """SIGKILL: it has no chance to finish anything."""
+        assert self._child is not None, "no scheduler to kill"
+        self._killed = True
+        self._child.kill()
+
+    async def stop_scheduler(self) -> int | None:
+        """End it, if it still runs; how it ended."""
+        child, self._child = self._child, None
+        if child is None:
+            return None
+        if child.returncode is None and not self._killed:
+            child.terminate()
+        try:
+            return await asyncio.wait_for(child.wait(), 10)
+        except TimeoutError:
+            child.kill()
+            return await child.wait()
+
+    def said(self, word: str, since: int = 0) -> list[str]:
+        """The lines of the scheduler's log that hold a word, from a length of the log on."""
+        text = self.log.read_bytes()[since:].decode(errors="replace") if self.log.exists() else ""
+        return [_message(line) for line in text.splitlines() if word in line]
+
+    @property
+    def log_length(self) -> int:
+        """How long the log is by now."""
+        return self.log.stat().st_size if self.log.exists() else 0
+
+    # -- what happens to it
+
+    async def submit(self, gang: Gang) -> None:
+        """Create a job."""
+        self.letters[gang.name] = gang.letter
+        await self.api.create("/apis/batch/v1/namespaces/default/jobs", job(gang))
+
+    async def submit_elastic(self, elastic: Elastic) -> None:
+        """Create an elastic job."""
+        self.letters[elastic.name] = elastic.letter
+        path = f"/apis/kubeflow.org/v1/namespaces/default/{elastic.kind.lower()}s"
+        await self.api.create(path, elastic_job(elastic))
+
+    async def delete(self, gang: Gang) -> None:
+        """Delete a job with its pods."""
+        await self.api.delete(f"/apis/batch/v1/namespaces/default/jobs/{gang.name}")
+        await self.until(lambda: not self.pods(gang.name), f"the pods of {gang.name} are gone")
+
+    async def finish(self, *gangs: Gang) -> None:
+        """Let the pods of jobs come to their end."""
+        for gang in gangs:
+            await self.end_pods(gang.name)
+        for gang in gangs:
+            await self.until(partial(self.is_done, gang), f"{gang.name} is done")
+
+    async def end_pods(self, name: str) -> None:
+        """What the pods of a job do is done."""
+        body = {"metadata": {"annotations": {RUNTIME: "0"}}}
+        for pod in self.pods(name):
+            await self.api.patch(f"/api/v1/namespaces/default/pods/{pod['metadata']['name']}", body)
+
+    def write_config(self, text: str) -> None:
+        """Put another configuration in the place of the one before, whole, as a ConfigMap changes."""
+        following = self.config.with_suffix(".new")
+        following.write_text(text)
+        following.replace(self.config)
+
+    # -- what there is
+
+    def pods(self, job: str) -> list[Obj]:
+        """The pods of a job."""
+        return [item.obj for item in self.server.api.objects(PODS) if owner(item.obj) == job]
+
+    def is_done(self, gang: Gang) -> bool:
+        """Whether a job says that it is complete."""
+        jobs = [item.obj for item in self.server.api.objects(JOBS) if item.obj["metadata"]["name"] == gang.name]
+        conditions = (jobs[0].get("status") or {}).get("conditions") or [] if jobs else []
+        return any(c["type"] == "Complete" and c["status"] == "True" for c in conditions)
+
+    def running(self, name: str) -> list[Obj]:
+        """The pods of a job that run, and stay."""
+        return [pod for pod in self.pods(name) if pod["status"].get("phase") == "Running" and not _going(pod)]
+
+    def nodes_of(self, gang: Gang) -> list[str]:
+        """The nodes on which pods of a job are, and stay."""
+        pods = [pod for pod in self.pods(gang.name) if not _going(pod)]
+        return sorted({pod["spec"]["nodeName"] for pod in pods if pod["spec"].get("nodeName")})
+
+    def runs(self, gang: Gang) -> bool:
+        """Whether all pods of a job run."""
+        return len(self.running(gang.name)) == gang.pods and not self.kubelets.dead.intersection(self.nodes_of(gang))
+
+    def reason(self, gang: Gang) -> str:
+        """Why a job waits: what stands on its pods."""
+        for pod in self.pods(gang.name):
+            for condition in pod["status"].get("conditions") or ():
+                if condition["type"] == "PodScheduled" and condition["status"] == "False" and not _going(pod):
+                    return str(condition.get("message") or "")
+        return ""
+
+    def events(self, reason: str, job: str) -> list[str]:
+        """What events of that name say about the pods of a job, gone ones included."""
+        mine = {life.name for life in self.ledger.lives.values() if life.gang == job} | {job}
+        found = [item.obj for item in self.server.api.objects(EVENTS)]
+        return [e["message"] for e in found if e.get("reason") == reason and e["involvedObject"]["name"] in mine]
+
+    def columns(self) -> list[Column]:
+        """The nodes and what is on them, for the picture."""
+        objects = self.server.api.objects
+        return columns((n.obj for n in objects(NODES)), (p.obj for p in objects(PODS)), self.letters)
+
+    async def until(self, happened: Callable[[], object], what: str, patience: float = PATIENCE) -> None:
+        """Wait until something has happened; that it never does is the end of the story."""
+        ends = time.monotonic() + patience
+        while not happened():
+            child = self._child
+            if child is not None and child.returncode is not None and not self._killed:
+                raise Broken(f"the scheduler has ended by itself, with {child.returncode}:\n{self._tail()}")
+            if time.monotonic() > ends:
+                raise Broken(f"waited {patience:.0f} s in vain until {what}; the scheduler's log:\n{self._tail()}")
+            await asyncio.sleep(0.02)
+
+    def _tail(self) -> str:
+        return "\n".join(self.said("")[-15:])
+
+
+def definitions() -> list[Obj]:
+    """Our CRDs: from the installed package, or from the checkout."""
+    folder = files("maar.embedded").joinpath("crds")
+    if not folder.is_dir():
+        folder = Path(__file__).parents[3] / "deploy" / "crds"
+    texts = [file.read_text(encoding="utf-8") for file in folder.iterdir() if file.name.endswith(".yaml")]
+    return [document for text in sorted(texts) for document in yaml.safe_load_all(text) if document]
+
+
+def _going(pod: Obj) -> bool:
+    return bool(pod["metadata"].get("deletionTimestamp"))
+
+
+def _message(line: str) -> str:
+    """What a line of the log says, also where the log is JSON."""
+    if line.startswith("{"):
+        with contextlib.suppress(ValueError):
+            said = json.loads(line)
+            return str(said.get("message") or said.get("msg") or line)
+    return line

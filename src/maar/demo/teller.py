@@ -1,0 +1,64 @@
+"""How the story of `maar demo` is told: titles, lines with their time, reasons with where they stand, pictures."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Iterable
+from functools import partial
+
+from maar.demo.box import Box
+from maar.demo.manifests import Elastic, Gang
+from maar.demo.picture import picture
+
+Say = Callable[[str], None]
+"""Takes one line."""
+
+READING = 5.0
+"""Seconds to read what one act came to; the story takes little more than a minute with it."""
+
+
+class Teller:
+    """Tells what happens to a cluster."""
+
+    def __init__(self, box: Box, say: Say, speed: float) -> None:
+        self.box = box
+        self.say = say
+        self._speed = speed
+        self._started = time.monotonic()
+        self._act = 0
+
+    def title(self, title: str) -> None:
+        """Another act."""
+        self._act += 1
+        self.say("")
+        self.say(f"── {self._act}  {title} {'─' * max(72 - len(title), 3)}")
+
+    def tell(self, line: str) -> None:
+        """A line of what happens, with its time."""
+        self.say(f"{time.monotonic() - self._started:6.1f} s  {line}")
+
+    def why(self, line: str, where: str) -> None:
+        """A reason, and where it stands."""
+        self.say(f"{'':10}  » {line}")
+        self.say(f"{'':12}({where})")
+
+    async def show(self, jobs: Iterable[Gang | Elastic] = ()) -> None:
+        """The picture, a legend of the jobs that are new in it, and time to read."""
+        self.say("")
+        for line in picture(self.box.columns()):
+            self.say(f"{'':10}{line}")
+        new = ", ".join(f"{job.letter} {job.name}" for job in jobs)
+        if new:
+            self.say(f"{'':10}{new}")
+        self.say("")
+        await self.pause()
+
+    async def pause(self, seconds: float = READING) -> None:
+        """Time to read."""
+        await asyncio.sleep(seconds / self._speed)
+
+    async def until_running(self, *gangs: Gang) -> None:
+        """Wait until all pods of some gangs run."""
+        for gang in gangs:
+            await self.box.until(partial(self.box.runs, gang), f"all pods of {gang.name} run")

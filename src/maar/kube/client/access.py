@@ -1,0 +1,172 @@
+"""Who we are and where the API server is: kubeconfig, or the service account of the pod we run in.
+
+`load_access` says at once what is wrong with a kubeconfig; `maar.kube.client.api` then asks for `headers()` with every
+request and for `renew` after a 401. What kubeconfigs and service accounts say is read by
+`maar.kube.client.credentials`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import logging
+import os
+import ssl
+import time
+import urllib.request
+from collections.abc import Awaitable, Callable, Mapping
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from maar.kube.client.credentials import Credentials, check_kubeconfig, from_account, from_kubeconfig
+from maar.kube.client.errors import AccessError
+
+log = logging.getLogger(__name__)
+
+ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
+REREAD_SECONDS = 60.0
+"""How old a token from a file gets; client-go takes the same minute, and a rotated token stays valid for longer."""
+RENEW_PAUSE = 5.0
+"""Between two renewals after a 401: a server that knows nobody must not make us run a plugin in a loop; by taste."""
+EXPIRY_MARGIN = 60.0
+"""A plugin's token is replaced that long before it expires, or a fifth of its life where that is less; by taste."""
+
+
+Load = Callable[[], Awaitable[Credentials]]
+
+
+class Access:
+    """A server and the right to talk to it. Made by `load_access`, or directly where a token or nothing is enough."""
+
+    def __init__(
+        self,
+        server: str,
+        *,
+        token: str = "",
+        load: Load | None = None,
+        reread: float | None = None,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self.server = server.rstrip("/")
+        self.ssl: ssl.SSLContext | None = None
+        self.server_hostname: str | None = None
+        self.proxy: str | None = proxy_for(self.server, None, os.environ)
+        self._load = load
+        self._reread = reread
+        self._clock = clock
+        self._lock = asyncio.Lock()
+        self._authorization = f"Bearer {token}" if token else ""
+        self._loaded: float | None = None
+        self._due: float | None = None
+        self._files: tuple[bytes, ...] | None = None
+
+    async def headers(self) -> dict[str, str]:
+        """What a request must carry now; reads files or runs a plugin where that is due."""
+        if self._load is not None and (self._loaded is None or (self._due is not None and self._clock() >= self._due)):
+            async with self._lock:
+                if self._loaded is None or (self._due is not None and self._clock() >= self._due):
+                    await self._reload()
+        return {"Authorization": self._authorization} if self._authorization else {}
+
+    async def renew(self, used: Mapping[str, str]) -> bool:
+        """After a 401 to a request with those headers: whether there are others to try."""
+        if self._load is None:
+            return False
+        async with self._lock:
+            if self._authorization == used.get("Authorization", ""):
+                if self._loaded is not None and self._clock() - self._loaded < RENEW_PAUSE:
+                    return False
+                await self._reload()
+            return self._authorization != used.get("Authorization", "")
+
+    async def _reload(self) -> None:
+        assert self._load is not None
+        now = self._clock()
+        try:
+            credentials = await self._load()
+            self._trust(credentials)
+        except (AccessError, OSError) as error:
+            if self._loaded is None:
+                raise error if isinstance(error, AccessError) else AccessError(str(error)) from error
+            log.warning("credentials could not be read again, the old ones stay: %s", error)
+            self._loaded, self._due = now, now + RENEW_PAUSE
+            return
+        self._authorization = credentials.authorization
+        self._loaded, self._due = now, self._next(credentials, now)
+
+    def _next(self, credentials: Credentials, now: float) -> float | None:
+        """When to read again."""
+        if credentials.expires is not None:
+            life = max(credentials.expires - now, 0.0)
+            return now + max(life - min(EXPIRY_MARGIN, life / 5), RENEW_PAUSE)
+        return None if self._reread is None else now + self._reread
+
+    def _trust(self, credentials: Credentials) -> None:
+        """Certificates into the one TLS context, so that new connections of an open session use them too."""
+        self.server = credentials.server.rstrip("/")
+        self.server_hostname = credentials.server_hostname
+        self.proxy = proxy_for(self.server, credentials.proxy, os.environ)
+        if not self.server.startswith("https:"):
+            return
+        paths = (credentials.ca_file, credentials.cert_file, credentials.key_file)
+        files = tuple(Path(path).read_bytes() for path in paths if path)
+        if files == self._files:
+            return
+        if self.ssl is None:
+            self.ssl = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+            self.ssl.check_hostname = credentials.verify
+            self.ssl.verify_mode = ssl.CERT_REQUIRED if credentials.verify else ssl.CERT_NONE
+            if not credentials.ca_file:
+                self.ssl.load_default_certs()
+        if credentials.ca_file:
+            self.ssl.load_verify_locations(credentials.ca_file)
+        if credentials.cert_file:
+            self.ssl.load_cert_chain(credentials.cert_file, credentials.key_file)
+        self._files = files
+
+
+def load_access(
+    kubeconfig: str | None = None,
+    context: str | None = None,
+    *,
+    environ: Mapping[str, str] = os.environ,
+    account: Path = ACCOUNT,
+    clock: Callable[[], float] = time.time,
+) -> Access:
+    """The access that kubectl would have: a kubeconfig, `KUBECONFIG`, `~/.kube/config`, else the pod's service account.
+
+    Nothing is asked and no plugin is run yet.
+    """
+    stated = kubeconfig or environ.get("KUBECONFIG")
+    paths = stated or str(Path(environ.get("HOME", "~")).expanduser() / ".kube" / "config")
+    if any(Path(path).expanduser().exists() for path in paths.split(os.pathsep) if path):
+        server, by_plugin = check_kubeconfig(paths, context)
+        reread = None if by_plugin else REREAD_SECONDS
+        return Access(server, load=lambda: from_kubeconfig(paths, context), reread=reread, clock=clock)
+    if stated:
+        raise AccessError(f"no kubeconfig: `{paths}`")
+    if not environ.get("KUBERNETES_SERVICE_HOST"):
+        raise AccessError(f"no cluster: there is no `{paths}`, `KUBECONFIG` is not set, and this is no pod")
+
+    async def read() -> Credentials:
+        return from_account(environ, account)
+
+    return Access(from_account(environ, account).server, load=read, reread=REREAD_SECONDS, clock=clock)
+
+
+def proxy_for(server: str, stated: str | None, environ: Mapping[str, str]) -> str | None:
+    """The proxy on the way to a server: the kubeconfig's, else the environment's; none to this machine."""
+    url = urlsplit(server)
+    host = url.hostname or ""
+    try:
+        local = ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        local = host == "localhost" or not host
+    if local:
+        return None
+    if stated:
+        return stated
+    excepted = {"no": environ.get("no_proxy") or environ.get("NO_PROXY") or ""}
+    if urllib.request.proxy_bypass_environment(host, excepted):  # type: ignore[attr-defined]
+        return None
+    return environ.get(f"{url.scheme}_proxy") or environ.get(f"{url.scheme.upper()}_PROXY") or None

@@ -1,0 +1,101 @@
+"""Reading kubeconfigs, certificates, service accounts and exec plugins, for `maar.kube.client.access`.
+
+All of it is kubernetes_asyncio's work, which is imported inside the functions, since it takes 36 MiB: neither
+`maar plan` nor the embedded server need it. Here its findings become plain data and its errors ours.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from maar.kube.client.errors import AccessError
+
+
+@dataclass(frozen=True)
+class Credentials:
+    """What one reading of a kubeconfig or a service account gives."""
+
+    server: str
+    authorization: str = ""
+    ca_file: str | None = None
+    cert_file: str | None = None
+    key_file: str | None = None
+    verify: bool = True
+    server_hostname: str | None = None
+    proxy: str | None = None
+    expires: float | None = None
+    """Unix seconds; `None`: not known."""
+
+
+def check_kubeconfig(paths: str, context: str | None) -> tuple[str, bool]:
+    """The server that a kubeconfig means, and whether a plugin says who we are."""
+    import yaml
+    from kubernetes_asyncio.config.config_exception import ConfigException
+    from kubernetes_asyncio.config.kube_config import KubeConfigMerger
+
+    try:
+        config: Any = KubeConfigMerger(paths).config
+        known = [entry["name"] for entry in config.safe_get("contexts") or ()]
+        name = context or config.safe_get("current-context")
+        if not name:
+            raise AccessError(f"{paths}: no current-context; name one of: {', '.join(known)}")
+        if name not in known:
+            close = difflib.get_close_matches(name, known, 1)
+            hint = f"; did you mean `{close[0]}`?" if close else ";"
+            raise AccessError(f"{paths}: unknown context `{name}`{hint} known: {', '.join(known)}")
+        chosen = config["contexts"].get_with_name(name)["context"]
+        cluster = config["clusters"].get_with_name(chosen["cluster"])["cluster"]
+        user = config["users"].get_with_name(chosen["user"])["user"] if chosen.safe_get("user") else {}
+        if str(cluster["server"]).startswith("https:") and not user:
+            raise AccessError(f"{paths}: context `{name}` has no user")
+        return str(cluster["server"]), "exec" in user
+    except (ConfigException, yaml.YAMLError, OSError, AttributeError, TypeError, KeyError) as error:
+        raise AccessError(f"{paths}: not a kubeconfig: {' '.join(str(error).split())}") from error
+
+
+async def from_kubeconfig(paths: str, context: str | None) -> Credentials:
+    """What a kubeconfig says now; runs its plugin where it has one."""
+    from kubernetes_asyncio.client import Configuration
+    from kubernetes_asyncio.config import ConfigException, load_kube_config
+
+    configuration: Any = Configuration()
+    try:
+        loader: Any = await load_kube_config(paths, context, configuration)
+    except (ConfigException, OSError, ValueError, TypeError) as error:
+        raise AccessError(f"{paths}: {' '.join(str(error).split())}") from error
+    expiry = getattr(loader, "exec_plugin_expiry", None)
+    return _credentials(configuration, expiry.timestamp() if expiry is not None else None)
+
+
+def from_account(environ: Mapping[str, str], account: Path) -> Credentials:
+    """What the service account of this pod says now."""
+    from kubernetes_asyncio.client import Configuration
+    from kubernetes_asyncio.config import ConfigException
+    from kubernetes_asyncio.config.incluster_config import InClusterConfigLoader
+
+    configuration: Any = Configuration()
+    try:
+        files = str(account / "token"), str(account / "ca.crt")
+        InClusterConfigLoader(*files, try_refresh_token=False, environ=dict(environ)).load_and_set(configuration)
+    except (ConfigException, OSError) as error:
+        raise AccessError(f"service account in {account}: {error}") from error
+    return _credentials(configuration, None)
+
+
+def _credentials(configuration: Any, expires: float | None) -> Credentials:
+    """What kubernetes_asyncio has found, as plain data."""
+    return Credentials(
+        server=configuration.host,
+        authorization=(configuration.api_key.get("BearerToken") or "").strip(),
+        ca_file=configuration.ssl_ca_cert,
+        cert_file=configuration.cert_file,
+        key_file=configuration.key_file,
+        verify=configuration.verify_ssl,
+        server_hostname=getattr(configuration, "tls_server_name", None),
+        proxy=getattr(configuration, "proxy", None),
+        expires=expires,
+    )

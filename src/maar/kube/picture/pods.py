@@ -1,0 +1,206 @@
+"""The live picture's pods: objects to members, with what was decided and is not yet seen laid over them.
+
+A part of `maar.kube.picture.picture`. Watches and decisions make pods `dirty`; once a cycle those are read, and entered
+in `maar.kube.picture.roster`. A bind of ours that comes back is confirmed in place, for it changes nothing that a
+decision sees. The life of what is assumed of a pod:
+
+    assume --> laid over whenever the pod is read --> gone: its object says as much, or more (`confirm`, `read`)
+                                                  --> gone: it did not come true (`forget`), or the pod is another
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+
+import msgspec
+
+from maar.kube.picture.groups import ALONE_RANK, Groups
+from maar.kube.picture.roster import Roster
+from maar.kube.picture.unreadable import Unreadable
+from maar.kube.read.neighbours import Namespaces
+from maar.kube.read.priorities import Priorities
+from maar.kube.read.shapes import Shapes, selectors_of
+from maar.kube.read.storage import Storage
+from maar.kube.read.tasks import Member, member, moved_on
+from maar.kube.read.volumes import needs
+from maar.kube.wire import cluster as wire
+from maar.kube.wire.base import Object
+from maar.kube.wire.errors import FieldError
+from maar.kube.wire.pods import Pod
+from maar.model.nodes import Node
+from maar.model.selectors import PodSelector
+from maar.model.shapes import Shape
+from maar.model.tasks import Status
+
+
+class Assumed(msgspec.Struct, frozen=True):
+    """Where a pod will stand once what was decided has been carried out."""
+
+    uid: str
+    status: Status
+    node: str = ""
+
+
+class Pods:
+    """All pods that count, as they were last read."""
+
+    def __init__(
+        self,
+        objects: dict[str, dict[str, Object]],
+        assumed: dict[str, Assumed],
+        nodes: Mapping[str, Node],
+        storage: Storage,
+        groups: Groups,
+        roster: Roster,
+        unreadable: Unreadable,
+        scheduler_names: frozenset[str] | None,
+    ) -> None:
+        self.members: dict[str, Member] = {}
+        self.dirty: set[str] = set()
+        """Those to be read in the next cycle."""
+        self.outdated = True
+        """Whether priorities or namespaces have changed, so that all are to be read; who has heeded it says so."""
+        self.priorities = Priorities(())
+        self.shapes = Shapes(Namespaces((), ()), frozenset())
+        self._objects = objects
+        self._pods = objects.setdefault("pods", {})
+        self._assumed = assumed
+        self._nodes = nodes
+        self._storage = storage
+        self._groups = groups
+        self._roster = roster
+        self._unreadable = unreadable
+        self._names = scheduler_names
+        self._choosy: Counter[Shape] = Counter()
+        """Drafts that mean other pods, and how many pods have each."""
+
+    # -- what happens between cycles
+
+    def note(self, key: str, before: Object | None, after: Object | None) -> None:
+        """Read a pod in the next cycle; where its gang cannot start yet, with those that it lacks."""
+        if before is None and isinstance(after, Pod) and not after.spec.node_name:
+            self.dirty.update(self._roster.came(key, after))
+        else:
+            self.dirty.add(key)
+
+    def node_came_or_went(self) -> None:
+        """Those whose volumes are made for a node must know whether it is there."""
+        waiting = (key for key in self._storage.claims_of if key in self.members)
+        self.dirty.update(key for key in waiting if self.members[key].status is not Status.BOUND)
+
+    def assume(self, key: str, assumed: Assumed) -> None:
+        """Lay over a pod what was decided for it."""
+        self._assumed[key] = assumed
+        self.dirty.add(key)
+
+    def forget(self, key: str) -> None:
+        """What was assumed of a pod did not come true."""
+        if self._assumed.pop(key, None) is not None:
+            self.dirty.add(key)
+
+    def confirm(self, pod: Pod) -> bool:
+        """A bind that was assumed is seen: false if it is not just that, and the pod must be put in as any other."""
+        key = pod.key
+        assumed, before = self._assumed.get(key), self.members.get(key)
+        if assumed is None or before is None or key in self.dirty:
+            return False
+        if assumed.status is not Status.BOUND or assumed.uid != pod.metadata.uid or pod.status.start_time is not None:
+            return False
+        made = moved_on(before, pod, self._nodes)
+        if made is None or (made.status, made.node) != (before.status, before.node) or before.made is None:
+            return False
+        made.made = before.made
+        self._pods[key] = pod
+        self.members[key] = made
+        del self._assumed[key]
+        return True
+
+    # -- what a cycle reads
+
+    def read(self, now: float) -> None:
+        """Read those that are due, and enter them in the roster."""
+        if self.outdated:
+            self._prepare()
+        self._note_claims()
+        for key in self.dirty:
+            before = self.members.pop(key, None)
+            made = self._read(key, now, None if self.outdated else before)
+            if made is None or before is None or made.draft is not before.draft:
+                self._count_choosy(before, -1)
+                self._count_choosy(made, 1)
+            if made is None:
+                self._roster.enter(key, None, now)
+                continue
+            self.members[key] = made
+            pod = made.pod
+            gang = (ALONE_RANK, pod.namespace, pod.name) if made.foreign else self._groups.identity_of(pod)
+            self._roster.enter(key, gang, now)
+        self.dirty.clear()
+
+    def selectors(self) -> frozenset[PodSelector]:
+        """All by which pods mean other pods."""
+        return frozenset(pods for draft in self._choosy for pods in selectors_of(draft))
+
+    def _prepare(self) -> None:
+        """Priorities or namespaces changed: every pod is read again."""
+        classes = self._objects.get("priority_classes", {}).values()
+        spaces = self._objects.get("namespaces", {}).values()
+        used = {key.partition("/")[0] for key in self._pods}
+        self.priorities = Priorities(c for c in classes if isinstance(c, wire.PriorityClass))
+        self.shapes = Shapes(Namespaces([s for s in spaces if isinstance(s, wire.Namespace)], used), frozenset())
+        self.dirty.update(self._pods)
+
+    def _note_claims(self) -> None:
+        """Which claims the pods use that are about to be read, and who else is concerned by that."""
+        concerned: set[str] = set()
+        for key in self.dirty:
+            pod = self._pods.get(key)
+            if key in self._storage.claims_of or (isinstance(pod, Pod) and pod.spec.volumes):
+                concerned |= self._storage.use(key, pod if isinstance(pod, Pod) else None)
+        self.dirty |= concerned
+
+    def _read(self, key: str, now: float, before: Member | None) -> Member | None:
+        """One pod; `None` if it does not count."""
+        pod = self._pods.get(key)
+        if not isinstance(pod, Pod):
+            self._assumed.pop(key, None)
+            return None
+        foreign = self._names is not None and pod.spec.scheduler_name not in self._names
+        if not pod.spec.node_name and (foreign or (pod.metadata.deletion_timestamp is not None and not pod.finished)):
+            return None
+        if before is not None and before.foreign == foreign:
+            known = moved_on(before, pod, self._nodes)
+            if known is not None:
+                return self._overlaid(key, known)
+        try:
+            volumes = needs(self._storage, pod, self._nodes) if pod.spec.volumes else None
+            draft = self.shapes.draft(pod, volumes)
+            made = member(pod, draft, self.priorities, self._nodes, now, foreign, volumes)
+        except FieldError as error:
+            if not foreign:
+                self._unreadable.add(key, f"{error.field}: {error.problem}")
+            return None
+        return self._overlaid(key, made)
+
+    def _overlaid(self, key: str, made: Member) -> Member:
+        """The pod with what was assumed of it, unless its object says as much by now."""
+        assumed = self._assumed.get(key)
+        if assumed is None:
+            return made
+        same = assumed.uid == made.pod.metadata.uid
+        seen = (assumed.status, assumed.node) == (made.status, made.node)
+        later = made.status in (Status.SUCCEEDED, Status.FAILED, Status.RELEASING) or (
+            assumed.status is not Status.RELEASING and made.status is Status.BOUND
+        )
+        if not same or seen or later:
+            del self._assumed[key]
+            return made
+        made.status, made.node = assumed.status, assumed.node or made.node
+        return made
+
+    def _count_choosy(self, of: Member | None, sign: int) -> None:
+        if of is not None and any(True for _ in selectors_of(of.draft)):
+            self._choosy[of.draft] += sign
+            if not self._choosy[of.draft]:
+                del self._choosy[of.draft]

@@ -1,0 +1,116 @@
+"""The live picture's roster: which pods each gang has, and who is still to be waited for.
+
+A part of `maar.kube.picture.picture`. A pod that comes is held back while its gang cannot start without others, so that
+a gang is read once and not pod by pod. `maar.kube.picture.pods` reads those that are due and enters them here;
+`maar.kube.picture.gangs` makes gangs of who is in them. Where groups change hands, the roster says which pods to read
+again. It knows pods by their keys only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Set
+
+from maar.kube.picture.groups import OWNERS_RANK, Groups, Regrouped
+from maar.kube.read.groups import Group
+from maar.kube.read.jobs import Identity
+from maar.kube.wire.pods import Pod
+
+
+class Roster:
+    """Gangs and their pods, both ways. It marks gangs whose pods have been read in `dirty`."""
+
+    def __init__(self, groups: Groups, dirty: set[Identity]) -> None:
+        self._groups = groups
+        self._dirty = dirty
+        self._gang_of: dict[str, Identity] = {}
+        self._pods_of: dict[Identity, set[str]] = {}
+        self._grew: dict[Identity, float] = {}
+        """When a gang last got a pod."""
+        self._short: dict[Identity, list[str]] = {}
+        """Pods that came and are not read yet: those of gangs that lack others still."""
+
+    # -- who is where
+
+    def gangs(self) -> Set[Identity]:
+        """Those that have pods."""
+        return self._pods_of.keys()
+
+    def pods(self, gang: Identity) -> list[str]:
+        """The pods of a gang, in order."""
+        return sorted(self._pods_of.get(gang, ()))
+
+    def grew(self, gang: Identity) -> float:
+        """When a gang that has pods last got one."""
+        return self._grew[gang]
+
+    def enter(self, pod: str, gang: Identity | None, now: float) -> None:
+        """A pod was read and belongs to a gang, or to none since it does not count."""
+        was = self._gang_of.get(pod)
+        if was is not None:
+            self._dirty.add(was)
+            if was != gang:
+                self._leave(pod, was)
+        if gang is not None and was != gang:
+            self._dirty.add(gang)
+            self._gang_of[pod] = gang
+            self._pods_of.setdefault(gang, set()).add(pod)
+            self._grew[gang] = now
+
+    def mark(self, pods: Iterable[str]) -> None:
+        """Something else has changed for these pods, so that their gangs are made anew."""
+        self._dirty.update(self._gang_of[pod] for pod in pods if pod in self._gang_of)
+
+    def _leave(self, pod: str, gang: Identity) -> None:
+        del self._gang_of[pod]
+        self._pods_of[gang].discard(pod)
+        if not self._pods_of[gang]:
+            del self._pods_of[gang], self._grew[gang]
+
+    # -- who is to be read
+
+    def came(self, key: str, pod: Pod) -> Iterable[str]:
+        """A new pod without a node: whom to read now, which is nobody while its gang lacks others."""
+        identity = self._groups.identity_of(pod)
+        group = self._groups.there.get(identity)
+        if group is None or group.minimum is None or group.owner or group.reading is not None:
+            return (key,)
+        waiting = self._short.setdefault(identity, [])
+        waiting.append(key)
+        if len(self._pods_of.get(identity, ())) + len(waiting) < group.minimum:
+            return ()
+        return self._short.pop(identity)
+
+    def short(self) -> list[str]:
+        """Let go of all pods that were held back."""
+        waiting = [pod for pods in self._short.values() for pod in pods]
+        self._short.clear()
+        return waiting
+
+    def regrouped(self, change: Regrouped, owners: Iterable[Identity]) -> set[str]:
+        """A PodGroup, which stood or stands for these jobs, has changed: whom to read again."""
+        identity, was, made = change
+        again = set(self._short.pop(identity, ()))
+        if (was is None) != (made is None):
+            for owner in owners:
+                # While there is no PodGroup its pods belong to the job itself.
+                again.update(self._pods_of.get(owner, ()), self._pods_of.get(identity, ()))
+        if (was is None or was.gang) != (made is None or made.gang):
+            again.update(self._within(identity[1]))
+        return again
+
+    def reowned(self, home: str, change: Regrouped) -> set[str]:
+        """A job that may own pods has changed: whom to read again."""
+        (_, namespace, name), was, made = change
+        again: set[str] = set()
+        if home == "batch_jobs" and (was is None) != (made is None):
+            again.update(self._within(namespace))
+        if (was is None or was.reading is None) != (made is None or made.reading is None):
+            # Pods whose PodGroup is not there change hands.
+            uid = (made or was or Group(namespace=namespace, name=name)).uid
+            for rank in range(OWNERS_RANK + 1):
+                for group in (name, f"{name}-{uid}"):
+                    again.update(self._pods_of.get((rank, namespace, group), ()))
+        return again
+
+    def _within(self, namespace: str) -> Iterable[str]:
+        return (pod for pod, gang in self._gang_of.items() if gang[1] == namespace)

@@ -1,0 +1,79 @@
+"""Claims, one by one: which ones a pod uses, and where each stands between asked for and bound.
+
+The words are Kubernetes' own: a claim is *bound* when the volume controller has finished, *selected* when a scheduler
+has named the node that its volume is to be made for. Who uses a claim, and what it means for a pod, is told in
+`maar.kube.read.volumes`.
+"""
+
+from __future__ import annotations
+
+from maar.kube.wire.base import Quantities
+from maar.kube.wire.pods import Pod, PodVolume
+from maar.kube.wire.volumes import PersistentVolumeClaim
+from maar.model.resources import QuantityError, units
+
+SELECTED_NODE = "volume.kubernetes.io/selected-node"
+BIND_COMPLETED = "pv.kubernetes.io/bind-completed"
+BOUND_BY_CONTROLLER = "pv.kubernetes.io/bound-by-controller"
+"""On a volume: that the claim may be taken off it again, since no person put it there."""
+CLASS_OF_OLD = "volume.beta.kubernetes.io/storage-class"
+NO_PROVISIONER = "kubernetes.io/no-provisioner"
+ONE_POD = "ReadWriteOncePod"
+
+
+def claims_of(pod: Pod) -> dict[str, PodVolume]:
+    """The keys of a pod's claims, each with the volume that uses it."""
+    found = {}
+    for volume in pod.spec.volumes:
+        if volume.persistent_volume_claim is not None:
+            found[f"{pod.namespace}/{volume.persistent_volume_claim.claim_name}"] = volume
+        elif volume.ephemeral is not None:
+            found[f"{pod.namespace}/{pod.name}-{volume.name}"] = volume
+    return found
+
+
+def is_bound(claim: PersistentVolumeClaim) -> bool:
+    """Whether its volume is there, and nobody will change that."""
+    completed = BIND_COMPLETED in claim.metadata.annotations or claim.status.phase == "Bound"
+    return completed and bool(claim.spec.volume_name)
+
+
+def class_of(claim: PersistentVolumeClaim) -> str:
+    """Its storage class; empty where it has none."""
+    return claim.metadata.annotations.get(CLASS_OF_OLD) or claim.spec.storage_class_name or ""
+
+
+def selected_node(claim: PersistentVolumeClaim) -> str:
+    """The node that its volume is to be made for."""
+    return claim.metadata.annotations.get(SELECTED_NODE, "")
+
+
+def storage(quantities: Quantities) -> int | None:
+    """How much room is asked for or there, in bytes; `None` where that cannot be read."""
+    try:
+        return units("storage", quantities.get("storage", 0), up=True)
+    except QuantityError:
+        return None
+
+
+def problem(pod: Pod, key: str, volume: PodVolume, claim: PersistentVolumeClaim | None) -> str:
+    """Why a pod cannot have a claim at all; usually it can."""
+    name = key.partition("/")[2]
+    if claim is None:
+        made_for_it = volume.ephemeral is not None
+        return f"claim `{name}` " + ("is not created yet" if made_for_it else "does not exist")
+    if claim.metadata.deletion_timestamp is not None:
+        return f"claim `{name}` is being deleted"
+    if claim.status.phase == "Lost":
+        return f"claim `{name}` has lost its volume `{claim.spec.volume_name}`"
+    if volume.ephemeral is not None and not _is_made_for(pod, claim):
+        return f"claim `{name}` was not made for this pod, whose volume `{volume.name}` needs one of that name"
+    if storage(claim.spec.resources.requests) is None:
+        asked = claim.spec.resources.requests["storage"]
+        return f"claim `{name}`: spec.resources.requests.storage: not a quantity: `{asked}`"
+    return ""
+
+
+def _is_made_for(pod: Pod, claim: PersistentVolumeClaim) -> bool:
+    mine = (pod.name, pod.metadata.uid)
+    return any(o.kind == "Pod" and (o.name, o.uid) == mine for o in claim.metadata.owner_references)

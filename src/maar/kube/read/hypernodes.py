@@ -1,0 +1,74 @@
+"""HyperNodes: domains of the network, with who belongs to each.
+
+API servers take patterns that are none here: nonsense, and what only Go's regular expressions know (`\\z`). In a file
+that is an error; live nobody belongs to the domain by such a pattern, it is said once, and everything else goes on.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from functools import lru_cache
+
+from maar.kube.read.selectors import selector
+from maar.kube.wire.cluster import HyperNode as WireHyperNode
+from maar.kube.wire.cluster import HyperNodeMember
+from maar.kube.wire.errors import FieldError
+from maar.model.topology import HyperNode, Member
+
+log = logging.getLogger(__name__)
+
+
+def checked(wire: WireHyperNode) -> HyperNode:
+    """One domain; a pattern that is none is a `FieldError`."""
+    for i, member in enumerate(wire.spec.members):
+        if problem := _problem(member):
+            raise FieldError(f"spec.members[{i}].selector.regexMatch.pattern", problem)
+    return hypernode(wire)
+
+
+def hypernode(wire: WireHyperNode) -> HyperNode:
+    """One domain; a pattern that is none means nobody."""
+    return HyperNode(
+        name=wire.name,
+        tier=wire.spec.tier,
+        members=tuple(_member(wire.name, m) for m in wire.spec.members),
+        tier_name=wire.spec.tier_name,
+    )
+
+
+def _member(name: str, wire: HyperNodeMember) -> Member:
+    chosen = wire.selector
+    if problem := _problem(wire):
+        _say(name, problem)
+        return Member(wire.type)
+    if chosen.exact_match is not None:
+        return Member(wire.type, name=chosen.exact_match.name)
+    if chosen.regex_match is not None:
+        return Member(wire.type, pattern=_anywhere(chosen.regex_match.pattern))
+    if chosen.label_match is not None:
+        return Member(wire.type, labels=selector(chosen.label_match))
+    return Member(wire.type)
+
+
+def _problem(wire: HyperNodeMember) -> str:
+    """What is wrong with a member's pattern, where that is what it goes by."""
+    chosen = wire.selector
+    if chosen.exact_match is not None or chosen.regex_match is None:
+        return ""
+    try:
+        re.compile(_anywhere(chosen.regex_match.pattern))
+    except re.error as error:
+        return f"not a regular expression: `{chosen.regex_match.pattern}` ({error.msg})"
+    return ""
+
+
+def _anywhere(pattern: str) -> str:
+    """Volcano looks for the pattern anywhere in the name; the model matches names whole."""
+    return f".*(?:{pattern}).*" if pattern else pattern
+
+
+@lru_cache(maxsize=1024)
+def _say(name: str, problem: str) -> None:
+    """Once, though it is read in every cycle that something changed before."""
+    log.warning("HyperNode `%s`: nobody belongs to it by its pattern: %s", name, problem)

@@ -1,0 +1,97 @@
+"""Queues, and the weights that quotas give to namespaces."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from maar.kube.read.requests import amounts
+from maar.kube.wire import annotations as known
+from maar.kube.wire.base import Quantities
+from maar.kube.wire.cluster import Queue as WireQueue
+from maar.kube.wire.cluster import ResourceQuota
+from maar.kube.wire.errors import FieldError
+from maar.kube.wire.values import seconds
+from maar.model.queues import Queue
+from maar.model.resources import QuantityError, units
+
+OPEN = ("", "Open", "open")
+"""States in which a queue takes jobs; a missing one counts as Open."""
+
+
+def queue(wire: WireQueue, now: float = 0.0) -> Queue:
+    """One queue; what makes no sense in it is kept as the reason why its jobs wait."""
+    spec, problems = wire.spec, list[str]()
+    if spec.weight < 1:
+        problems.append(f"spec.weight: expected a number of at least 1, got `{spec.weight}`")
+    hierarchy, weights = _hierarchy(wire, problems)
+    return Queue(
+        name=wire.name,
+        weight=max(spec.weight, 1),
+        capability=_amounts("spec.capability", spec.capability, problems),
+        deserved=_amounts("spec.deserved", spec.deserved, problems),
+        guarantee=_amounts("spec.guarantee.resource", spec.guarantee.resource, problems),
+        parent=spec.parent,
+        priority=spec.priority,
+        reclaimable=spec.reclaimable,
+        open=wire.status.state in OPEN and spec.state in OPEN,
+        hierarchy=hierarchy,
+        hierarchy_weights=weights,
+        created=seconds(wire.metadata.creation_timestamp, now),
+        uid=wire.metadata.uid,
+        broken=problems[0] if problems else "",
+    )
+
+
+def namespace_weight(quota: ResourceQuota) -> int | None:
+    """The weight that a quota gives its namespace, at least 1; `None` where it says nothing of it."""
+    value = quota.spec.hard.get(known.NAMESPACE_WEIGHT)
+    if value is None:
+        return None
+    try:
+        return max(units(known.NAMESPACE_WEIGHT, value, up=False), 1)
+    except QuantityError as error:
+        raise FieldError(f"spec.hard.{known.NAMESPACE_WEIGHT}", str(error)) from None
+
+
+def namespace_weights(stated: Iterable[tuple[str, int | None]]) -> dict[str, int]:
+    """Each namespace's weight, from what its quotas state: the largest of them."""
+    weights: dict[str, int] = {}
+    for namespace, weight in stated:
+        if weight is not None:
+            weights[namespace] = max(weight, weights.get(namespace, 1))
+    return weights
+
+
+def _amounts(field: str, quantities: Quantities | None, problems: list[str]) -> dict[str, int] | None:
+    if quantities is None:
+        return None
+    try:
+        found = amounts(quantities, field)
+    except FieldError as error:
+        problems.append(str(error))
+        return {}
+    for name, amount in found.items():
+        if amount < 0:
+            wrong = f"expected an amount of at least 0, got `{quantities[name]}`"
+            problems.append(f"{field}.{name}: {wrong}")
+    return {name: max(amount, 0) for name, amount in found.items()}
+
+
+def _hierarchy(wire: WireQueue, problems: list[str]) -> tuple[tuple[str, ...], tuple[int, ...]]:
+    """hdrf's path and the weight of each of its steps."""
+    path = wire.metadata.annotations.get(known.HIERARCHY, "")
+    weights = wire.metadata.annotations.get(known.HIERARCHY_WEIGHTS, "")
+    if not path and not weights:
+        return (), ()
+    steps, numbers = path.split("/"), weights.split("/")
+    if not all(steps) or not path:
+        problems.append(f"`{known.HIERARCHY}`: expected names like `root/eng/dev`, got `{path}`")
+    elif not all(n.isascii() and n.isdecimal() and len(n) < 10 for n in numbers):
+        problems.append(f"`{known.HIERARCHY_WEIGHTS}`: expected numbers like `1/2/8`, got `{weights}`")
+    elif len(steps) != len(numbers):
+        problems.append(
+            f"`{known.HIERARCHY_WEIGHTS}`: expected as many as `{path}` has names ({len(steps)}), got `{weights}`"
+        )
+    else:
+        return tuple(steps), tuple(max(int(n), 1) for n in numbers)
+    return (), ()

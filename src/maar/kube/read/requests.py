@@ -1,0 +1,142 @@
+"""What a pod asks for, as Kubernetes computes it.
+
+Containers and sidecars run together; init containers run one after the other before them, each beside the sidecars
+that were started before it. For each resource the larger of the two counts. What the pod says for itself as a whole
+comes before what its containers say, overhead is added, and while a resize in place is under way the larger of what is
+asked and what is given counts. Every pod takes one slot of its node.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from maar.kube.wire.base import Quantities
+from maar.kube.wire.errors import FieldError
+from maar.kube.wire.pods import Container, ContainerStatus, Pod, Resources
+from maar.model.resources import LARGEST, PODS, QuantityError, units
+
+Requests = tuple[tuple[str, int], ...]
+
+
+def pod_requests(pod: Pod) -> Requests:
+    """A pod's requests, sorted by name: nothing that is zero, and its slot."""
+    spec, status = pod.spec, pod.status
+    given = {s.name: s for s in (*status.container_statuses, *status.init_container_statuses)}
+    total: dict[str, int] = {}
+    for i, container in enumerate(spec.containers):
+        _add(total, _container(container, given, f"spec.containers[{i}].resources"))
+    if spec.init_containers:
+        _take_larger(total, _starting(spec.init_containers, given, total))
+    if spec.resources is not None:
+        _whole_pod(total, pod, spec.resources)
+    if spec.overhead:
+        _add(total, amounts(spec.overhead, "spec.overhead"))
+    total[PODS] = 1
+    return tuple(sorted((name, min(amount, LARGEST)) for name, amount in total.items() if amount > 0))
+
+
+def negative_request(pod: Pod) -> str:
+    """The first request that is negative, with its field; usually none."""
+    for field, quantities in _quantities(pod):
+        for name, value in quantities.items():
+            if units(name, value, up=True) < 0:
+                return f"{field}.{name}: expected an amount of at least 0, got `{value}`"
+    return ""
+
+
+def amounts(quantities: Quantities, field: str) -> dict[str, int]:
+    """Quantities as amounts, rounded up; the error names the field."""
+    try:
+        return {name: units(name, value, up=True) for name, value in quantities.items()}
+    except QuantityError:
+        raise quantity_error(quantities, field) from None
+
+
+def quantity_error(quantities: Quantities, field: str) -> FieldError:
+    """The first that is no quantity, by its field."""
+    for name, value in quantities.items():
+        try:
+            units(name, value, up=True)
+        except QuantityError as error:
+            return FieldError(f"{field}.{name}", str(error))
+    raise AssertionError("all are quantities")
+
+
+def _container(container: Container, given: Mapping[str, ContainerStatus], field: str) -> dict[str, int]:
+    """One container's requests: a limit without a request is one, and what it has been given counts too."""
+    resources = container.resources
+    wanted = amounts(resources.requests, f"{field}.requests")
+    if resources.limits:
+        for name, limit in amounts(resources.limits, f"{field}.limits").items():
+            wanted.setdefault(name, limit)
+    status = given.get(container.name)
+    if status is not None:
+        if status.allocated_resources:
+            _take_larger(wanted, amounts(status.allocated_resources, "status.allocatedResources"))
+        if status.resources is not None and status.resources.requests:
+            _take_larger(wanted, amounts(status.resources.requests, "status.resources.requests"))
+    return wanted
+
+
+def _starting(
+    containers: Iterable[Container], given: Mapping[str, ContainerStatus], total: dict[str, int]
+) -> dict[str, int]:
+    """The most that is needed at any moment before the containers start; adds sidecars to `total`."""
+    sidecars: dict[str, int] = {}
+    most: dict[str, int] = {}
+    for i, container in enumerate(containers):
+        wanted = _container(container, given, f"spec.initContainers[{i}].resources")
+        if container.restart_policy == "Always":
+            _add(total, wanted)
+            _add(sidecars, wanted)
+            _take_larger(most, sidecars)
+        else:
+            _add(wanted, sidecars)
+            _take_larger(most, wanted)
+    return most
+
+
+def _whole_pod(total: dict[str, int], pod: Pod, resources: Resources) -> None:
+    """Pod-level requests replace the containers' sum; a limit counts where nobody requests anything."""
+    wanted = amounts(resources.requests, "spec.resources.requests")
+    for name, limit in amounts(resources.limits, "spec.resources.limits").items():
+        if name not in total:
+            wanted.setdefault(name, limit)
+    status = pod.status
+    if status.allocated_resources:
+        _raise(wanted, amounts(status.allocated_resources, "status.allocatedResources"))
+    if status.resources is not None:
+        _raise(wanted, amounts(status.resources.requests, "status.resources.requests"))
+    total.update(wanted)
+
+
+def _quantities(pod: Pod) -> Iterable[tuple[str, Quantities]]:
+    spec = pod.spec
+    for group, containers in (("containers", spec.containers), ("initContainers", spec.init_containers)):
+        for i, container in enumerate(containers):
+            yield f"spec.{group}[{i}].resources.requests", container.resources.requests
+            yield f"spec.{group}[{i}].resources.limits", container.resources.limits
+    if spec.resources is not None:
+        yield "spec.resources.requests", spec.resources.requests
+        yield "spec.resources.limits", spec.resources.limits
+    yield "spec.overhead", spec.overhead
+
+
+def _add(total: dict[str, int], more: Mapping[str, int]) -> None:
+    for name, amount in more.items():
+        if amount > 0:
+            total[name] = total.get(name, 0) + amount
+        else:
+            total.setdefault(name, 0)
+
+
+def _take_larger(total: dict[str, int], other: Mapping[str, int]) -> None:
+    for name, amount in other.items():
+        if amount > total.get(name, -1):
+            total[name] = amount
+
+
+def _raise(wanted: dict[str, int], given: Mapping[str, int]) -> None:
+    """What has been given counts where the pod itself asks for that resource."""
+    for name in wanted:
+        wanted[name] = max(wanted[name], given.get(name, 0))

@@ -1,0 +1,129 @@
+"""A pod's shape: what it needs and where it may run, as the model's plain data.
+
+Shapes are made in two passes, since which selectors match a pod is known only when all pods have been read: `draft`
+makes everything else, `finish` adds the matches. Equal shapes are one object.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Set
+from functools import lru_cache
+
+from msgspec.structs import replace
+
+from maar.kube.read.neighbours import Matcher, Namespaces, pod_term, spread
+from maar.kube.read.requests import pod_requests
+from maar.kube.read.selectors import has, node_term
+from maar.kube.read.volumes import Needs
+from maar.kube.wire.pods import Container, Pod, PodSpec, WireToleration
+from maar.model.selectors import PodSelector, Port, Toleration
+from maar.model.shapes import Shape
+
+
+class Shapes:
+    """All shapes of one reading."""
+
+    def __init__(self, namespaces: Namespaces, images: Set[str]) -> None:
+        self._namespaces = namespaces
+        self._images = images
+        self._drafts: dict[Shape, Shape] = {}
+        self._finished: dict[tuple[int, tuple[PodSelector, ...]], Shape] = {}
+
+    def draft(self, pod: Pod, needs: Needs | None = None) -> Shape:
+        """A pod's shape but for the selectors that match it; `needs` are those of its volumes."""
+        spec = pod.spec
+        shape = Shape(
+            requests=pod_requests(pod),
+            node_selector=tuple(has(k, v) for k, v in sorted(spec.node_selector.items())),
+            tolerations=tuple(map(_toleration, spec.tolerations)),
+            ports=_ports(spec),
+            spread=tuple(spread(s, pod.namespace, pod.metadata.labels) for s in spec.topology_spread_constraints),
+            images=self._known_images(spec),
+        )
+        if spec.affinity is not None:
+            shape = self._with_affinity(shape, pod)
+        if needs is not None:
+            shape = replace(shape, volume_terms=needs.ways, volume_needs=needs.takes)
+        return self._drafts.setdefault(shape, shape)
+
+    def selectors(self) -> Iterable[PodSelector]:
+        """All selectors that the drafts use."""
+        for shape in self._drafts:
+            yield from selectors_of(shape)
+
+    def finish(self, draft: Shape, pod: Pod, matcher: Matcher) -> Shape:
+        """The draft with the selectors that match the pod."""
+        if matcher.empty:
+            return draft
+        matches = matcher.matches(pod.namespace, pod.metadata.labels)
+        if not matches:
+            return draft
+        key = (id(draft), matches)
+        shape = self._finished.get(key)
+        if shape is None:
+            shape = self._finished[key] = replace(draft, matches=matches)
+        return shape
+
+    def _with_affinity(self, shape: Shape, pod: Pod) -> Shape:
+        wanted = pod.spec.affinity
+        assert wanted is not None
+        own, labels, spaces = pod.namespace, pod.metadata.labels, self._namespaces
+        nodes, near, apart = wanted.node_affinity, wanted.pod_affinity, wanted.pod_anti_affinity
+        required = nodes.required
+        return replace(
+            shape,
+            node_terms=None if required is None else tuple(map(node_term, required.node_selector_terms)),
+            node_preferences=tuple((p.weight, node_term(p.preference)) for p in nodes.preferred),
+            affinity=tuple(pod_term(t, own, labels, spaces) for t in near.required),
+            anti_affinity=tuple(pod_term(t, own, labels, spaces) for t in apart.required),
+            pod_preferences=(
+                *((p.weight, pod_term(p.pod_affinity_term, own, labels, spaces)) for p in near.preferred),
+                *((-p.weight, pod_term(p.pod_affinity_term, own, labels, spaces)) for p in apart.preferred),
+            ),
+        )
+
+    def _known_images(self, spec: PodSpec) -> tuple[str, ...]:
+        if not self._images:
+            return ()
+        names = {full_image(c.image) for c in (*spec.init_containers, *spec.containers)}
+        return tuple(sorted(names & self._images))
+
+
+def selectors_of(shape: Shape) -> Iterable[PodSelector]:
+    """All selectors by which a shape means other pods."""
+    for term in (*shape.affinity, *shape.anti_affinity):
+        yield term.pods
+    for _, term in shape.pod_preferences:
+        yield term.pods
+    for constraint in shape.spread:
+        yield constraint.pods
+
+
+@lru_cache(maxsize=4096)
+def full_image(name: str) -> str:
+    """An image's name with its tag, as nodes list it.
+
+    >>> full_image("registry:5000/train"), full_image("train:2")
+    ('registry:5000/train:latest', 'train:2')
+    """
+    return name if name.rfind(":") > name.rfind("/") else f"{name}:latest"
+
+
+@lru_cache(maxsize=4096)
+def _toleration(wire: WireToleration) -> Toleration:
+    return Toleration(wire.key, wire.operator or "Equal", wire.value, wire.effect)
+
+
+def _ports(spec: PodSpec) -> tuple[Port, ...]:
+    """Host ports of containers and sidecars; on the host's network every port is one."""
+    found = set()
+    for container in (*spec.containers, *filter(_is_sidecar, spec.init_containers)):
+        for port in container.ports:
+            number = port.host_port or (port.container_port if spec.host_network else 0)
+            if number > 0:
+                found.add(Port(number, port.protocol or "TCP", port.host_ip or "0.0.0.0"))
+    return tuple(sorted(found)) if found else ()
+
+
+def _is_sidecar(container: Container) -> bool:
+    return container.restart_policy == "Always"

@@ -1,0 +1,191 @@
+"""The books on storage: claims, volumes, classes and drivers' limits as they are now, and which pods use which claims.
+
+Every picture of the cluster has one `Storage`, so that only those pods are read again that a change concerns. Pods
+without claims are in none of its books. What the books mean for a pod is told in `maar.kube.read.volumes`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Mapping
+
+from maar.kube.read.claims import NO_PROVISIONER, ONE_POD, claims_of, class_of, is_bound
+from maar.kube.read.free_volumes import FreeVolumes, wanted
+from maar.kube.read.objects import Objects
+from maar.kube.read.reach import Reach
+from maar.kube.wire.base import Object
+from maar.kube.wire.pods import Pod
+from maar.kube.wire.values import seconds
+from maar.kube.wire.volumes import CsiNode, PersistentVolume, PersistentVolumeClaim, StorageClass
+from maar.model.nodes import Node
+from maar.model.volumes import Room
+
+HOMES = ("claims", "volumes", "storage_classes", "csi_nodes")
+
+
+class Storage:
+    """All of it."""
+
+    def __init__(self, objects: dict[str, dict[str, Object]], given: Container[str] = ()) -> None:
+        self._claims, self._volumes, self._classes = (objects.setdefault(home, {}) for home in HOMES[:3])
+        self._given = given
+        """Pods that have been given a node of which their object does not know yet."""
+        self.claims_of: dict[str, tuple[str, ...]] = {}
+        """The claims of each pod that has some."""
+        self._users: dict[str, dict[str, Pod]] = {}
+        self.free = FreeVolumes(self._volumes)
+        self.limits: dict[str, dict[str, int]] = {}
+        """How many volumes each node holds, by driver; nodes without a limit are not named."""
+        self.refused: dict[str, dict[str, float]] = {}
+        """Nodes for which a claim could not get its volume, and until when that counts."""
+        self.stale = True
+        """Whether rooms have changed."""
+        self._rooms: tuple[Room, ...] = ()
+
+    @classmethod
+    def of(cls, objects: Objects) -> Storage:
+        """Of objects that are all there at once."""
+        homes: dict[str, dict[str, Object]] = {
+            "claims": {c.key: c for c in objects.claims},
+            "volumes": {v.name: v for v in objects.volumes},
+            "storage_classes": {c.name: c for c in objects.storage_classes},
+        }
+        storage = cls(homes)
+        for volume in objects.volumes:
+            storage.free.note(volume.name, None, volume)
+        for csi_node in objects.csi_nodes:
+            storage._note_limits(csi_node.name, csi_node)
+        for pod in objects.pods:
+            storage.use(pod.key, pod)
+        return storage
+
+    # -- look-ups
+
+    def claim(self, key: str) -> PersistentVolumeClaim | None:
+        """A claim as it is now."""
+        found = self._claims.get(key)
+        return found if isinstance(found, PersistentVolumeClaim) else None
+
+    def volume(self, name: str) -> PersistentVolume | None:
+        """A volume as it is now."""
+        found = self._volumes.get(name)
+        return found if isinstance(found, PersistentVolume) else None
+
+    def volume_of(self, claim: PersistentVolumeClaim) -> PersistentVolume | None:
+        """The volume that a claim has, or that has been given to it."""
+        return self.volume(claim.spec.volume_name) if is_bound(claim) else self.free.given_to(claim)
+
+    def class_of(self, claim: PersistentVolumeClaim) -> StorageClass | None:
+        """A claim's storage class, if there is such a one."""
+        found = self._classes.get(class_of(claim))
+        return found if isinstance(found, StorageClass) else None
+
+    def is_static(self, claim: Object | None) -> bool:
+        """Whether nobody makes volumes of its class: it must get one that is there."""
+        if not isinstance(claim, PersistentVolumeClaim):
+            return False
+        found = self.class_of(claim)
+        return found is not None and found.provisioner == NO_PROVISIONER
+
+    def first_user(self, claim: str) -> str:
+        """Who has a claim that only one pod may have: who has a node, else who was there first."""
+        users = self._users.get(claim, {})
+
+        def rank(key: str) -> tuple[bool, bool, float, str]:
+            pod = users[key]
+            created = seconds(pod.metadata.creation_timestamp)
+            return not pod.spec.node_name, key not in self._given, created, key
+
+        return min(users, key=rank, default="")
+
+    # -- what changes
+
+    def note(self, home: str, key: str, before: Object | None, after: Object | None) -> set[str]:
+        """An object of one of the homes came, went or changed; the pods for which that means something."""
+        if home == "claims":
+            self.stale |= self.is_static(before) or self.is_static(after)
+            return set(self._users.get(key, ()))
+        if home == "volumes":
+            return self._note_volume(key, before, after)
+        if home == "csi_nodes" and not self._note_limits(key, after):
+            return set()
+        self.stale = True
+        return set(self.claims_of)
+
+    def use(self, key: str, pod: Pod | None) -> set[str]:
+        """A pod came, went or changed; the others for which that means something, since only one may have a claim."""
+        before = self.claims_of.pop(key, ())
+        after = () if pod is None or pod.finished else tuple(claims_of(pod))
+        for claim in before:
+            self._users[claim].pop(key)
+            if not self._users[claim]:
+                del self._users[claim]
+        if pod is not None and after:
+            self.claims_of[key] = after
+            for claim in after:
+                self._users.setdefault(claim, {})[key] = pod
+        others: set[str] = set()
+        for name in {*before, *after}:
+            found = self.claim(name)
+            self.stale |= self.is_static(found)
+            if found is not None and ONE_POD in found.spec.access_modes:
+                others.update(self._users.get(name, ()))
+        return others
+
+    def refuse(self, claim: str, node: str, until: float) -> None:
+        """A claim could not get its volume for a node."""
+        self.refused.setdefault(claim, {})[node] = until
+
+    def pardon(self, now: float) -> set[str]:
+        """Forget refusals that are long ago; the pods that may be tried again."""
+        pods: set[str] = set()
+        for claim, nodes in list(self.refused.items()):
+            kept = {node: until for node, until in nodes.items() if until > now}
+            if kept != nodes:
+                pods.update(self._users.get(claim, ()))
+            if kept:
+                self.refused[claim] = kept
+            else:
+                del self.refused[claim]
+        return pods
+
+    def _note_volume(self, name: str, before: Object | None, after: Object | None) -> set[str]:
+        old, new = (v if isinstance(v, PersistentVolume) else None for v in (before, after))
+        self.stale |= self.free.note(name, old, new)
+        pods: set[str] = set()
+        for volume in (old, new):
+            if volume is not None and volume.spec.claim_ref is not None:
+                reference = volume.spec.claim_ref
+                pods.update(self._users.get(f"{reference.namespace}/{reference.name}", ()))
+        return pods
+
+    def _note_limits(self, node: str, after: Object | None) -> bool:
+        """Whether the drivers that have limits are others now: then pods take other volumes into account."""
+        before = set(self.limits)
+        for driver in [name for name, counts in self.limits.items() if node in counts]:
+            del self.limits[driver][node]
+            if not self.limits[driver]:
+                del self.limits[driver]
+        for there in after.spec.drivers if isinstance(after, CsiNode) else ():
+            if there.allocatable.count is not None:
+                self.limits.setdefault(there.name, {})[node] = max(there.allocatable.count, 0)
+        self.stale = True
+        return before != self.limits.keys()
+
+    # -- how many there may be
+
+    def rooms(self, nodes: Mapping[str, Node]) -> tuple[Room, ...]:
+        """The drivers' limits, and the free volumes for claims that wait for one."""
+        if not self.stale:
+            return self._rooms
+        found = [
+            Room(driver, "NodeVolumeLimits", f"at their volume limit of {driver}", dict(counts))
+            for driver, counts in sorted(self.limits.items())
+        ]
+        claims = (claim for key in self._users if (claim := self.claim(key)) is not None)
+        kinds = {wanted(claim) for claim in claims if self.is_static(claim) and not is_bound(claim)}
+        if kinds:
+            reach = Reach(nodes)
+            found += (self.free.room(kind, reach) for kind in sorted(kinds))
+        self._rooms = tuple(found)
+        self.stale = False
+        return self._rooms

@@ -1,0 +1,208 @@
+"""Pods to tasks: where each stands, and what its own object says about it.
+
+`member` reads all that a pod says by itself. A task is made of it later, when its job and its budgets are known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container
+
+import msgspec
+
+from maar.kube.kinds.roles import index, role
+from maar.kube.read.devices import unaccounted
+from maar.kube.read.priorities import SYSTEM, Priorities, Priority
+from maar.kube.read.requests import negative_request
+from maar.kube.read.volumes import Needs
+from maar.kube.wire import annotations as known
+from maar.kube.wire.annotations import Notes
+from maar.kube.wire.pods import Pod, PodSpec
+from maar.kube.wire.values import moment, runtime, seconds, whole, yes
+from maar.model.durations import duration
+from maar.model.shapes import Shape
+from maar.model.tasks import Status, Task
+
+
+class Member(msgspec.Struct, gc=False):
+    """A pod, and what it says by itself."""
+
+    pod: Pod
+    draft: Shape
+    status: Status
+    node: str
+    blocked: str
+    priority: Priority
+    task_priority: int
+    preemptable: bool
+    cooldown: float
+    checkpoint: float | None
+    promise: float | None
+    created: float
+    foreign: bool
+    problem: str
+    """Why its job makes no sense."""
+    made: Task | None = None
+    """The task that was last made of it."""
+    said: tuple[float | None, float | None] = (None, None)
+    """What its group said when that was made: promise and checkpoint."""
+
+
+def moved_on(before: Member, pod: Pod, nodes: Container[str]) -> Member | None:
+    """The same member as its pod stands now, where nothing else has changed of it; `None`: it must be read anew.
+
+    Most of what watches say of pods is that they were bound and that they run: that is read without all the rest.
+    """
+    was, meta = before.pod, pod.metadata
+    if pod.spec.volumes or was.metadata.uid != meta.uid or before.blocked:
+        return None
+    if was is not pod:
+        old, new = was.metadata, meta
+        if old.annotations != new.annotations or old.labels != new.labels:
+            return None
+        if old.owner_references != new.owner_references or old.creation_timestamp != new.creation_timestamp:
+            return None
+        if was.spec != (pod.spec if was.spec.node_name == pod.spec.node_name else _without_node(was.spec, pod.spec)):
+            return None
+    status, node, blocked = _stands(pod, before.draft, nodes, None)
+    return msgspec.structs.replace(before, pod=pod, status=status, node=node, blocked=blocked, made=None)
+
+
+def _without_node(was: PodSpec, now: PodSpec) -> PodSpec:
+    return msgspec.structs.replace(now, node_name=was.node_name)
+
+
+def member(
+    pod: Pod,
+    draft: Shape,
+    priorities: Priorities,
+    nodes: Container[str],
+    now: float,
+    foreign: bool,
+    needs: Needs | None = None,
+) -> Member:
+    """Everything that one pod's object says. `now` is when a pod that does not say so was created."""
+    notes = Notes(pod.metadata.annotations)
+    both = Notes(pod.metadata.annotations, pod.metadata.labels)
+    priority = priorities.of(pod.spec)
+    task_priority = notes.read(known.TASK_PRIORITY, _any_number) if notes.maps else None
+    preemptable = both.read(known.PREEMPTABLE, yes) if both.maps else None
+    status, node, blocked = _stands(pod, draft, nodes, needs)
+    problem = priority.problem or negative_request(pod)
+    promise = notes.read(known.MAX_RUNTIME, runtime) if notes.maps else None
+    made = Member(
+        pod=pod,
+        draft=draft,
+        status=status,
+        node=node,
+        blocked=blocked,
+        priority=priority,
+        task_priority=priority.value if task_priority is None else task_priority,
+        preemptable=not foreign and preemptable is not False,
+        cooldown=(both.read(known.COOLDOWN, duration) or 0.0) if both.maps else 0.0,
+        checkpoint=notes.read(known.CHECKPOINT, moment) if notes.maps else None,
+        promise=smaller(promise, pod.spec.active_deadline_seconds),
+        created=seconds(pod.metadata.creation_timestamp, now),
+        foreign=foreign,
+        problem=problem,
+    )
+    if not problem and (broken := notes.problem or both.problem):
+        made.problem = broken
+    return made
+
+
+def task(
+    of: Member,
+    job: str,
+    shape: Shape,
+    budgets: tuple[str, ...],
+    promise: float | None,
+    checkpoint: float | None,
+) -> Task:
+    """A member's task, with what its group says for all of its pods; the same one where nothing has changed."""
+    made = of.made
+    if (
+        made is not None
+        and made.shape is shape
+        and made.job == job
+        and made.budgets == budgets
+        and of.said == (promise, checkpoint)
+    ):
+        return made
+    of.said = promise, checkpoint
+    of.made = _task(of, job, shape, budgets, promise, checkpoint)
+    return of.made
+
+
+def _task(
+    of: Member,
+    job: str,
+    shape: Shape,
+    budgets: tuple[str, ...],
+    promise: float | None,
+    checkpoint: float | None,
+) -> Task:
+    pod = of.pod
+    bound = of.status in (Status.BOUND, Status.RELEASING)
+    started = pod.status.start_time
+    return Task(
+        key=pod.key,
+        job=job,
+        shape=shape,
+        status=of.status,
+        node=of.node,
+        role=role(pod),
+        priority=of.task_priority,
+        created=of.created,
+        started=started.timestamp() if started is not None else (of.created if bound else None),
+        index=index(pod),
+        uid=pod.metadata.uid,
+        preemptable=of.preemptable,
+        critical=pod.namespace == "kube-system" or pod.spec.priority_class_name in SYSTEM,
+        resident=_is_resident(pod),
+        controlled=any(owner.controller for owner in pod.metadata.owner_references),
+        cooldown=of.cooldown,
+        checkpoint=of.checkpoint if of.checkpoint is not None else checkpoint,
+        promise=smaller(of.promise, promise),
+        budgets=budgets,
+        blocked=of.blocked,
+    )
+
+
+def smaller(a: float | None, b: float | None) -> float | None:
+    """The smaller of two where both are given."""
+    if a is None or b is None:
+        return b if a is None else a
+    return min(a, b)
+
+
+def _stands(pod: Pod, draft: Shape, nodes: Container[str], volumes: Needs | None) -> tuple[Status, str, str]:
+    """Status, node, and why it is blocked."""
+    spec = pod.spec
+    if pod.finished:
+        return Status.SUCCEEDED if pod.status.phase == "Succeeded" else Status.FAILED, spec.node_name, ""
+    if spec.node_name:
+        leaving = pod.metadata.deletion_timestamp is not None
+        return Status.RELEASING if leaving else Status.BOUND, spec.node_name, ""
+    if spec.scheduling_gates:
+        return Status.BLOCKED, "", "scheduling gates: " + ", ".join(g.name for g in spec.scheduling_gates)
+    if needs := unaccounted(pod, draft.requests):
+        return Status.BLOCKED, "", needs
+    nominated = pod.status.nominated_node_name
+    if volumes is not None:
+        if volumes.blocked:
+            return Status.BLOCKED, "", volumes.blocked
+        # Where its volumes are being made, its room is kept, as where room is being freed.
+        nominated = volumes.node or nominated
+    if nominated and nominated in nodes:
+        return Status.NOMINATED, nominated, ""
+    return Status.PENDING, "", ""
+
+
+def _is_resident(pod: Pod) -> bool:
+    if known.MIRROR in pod.metadata.annotations:
+        return True
+    return any(owner.kind == "DaemonSet" for owner in pod.metadata.owner_references)
+
+
+def _any_number(text: str) -> int:
+    return whole(text, -(2**31))

@@ -1,0 +1,261 @@
+"""One leader among several Maars: a Lease that the leader renews and a standby takes over.
+
+The rules are client-go's. A Lease counts as held for as long after *we* saw it change as its holder says, so that
+clocks need not agree. Every write states the version it is based on, so that of two only one succeeds. A leader that
+could not renew for `renew_seconds` gives up before, after `lease_seconds`, anyone else begins.
+
+A standby watches the Lease, so that it counts from the last renewal itself and tries in the moment in which that has
+expired, or in which the Lease is given back. The watch only rings: what the Lease says is always read. Without it, as
+where watching is not granted, a standby looks every `retry_seconds`, and takes over by as much later.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import inspect
+import logging
+import random
+import time
+from collections.abc import Awaitable, Callable
+from contextlib import aclosing
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+
+from maar.kube.client.api import Api
+from maar.kube.client.errors import ApiError, Conflict, NotFound, ServerFault
+from maar.kube.wire.resources import LEASES
+
+log = logging.getLogger(__name__)
+
+RELEASE_SECONDS = 2.0
+"""How long a stop waits for the lease to be given back; by taste."""
+
+Started = Callable[[], Awaitable[None] | None]
+Lease = dict[str, Any]
+
+
+class LeaderElection:
+    """A candidate."""
+
+    def __init__(
+        self,
+        api: Api,
+        name: str,
+        namespace: str,
+        identity: str,
+        lease_seconds: float = 15.0,
+        renew_seconds: float = 10.0,
+        retry_seconds: float = 2.0,
+        *,
+        seed: int = 0,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        if not retry_seconds < renew_seconds < lease_seconds:
+            raise ValueError("a lease must outlast the time for renewing it, and that the time between two tries")
+        self.identity = identity
+        self.holder = ""
+        """Who leads, as far as we know."""
+        self.leading = False
+        self._api = api
+        self._namespace = namespace
+        self._path = LEASES.path(namespace, name)
+        self._all = LEASES.path(namespace)
+        self._name = name
+        self._lease_seconds = lease_seconds
+        self._renew_seconds = renew_seconds
+        self._retry_seconds = retry_seconds
+        self._dice = random.Random(f"{identity}{seed}")
+        self._clock = clock
+        self._seen: Lease | None = None
+        self._seen_at = 0.0
+        self._renewed = 0.0
+
+    @property
+    def valid(self) -> bool:
+        """Whether nobody else can be leading yet: false also when this process was stopped for too long."""
+        return self.leading and self._clock() < self._renewed + self._lease_seconds
+
+    async def lead(self, on_started: Started, on_lost: Callable[[], None]) -> None:
+        """Wait for the lease, lead, and return when it is lost (after `on_lost`) or when the work is done.
+
+        What `on_started` returns, if it can be awaited, is the work: it is cancelled when the lease is lost. When this
+        is cancelled, or the work is done, the lease is given back at once, after the work has ended.
+        """
+        await self._acquire()
+        self.leading = True
+        log.info("leading as %s", self.identity)
+        renewing = asyncio.create_task(self._renew())
+        working: asyncio.Task[None] | None = None
+        lost = False
+        try:
+            started = on_started()
+            if started is not None and inspect.isawaitable(started):
+                working = asyncio.ensure_future(_awaited(started))
+            tasks = [renewing] if working is None else [renewing, working]
+            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            lost = renewing.done()
+        finally:
+            await _ended(renewing)
+            if lost:
+                self.leading = False
+                on_lost()
+            await _ended(working)
+            self.leading = False
+            if not lost:
+                await asyncio.shield(self._release())
+        if working is not None and not working.cancelled():
+            working.result()
+
+    async def _acquire(self) -> None:
+        """Try when the lease has changed, when it expires, and every retry time."""
+        bell = asyncio.Event()
+        listening = asyncio.create_task(self._listen(bell))
+        leads = ""
+        try:
+            while True:
+                bell.clear()
+                if await self._try():
+                    return
+                if self.holder and self.holder != leads:
+                    leads = self.holder
+                    log.info("standing by: %s leads", leads)
+                await _rung(bell, min(self._retry_seconds * self._dice.uniform(1.0, 1.2), self._expires_in()))
+        finally:
+            await _ended(listening)
+
+    async def _listen(self, bell: asyncio.Event) -> None:
+        """Ring whenever the lease changes, for as long as it can be watched."""
+        while True:
+            watch = self._api.watch(LEASES, "", self._namespace, field_selector=f"metadata.name={self._name}")
+            try:
+                async with aclosing(watch) as events:
+                    async for _ in events:
+                        bell.set()
+            except ApiError as error:
+                log.info("lease %s is not watched: %s", self._name, error)
+            await asyncio.sleep(self._retry_seconds)
+
+    def _expires_in(self) -> float:
+        """Seconds until somebody else's lease may be taken; the retry time where it could not be, though it may."""
+        if self._seen is None or self.holder in ("", self.identity):
+            return self._retry_seconds
+        left = self._seen_at + self._holds(self._seen) - self._clock()
+        return left if left > 0 else self._retry_seconds
+
+    async def _renew(self) -> None:
+        """Returns when the lease is lost."""
+        while True:
+            # No longer than the lease is sure: giving up a retry time later would be too late for the last writes.
+            await asyncio.sleep(min(self._retry_seconds, self._sure_for()))
+            try:
+                async with asyncio.timeout(self._sure_for()):
+                    held = await self._try()
+            except TimeoutError:
+                held = False
+            if held:
+                continue
+            if self.holder != self.identity:
+                log.error("lost the lease to %s", self.holder or "nobody")
+                return
+            if self._clock() - self._renewed >= self._renew_seconds:
+                log.error("lost the lease: not renewed for %.1f s", self._clock() - self._renewed)
+                return
+
+    def _sure_for(self) -> float:
+        """Seconds that are left for renewing it."""
+        return max(self._renewed + self._renew_seconds - self._clock(), 0.0)
+
+    async def _try(self) -> bool:
+        """Take or renew the lease once; whether it is ours now."""
+        begun = self._clock()
+        try:
+            written = await self._write()
+        except (Conflict, NotFound):
+            self._seen = None
+            return False
+        except ApiError as error:
+            log.warning("lease %s: %s", self._name, error)
+            return False
+        if written:
+            # From before the request: the others count from when they see it, which is later.
+            self._renewed = begun
+        return written
+
+    async def _write(self) -> bool:
+        """Whether it was written: not while somebody else holds it."""
+        mine = self._seen is not None and self.holder == self.identity
+        if not mine:
+            try:
+                self._observe(await self._api.get(self._path))
+            except NotFound:
+                self._observe(await self._api.create(self._all, self._claim({})))
+                return True
+        assert self._seen is not None
+        if self.holder not in ("", self.identity) and self._clock() < self._seen_at + self._holds(self._seen):
+            return False
+        self._observe(await self._api.replace(self._path, self._claim(self._seen)))
+        return True
+
+    def _observe(self, body: bytes) -> None:
+        try:
+            lease = msgspec.json.decode(body, type=dict[str, Any])
+            holder = (lease.get("spec") or {}).get("holderIdentity") or ""
+        except (msgspec.DecodeError, AttributeError) as error:
+            raise ServerFault(f"not a lease: {error}") from error
+        if self._seen is None or lease.get("spec") != self._seen.get("spec"):
+            self._seen_at = self._clock()
+        self._seen, self.holder = lease, holder
+
+    def _holds(self, lease: Lease) -> float:
+        """For how long after it was last renewed its holder has it."""
+        seconds = (lease.get("spec") or {}).get("leaseDurationSeconds")
+        return float(seconds) if isinstance(seconds, int) else self._lease_seconds
+
+    def _claim(self, lease: Lease) -> Lease:
+        """The lease as ours; whatever else is in it stays."""
+        now = datetime.now(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
+        before = lease.get("spec") or {}
+        spec = before | {
+            "holderIdentity": self.identity,
+            "leaseDurationSeconds": max(round(self._lease_seconds), 1),
+            "renewTime": now,
+        }
+        if before.get("holderIdentity") != self.identity or "acquireTime" not in before:
+            spec["acquireTime"] = now
+            spec["leaseTransitions"] = before.get("leaseTransitions", -1) + 1
+        metadata = lease.get("metadata") or {"name": self._name}
+        return lease | {"apiVersion": LEASES.api_version, "kind": LEASES.kind, "metadata": metadata, "spec": spec}
+
+    async def _release(self) -> None:
+        """Give it back, so that a standby need not wait; a renewal that was cut short may have changed it meanwhile."""
+        try:
+            async with asyncio.timeout(RELEASE_SECONDS):
+                while self._seen is not None and self.holder == self.identity:
+                    spec = self._seen["spec"] | {"holderIdentity": "", "leaseDurationSeconds": 1}
+                    try:
+                        self._observe(await self._api.replace(self._path, self._seen | {"spec": spec}))
+                    except Conflict:
+                        self._observe(await self._api.get(self._path))
+        except (ApiError, TimeoutError) as error:
+            log.warning("lease %s could not be given back: %s", self._name, error)
+
+
+async def _awaited(work: Awaitable[None]) -> None:
+    await work
+
+
+async def _rung(bell: asyncio.Event, seconds: float) -> None:
+    """Wait for a bell, for so long at most."""
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(seconds):
+            await bell.wait()
+
+
+async def _ended(task: asyncio.Task[None] | None) -> None:
+    """Cancel a task and wait for its end."""
+    if task is not None:
+        task.cancel()
+        await asyncio.wait([task])

@@ -1,0 +1,177 @@
+"""Openings: the cheapest way to make room for one more task of a shape on each node.
+
+For every node where evictions could help, the units there are taken in order of cost until one more task fits, and
+those that turn out not to be needed are given back. The cheapest opening of all nodes is the next step of a greedy
+search. A gang that is already broken costs nothing more, and one that frees room for several tasks counts by what it
+brings. Only nodes that changed are looked at again.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import NamedTuple
+
+import numpy as np
+
+from maar.model.resources import Ints
+from maar.session.eviction.victims import Candidates, Unit, Work
+from maar.session.session import Session
+from maar.session.view import View
+
+Gift = tuple[int, ...]
+"""What a unit frees on one node, of each resource that is lacking there."""
+
+
+class Opening(NamedTuple):
+    """Units whose leaving lets a node take one more, with what they cost."""
+
+    row: int
+    units: tuple[Unit, ...]
+    priority: int
+    """The highest among them."""
+    evicts: bool
+    """Not by shrinking elastic jobs alone."""
+    wholes: int
+    """Gangs broken."""
+    brings: int
+    """How many more tasks then fit, on all nodes."""
+    work: Work
+    key: tuple[tuple[str, int], ...]
+    """Jobs by key and, of one job, the highest index first: worker 0 hosts the rendezvous."""
+
+    def cost(self, wanted: int) -> tuple[object, ...]:
+        """Cheaper is smaller, where so many tasks still lack room."""
+        share = self.wholes / max(min(self.brings, wanted), 1)
+        return self.wholes > 0, self.evicts, self.priority, share, self.work, self.key, self.row
+
+
+class Openings:
+    """The cheapest opening of each node for one shape."""
+
+    def __init__(self, session: Session, candidates: Candidates, view: View, rows: Ints) -> None:
+        self._session = session
+        self._candidates = candidates
+        self._view = view
+        self._dims: list[int] = np.flatnonzero(view.request).tolist()
+        self._wants: list[int] = view.request.tolist()
+        self._free: dict[int, list[int]] = {d: view.free(slice(None), d).tolist() for d in self._dims}
+        """What each node has of each resource that is asked for, as plain integers."""
+        self._requests: list[list[int]] = session.snapshot.shapes.requests.tolist()
+        self._shape_of: Ints = session.snapshot.tasks.shape
+        self._cursor = session.state.cursor
+        self._by_row: dict[int, Opening] = {}
+        self._rows = set(rows.tolist())
+        self._look(self._rows)
+
+    def cheapest(self, wanted: int) -> Opening | None:
+        """The best next step while `wanted` tasks are still without room."""
+        changed, self._cursor = self._session.state.touched_since(self._cursor)
+        if changed is not None:
+            for dim, free in self._free.items():
+                for row, has in zip(changed.tolist(), self._view.free(changed, dim).tolist(), strict=True):
+                    free[row] = has
+            self._look(self._rows & set(changed.tolist()))
+        while self._by_row:
+            best = min(self._by_row.values(), key=lambda o: o.cost(wanted))
+            # What has gone elsewhere may have been the last surplus of a job that is also here.
+            self._look({best.row})
+            if self._by_row.get(best.row) == best:
+                return best
+        return None
+
+    def _look(self, rows: set[int]) -> None:
+        for row in sorted(rows):
+            opening = self._open(row)
+            if opening is None:
+                self._by_row.pop(row, None)
+            else:
+                self._by_row[row] = opening
+
+    def _open(self, row: int) -> Opening | None:
+        lack = self._deficit(row)
+        if not lack:
+            return None
+        tasks = self._candidates.here(row)
+        units = cover(tuple(lack.values()), self._singles(tasks, lack))
+        if units is None:
+            both = [*self._singles(tasks, lack), *self._wholes(tasks, lack)]
+            units = cover(tuple(lack.values()), both)
+        return None if units is None else self._opening(row, units)
+
+    def _deficit(self, row: int) -> dict[int, int]:
+        """What the node lacks for one more, by resource; empty if it lacks nothing."""
+        lack = {dim: self._wants[dim] - self._free[dim][row] for dim in self._dims}
+        return {dim: amount for dim, amount in lack.items() if amount > 0}
+
+    def _gift(self, tasks: list[int], lack: dict[int, int]) -> Gift:
+        requests = [self._requests[self._shape_of[t]] for t in tasks]
+        return tuple(sum(request[dim] for request in requests) for dim in lack)
+
+    def _singles(self, tasks: list[int], lack: dict[int, int]) -> list[tuple[Unit, Gift]]:
+        """Surplus tasks here, cheapest first, no more of a job or role than it has above its minimum."""
+        here = set(tasks)
+        units = self._candidates.singles(tasks)
+        return [(unit, self._gift([t for t in unit.tasks if t in here], lack)) for unit in units]
+
+    def _wholes(self, tasks: list[int], lack: dict[int, int]) -> list[tuple[Unit, Gift]]:
+        """Whole gangs with a member here: low priority first, then those that free most of what is lacking."""
+        here: dict[int, list[int]] = {}
+        for task in tasks:
+            here.setdefault(int(self._session.snapshot.tasks.job[task]), []).append(task)
+        found = []
+        for job, members in here.items():
+            unit = self._candidates.whole(job)
+            if unit is not None:
+                gift = self._gift(members, lack)
+                helps = sum(Fraction(min(g, n), n) for g, n in zip(gift, lack.values(), strict=True))
+                who = self._session.job(job)
+                cost = (who.priority, -helps, self._candidates.work(unit.tasks), who.key)
+                found.append((cost, unit, gift))
+        return [(unit, gift) for _, unit, gift in sorted(found, key=lambda f: f[0])]
+
+    def _opening(self, row: int, units: tuple[Unit, ...]) -> Opening:
+        tasks = tuple(t for u in units for t in u.tasks)
+        wholes = sum(u.whole for u in units)
+        priority = max(self._session.job(u.job).priority for u in units)
+        brings = self._brings(list(tasks)) if wholes or len(tasks) > len(units) else 1
+        table = self._session.snapshot.tasks.tasks
+        key = tuple(sorted((table[t].job, -table[t].index) for t in tasks))
+        evicts = not all(u.shrinks for u in units)
+        return Opening(row, units, priority, evicts, wholes, brings, self._candidates.lost(units), key)
+
+    def _brings(self, tasks: list[int]) -> int:
+        """How many more tasks of the shape fit, on all nodes, once these have gone."""
+        freed: dict[int, list[int]] = {}
+        for task, row in zip(tasks, self._session.state.node[tasks].tolist(), strict=True):
+            request = self._requests[self._shape_of[task]]
+            here = freed.setdefault(row, [0] * len(request))
+            for dim in self._dims:
+                here[dim] += request[dim]
+        more = 0
+        for row, gift in freed.items():
+            if self._view.open[row]:
+                fits = min((self._free[d][row] + gift[d]) // self._wants[d] for d in self._dims)
+                more += max(fits, 0) - int(self._view.fits[row])
+        return more
+
+
+def cover(lack: Gift, units: list[tuple[Unit, Gift]]) -> tuple[Unit, ...] | None:
+    """Units in order until nothing lacks, then without those that are not needed, last first; `None` if short."""
+    taken: list[tuple[Unit, Gift]] = []
+    for unit, gift in units:
+        if _covers(lack, taken):
+            break
+        if unit.whole or unit.shrinks:
+            taken = [(u, g) for u, g in taken if u.job != unit.job]  # they are among those that go with it
+        taken.append((unit, gift))
+    if not _covers(lack, taken):
+        return None
+    for last in reversed(list(taken)):
+        without = [t for t in taken if t is not last]
+        if _covers(lack, without):
+            taken = without
+    return tuple(unit for unit, _ in taken)
+
+
+def _covers(lack: Gift, taken: list[tuple[Unit, Gift]]) -> bool:
+    return all(sum(gift[i] for _, gift in taken) >= n for i, n in enumerate(lack))

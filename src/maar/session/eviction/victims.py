@@ -1,0 +1,242 @@
+"""Victims: who may go for a claim, in which units, and at what cost.
+
+A victim leaves in a *unit*: one task that is surplus to its job's minimum (and its role's), or a whole gang at once. A
+gang is never taken below its minimum in part, and a whole one only if every member may go. Of an elastic job the
+workers from one index on go together, since that is how it shrinks; its pods are not evicted. Votes are asked twice:
+once for each task alone, to know who could go at all, and again for a whole unit just before it goes, since what has
+already been taken counts (budgets, queues' shares).
+
+Costs compare in this order: shrinking before evicting, surplus before whole gangs, lower priority first, fewest gangs
+broken, least work lost, then a key.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from maar.model.resources import CPU, Floats, Ints
+from maar.model.tasks import Status
+from maar.session.hooks import Claim
+from maar.session.resizing.workers import is_ending, workers_of
+from maar.session.session import Session
+
+BOUND = int(Status.BOUND)
+"""A plain integer: numpy takes long to find out that an enum's member is one."""
+
+Work = tuple[float, float]
+"""Work lost: GPU seconds since the start or the last checkpoint; CPU seconds, for pods without GPUs."""
+
+
+class Unit(NamedTuple):
+    """Tasks that go together."""
+
+    job: int
+    tasks: tuple[int, ...]
+    whole: bool
+    shrinks: bool = False
+    """Workers of an elastic job, from an index on: it shrinks, nothing is evicted."""
+
+
+class Candidates:
+    """The tasks that could go for a claim, by job and by node; kept for claims that are equal but for the job."""
+
+    def __init__(self, session: Session, claim: Claim, tasks: Ints) -> None:
+        self._session = session
+        self._claim = claim
+        self.tasks = tasks
+        snapshot = session.snapshot
+        self.by_row: dict[int, list[int]] = {}
+        self.by_job: dict[int, list[int]] = {}
+        jobs = snapshot.tasks.job[tasks].tolist()
+        rows = session.state.node[tasks].tolist()
+        for task, job, row in zip(tasks.tolist(), jobs, rows, strict=True):
+            self.by_row.setdefault(row, []).append(task)
+            self.by_job.setdefault(job, []).append(task)
+        self._work: dict[int, Work] = dict(zip(tasks.tolist(), _work_lost(session, tasks), strict=True))
+        self.openings: dict[tuple[int, bytes], Any] = {}
+        """The search's memory of what nodes cost, by shape and usable nodes (`session.openings`)."""
+        self.begin(claim)
+
+    def begin(self, claim: Claim) -> None:
+        """Start a search: whoever was dropped in another is a candidate again."""
+        self._claim = claim
+        self._refused: set[int] = set()
+        """Jobs that may not go whole after all."""
+        self._dropped: set[int] = set()
+        """Tasks that may not go after all."""
+
+    def room(self) -> Ints:
+        """What each node would have more if all of them went: the bound that proves the impossible."""
+        snapshot = self._session.snapshot
+        extra = np.zeros_like(self._session.state.used)
+        left = self.left()
+        np.add.at(extra, self._session.state.node[left], snapshot.shapes.requests[snapshot.tasks.shape[left]])
+        return extra
+
+    def left(self) -> Ints:
+        """Those that have not gone yet."""
+        return np.asarray(self.tasks[self._session.state.status[self.tasks] == BOUND])
+
+    def here(self, row: int) -> list[int]:
+        """The candidates still on a node, cheapest single first."""
+        there = [t for t in self.by_row.get(row, ()) if self._session.state.status[t] == BOUND]
+        return sorted((t for t in there if t not in self._dropped), key=self._single_cost)
+
+    def _single_cost(self, task: int) -> tuple[bool, int, int, Work, str, int, int]:
+        table, jobs = self._session.snapshot.tasks, self._session.snapshot.jobs
+        job = jobs.jobs[int(table.job[task])]
+        # Of equal workers of one job the highest index goes first: worker 0 hosts the rendezvous.
+        if job.elastic is not None:
+            return False, job.priority, 0, (0.0, 0.0), job.key, -table.tasks[task].index, task
+        return True, job.priority, int(table.priority[task]), self._work[task], job.key, -table.tasks[task].index, task
+
+    def work(self, tasks: tuple[int, ...]) -> Work:
+        """What is lost with them."""
+        return sum(self._work[t][0] for t in tasks), sum(self._work[t][1] for t in tasks)
+
+    def lost(self, units: Iterable[Unit]) -> Work:
+        """What is lost with some units. A job that shrinks saves its work: only what is evicted counts."""
+        return self.work(tuple(t for unit in units if not unit.shrinks for t in unit.tasks))
+
+    def surplus(self, job: int) -> int:
+        """How many of a job's tasks may go one by one."""
+        gang, state = self._session.hooks.gang, self._session.state
+        ready = int(state.job_ready[job])
+        return ready if gang is None else max(ready - gang.minimum(self._session.job(job)), 0)
+
+    def role_surplus(self, job: int) -> dict[int, int]:
+        """The same for those of its roles that have a minimum."""
+        gang, state = self._session.hooks.gang, self._session.state
+        minimums = {} if gang is None else gang.role_minimums(self._session.job(job))
+        return {role: max(int(state.role_ready[role]) - n, 0) for role, n in minimums.items()}
+
+    def singles(self, tasks: list[int]) -> list[Unit]:
+        """Those of some tasks that may go, in order, without their gang: no more of a job or role than is surplus."""
+        jobs, roles = self._session.snapshot.tasks.job, self._session.snapshot.jobs.task_role
+        left: dict[int, int] = {}
+        left_of_role: dict[int, int] = {}
+        chosen = []
+        for task in tasks:
+            job, role = int(jobs[task]), int(roles[task])
+            if job not in left:
+                left[job] = self.surplus(job)
+                left_of_role.update(self.role_surplus(job))
+            if self._session.job(job).elastic is not None:
+                unit = self._from_index(job, task)
+                if unit is not None and len(unit.tasks) <= min(left[job], left_of_role.get(role, left[job])):
+                    chosen.append(unit)
+            elif left[job] > 0 and left_of_role.get(role, 1) > 0:
+                left[job] -= 1
+                if role in left_of_role:
+                    left_of_role[role] -= 1
+                chosen.append(Unit(job, (task,), False))
+        return chosen
+
+    def _from_index(self, job: int, task: int) -> Unit | None:
+        """A worker and all with a higher index, if each of them may go."""
+        session, table = self._session, self._session.snapshot.tasks.tasks
+        workers = workers_of(session, session.job(job), Status.BOUND).tolist()
+        going = [t for t in workers if table[t].index >= table[task].index]
+        if task not in workers or self._dropped.intersection(going) or not set(going) <= set(self.by_job.get(job, ())):
+            return None
+        return Unit(job, tuple(going), False, shrinks=True)
+
+    def whole(self, job: int) -> Unit | None:
+        """A gang as one unit, if whole gangs may go and every running member of this one may."""
+        gang = self._session.hooks.gang
+        if gang is None or job in self._refused or job == self._claim.job.index:
+            return None
+        if not (gang.whole_for_reclaim if self._claim.across_queues else gang.whole_for_preempt):
+            return None
+        running = self._session.tasks_of(self._session.job(job), Status.BOUND).tolist()
+        if self._dropped.intersection(running) or not set(running) <= set(self.by_job.get(job, ())):
+            self._refused.add(job)
+        return None if job in self._refused or not running else Unit(job, tuple(running), True)
+
+    def units(self) -> list[Unit]:
+        """All units there are now, cheapest first."""
+        found: list[tuple[tuple[bool, bool, int, Work, str, int], Unit]] = []
+        for job, tasks in self.by_job.items():
+            who = self._session.job(job)
+            here = [t for t in tasks if self._session.state.status[t] == BOUND and t not in self._dropped]
+            for unit in self.singles(sorted(here, key=self._single_cost)):
+                cost = (False, not unit.shrinks, who.priority, self.lost([unit]), who.key, -unit.tasks[0])
+                found.append((cost, unit))
+            whole = self.whole(job)
+            if whole is not None:
+                found.append(((True, True, who.priority, self.work(whole.tasks), who.key, 0), whole))
+        return [unit for _, unit in sorted(found)]
+
+    def agreed(self, unit: Unit) -> bool:
+        """Whether all voters let exactly these go now, after what has gone already."""
+        if self._session.hooks.victims(self._claim, np.array(unit.tasks)).all():
+            return True
+        if unit.whole:
+            self._refused.add(unit.job)
+        else:
+            self._dropped.update(unit.tasks)
+        self.openings.clear()
+        return False
+
+
+def find(session: Session, claim: Claim) -> Candidates:
+    """Everybody who could go for a claim if they went alone."""
+    snapshot, state = session.snapshot, session.state
+    table = snapshot.tasks
+    chosen = (state.status == Status.BOUND) & table.preemptable & ~table.resident & (state.node >= 0)
+    for row in set(table.job[state.status == Status.SUCCEEDED].tolist()).intersection(snapshot.jobs.elastic):
+        if is_ending(session, session.job(row)):  # It gives its room back; stopped now it would run once more.
+            chosen[snapshot.jobs.members[row]] = False
+    queues = snapshot.jobs.queue[table.job]
+    mine = snapshot.jobs.queue[claim.job.index]
+    if claim.across_queues:
+        takeable = np.array([q.reclaimable for q in snapshot.queues.queues] + [False])
+        chosen &= (queues != mine) & takeable[queues]
+    else:
+        chosen &= (queues == mine) & (snapshot.jobs.priority[table.job] < claim.job.priority)
+    tasks = np.flatnonzero(chosen)
+    if len(tasks):
+        each = Claim(claim.job, claim.shape, claim.across_queues, claim.priority, together=False)
+        tasks = tasks[session.hooks.victims(each, tasks)]
+    return Candidates(session, claim, tasks)
+
+
+def inside(session: Session, claim: Claim) -> Candidates:
+    """The job's own tasks that could make room for more important ones of it."""
+    tasks = session.tasks_of(claim.job, Status.BOUND)
+    tasks = tasks[session.snapshot.tasks.preemptable[tasks] & (session.state.node[tasks] >= 0)]
+    if len(tasks):
+        each = Claim(claim.job, claim.shape, False, claim.priority, together=False)
+        tasks = tasks[session.hooks.victims(each, tasks)]
+    return Candidates(session, claim, tasks)
+
+
+def others(session: Session, claim: Claim) -> Candidates:
+    """Candidates of other jobs than the claimant's; looked for once for all claims that are equal but for the job."""
+    job = claim.job
+    has = session.state.job_allocated[job.index]
+    if has.any():
+        found = find(session, claim)
+        theirs = session.snapshot.tasks.job[found.tasks] != job.index
+        return Candidates(session, claim, found.tasks[theirs])
+    asks = None if claim.shape >= 0 else tuple(sorted((job.min_resources or {}).items()))
+    equal = (claim.across_queues, job.queue, job.priority, claim.shape, asks)
+    if equal not in session.candidates:
+        session.candidates[equal] = find(session, claim)
+    candidates: Candidates = session.candidates[equal]
+    candidates.begin(claim)
+    return candidates
+
+
+def _work_lost(session: Session, tasks: Ints) -> list[Work]:
+    snapshot, table = session.snapshot, session.snapshot.tasks
+    saved: Floats = table.checkpoint[tasks]
+    since = np.maximum(table.started[tasks], np.where(np.isnan(saved), -np.inf, saved))
+    seconds = np.maximum(session.now - since, 0.0)
+    seconds[table.status[tasks] != Status.BOUND] = 0.0  # bound in this very cycle: nothing has run
+    shapes = table.shape[tasks]
+    cpu = snapshot.shapes.requests[shapes, snapshot.axes.index[CPU]]
+    return list(zip((snapshot.shapes.gpus[shapes] * seconds).tolist(), (cpu * seconds).tolist(), strict=True))

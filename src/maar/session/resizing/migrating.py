@@ -1,0 +1,111 @@
+"""Moving workers so that jobs lie on fewer nodes: only where a pool's configuration allows it, and only if it pays.
+
+After sizes have been decided and nothing changes, the layout of all settled elastic jobs of a pool is made anew on
+paper (`elastic.placement.reshuffle`). What would have to move is weighed against what it brings within the horizon: a
+job that lies on a node less trains a little faster. A worker moves by being evicted; its operator makes it anew, and
+room for it is kept on its new node. Worker 0 never moves, nor one that a disruption budget covers, nor so many at once
+that a job would have less than its minimum.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from maar.elastic.jobs import Jobs
+from maar.elastic.placement import reshuffle
+from maar.model.jobs import Job
+from maar.model.resources import Floats, Ints
+from maar.model.tasks import Status
+from maar.session.placement import Group, Terms, place
+from maar.session.resizing.pools import Pool
+from maar.session.resizing.workers import NO_ROLE, NOBODY, elastic_of, worker_shape, workers_of
+from maar.session.session import Session
+
+NODE_LESS = 0.05
+"""What lying on one node less adds to a job's speed. By taste: gradients that stay on a node cost nearly nothing."""
+
+MIGRATED = "migrated"
+"""How the reason of an eviction begins by which a worker is moved."""
+
+Move = tuple[int, int]
+"""A worker, and the row of its new node."""
+
+
+def migrate(session: Session, pool: Pool, table: Jobs, restart: Floats) -> int:
+    """Move workers of a pool's jobs, if that pays: how many."""
+    rows = [row for row, job in enumerate(pool.jobs) if _is_settled(session, job)]
+    if not rows:
+        return 0
+    jobs = [pool.jobs[row] for row in rows]
+    now = np.array([_on_nodes(session, job) for job in jobs], dtype=np.int64)
+    gpus = table.gpus[rows]
+    anchors = np.array([session.state.node[workers_of(session, job, Status.BOUND)[0]] for job in jobs])
+    then = reshuffle(now, gpus, _room(session, pool, jobs, now, gpus), anchors)
+    touched = (now != then).any(axis=1)
+    if not touched.any():
+        return 0
+    size = now.sum(axis=1)
+    speed = table.only(rows).speed(size)
+    saved = (now > 0).sum(axis=1) - (then > 0).sum(axis=1)
+    gain = float((NODE_LESS * speed * saved).sum()) * pool.option.horizon
+    cost = float((restart[rows] * size)[touched].sum())
+    moves = _moves(session, jobs, now, then)
+    if moves is None or gain <= cost:
+        return 0
+    return len(moves) if _make(session, moves) else 0
+
+
+def _is_settled(session: Session, job: Job) -> bool:
+    """It has exactly the workers that it should have, all on nodes, and nothing about it changes in this session."""
+    elastic, decided = elastic_of(job), session.sizes.get(job.index)
+    runs = len(workers_of(session, job, Status.BOUND))
+    return decided is not None and decided.size == elastic.now == runs > 0 and job.closeness is None
+
+
+def _on_nodes(session: Session, job: Job) -> Ints:
+    rows = session.state.node[workers_of(session, job, Status.BOUND)]
+    return np.bincount(rows, minlength=len(session.snapshot.nodes)).astype(np.int64)
+
+
+def _room(session: Session, pool: Pool, jobs: list[Job], now: Ints, gpus: Ints) -> Ints:
+    """GPUs (or slots) that each node has for these workers: those that they have, and what is free for any of them."""
+    free = np.zeros(len(session.snapshot.nodes), dtype=np.int64)
+    for job, each in zip(jobs, gpus.tolist(), strict=True):
+        np.maximum(free, session.view(worker_shape(session, job)).fits * each * pool.nodes, out=free)
+    return np.asarray((now * gpus[:, None]).sum(axis=0) + free)
+
+
+def _moves(session: Session, jobs: list[Job], now: Ints, then: Ints) -> list[Move] | None:
+    """Which workers go where: of those on a node the highest index; nothing if worker 0 had to go, or too many."""
+    table = session.snapshot.tasks.tasks
+    moves: list[Move] = []
+    for i, job in enumerate(jobs):
+        leave: list[int] = []
+        workers = sorted(workers_of(session, job, Status.BOUND).tolist(), key=lambda t: -table[t].index)
+        for row in np.flatnonzero(now[i] > then[i]).tolist():
+            here = [t for t in workers if session.state.node[t] == row]
+            leave.extend(here[: int(now[i, row] - then[i, row])])
+        if any(table[t].index == 0 for t in leave) or len(workers) - len(leave) < elastic_of(job).min:
+            return None
+        targets = np.repeat(np.arange(now.shape[1]), np.maximum(then[i] - now[i], 0)).tolist()
+        moves.extend(zip(leave, targets, strict=True))
+    return moves
+
+
+def _make(session: Session, moves: list[Move]) -> bool:
+    with session.statement() as statement:
+        for task, _ in moves:
+            job = session.job(int(session.snapshot.tasks.job[task]))
+            if not session.snapshot.tasks.preemptable[task] or session.snapshot.tasks.tasks[task].budgets:
+                return False
+            session.evict(task, job, f"{MIGRATED}: `{job.key}` lies on fewer nodes then")
+        for task, row in moves:
+            job = session.job(int(session.snapshot.tasks.job[task]))
+            there = np.zeros(len(session.snapshot.nodes), dtype=np.bool_)
+            there[row] = True
+            terms = Terms(later=True, within=there, hold=True)
+            if place(session, job, Group(NO_ROLE, worker_shape(session, job), NOBODY), 1, terms) != 1:
+                return False
+        session.migrated.update(task for task, _ in moves)
+        statement.commit()
+        return True

@@ -1,0 +1,96 @@
+"""Pools: which nodes elastic jobs share, and which jobs share them.
+
+Nodes belong to the first configured pool whose labels they have, all others to `default`. A job belongs to the pool
+that it names, else to the one whose labels its workers select, else to the first (`default` before the others) of
+whose nodes its workers may use any.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from maar.config.config import PoolOption
+from maar.model.elastic import Elastic
+from maar.model.jobs import Job, Phase
+from maar.model.nodes import NodeTable
+from maar.model.reasons import Reason
+from maar.model.resources import Mask
+from maar.session.resizing.workers import is_ending
+from maar.session.session import Session
+
+
+@dataclass
+class Pool:
+    """One pool in one session."""
+
+    option: PoolOption
+    nodes: Mask
+    jobs: list[Job] = field(default_factory=list)
+
+
+def pools_of(session: Session) -> list[Pool]:
+    """The pools that have elastic jobs, with them."""
+    jobs = [job for job in session.elastic() if _takes_part(session, job)]
+    if not jobs:
+        return []
+    pools = _make(session)
+    for job in jobs:
+        pool = _pool_of(session, job, pools)
+        if isinstance(pool, Reason):
+            session.note(job, pool)
+        else:
+            pool.jobs.append(job)
+    return [pool for pool in pools if pool.jobs]
+
+
+def _takes_part(session: Session, job: Job) -> bool:
+    return job.phase is not Phase.COMPLETED and session.trouble(job) is None and not is_ending(session, job)
+
+
+def nodes_of_pools(table: NodeTable, options: Iterable[PoolOption]) -> list[tuple[PoolOption, Mask]]:
+    """The nodes of each pool."""
+    left = np.ones(len(table), dtype=np.bool_)
+    pools = []
+    for option in sorted(options, key=lambda p: not p.nodes):
+        mask = left.copy()
+        for label, value in option.nodes.items():
+            mask &= table.label(label).one_of([value])
+        left &= ~mask
+        pools.append((option, mask))
+    return pools
+
+
+def _make(session: Session) -> list[Pool]:
+    return [Pool(option, mask) for option, mask in nodes_of_pools(session.snapshot.nodes, session.config.pools)]
+
+
+def _pool_of(session: Session, job: Job, pools: list[Pool]) -> Pool | Reason:
+    assert job.elastic is not None
+    selected = _selects(job.elastic)
+    if job.elastic.pool:
+        named = next((p for p in pools if p.option.name == job.elastic.pool), None)
+        # Voda's jobs name an accelerator by a label of nodes, which need not be a pool of that name.
+        if named is None and job.elastic.pool not in selected.values():
+            known = ", ".join(sorted(p.option.name for p in pools))
+            what = f"pool `{job.elastic.pool}` does not exist; known: {known}"
+            return Reason("resize", "PoolNotFound", what, since=session.waiting_since(job))
+        if named is not None:
+            return named
+    for pool in pools:
+        if pool.option.nodes and pool.option.nodes.items() <= selected.items():
+            return pool
+    usable = session.view(session.snapshot.shapes.number[job.elastic.shape]).open
+    by_default = sorted(pools, key=lambda p: bool(p.option.nodes))
+    return next((p for p in by_default if (p.nodes & usable).any()), by_default[0])
+
+
+def _selects(elastic: Elastic) -> dict[str, str]:
+    """Labels of which a worker wants exactly one value."""
+    wanted = [r for r in elastic.shape.node_selector if r.operator == "In" and len(r.values) == 1]
+    terms = elastic.shape.node_terms
+    if terms is not None and len(terms) == 1:
+        wanted += [r for r in terms[0].expressions if r.operator == "In" and len(r.values) == 1]
+    return {r.key: r.values[0] for r in wanted}

@@ -1,0 +1,255 @@
+"""How many workers each elastic job of a pool gets: the algorithm's answer, made true on nodes.
+
+    1 brakes     a pool that changed a moment ago is left alone; so is a job that did
+    2 capacity   what the pool's nodes can really take with no elastic worker on them, and what each queue may have
+    3 plan       the algorithm, for the queues that have limits each for itself (`shares`)
+    4 worth      changes that cost more than they bring are not made
+    5 make       shrinks first, then growth into room that is there or coming; who did not fit is capped, and 3 again
+
+A plan that is not valid changes nothing: every job keeps what it has.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from maar.elastic.allocate import InvalidPlan, allocate, wake_after
+from maar.elastic.brakes import Brakes, braked
+from maar.elastic.jobs import Jobs
+from maar.elastic.tiresias import promoted
+from maar.model.jobs import Job
+from maar.model.reasons import Reason
+from maar.model.resources import Floats, Ints, Mask
+from maar.model.tasks import Status
+from maar.session.resizing.migrating import migrate
+from maar.session.resizing.pools import Pool
+from maar.session.resizing.shares import Ground, Shares, is_closed, limits_of, limits_of_grounds
+from maar.session.resizing.standing import columns
+from maar.session.resizing.waiting_gangs import ahead_of
+from maar.session.resizing.workers import are_leaving, elastic_of, last_change, set_size, worker_shape
+from maar.session.session import Decision, Session
+
+ROUNDS = 8
+"""So often the algorithm is asked again because what it gave does not lie on nodes; then what fits is taken."""
+
+
+class Resizing:
+    """One pool's sizes in one session."""
+
+    def __init__(self, session: Session, pool: Pool) -> None:
+        self._session = session
+        self._pool = pool
+        self._option = pool.option
+        self._jobs = pool.jobs
+        self._table: Jobs = columns(session, pool.jobs)
+        self._now: Ints = np.array([elastic_of(job).now for job in pool.jobs], dtype=np.int64)
+        self._planned: Ints = self._now.copy()
+
+    def run(self) -> None:
+        """Decide, and make it so in the session."""
+        until = self._resting_until()
+        if until is not None:
+            self._session.wake(until)
+            self._decide(self._now, f"pool `{self._option.name}` is left alone for {self._option.rate_limit:g} s")
+            return
+        try:
+            self._plan()
+        except InvalidPlan as error:
+            for job in self._jobs:
+                self._session.note(job, self._reason(job, "InvalidPlan", f"nothing is changed: {error}"))
+            self._decide(self._now, f"nothing is changed: {error}")
+
+    # -- 1 brakes
+
+    def _resting_until(self) -> float | None:
+        """Until when a pool that was changed a moment ago is left alone."""
+        times = [last_change(self._session, job) for job in self._jobs]
+        last = max((time for time in times if time is not None), default=-np.inf)
+        ends = last + self._option.rate_limit
+        return ends if last < self._session.now < ends else None
+
+    def _frozen(self, gpus: int, shares: Shares) -> Mask:
+        """Jobs whose size changed a moment ago: they keep it, unless there is no longer room for all of these."""
+        frozen = np.zeros(len(self._jobs), dtype=np.bool_)
+        for row, job in enumerate(self._jobs):
+            last = last_change(self._session, job)
+            ends = -np.inf if last is None else last + self._option.minimum_time
+            within = elastic_of(job).min <= self._now[row] <= elastic_of(job).max
+            if self._now[row] and within and last != self._session.now and self._session.now < ends:
+                frozen[row] = True
+                self._session.wake(ends)
+        frozen &= ~shares.beyond(np.where(frozen, self._now, 0))
+        return frozen if (self._now * self._table.gpus)[frozen].sum() <= gpus else np.zeros_like(frozen)
+
+    def _restart(self) -> Floats:
+        """Seconds that a change costs each job. A pool that says 0 has this brake off, whatever was said or learnt."""
+        if not self._option.restart:
+            return np.zeros(len(self._jobs))
+        said = [elastic_of(job).restart for job in self._jobs]
+        return np.array([self._option.restart if s is None else s for s in said], dtype=np.float64)
+
+    # -- 2 capacity
+
+    def _capacity(self) -> tuple[int, Shares]:
+        """GPUs (or worker slots) that elastic workers may have in the pool; and what each queue may have of them.
+
+        Nodes are looked at as if no elastic worker of the pool were there: what others use, what is promised to them
+        and what is cordoned stays out.
+        """
+        session, state, shapes = self._session, self._session.state, self._session.snapshot.shapes
+        free = session.snapshot.nodes.allocatable - state.used + state.releasing - state.nominated
+        mine: dict[int, Ints] = {}
+        for job in self._jobs:
+            tasks = session.tasks_of(job, Status.BOUND, Status.NOMINATED)
+            rows, requests = state.node[tasks], shapes.requests[session.snapshot.tasks.shape[tasks]]
+            there = rows >= 0
+            np.add.at(free, rows[there], requests[there])
+            queue = int(session.snapshot.jobs.queue[job.index])
+            mine[queue] = mine.get(queue, np.zeros(free.shape[1], dtype=np.int64)) + requests.sum(axis=0)
+        for job_row, shape, rows, counts, _ in state.held:
+            if any(job.index == job_row for job in self._jobs):
+                np.add.at(free, rows, counts[:, None] * shapes.requests[shape])
+                queue = int(session.snapshot.jobs.queue[job_row])
+                mine[queue] = mine[queue] + counts.sum() * shapes.requests[shape]
+        of = [worker_shape(session, job) for job in self._jobs]
+        width = dict(zip(of, self._table.gpus.tolist(), strict=True))
+        grounds = {shape: self._ground(shape, gpus, free) for shape, gpus in width.items()}
+        gpus = int(np.maximum.reduce([ground.gpus for ground in grounds.values()]).sum())
+        limits = [*limits_of(session, self._jobs, mine, gpus), *limits_of_grounds(of, grounds, gpus)]
+        return gpus, Shares(limits, self._table.gpus, shapes.requests[of])
+
+    def _ground(self, shape: int, width: int, free: Ints) -> Ground:
+        """Where workers of a shape could run, and what is free for them there."""
+        snapshot = self._session.snapshot
+        request = snapshot.shapes.requests[shape]
+        dims = np.flatnonzero(request)
+        nodes = self._pool.nodes & self._session.view(shape).open
+        nodes &= (snapshot.nodes.allocatable[:, dims] >= request[dims]).all(axis=1)
+        fits = np.maximum(np.min(free[:, dims] // request[dims], axis=1), 0) * nodes
+        return Ground(bool(snapshot.shapes.gpus[shape]), nodes, fits * width)
+
+    # -- 3 plan
+
+    def _plan(self) -> None:
+        gpus, shares = self._capacity()
+        most = self._most()
+        frozen = self._frozen(gpus, shares)
+        target = self._now
+        least_first = False
+        for round_ in range(ROUNDS):
+            target = self._ask(gpus, shares, most, frozen)
+            if round_ == 0:
+                self._planned = target
+            sizes = self._worth(target, gpus, shares)
+            with self._session.statement() as statement:
+                reached = self._make(sizes, least_first)
+                if round_ == ROUNDS - 1 or (reached == sizes).all():
+                    reached = np.where(reached < self._table.min, 0, reached)
+                    self._mend(reached)
+                    statement.commit()
+                    break
+            if not least_first and (reached < self._table.min)[sizes > 0].any():
+                least_first = True  # growth may have taken somebody's minimum: the same again, minimums before it
+                continue
+            short = reached < sizes
+            most[short] = np.where(reached < self._table.min, 0, reached)[short]
+        self._decide(reached, f"{self._option.algorithm.name} in pool `{self._option.name}`")
+        self._wake(reached)
+        if self._option.migrate and (reached == self._now).all():
+            migrate(self._session, self._pool, self._table, self._restart())
+
+    def _most(self) -> Ints:
+        """The largest size each job may have now: no growth in a closed queue, nor into room that a gang waits for."""
+        most = self._table.max.copy()
+        for row, job in enumerate(self._jobs):
+            if is_closed(self._session, job):
+                most[row] = min(most[row], self._now[row])
+                if not self._now[row]:
+                    self._session.note(job, self._reason(job, "QueueClosed", f"queue `{job.queue}` is closed"))
+                continue
+            gang = ahead_of(self._session, job, self._pool.nodes)
+            if gang is not None:
+                most[row] = min(most[row], self._now[row])
+                what = f"room is left for `{gang.key}`, which waits for it"
+                if not self._now[row]:
+                    self._session.note(job, self._reason(job, "GangWaits", what))
+        return most
+
+    def _ask(self, gpus: int, shares: Shares, most: Ints, frozen: Mask) -> Ints:
+        """The algorithm's sizes, with each limited queue within its limit."""
+        target = np.where(frozen, self._now, 0)
+        left = gpus - int((target * self._table.gpus).sum())
+        bounded = self._table.bounded(max=np.minimum(most, self._table.max))
+        shares.fill(target, lambda rows, room: self._allocate(bounded.only(rows), room), ~frozen, left)
+        return target
+
+    def _allocate(self, jobs: Jobs, gpus: int) -> Ints:
+        return allocate(self._option.algorithm, jobs, gpus, self._option.arguments)
+
+    # -- 4 worth
+
+    def _worth(self, target: Ints, gpus: int, shares: Shares) -> Ints:
+        brakes = Brakes(self._option.hysteresis, self._option.horizon)
+        sizes = braked(self._table, self._now, target, gpus, self._restart(), brakes)
+        sizes = np.where(shares.beyond(sizes), np.minimum(sizes, target), sizes)
+        # A job that cannot be paused and has started keeps its minimum.
+        stays = [not elastic_of(job).pausable and now > 0 for job, now in zip(self._jobs, self._now, strict=True)]
+        return np.where(np.array(stays, dtype=np.bool_) & (sizes == 0), self._table.min, sizes)
+
+    # -- 5 make
+
+    def _make(self, sizes: Ints, least_first: bool) -> Ints:
+        """Shrinks first, then growth, the most important and the largest workers first: what each job could have.
+
+        `least_first`: who starts has its minimum before anybody grows.
+        """
+        reached = sizes.copy()
+        grows = sizes > self._now
+        for row in np.flatnonzero(~grows & (sizes < self._now)).tolist():
+            set_size(self._session, self._jobs[row], int(sizes[row]), self._pool.nodes)
+        table = self._table
+        order = np.lexsort((table.rank, table.submit, -table.gpus, -table.priority))
+        for row in order.tolist() if least_first else ():
+            if sizes[row] and self._now[row] < table.min[row]:
+                set_size(self._session, self._jobs[row], int(table.min[row]), self._pool.nodes)
+        for row in order.tolist():
+            if sizes[row]:
+                reached[row] = set_size(self._session, self._jobs[row], int(sizes[row]), self._pool.nodes)
+        return reached
+
+    def _mend(self, reached: Ints) -> None:
+        """Jobs that did not get their minimum in the last round have nothing."""
+        for row in np.flatnonzero(reached == 0).tolist():
+            set_size(self._session, self._jobs[row], 0, self._pool.nodes)
+
+    def _wake(self, sizes: Ints) -> None:
+        after = wake_after(self._option.algorithm, self._table, sizes, self._option.arguments)
+        if after is not None:
+            self._session.wake(self._session.now + after)
+
+    # -- what comes out
+
+    def _decide(self, sizes: Ints, why: str) -> None:
+        knob = getattr(self._option.arguments, "knob", None)
+        forgiven = promoted(self._table, knob) if knob is not None else np.zeros(len(self._jobs), dtype=np.bool_)
+        for row, job in enumerate(self._jobs):
+            size, planned, because = int(sizes[row]), int(self._planned[row]), why
+            if size and size == self._now[row] and elastic_of(job).keeps:
+                because = f"keeps its size for now: {elastic_of(job).keeps}"
+            if size and (leaving := are_leaving(self._session, job)):
+                # Its room stays its own: who comes later in this session finds it taken.
+                size, because = 0, f"{leaving} of its old pods are still going: it starts once they are gone"
+            self._session.sizes[job.index] = Decision(size, planned, because, bool(forgiven[row]), self._option.name)
+            if not size and job.index not in self._session.notes:
+                self._session.note(job, self._reason(job, "NoWorkers", self._why_none(job, row)))
+
+    def _why_none(self, job: Job, row: int) -> str:
+        elastic = elastic_of(job)
+        gpus = int(self._table.gpus[row])
+        unit = "GPU" if self._session.snapshot.shapes.gpus[worker_shape(self._session, job)] else "slot"
+        asks = f"needs {elastic.min} workers of {gpus} {unit}{'s' if gpus != 1 else ''}"
+        how = self._option.algorithm.name
+        return f"{asks}: {how} gives it none in pool `{self._option.name}` now"
+
+    def _reason(self, job: Job, code: str, what: str) -> Reason:
+        return Reason("resize", code, what, queue=job.queue, since=self._session.waiting_since(job))

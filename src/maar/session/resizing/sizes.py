@@ -1,0 +1,85 @@
+"""The elastic part of the plan: sizes, and room for workers to come, read off the session.
+
+A job's size is what `resize` decided, less what preempt, reclaim or the release of a gang in part took since: workers
+leave from the highest index on, so the lowest of those that go says how many stay. If none stays the job is suspended.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from maar.model.jobs import Job
+from maar.model.plan import Hold, Resize, Resume, Suspend, Target
+from maar.model.tasks import Status
+from maar.session.resizing.standing import past_after, past_of
+from maar.session.resizing.workers import elastic_of, have, held_for, workers_of
+from maar.session.session import Decision, Session
+
+
+class Sizes:
+    """What is done with elastic jobs in one session."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self.resizes: list[Resize] = []
+        self.suspends: list[Suspend] = []
+        self.resumes: list[Resume] = []
+        self.targets: list[Target] = []
+        self.changed: set[int] = set()
+        """Rows of jobs whose size changes: their workers go by that, not by eviction."""
+        self._after: dict[int, int] = {}
+        for job in session.elastic():
+            self._read(job)
+
+    def _read(self, job: Job) -> None:
+        before = elastic_of(job).now
+        decided = self._session.sizes.get(job.index)
+        size, why = self._taken(job, decided)
+        self._after[job.index] = size
+        if decided is not None:
+            self.targets.append(Target(job.key, size, decided.planned, why, decided.pool))
+        if size == before:
+            return
+        self.changed.add(job.index)
+        forgive = decided is not None and decided.forgive
+        past = past_after(past_of(self._session, job), self._session.now, before, size, forgive)
+        if size == 0:
+            self.suspends.append(Suspend(job.key, why, past))
+        elif before == 0:
+            self.resumes.append(Resume(job.key, size, why, past))
+        else:
+            self.resizes.append(Resize(job.key, before, size, why, past))
+
+    def _taken(self, job: Job, decided: Decision | None) -> tuple[int, str]:
+        """Its size after what others took, and why."""
+        elastic = elastic_of(job)
+        size, why = (elastic.now, "") if decided is None else (decided.size, decided.why)
+        session = self._session
+        gone = [
+            t
+            for t in workers_of(session, job, Status.RELEASING).tolist()
+            if t in session.evictions and t not in session.migrated
+        ]
+        gone = [t for t in gone if session.snapshot.tasks.status[t] == Status.BOUND]
+        if not gone:
+            return size, why
+        why = session.evictions[gone[0]][1]
+        if len(workers_of(session, job, Status.BOUND, Status.NOMINATED)) == 0:
+            return (0, why) if elastic.pausable else (size, why)
+        return min(size, min(session.snapshot.tasks.tasks[t].index for t in gone)), why
+
+    def holds(self) -> tuple[Hold, ...]:
+        """Room that is kept for workers to come: no more than each job still lacks."""
+        session, kept = self._session, list[Hold]()
+        nodes = session.snapshot.nodes.names
+        for job in session.elastic():
+            room = np.zeros(len(nodes), dtype=np.int64)
+            for promised in held_for(session, job):
+                np.add.at(room, promised.rows, promised.counts)
+            lacks = self._after[job.index] - have(session, job)
+            for row in np.flatnonzero(room > 0).tolist():
+                count = min(int(room[row]), lacks)
+                if count > 0:
+                    kept.append(Hold(job.key, nodes[row], count))
+                    lacks -= count
+        return tuple(kept)

@@ -1,0 +1,555 @@
+"""Configuration files: Volcano's read as they are, and every problem said at once with its path."""
+
+from textwrap import dedent
+from typing import Literal
+
+import msgspec
+import pytest
+
+from maar.config.config import Catalog, Config, Kind, NoArguments, PluginOption
+from maar.config.file import ConfigError, Loaded, read_config
+from maar.config.flags import FLAGS, spellings
+
+
+class Gang(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    eviction: Literal["whole", "surplus"] | None = msgspec.field(name="gang.eviction", default=None)
+
+
+class Overcommit(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    factor: float = msgspec.field(name="overcommit-factor", default=1.2)
+
+
+class Nodeorder(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    least: int = msgspec.field(name="leastrequested.weight", default=1)
+    most: int = msgspec.field(name="mostrequested.weight", default=0)
+
+
+class Preempt(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    candidates: int = msgspec.field(name="minCandidateNodesAbsolute", default=1)
+    domains: int = msgspec.field(name="maxDomains", default=8)
+
+
+class Needy(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    zone: str
+
+
+def kinds(**arguments: type[msgspec.Struct]) -> dict[str, Kind]:
+    return {name: Kind(name, lambda given: given, struct) for name, struct in arguments.items()}
+
+
+CATALOG = Catalog(
+    plugins=kinds(
+        priority=NoArguments,
+        gang=Gang,
+        overcommit=Overcommit,
+        drf=NoArguments,
+        proportion=NoArguments,
+        nodeorder=Nodeorder,
+        topology=NoArguments,
+    ),
+    actions=kinds(
+        enqueue=NoArguments,
+        allocate=NoArguments,
+        preempt=Preempt,
+        reclaim=Preempt,
+        backfill=NoArguments,
+        needy=Needy,
+    ),
+    aliases={"network-topology-aware": "topology", "gangpreempt": "preempt", "gangreclaim": "reclaim"},
+    missing={"shuffle": "nothing is moved", "tdm": "zones keep no hours"},
+    ignored={"allocate": {"predicateErrorCacheEnable": "nothing is cached"}},
+)
+
+TIERS = "tiers: [{plugins: [{name: gang}]}]\n"
+ALLOCATE = "actions: allocate\n"
+
+
+def read(text: str, catalog: Catalog = CATALOG) -> Loaded:
+    return read_config(dedent(text), "conf.yaml", catalog)
+
+
+def problems(text: str, catalog: Catalog = CATALOG) -> list[str]:
+    with pytest.raises(ConfigError) as caught:
+        read(text, catalog)
+    assert "\n".join(caught.value.problems) == str(caught.value)
+    return caught.value.problems
+
+
+def names(config: Config) -> tuple[list[str], list[list[str]]]:
+    return [a.name for a in config.actions], [[p.name for p in tier] for tier in config.tiers]
+
+
+def only(text: str) -> PluginOption:
+    """The one plugin of a configuration with no warning."""
+    loaded = read(ALLOCATE + dedent(text))
+    assert [] == loaded.warnings
+    ((plugin,),) = loaded.config.tiers
+    return plugin
+
+
+# -- what is read
+
+
+def test_a_configuration() -> None:
+    loaded = read(
+        """
+        actions: "enqueue, allocate,backfill , "
+        tiers:
+        - plugins:
+          - name: priority
+            enabledTaskOrder: false
+          - name: gang
+        - plugins:
+          - name: overcommit
+            arguments:
+              overcommit-factor: "1.5"
+        """
+    )
+    assert [] == loaded.warnings
+    assert (["enqueue", "allocate", "backfill"], [["priority", "gang"], ["overcommit"]]) == names(loaded.config)
+    priority, gang = loaded.config.tiers[0]
+    assert ({"taskOrder": False}, NoArguments()) == (priority.flags, priority.arguments)
+    assert ({}, Gang()) == (gang.flags, gang.arguments)
+    assert Overcommit(1.5) == loaded.config.tiers[1][0].arguments
+
+
+def test_actions_may_be_a_list_and_act_twice() -> None:
+    loaded = read("actions: [allocate, backfill, allocate]\n" + TIERS)
+    assert ["allocate", "backfill", "allocate"] == names(loaded.config)[0]
+
+
+@pytest.mark.parametrize("prefix", ["enable", "enabled"])
+@pytest.mark.parametrize("flag", sorted({*FLAGS.values(), "hierarchy"}))
+def test_flags_have_two_spellings(prefix: str, flag: str) -> None:
+    spelled = f"{prefix}{flag[0].upper()}{flag[1:]}"
+    assert {flag: False} == only(f"tiers: [{{plugins: [{{name: gang, {spelled}: false}}]}}]").flags
+
+
+# Every flag of Volcano's configuration, as it spells them.
+VOLCANO_FLAGS = """
+    enableJobOrder enableHierarchy enableJobReady enableJobPipelined enableTaskOrder enablePreemptable
+    enableReclaimable enablePreemptive enableQueueOrder enabledClusterOrder enablePredicate enableBestNode
+    enableNodeOrder enableTargetJob enableReservedNodes enableJobEnqueued enabledVictim enableJobStarving
+    enabledOverused enabledAllocatable enabledHyperNodeOrder enabledSubJobReady enabledSubJobPipelined
+    enabledSubJobOrder enabledHyperNodeGradient
+"""
+
+
+def test_all_of_volcanos_flags_are_known() -> None:
+    assert set() == set(VOLCANO_FLAGS.split()) - set(spellings())
+
+
+def test_a_flag_without_effect_is_a_warning_if_it_asks_for_one() -> None:
+    loaded = read(
+        ALLOCATE + "tiers: [{plugins: [{name: gang, enableBestNode: false, enabledVictim: true,"
+        " enabledClusterOrder: true, enableSubJobReady: null}]}]"
+    )
+    assert [
+        "conf.yaml: tiers[0].plugins[0].enableBestNode: has no effect: no plugin chooses a node by itself",
+        "conf.yaml: tiers[0].plugins[0].enabledClusterOrder: has no effect: there is one cluster",
+    ] == loaded.warnings
+    assert {} == loaded.config.tiers[0][0].flags
+
+
+def test_a_flag_that_is_not_given_is_missing() -> None:
+    assert {} == only("tiers: [{plugins: [{name: gang, enableJobOrder: }]}]").flags
+
+
+def test_a_flag_may_be_text_or_given_twice_alike() -> None:
+    plugin = only("tiers: [{plugins: [{name: gang, enableJobOrder: 'False', enabledJobOrder: false}]}]")
+    assert {"jobOrder": False} == plugin.flags
+
+
+def test_configurations_are_the_arguments_of_actions() -> None:
+    loaded = read(
+        "actions: allocate, preempt\n" + TIERS + "configurations:\n"
+        "- name: preempt\n  arguments: {minCandidateNodesAbsolute: '3'}\n"
+        "- name: reclaim\n"
+        "- name: allocate\n  arguments: {predicateErrorCacheEnable: true}\n"
+    )
+    assert Preempt(candidates=3) == loaded.config.actions[1].arguments
+    assert [
+        "conf.yaml: configurations[1]: `reclaim` is not among the `actions`: its arguments have no effect",
+        "conf.yaml: configurations[2].arguments.predicateErrorCacheEnable: has no effect: nothing is cached",
+    ] == loaded.warnings
+
+
+def test_metrics_are_ignored_with_a_warning() -> None:
+    loaded = read(ALLOCATE + TIERS + "metrics: {type: prometheus, address: somewhere}\n")
+    assert ["conf.yaml: metrics: ignored: what nodes really use is not measured; requests count"] == loaded.warnings
+
+
+def test_what_maar_has_not_yet_is_skipped() -> None:
+    loaded = read(
+        """
+        actions: "allocate, shuffle"
+        tiers:
+        - plugins:
+          - name: gang
+          - name: tdm
+            enabelAnything: perhaps
+            arguments: {tdm.evict.period: 1m}
+        configurations:
+        - name: shuffle
+          arguments: {x: 1}
+        """
+    )
+    assert (["allocate"], [["gang"]]) == names(loaded.config)
+    assert [
+        "conf.yaml: actions: `shuffle` is skipped, Maar does not have it yet: nothing is moved",
+        "conf.yaml: configurations[0]: `shuffle` is skipped, Maar does not have it yet: nothing is moved",
+        "conf.yaml: tiers[0].plugins[1]: `tdm` is skipped, Maar does not have it yet: zones keep no hours",
+    ] == loaded.warnings
+
+
+def test_an_installed_plugin_wins_over_a_missing_or_another_name() -> None:
+    installed = {**CATALOG.plugins, **kinds(tdm=NoArguments, **{"network-topology-aware": NoArguments})}
+    catalog = msgspec.structs.replace(CATALOG, plugins=installed)
+    loaded = read(
+        ALLOCATE + "tiers: [{plugins: [{name: tdm}, {name: topology}, {name: network-topology-aware}]}]", catalog
+    )
+    assert [] == loaded.warnings
+    assert [["tdm", "topology", "network-topology-aware"]] == names(loaded.config)[1]
+
+
+@pytest.mark.parametrize(
+    ("actions", "plugin", "warned"),
+    [
+        ("allocate, reclaim", "name: gang", True),
+        ("allocate, gangreclaim", "name: gang", True),
+        ("allocate, reclaim", "name: drf", True),
+        ("allocate, reclaim", "{name: proportion, enableReclaimable: false}", True),
+        ("allocate, reclaim", "name: proportion", False),
+        ("allocate, reclaim", "{name: drf, enableHierarchy: true}", False),
+        ("allocate, preempt", "name: gang", False),
+    ],
+)
+def test_reclaim_without_shares_is_a_warning(actions: str, plugin: str, warned: bool) -> None:
+    loaded = read(f'actions: "{actions}"\ntiers:\n- plugins:\n  - {plugin}\n')
+    warning = (
+        "conf.yaml: actions: `reclaim` lets any queue take from any other: neither `proportion` nor `capacity` says "
+        "what each deserves (nor `drf` with `enableHierarchy`)"
+    )
+    assert [warning] * warned == loaded.warnings
+
+
+def test_a_key_given_twice_is_a_warning() -> None:
+    loaded = read("actions: backfill\n" + TIERS + "actions: allocate\n")
+    assert ["allocate"] == names(loaded.config)[0]
+    assert ["conf.yaml: line 3, column 1: `actions` is given twice: the last one counts"] == loaded.warnings
+
+
+# -- other names
+
+
+def test_other_names() -> None:
+    loaded = read("actions: allocate, gangpreempt\ntiers: [{plugins: [{name: network-topology-aware}]}]")
+    assert (["allocate", "preempt"], [["topology"]]) == names(loaded.config)
+    assert [] == loaded.warnings
+
+
+def test_one_action_by_two_names_acts_once() -> None:
+    loaded = read(
+        "actions: allocate, gangpreempt, backfill, preempt\n" + TIERS + "configurations:\n"
+        "- {name: preempt, arguments: {minCandidateNodesAbsolute: 3}}\n"
+        "- {name: gangpreempt, arguments: {maxDomains: 2}}\n"
+    )
+    assert ["allocate", "preempt", "backfill"] == names(loaded.config)[0]
+    assert Preempt(candidates=3, domains=2) == loaded.config.actions[1].arguments
+    assert [
+        "conf.yaml: actions: `gangpreempt` and `preempt` are one action, `preempt`: it acts once"
+    ] == loaded.warnings
+
+
+def test_its_arguments_may_not_contradict_each_other() -> None:
+    assert [
+        "conf.yaml: configurations[1].arguments.maxDomains: contradicts `configurations[0].arguments.maxDomains`"
+    ] == problems(
+        "actions: gangpreempt, preempt\n" + TIERS + "configurations:\n"
+        "- {name: preempt, arguments: {maxDomains: 3}}\n"
+        "- {name: gangpreempt, arguments: {maxDomains: 2}}\n"
+    )
+
+
+# What `gangpreempt` and `gangreclaim` ask of the gang plugin: its argument, and its flags.
+EVICTION: list[tuple[str, str, str, str | None, dict[str, bool]]] = [
+    ("allocate, preempt, reclaim", "", "", None, {}),
+    ("allocate, gangpreempt", "", "", "whole", {}),
+    ("allocate, gangpreempt, preempt", "", "", "whole", {}),
+    ("allocate, gangpreempt, gangreclaim", "", "", "whole", {}),
+    ("gangpreempt", "gangpreempt: false", "", "surplus", {}),
+    ("gangpreempt", "gangpreempt: 'true'", "", "whole", {}),
+    ("gangpreempt", "preempt: false", "", "whole", {}),
+    ("gangpreempt", "gangpreempt: false", "enablePreemptable: false", "surplus", {"preemptable": False}),
+    ("gangpreempt", "", "arguments: {gang.eviction: surplus}", "surplus", {}),
+    ("preempt", "gangpreempt: false", "", None, {}),
+    # Only one of the two verbs goes by whole gangs: its flag says so.
+    ("gangpreempt, reclaim", "", "", None, {"preemptable": False}),
+    ("preempt, gangreclaim", "", "", None, {"reclaimable": False}),
+    ("gangpreempt, gangreclaim", "gangreclaim: false", "", None, {"preemptable": False, "reclaimable": True}),
+]
+
+
+@pytest.mark.parametrize(("actions", "bundle", "gang", "eviction", "flags"), EVICTION)
+def test_whole_gangs(actions: str, bundle: str, gang: str, eviction: str | None, flags: dict[str, bool]) -> None:
+    name, _, value = bundle.partition(": ")
+    configuration = f"configurations: [{{name: {name}, arguments: {{allowWholeBundle: {value}}}}}]" if name else ""
+    text = f"actions: {actions}\ntiers: [{{plugins: [{{name: gang, {gang}}}]}}]\n{configuration}"
+    ((plugin,),) = read(text).config.tiers
+    assert (Gang(eviction), flags) == (plugin.arguments, plugin.flags)  # type: ignore[arg-type]
+
+
+def test_allow_whole_bundle_is_yes_or_no() -> None:
+    configuration = "configurations: [{name: gangpreempt, arguments: {allowWholeBundle: perhaps, maxDomains: x}}]"
+    assert [
+        "conf.yaml: configurations[0].arguments.allowWholeBundle: expected `true` or `false`, got `perhaps`",
+        "conf.yaml: configurations[0].arguments.maxDomains: expected a whole number, got `x`",
+    ] == problems("actions: gangpreempt\n" + TIERS + configuration)
+
+
+# -- a ConfigMap
+
+
+CONFIG_MAP = """
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: volcano-scheduler-configmap}
+data:
+"""
+
+
+NO_SUCH_FILE = "conf.yaml: data: expected a file named `maar.yaml` or `volcano-scheduler.conf`"
+
+
+@pytest.mark.parametrize("name", ["volcano-scheduler.conf", "maar.yaml"])
+def test_a_config_map_holds_a_configuration(name: str) -> None:
+    loaded = read(f"{CONFIG_MAP}  other.conf: x\n  {name}: |\n    actions: allocate\n    {TIERS}")
+    assert (["allocate"], [["gang"]]) == names(loaded.config)
+
+
+def test_among_other_objects_and_under_another_name() -> None:
+    loaded = read("kind: Namespace\n---\n" + CONFIG_MAP + "  my.conf: |\n    actions: allocate\n    " + TIERS + "---\n")
+    assert (["allocate"], [["gang"]]) == names(loaded.config)
+
+
+def test_problems_inside_a_config_map_have_a_path() -> None:
+    assert [
+        "conf.yaml: data.my.conf: actions: unknown action `allokate`; did you mean `allocate`? known: "
+        "allocate, backfill, enqueue, needy, preempt, reclaim"
+    ] == problems(CONFIG_MAP + "  my.conf: |\n    actions: allokate\n    " + TIERS)
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        (CONFIG_MAP, f"{NO_SUCH_FILE}, got nothing"),
+        (CONFIG_MAP + "  a: x\n  b: y\n", f"{NO_SUCH_FILE}, got: a, b"),
+        ("kind: Pod\n", "conf.yaml: expected a configuration, or one ConfigMap that holds it, got: Pod"),
+        ("a: 1\n---\nb: 1\n", "conf.yaml: expected one configuration, got 2 documents"),
+    ],
+)
+def test_a_file_that_holds_no_configuration(text: str, problem: str) -> None:
+    assert [problem] == problems(text)
+
+
+# -- problems
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("actions: [\n", ["conf.yaml: line 2, column 1: not valid YAML: did not find expected node content"]),
+        ("actions: *x\n", ["conf.yaml: line 1, column 10: not valid YAML: found undefined alias"]),
+        (
+            "actions: \x01\n",
+            ["conf.yaml: not valid YAML: unacceptable character #x0001: control characters are not allowed"],
+        ),
+        ("- a\n", ["conf.yaml: expected a mapping with `actions` and `tiers`, got a list"]),
+        ("hello\n", ["conf.yaml: expected a mapping with `actions` and `tiers`, got `hello`"]),
+        (TIERS, ['conf.yaml: actions: missing; write for example `actions: "enqueue, allocate, backfill"`']),
+        (
+            "actions: ' , '\n" + TIERS,
+            ['conf.yaml: actions: empty; write for example `actions: "enqueue, allocate, backfill"`'],
+        ),
+        (
+            "actions: {allocate: 1}\n" + TIERS,
+            ["conf.yaml: actions: expected names with commas between them, got a mapping"],
+        ),
+        ("actions: [1]\n" + TIERS, ["conf.yaml: actions: expected names with commas between them, got a list"]),
+        ("actions: shuffle\n" + TIERS, ["conf.yaml: actions: no action is left that Maar has"]),
+        ("actions: gang\n" + TIERS, ["conf.yaml: actions: `gang` is a plugin, not an action: write it in `tiers`"]),
+        (
+            "actions: needy\n" + TIERS,
+            ["conf.yaml: actions: `needy` needs the argument `zone`"],
+        ),
+        (
+            ALLOCATE,
+            ["conf.yaml: tiers: missing; write for example `tiers: [{plugins: [{name: priority}, {name: gang}]}]`"],
+        ),
+        (
+            ALLOCATE + "tiers: []\n",
+            ["conf.yaml: tiers: no plugin is left that Maar has; `priority` and `gang` are the least"],
+        ),
+        (ALLOCATE + "tiers: {plugins: []}\n", ["conf.yaml: tiers: expected a list, got a mapping"]),
+        (ALLOCATE + "tiers: [gang]\n", ["conf.yaml: tiers[0]: expected a mapping, got `gang`"]),
+        (
+            ALLOCATE + "tiers: [{plugins: [gang]}]\n",
+            ["conf.yaml: tiers[0].plugins[0]: expected a mapping, got `gang`; write `- name: gang`"],
+        ),
+        (
+            ALLOCATE + "tiers: [{plugins: [{name: 3}, , {arguments: {}}, []]}]\n".replace(", ,", ", ~,"),
+            [
+                "conf.yaml: tiers[0].plugins[0].name: expected a name, got `3`",
+                "conf.yaml: tiers[0].plugins[1].name: expected a name, got nothing",
+                "conf.yaml: tiers[0].plugins[2].name: expected a name, got nothing",
+                "conf.yaml: tiers[0].plugins[3]: expected a mapping, got a list",
+            ],
+        ),
+        (
+            ALLOCATE + "tiers: [{plugin: [{name: gang}]}]\n",
+            ["conf.yaml: tiers[0]: unknown key `plugin`; did you mean `plugins`? known: plugins"],
+        ),
+        (
+            ALLOCATE + "tiers: [{plugins: [{name: gnag}, {name: zzz}]}]\n",
+            [
+                "conf.yaml: tiers[0].plugins[0]: unknown plugin `gnag`; did you mean `gang`? "
+                "known: drf, gang, nodeorder, overcommit, priority, proportion, topology",
+                "conf.yaml: tiers[0].plugins[1]: unknown plugin `zzz`; "
+                "known: drf, gang, nodeorder, overcommit, priority, proportion, topology",
+            ],
+        ),
+        (
+            ALLOCATE + "tiers: [{plugins: [{name: network-topologyaware}]}]\n",
+            [
+                "conf.yaml: tiers[0].plugins[0]: unknown plugin `network-topologyaware`; "
+                "did you mean `network-topology-aware`? "
+                "known: drf, gang, nodeorder, overcommit, priority, proportion, topology",
+            ],
+        ),
+        (
+            ALLOCATE + "tiers: [{plugins: [{name: gangpreempt}, {name: allocate}]}]\n",
+            [
+                "conf.yaml: tiers[0].plugins[0]: `gangpreempt` is an action, not a plugin: write it in `actions`",
+                "conf.yaml: tiers[0].plugins[1]: `allocate` is an action, not a plugin: write it in `actions`",
+            ],
+        ),
+        (
+            ALLOCATE + "tiers: [{plugins: [{name: gang}]}, {plugins: [{name: topology}, {name: gang},"
+            " {name: network-topology-aware}]}]\n",
+            [
+                "conf.yaml: tiers[1].plugins[1]: `gang` is listed twice: at `tiers[0].plugins[0]` and here",
+                "conf.yaml: tiers[1].plugins[2]: `topology` is listed twice: at `tiers[1].plugins[0]` and here",
+            ],
+        ),
+        (
+            ALLOCATE + "tiers: [{plugins: [{name: overcommit, arguments: [1]}, {name: gang, arguments: {1: 2}}]}]\n",
+            [
+                "conf.yaml: tiers[0].plugins[0].arguments: expected a mapping, got a list",
+                "conf.yaml: tiers[0].plugins[1].arguments: expected a name before the colon, got `1`",
+            ],
+        ),
+        (
+            ALLOCATE + "tiers: [{plugins: [{name: gang, enableJobOrder: maybe, enabledTaskOrder: true,"
+            " enableTaskOrder: false}]}]\n",
+            [
+                "conf.yaml: tiers[0].plugins[0].enableJobOrder: expected `true` or `false`, got `maybe`",
+                "conf.yaml: tiers[0].plugins[0].enableTaskOrder: contradicts `enabledTaskOrder`: it is the same flag",
+            ],
+        ),
+        (
+            ALLOCATE + TIERS + "configurations: [{name: enqueue}, {name: enqueue}, {name: gang}, {naame: x}, ~]\n",
+            [
+                "conf.yaml: configurations[1]: `enqueue` is configured twice: at `configurations[0]` and here",
+                "conf.yaml: configurations[2]: `gang` is a plugin, not an action: write it in `tiers`",
+                "conf.yaml: configurations[3].name: expected a name, got nothing",
+                "conf.yaml: configurations[3]: unknown key `naame`; did you mean `name`? known: arguments, name",
+                "conf.yaml: configurations[4].name: expected a name, got nothing",
+            ],
+        ),
+        (
+            ALLOCATE + TIERS + "action: x\nsomething: 1\n2: 3\n",
+            [
+                "conf.yaml: expected a name before the colon, got `2`",
+                "conf.yaml: unknown key `action`; did you mean `actions`? "
+                "known: actions, configurations, metrics, pools, tiers",
+                "conf.yaml: unknown key `something`; known: actions, configurations, metrics, pools, tiers",
+            ],
+        ),
+    ],
+)
+def test_problems(text: str, expected: list[str]) -> None:
+    assert expected == problems(text)
+
+
+def test_an_unknown_flag_gets_a_suggestion() -> None:
+    (flag, key) = problems(ALLOCATE + "tiers: [{plugins: [{name: gang, enabledJobOder: true, argument: {}}]}]")
+    assert flag.startswith(
+        "conf.yaml: tiers[0].plugins[0]: unknown flag `enabledJobOder`; did you mean `enabledJobOrder`? "
+        "known: enableAllocatable, enableBestNode, "
+    )
+    assert key.startswith(
+        "conf.yaml: tiers[0].plugins[0]: unknown key `argument`; did you mean `arguments`? known: arguments, enable"
+    )
+
+
+def test_all_problems_are_said_at_once() -> None:
+    assert [
+        "conf.yaml: unknown key `metric`; did you mean `metrics`? "
+        "known: actions, configurations, metrics, pools, tiers",
+        "conf.yaml: actions: unknown action `allokate`; did you mean `allocate`? "
+        "known: allocate, backfill, enqueue, needy, preempt, reclaim",
+        "conf.yaml: configurations[0].arguments.minCandidateNodesAbsolute: expected a whole number, got `few`",
+        "conf.yaml: tiers[1].plugins[0].arguments.overcommit-factor: expected a number, got `many`",
+        "conf.yaml: tiers[1].plugins[1].arguments: unknown argument `leastrequested.weightt`; "
+        "did you mean `leastrequested.weight`? known: leastrequested.weight, mostrequested.weight",
+    ] == problems(
+        """
+        actions: "allokate, preempt"
+        tiers:
+        - plugins: [{name: gang}]
+        - plugins:
+          - {name: overcommit, arguments: {overcommit-factor: many}}
+          - {name: nodeorder, arguments: {leastrequested.weightt: 1}}
+        configurations: [{name: preempt, arguments: {minCandidateNodesAbsolute: few}}]
+        metric: {}
+        """
+    )
+
+
+@pytest.mark.parametrize("plugins", ["proportion, drf", "drf, proportion"])
+def test_hierarchical_drf_and_proportion_in_one_tier(plugins: str) -> None:
+    first, second = plugins.split(", ")
+    flagged = {"drf": "{name: drf, enableHierarchy: true}", "proportion": "{name: proportion}"}
+    at = {first: 0, second: 1}
+    assert [
+        f"conf.yaml: tiers[0].plugins[{at['drf']}]: `drf` with `enableHierarchy` and `proportion` "
+        f"(`tiers[0].plugins[{at['proportion']}]`) cannot be in one tier: both share the cluster between queues"
+    ] == problems(ALLOCATE + f"tiers: [{{plugins: [{flagged[first]}, {flagged[second]}]}}]")
+
+
+@pytest.mark.parametrize(
+    "tiers",
+    [
+        "[{plugins: [{name: drf}, {name: proportion}]}]",
+        "[{plugins: [{name: drf, enableHierarchy: false}, {name: proportion}]}]",
+        "[{plugins: [{name: drf, enableHierarchy: true}]}, {plugins: [{name: proportion}]}]",
+    ],
+)
+def test_elsewhere_they_go_together(tiers: str) -> None:
+    assert [] == read(f"{ALLOCATE}tiers: {tiers}").warnings
+
+
+# -- what is installed but broken
+
+
+BROKEN = msgspec.structs.replace(CATALOG, broken={"fancy": "maar.plugins: `fancy` of acme 1.0 cannot be used: no"})
+
+
+def test_a_broken_plugin_that_is_not_named_is_a_warning() -> None:
+    assert ["maar.plugins: `fancy` of acme 1.0 cannot be used: no"] == read(ALLOCATE + TIERS, BROKEN).warnings
+
+
+def test_a_broken_plugin_that_is_named_is_a_problem() -> None:
+    assert ["conf.yaml: tiers[0].plugins[0]: maar.plugins: `fancy` of acme 1.0 cannot be used: no"] == problems(
+        ALLOCATE + "tiers: [{plugins: [{name: fancy}]}]", BROKEN
+    )

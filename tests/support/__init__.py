@@ -1,0 +1,1 @@
+"""What tests share: real clusters, proxies, witnesses, PostgreSQL, live scenes and strategies."""

@@ -1,0 +1,205 @@
+"""Bursts of gangs that do not all fit, for tests in which things go wrong meanwhile: who creates, and who watches.
+
+What must be so at the end, whatever went wrong: every gang that fits runs, none runs in part, no node ever had too much
+on it, and no pod was ever on two nodes. `Burst` says when it has settled; a `Witness` sees what happened on the way.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import re
+import time
+from collections import Counter, defaultdict
+from collections.abc import Awaitable, Callable, Iterable
+from importlib.resources import files
+from pathlib import Path
+
+from tests.support.live import NAMESPACE, Live, Seen
+
+from maar.kube.client.errors import AlreadyExists, ApiError, NotFound, ServerFault, TooManyRequests, Unreachable
+from maar.kube.client.informer import Changed, Delta, Removed, Replaced
+from maar.kube.client.streams import Broken
+from maar.kube.wire.pods import Pod
+from maar.kube.wire.resources import PODS, VOLCANO_GROUPS
+
+PER_NODE = 4
+"""Pods that fit on a node: each wants a quarter of its 8 GPUs."""
+TOO_MANY = 20
+"""How many pods more than there is room for a fed burst ends with at least; more than the largest gang."""
+NEARLY_FULL = 0.8
+"""The share of the room from which on gangs of a fed burst end."""
+PAUSE_S = 0.05
+"""Before somebody tries again whose write was refused."""
+
+
+class Burst:
+    """Gangs of some sizes on equal nodes, created by a user who tries again until it is done."""
+
+    def __init__(self, cluster: Live, nodes: int) -> None:
+        self.room = PER_NODE * nodes
+        self.sizes: dict[str, int] = {}
+        """Of the gangs that are there, by name."""
+        self._made: set[str] = set()
+        self._cluster = cluster
+        self._nodes = nodes
+        self._number = 0
+
+    async def begin(self) -> None:
+        """Create the nodes."""
+        await self._cluster.nodes(self._nodes, gpu=2 * PER_NODE)
+
+    async def create(self, sizes: Iterable[int]) -> None:
+        """All gangs at once, the pods of each one after the other."""
+        await asyncio.gather(*(self._gang(size) for size in sizes))
+
+    async def feed(self, goes_on: Callable[[], bool], every: float, dice: random.Random) -> None:
+        """Gangs come one by one, and end again where the cluster is nearly full, until it need not go on.
+
+        Then no more of them end, and more come until not all have room.
+        """
+        async with asyncio.TaskGroup() as group:
+            while goes_on() or sum(self.sizes.values()) < self.room + TOO_MANY:
+                group.create_task(self._gang(dice.randint(2, 5)))
+                if goes_on():
+                    await self._end_one(dice)
+                await asyncio.sleep(every)
+
+    async def _gang(self, size: int) -> None:
+        name, cluster = f"g{self._number}", self._cluster
+        self._number += 1
+        self.sizes[name] = size
+        metadata = {"annotations": {"scheduling.k8s.io/group-name": name}}
+        await stubborn(lambda: cluster.group(name, size))
+        for i in range(size):
+            await stubborn(lambda i=i: cluster.pod(f"{name}-{i}", gpu=2, metadata=metadata))  # type: ignore[misc]
+        self._made.add(name)
+
+    async def _end_one(self, dice: random.Random) -> None:
+        """If the cluster is nearly full, one whole gang has done its work: its owner removes it."""
+        try:
+            running = in_use(await self._cluster.pods())
+        except ApiError:
+            return
+        whole = sorted(g for g, count in running.items() if g in self._made and count == self.sizes[g])
+        if not whole or running.total() < NEARLY_FULL * self.room:
+            return
+        name = dice.choice(whole)
+        size = self.sizes.pop(name)
+        for path in [PODS.path(NAMESPACE, f"{name}-{i}") for i in range(size)] + [VOLCANO_GROUPS.path(NAMESPACE, name)]:
+            await stubborn(lambda p=path: self._remove(p))  # type: ignore[misc]
+
+    async def _remove(self, path: str) -> None:
+        try:
+            await self._cluster.api.delete(path, grace=0)
+        except NotFound:
+            return
+
+    def is_settled(self, pods: list[Seen]) -> bool:
+        """That all pods are there, no gang is in part, and some wait, but none that would fit."""
+        sizes = Counter(p.group for p in pods)
+        running = in_use(pods)
+        waiting = [size for group, size in sizes.items() if not running[group]]
+        return (
+            dict(sizes) == self.sizes
+            and all(sizes[group] == count for group, count in running.items())
+            and self.room - running.total() < min(waiting, default=0)
+        )
+
+    async def until_settled(self, patience: float) -> None:
+        """Wait for that, and see that it stays so."""
+        ends = time.monotonic() + patience
+        while True:
+            pods: list[Seen] = []
+            try:
+                pods = await self._cluster.pods()
+                if self.is_settled(pods):
+                    break
+            except ApiError:
+                pass
+            running = in_use(pods)
+            assert time.monotonic() < ends, f"not settled: {running.total()} of {self.room} run: {running}"
+            await asyncio.sleep(0.1)
+        await asyncio.sleep(1.0)
+        assert self.is_settled(await self._cluster.pods())
+
+
+def in_use(pods: Iterable[Seen]) -> Counter[str]:
+    """How many pods of each gang have a node."""
+    return Counter(p.group for p in pods if p.node)
+
+
+def in_part(pods: Iterable[Seen]) -> list[str]:
+    """Gangs of which some pods have a node and some have none."""
+    pods = list(pods)
+    running = in_use(pods)
+    return sorted({p.group for p in pods if not p.node and running[p.group]})
+
+
+async def stubborn(write: Callable[[], Awaitable[None]]) -> None:
+    """A user who tries again until it is done."""
+    while True:
+        try:
+            return await write()
+        except AlreadyExists:
+            return
+        except (Unreachable, ServerFault, TooManyRequests):
+            await asyncio.sleep(PAUSE_S)
+
+
+class Witness:
+    """Sees all that happens to pods: where each ever was, and how many each node had at once."""
+
+    def __init__(self) -> None:
+        self.nodes: dict[str, set[str]] = {}
+        """By uid: where a pod was ever seen."""
+        self.removed: set[str] = set()
+        """Uids of those that went."""
+        self.most = 0
+        """The most pods that any node ever had at once."""
+        self._on: dict[str, set[str]] = defaultdict(set)
+
+    def saw(self, uid: str, node: str) -> None:
+        """A pod as it is; without a node it is of no interest."""
+        if node:
+            self.nodes.setdefault(uid, set()).add(node)
+            self._on[node].add(uid)
+            self.most = max(self.most, len(self._on[node]))
+
+    def gone(self, uid: str) -> None:
+        """A pod has been removed."""
+        self.removed.add(uid)
+        for node in self.nodes.get(uid, ()):
+            self._on[node].discard(uid)
+
+    def __call__(self, delta: Delta[Pod]) -> None:
+        """What an informer saw."""
+        match delta:
+            case Replaced(objects=pods):
+                self._on.clear()
+                for pod in pods:
+                    self._read(pod)
+            case Changed(object=pod):
+                self._read(pod)
+            case Removed(uid=uid):
+                self.gone(uid)
+
+    def _read(self, pod: Pod | Broken) -> None:
+        assert isinstance(pod, Pod)
+        self.saw(pod.metadata.uid, pod.spec.node_name)
+
+    def check(self) -> None:
+        """No pod was bound twice, and no node had too much; but some were as full as can be."""
+        assert {} == {uid: nodes for uid, nodes in self.nodes.items() if len(nodes) > 1}
+        assert PER_NODE == self.most
+
+
+def without_locks(folder: Path) -> Path:
+    """Maar's own configuration, but no room is locked for a gang that waits: then a smaller one that fits must run."""
+    text = files("maar").joinpath("default.yaml").read_text()
+    (line,) = re.findall('^actions: "(.*)"$', text, re.MULTILINE)
+    actions = line.split(", ")
+    assert {"elect", "reserve"} <= set(actions)
+    place = folder / "maar.yaml"
+    place.write_text(text.replace(line, ", ".join(a for a in actions if a not in ("elect", "reserve"))))
+    return place

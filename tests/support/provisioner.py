@@ -1,0 +1,176 @@
+"""Those who make and bind volumes, played: neither the embedded server nor a real one alone has them.
+
+A `Provisioner` is the volume controller and a storage driver in one. It watches claims: one with a selected node gets a
+new volume in that node's zone, or loses the annotation where a volume is refused; one to which a volume was given is
+bound to it. `hold` makes it wait.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+import msgspec
+
+from maar.kube.client.api import Api
+from maar.kube.client.errors import AlreadyExists, NotFound
+from maar.kube.client.informer import Changed, Delta, Informer, Removed, Replaced
+from maar.kube.client.streams import Broken
+from maar.kube.read.claims import BIND_COMPLETED, BOUND_BY_CONTROLLER, SELECTED_NODE, class_of, is_bound, selected_node
+from maar.kube.wire.resources import CLAIMS, CSI_NODES, NODES, STORAGE_CLASSES, VOLUMES
+from maar.kube.wire.volumes import PersistentVolume, PersistentVolumeClaim
+
+ZONE = "topology.kubernetes.io/zone"
+DRIVER = "disk.test.dev"
+NAMESPACE = "default"
+
+
+class Provisioner:
+    """Makes and binds volumes while it runs."""
+
+    def __init__(self, api: Api, refuses: Callable[[str, str], bool] = lambda claim, node: False) -> None:
+        self._api = api
+        self._refuses = refuses
+        self.go = asyncio.Event()
+        """Cleared, it only watches."""
+        self.go.set()
+        self.asked: list[tuple[str, str]] = []
+        """Every claim that was handed over, with its node, in order."""
+        self._claims: dict[str, PersistentVolumeClaim] = {}
+        self._volumes: dict[str, PersistentVolume] = {}
+        self._happened = asyncio.Event()
+
+    def hold(self) -> None:
+        """Make nothing, until `go` is set again."""
+        self.go.clear()
+
+    @contextlib.asynccontextmanager
+    async def running(self) -> AsyncIterator[Provisioner]:
+        """Work until the block ends."""
+        claims = Informer(self._api, CLAIMS, self._take_claim)
+        volumes = Informer(self._api, VOLUMES, self._take_volume)
+        tasks = [asyncio.create_task(work) for work in (claims.run(), volumes.run(), self._work())]
+        try:
+            yield self
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    def _take_claim(self, delta: Delta[PersistentVolumeClaim]) -> None:
+        _take(self._claims, delta)
+        self._happened.set()
+
+    def _take_volume(self, delta: Delta[PersistentVolume]) -> None:
+        _take(self._volumes, delta)
+        self._happened.set()
+
+    async def _work(self) -> None:
+        while True:
+            await self._happened.wait()
+            await self.go.wait()
+            self._happened.clear()
+            for claim in list(self._claims.values()):
+                if not is_bound(claim):
+                    with contextlib.suppress(NotFound):
+                        await self._serve(claim)
+
+    async def _serve(self, claim: PersistentVolumeClaim) -> None:
+        given = [v for v in self._volumes.values() if v.spec.claim_ref and v.spec.claim_ref.uid == claim.metadata.uid]
+        node = selected_node(claim)
+        if given:
+            await bind(self._api, claim, given[0].name)
+        elif node and self._refuses(claim.name, node):
+            self.asked.append((claim.name, node))
+            # Until a watch shows it without the annotation it is not to be asked for again.
+            del self._claims[claim.key]
+            said = {"metadata": {"annotations": {SELECTED_NODE: None}}}
+            await self._api.patch(CLAIMS.path(claim.namespace, claim.name), said)
+        elif node:
+            self.asked.append((claim.name, node))
+            labels = (msgspec.json.decode(await self._api.get(NODES.path(name=node))))["metadata"].get("labels", {})
+            name = f"pvc-{claim.metadata.uid}"
+            made = volume(name, class_of(claim), zone=labels.get(ZONE, ""), claim=claim)
+            with contextlib.suppress(AlreadyExists):
+                await self._api.create(VOLUMES.path(), made)
+            await bind(self._api, claim, name)
+
+
+async def bind(api: Api, claim: PersistentVolumeClaim, name: str) -> None:
+    """What the volume controller does to bind a claim to a volume that names it."""
+    path = CLAIMS.path(claim.namespace, claim.name)
+    completed = {BIND_COMPLETED: "yes", BOUND_BY_CONTROLLER: "yes"}
+    await api.patch(VOLUMES.path(name=name, sub="status"), {"status": {"phase": "Bound"}})
+    await api.patch(path, {"metadata": {"annotations": completed}, "spec": {"volumeName": name}})
+    await api.patch(f"{path}/status", {"status": {"phase": "Bound"}})
+
+
+def _take(known: dict[str, Any], delta: Delta[Any]) -> None:
+    match delta:
+        case Replaced(objects=objects):
+            known.clear()
+            known.update({item.key: item for item in objects if not isinstance(item, Broken)})
+        case Changed(object=item):
+            known[f"{item.namespace or 'default'}/{item.name}"] = item
+        case Removed(namespace=namespace, name=name):
+            known.pop(f"{namespace or 'default'}/{name}", None)
+
+
+# -- objects
+
+
+def storage_class(name: str = "disk", *, waits: bool = True, provisioner: str = DRIVER, **more: Any) -> dict[str, Any]:
+    """A storage class; it waits for the first pod unless told otherwise."""
+    mode = "WaitForFirstConsumer" if waits else "Immediate"
+    head = {"apiVersion": STORAGE_CLASSES.api_version, "kind": "StorageClass", "metadata": {"name": name}}
+    return {**head, "provisioner": provisioner, "volumeBindingMode": mode, **more}
+
+
+def claim(name: str, of: str = "disk", *, size: str = "1Gi", access: str = "ReadWriteOnce") -> dict[str, Any]:
+    """A claim that nobody has served yet."""
+    return {
+        "apiVersion": "v1",
+        "kind": "PersistentVolumeClaim",
+        "metadata": {"name": name, "namespace": NAMESPACE},
+        "spec": {"storageClassName": of, "accessModes": [access], "resources": {"requests": {"storage": size}}},
+    }
+
+
+def volume(
+    name: str,
+    of: str = "disk",
+    *,
+    zone: str = "",
+    host: str = "",
+    size: str = "1Gi",
+    claim: PersistentVolumeClaim | None = None,
+) -> dict[str, Any]:
+    """A volume: of the driver, perhaps in a zone; or, of a host, local to it."""
+    spec: dict[str, Any] = {
+        "capacity": {"storage": size},
+        "accessModes": ["ReadWriteOnce"],
+        "storageClassName": of,
+        **({"local": {"path": f"/mnt/{name}"}} if host else {"csi": {"driver": DRIVER, "volumeHandle": name}}),
+    }
+    for key, value in ((ZONE, zone), ("kubernetes.io/hostname", host)):
+        if value:
+            term = {"matchExpressions": [{"key": key, "operator": "In", "values": [value]}]}
+            spec["nodeAffinity"] = {"required": {"nodeSelectorTerms": [term]}}
+    if claim is not None:
+        named = {"namespace": claim.namespace, "name": claim.name, "uid": claim.metadata.uid}
+        spec["claimRef"] = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", **named}
+    return {"apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": name}, "spec": spec}
+
+
+def csi_node(name: str, limit: int) -> dict[str, Any]:
+    """How many volumes of the driver a node holds."""
+    driver = {"name": DRIVER, "nodeID": name, "topologyKeys": [ZONE], "allocatable": {"count": limit}}
+    head = {"apiVersion": CSI_NODES.api_version, "kind": "CSINode", "metadata": {"name": name}}
+    return {**head, "spec": {"drivers": [driver]}}
+
+
+def using(*claims: str) -> dict[str, Any]:
+    """The part of a pod's spec that uses claims."""
+    return {"volumes": [{"name": c, "persistentVolumeClaim": {"claimName": c}} for c in claims]}
