@@ -28,10 +28,11 @@ from tests.support.real import RealCluster
 from maar.kube.client.access import load_access
 from maar.kube.client.api import Api
 from maar.kube.client.informer import Changed, Delta, Informer, Removed, Replaced
+from maar.kube.kinds import volcano_podgroup
+from maar.kube.kinds.volcano_podgroup import VolcanoGroup
 from maar.kube.wire.base import Object
-from maar.kube.wire.groups import VolcanoGroup
 from maar.kube.wire.pods import Pod
-from maar.kube.wire.resources import NODES, PODS, VOLCANO_GROUPS
+from maar.kube.wire.resources import NODES, PODS
 
 GANG = 20
 NAMESPACE = "default"
@@ -58,7 +59,7 @@ def pod(name: str, group: str, node: str = "") -> dict[str, Any]:
 
 def group(name: str) -> dict[str, Any]:
     """A gang's PodGroup."""
-    head = {"apiVersion": VOLCANO_GROUPS.api_version, "kind": "PodGroup"}
+    head = {"apiVersion": volcano_podgroup.KIND.resource.api_version, "kind": "PodGroup"}
     return {**head, "metadata": {"name": name, "namespace": NAMESPACE}, "spec": {"minMember": GANG}}
 
 
@@ -92,7 +93,7 @@ class Watcher:
         self.last = 0.0
         self.changed = asyncio.Event()
         self._pods = Informer(api, PODS, self._pod)
-        self._groups = Informer(api, VOLCANO_GROUPS, self._group)
+        self._groups = Informer(api, volcano_podgroup.KIND.resource, self._group)
         self._tasks = [asyncio.create_task(i.run()) for i in (self._pods, self._groups)]
 
     async def synced(self) -> None:
@@ -135,7 +136,7 @@ class Watcher:
 async def burst(api: Api, watcher: Watcher, prefix: str, pods: int, groups: bool) -> float:
     """Create gangs as fast as the server takes them; seconds from the first create to the last bind and status."""
     names = [f"{prefix}-{i:04}" for i in range(pods // GANG)]
-    path, group_path = PODS.path(NAMESPACE), VOLCANO_GROUPS.path(NAMESPACE)
+    path, group_path = PODS.path(NAMESPACE), volcano_podgroup.KIND.resource.path(NAMESPACE)
 
     async def gang(name: str) -> None:
         if groups:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import os
 import re
 import shlex
@@ -22,25 +23,14 @@ from maar import __version__
 from maar.cli.run import run
 from maar.config.file import default_config, read_config
 from maar.controller.brakes import Settings
-from maar.controller.watching import home_of
 from maar.history.history import History
+from maar.kube.kinds import rights, upstream_podgroup
 from maar.kube.read.claims import SELECTED_NODE
-from maar.kube.wire.resources import (
-    CLAIMS,
-    KUBEFLOW_JOBS,
-    NODES,
-    PODS,
-    QUEUES,
-    RESOURCES,
-    STORAGE_CLASSES,
-    UPSTREAM_GROUPS,
-    VOLUMES,
-)
+from maar.kube.wire.resources import CLAIMS, NODES, PODS, QUEUES, STORAGE_CLASSES, VOLUMES
 from maar.kube.write.leases import LeaderElection
 from maar.registry import catalog
 
 DEPLOY = Path(__file__).parents[1] / "deploy"
-WATCHED = [resource for resource in RESOURCES if home_of(resource) is not None]
 
 
 def manifests() -> dict[tuple[str, str], dict[str, Any]]:
@@ -89,42 +79,15 @@ def test_the_bindings_give_the_roles_to_the_account_of_the_deployment(kind: str)
     assert ("ServiceAccount", account) in manifests()
 
 
-@pytest.mark.parametrize("resource", WATCHED, ids=lambda r: f"{r}-{r.version}")
-def test_everything_that_is_watched_may_be_read(resource: Any) -> None:
-    assert {"get", "list", "watch"} <= granted(resource.group, resource.plural)
-
-
-def test_nothing_may_be_read_that_is_not_watched() -> None:
-    read = {(g, p) for rule in rules() for g in rule["apiGroups"] for p in rule["resources"] if "list" in rule["verbs"]}
-    assert {(resource.group, resource.plural) for resource in WATCHED} == read
-
-
-@pytest.mark.parametrize(
-    ("group", "resource", "verbs"),
-    [
-        ("", "pods/binding", {"create"}),
-        ("", "pods/eviction", {"create"}),
-        ("", "pods/status", {"patch"}),
-        ("", "events", {"create", "patch"}),
-        ("", "pods", {"get", "list", "watch", "patch"}),
-        ("", "nodes", {"get", "list", "watch", "patch"}),
-        ("", "persistentvolumeclaims", {"get", "list", "watch", "patch"}),
-        ("", "persistentvolumes", {"get", "list", "watch", "patch"}),
-        ("scheduling.volcano.sh", "podgroups", {"get", "list", "watch", "patch"}),
-        ("scheduling.volcano.sh", "queues", {"get", "list", "watch", "create"}),
-        ("scheduling.volcano.sh", "queues/status", {"patch"}),
-        ("scheduling.k8s.io", "podgroups", {"get", "list", "watch", "patch"}),
-        ("scheduling.k8s.io", "podgroups/status", {"patch"}),
-        ("scheduling.x-k8s.io", "podgroups", {"get", "list", "watch", "patch"}),
-        ("scheduling.x-k8s.io", "podgroups/status", {"patch"}),
-        *(("kubeflow.org", r.plural, {"get", "list", "watch", "patch"}) for r in KUBEFLOW_JOBS),
-        ("batch", "jobs", {"get", "list", "watch", "patch"}),
-        ("batch.volcano.sh", "jobs", {"get", "list", "watch", "patch"}),
-        ("bus.volcano.sh", "commands", {"create"}),
-    ],
-)
-def test_what_is_written_may_be_written_and_nothing_more(group: str, resource: str, verbs: set[str]) -> None:
-    assert verbs == granted(group, resource)
+def test_rights_are_exactly_what_the_table_of_kinds_needs() -> None:
+    needed: dict[tuple[str, str], set[str]] = {}
+    for right in rights():
+        needed.setdefault((right.group, right.resource), set()).update(right.verbs)
+    given: dict[tuple[str, str], set[str]] = {}
+    for rule in rules():
+        for place in itertools.product(rule["apiGroups"], rule["resources"]):
+            given.setdefault(place, set()).update(rule["verbs"])
+    assert needed == given
 
 
 def test_the_lease_may_be_written_where_it_lives() -> None:
@@ -246,10 +209,10 @@ async def _story(admins: Path, maars: Path) -> None:
             await cluster.pod("waits", gpu=8)
             await cluster.eventually(lambda: _elected(cluster, PODS.path(NAMESPACE, "waits")), "a pod is elected")
             await cluster.delete("waits")
-            await cluster.create(UPSTREAM_GROUPS.path(NAMESPACE), _upstream("study", 2))
+            await cluster.create(upstream_podgroup.ALPHA.path(NAMESPACE), _upstream("study", 2))
             for name in ("study-0", "study-1"):
                 await cluster.pod(name, gpu=8, schedulingGroup={"podGroupName": "study"})
-            study = UPSTREAM_GROUPS.path(NAMESPACE, "study")
+            study = upstream_podgroup.ALPHA.path(NAMESPACE, "study")
             await cluster.eventually(lambda: _elected(cluster, study), "a gang of upstream's kind is elected")
             await cluster.eventually(lambda: _locked(cluster, "n0"), "and a node locked for it")
             await cluster.until(lambda ps: all(p.message or p.node for p in ps), "who waits has a reason")
@@ -296,7 +259,7 @@ async def _locked(cluster: Live, node: str) -> bool:
 
 def _upstream(name: str, minimum: int) -> dict[str, Any]:
     return {
-        "apiVersion": UPSTREAM_GROUPS.api_version,
+        "apiVersion": upstream_podgroup.ALPHA.api_version,
         "kind": "PodGroup",
         "metadata": {"name": name, "namespace": NAMESPACE},
         "spec": {"schedulingPolicy": {"gang": {"minCount": minimum}}},

@@ -14,7 +14,8 @@ from tests.support.live import CRDS, NAMESPACE, OUR_CRDS, Live, bound, schedulin
 from maar.embedded.kinds import PODS as EMBEDDED_PODS
 from maar.embedded.server import EmbeddedServer
 from maar.kube.client.errors import ApiError
-from maar.kube.wire.resources import EVENTS, PODS, QUEUES, VOLCANO_GROUPS
+from maar.kube.kinds import volcano_podgroup
+from maar.kube.wire.resources import EVENTS, PODS, QUEUES
 
 GROUPS = "podgroups.scheduling.volcano.sh"
 ALL_QUEUES = "queues.scheduling.volcano.sh"
@@ -39,7 +40,7 @@ async def group_says(cluster: Live, name: str, text: str) -> None:
     """Wait until a PodGroup says why it waits."""
 
     async def said() -> bool:
-        group = await cluster.get(VOLCANO_GROUPS.path(NAMESPACE, name))
+        group = await cluster.get(volcano_podgroup.KIND.resource.path(NAMESPACE, name))
         conditions = group.get("status", {}).get("conditions", [])
         return any(text in c["message"] for c in conditions if c["type"] == "Unschedulable")
 
@@ -113,7 +114,9 @@ def test_a_group_with_a_negative_minimum(kubeconfig: Path) -> None:
             await pod_says(cluster, "odd-1", why)
             await event_says(cluster, "PodGroup", "odd", why)
             await everything_else_goes_on(cluster)
-            await cluster.api.patch(VOLCANO_GROUPS.path(NAMESPACE, "odd"), {"spec": {"minMember": 2}}, "merge")
+            await cluster.api.patch(
+                volcano_podgroup.KIND.resource.path(NAMESPACE, "odd"), {"spec": {"minMember": 2}}, "merge"
+            )
             await cluster.until(bound("odd", 2), "with a good one it starts")
 
     tell(kubeconfig, story)
@@ -197,7 +200,9 @@ def test_a_group_that_does_not_decode(kubeconfig: Path) -> None:
             await group_says(cluster, "odd", why)
             await event_says(cluster, "PodGroup", "odd", why)
             await everything_else_goes_on(cluster)
-            await cluster.api.patch(VOLCANO_GROUPS.path(NAMESPACE, "odd"), {"spec": {"minMember": 2}}, "merge")
+            await cluster.api.patch(
+                volcano_podgroup.KIND.resource.path(NAMESPACE, "odd"), {"spec": {"minMember": 2}}, "merge"
+            )
             await cluster.until(bound("odd", 2), "with a number it starts")
 
     tell(kubeconfig, story)
@@ -209,7 +214,7 @@ def test_a_group_that_does_not_decode_any_more_keeps_what_runs(kubeconfig: Path)
         async with scheduling(cluster):
             await cluster.gang("train", 2, gpu=8)
             await cluster.until(bound("train", 2))
-            path = VOLCANO_GROUPS.path(NAMESPACE, "train")
+            path = volcano_podgroup.KIND.resource.path(NAMESPACE, "train")
             broken = {"spec": {"minMember": {"some": "thing"}}}
             await until_taken(cluster, lambda: cluster.api.patch(path, broken, "merge"))  # type: ignore[arg-type,return-value]
             await cluster.pod("train-2", gpu=1, metadata=in_gang("train"))

@@ -5,16 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import msgspec
 import pytest
 from tests.support import provisioner as wire
+from tests.support.objects import decoded
 
 from maar.controller.hand_over import GRUDGE, LOOK_AGAIN, PATIENCE, HandOvers
 from maar.kube.client.errors import Conflict, Forbidden, Unreachable
-from maar.kube.picture.picture import Assumed, Picture
-from maar.kube.read.objects import KINDS
-from maar.kube.wire.decoding import decode_json
-from maar.kube.wire.resources import api_group
+from maar.kube.kinds import cluster
+from maar.kube.picture.picture import Picture
+from maar.kube.picture.pods import Assumed
 from maar.kube.write.executor import Done, Failed, Outcome, Patch
 from maar.model.selectors import NodeTerm, Requirement
 from maar.model.tasks import Status
@@ -63,8 +62,7 @@ class Scene:
             **item,
             "metadata": {"uid": item["metadata"]["name"], **item["metadata"], "resourceVersion": str(version)},
         }
-        kind = KINDS[api_group(item["apiVersion"]), item["kind"]]
-        self.picture.put(kind.home, decode_json(msgspec.json.encode(item), kind.struct))
+        self.picture.put(*decoded(item))
 
     def decide(self, pod: str, node: str, *claims: str) -> None:
         """A pod with claims is given a node."""
@@ -112,7 +110,7 @@ def test_who_has_gone_waits_no_more() -> None:
     scene.put(wire.claim("c"))
     scene.decide("p", "n1", "c")
     assert [] == left
-    scene.picture.drop("pods", "default/p")
+    scene.picture.drop(cluster.PODS, "default/p")
     scene.hand_overs.go_on(NOW)
     assert (["default/p"], [], []) == (left, scene.bound, scene.failed)
 
@@ -288,7 +286,7 @@ def test_who_is_not_to_be_bound_any_more_is_let_go(what: str) -> None:
     if what == "evicted":
         scene.picture.assume("default/p", Assumed("p", Status.RELEASING, "n1"))
     elif what == "deleted":
-        scene.picture.drop("pods", "default/p")
+        scene.picture.drop(cluster.PODS, "default/p")
     else:
         scene.picture.forget("default/p")
     scene.put(given(wire.volume("v"), "c"))
@@ -301,7 +299,7 @@ def test_a_node_or_a_claim_that_goes_ends_it() -> None:
     for pod, node, claim in (("p", "n1", "c"), ("q", "n2", "d")):
         scene.put(wire.claim(claim))
         scene.decide(pod, node, claim)
-    scene.picture.drop("nodes", "n1")
-    scene.picture.drop("claims", "default/d")
+    scene.picture.drop(cluster.NODES, "n1")
+    scene.picture.drop(cluster.CLAIMS, "default/d")
     scene.hand_overs.go_on(NOW)
     assert [("default/p", "node `n1` has gone"), ("default/q", "claim `d` has gone")] == scene.failed

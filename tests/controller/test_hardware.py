@@ -18,7 +18,8 @@ from maar.embedded.faults import all_binds
 from maar.embedded.kinds import PODS as EMBEDDED_PODS
 from maar.embedded.kubelets import Kubelets
 from maar.embedded.server import EmbeddedServer
-from maar.kube.wire.resources import EVENTS, NODES, VOLCANO_GROUPS
+from maar.kube.kinds import volcano_podgroup
+from maar.kube.wire.resources import EVENTS, NODES
 
 RESTLESS = Settings(resync=0.1)
 """Everybody is looked at again ten times a second: a long time passes quickly."""
@@ -264,7 +265,7 @@ def test_a_rejected_pod_gives_its_room_back_and_its_gang_is_finished(kubeconfig:
             await cluster.pod("train-2", gpu=8, metadata=in_gang("train"))
             pods = await cluster.until(lambda ps: bool(where(ps)["train-2"]), "its successor has a node")
             assert {lost.name: lost.node, kept.name: kept.node, "train-2": lost.node} == where(pods)
-            path = VOLCANO_GROUPS.path(NAMESPACE, "train")
+            path = volcano_podgroup.KIND.resource.path(NAMESPACE, "train")
             await cluster.eventually(lambda: _phase(cluster, path, "Running"), "the gang runs")
 
     tell(kubeconfig, story)

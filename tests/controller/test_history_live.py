@@ -30,7 +30,7 @@ from maar.history.address import read_address
 from maar.history.history import History
 from maar.history.records import Event
 from maar.history.store import Store
-from maar.kube.wire.resources import KUBEFLOW_JOBS
+from maar.kube.kinds import pytorchjob
 from maar.model.elastic import Elastic
 from maar.model.snapshot import Snapshot
 from maar.registry import catalog
@@ -38,7 +38,7 @@ from maar.report import Reporter
 from maar.web.measurements import routes
 from maar.web.server import serve
 
-(PYTORCH,) = (r for r in KUBEFLOW_JOBS if r.kind == "PyTorchJob")
+PYTORCH = pytorchjob.KIND.resource
 CONFIG = """
 actions: "enqueue, allocate, resize"
 tiers:

@@ -10,7 +10,9 @@ from tests.support.live import Live, Seen, bound, connected, scheduling
 
 from maar.controller.settings import Settings
 from maar.kube.client.errors import NotFound
-from maar.kube.wire.resources import QUEUES, VOLCANO_GROUPS
+from maar.kube.kinds import volcano_podgroup
+from maar.kube.kinds.cluster import QUEUES as QUEUE_KIND
+from maar.kube.wire.resources import QUEUES
 
 CRDS = Path(__file__).parents[2] / "deploy" / "crds"
 OFTEN = Settings(discover_again=0.2)
@@ -46,7 +48,7 @@ def test_crds_come_go_and_come_again_and_nothing_else_stops(kubeconfig: Path) ->
             await cluster.nodes(2, gpu=8)
             async with scheduling(cluster, OFTEN) as scheduler:
                 kinds = set(scheduler.informers)
-                assert set() == {VOLCANO_GROUPS, QUEUES} & kinds
+                assert set() == {volcano_podgroup.KIND.resource, QUEUES} & kinds
                 # 1 they come
                 await cluster.crds(CRDS)
                 await cluster.gang("before", 2, gpu=4)
@@ -56,7 +58,7 @@ def test_crds_come_go_and_come_again_and_nothing_else_stops(kubeconfig: Path) ->
                 await take_away(cluster)
                 await cluster.eventually(lambda: kinds == set(scheduler.informers), "their informers end")
                 picture = scheduler.picture.objects
-                assert ({}, {}) == (picture["volcano_groups"], picture["queues"])
+                assert ({}, {}) == (picture.of(volcano_podgroup.KIND), picture.of(QUEUE_KIND))
                 assert "" == scheduler.not_ready()
                 await cluster.pod("alone", gpu=4)
                 during = placed(await cluster.until(lambda ps: len(placed(ps)) == 3, "a pod alone starts meanwhile"))

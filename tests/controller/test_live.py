@@ -15,7 +15,8 @@ from maar.cli.plan_json import plan_data
 from maar.controller.record import read_recording
 from maar.controller.settings import Settings
 from maar.controller.shadow import Shadow
-from maar.kube.wire.resources import PODS, QUEUES, VOLCANO_GROUPS
+from maar.kube.kinds import volcano_podgroup
+from maar.kube.wire.resources import PODS, QUEUES
 from maar.model.selectors import Requirement, Selector
 
 CRDS = Path(__file__).parents[2] / "deploy" / "crds"
@@ -40,7 +41,7 @@ def test_a_gang_starts_whole_and_says_so(kubeconfig: Path) -> None:
             await cluster.gang("train", 4, gpu=4)
             pods = await cluster.until(lambda ps: bound("train", 4)(ps) and all(p.phase == "Running" for p in ps))
             assert {"n0", "n1"} == {p.node for p in pods}
-            path = VOLCANO_GROUPS.path(NAMESPACE, "train")
+            path = volcano_podgroup.KIND.resource.path(NAMESPACE, "train")
             await cluster.eventually(lambda: _phase(cluster, path, "Running"), "phase Running")
 
     live(kubeconfig, story)

@@ -21,8 +21,9 @@ from maar.controller.loop import Cycle
 from maar.controller.run import Scheduler
 from maar.controller.settings import Settings
 from maar.kube.client.errors import NotFound
+from maar.kube.kinds import volcano_podgroup
 from maar.kube.wire import annotations as known
-from maar.kube.wire.resources import EVENTS, NODES, PODS, VOLCANO_GROUPS
+from maar.kube.wire.resources import EVENTS, NODES, PODS
 from maar.model.selectors import Requirement, Selector
 
 RESTLESS = Settings(resync=0.1)
@@ -124,7 +125,7 @@ def _moment(text: str) -> float:
 
 def test_nodes_are_locked_for_a_gang_that_small_jobs_would_pass_and_a_restart_keeps_them(kubeconfig: Path) -> None:
     """Half of each of four nodes is in use by equals; `big` needs three of them whole."""
-    group = VOLCANO_GROUPS.path(NAMESPACE, "big")
+    group = volcano_podgroup.KIND.resource.path(NAMESPACE, "big")
 
     async def locked(cluster: Live, count: int) -> dict[str, str]:
         async def there() -> bool:
@@ -213,7 +214,7 @@ def test_a_victim_goes_when_its_cooldown_ends_though_nothing_happens(kubeconfig:
 def test_a_group_is_admitted_when_its_promised_wait_ends_though_nothing_happens(kubeconfig: Path) -> None:
     """More than the cluster holds is not admitted; the promise to wait no longer than that is kept in time."""
     wait = 3.0
-    path = VOLCANO_GROUPS.path(NAMESPACE, "promised")
+    path = volcano_podgroup.KIND.resource.path(NAMESPACE, "promised")
 
     async def phase(cluster: Live) -> str:
         return str((await cluster.get(path)).get("status", {}).get("phase", ""))

@@ -11,7 +11,8 @@ from tests.support.live import NAMESPACE, Live, bound, scheduling, tell
 
 from maar.controller.run import Scheduler
 from maar.controller.settings import Settings
-from maar.kube.wire.resources import EVENTS, VOLCANO_GROUPS
+from maar.kube.kinds import volcano_podgroup
+from maar.kube.wire.resources import EVENTS
 
 RESTLESS = Settings(resync=0.05)
 """Everybody is looked at again twenty times a second: as long as an hour of resyncs is for the default."""
@@ -125,7 +126,7 @@ def test_a_reason_is_said_once_and_again_when_it_is_another(kubeconfig: Path) ->
             (event,) = await events(cluster, "FailedScheduling")
             assert ("PodGroup", "huge", "Warning") == (*next(iter(about([event]))), event["type"])
             pods = await cluster.pods()
-            group = await cluster.get(VOLCANO_GROUPS.path(NAMESPACE, "huge"))
+            group = await cluster.get(volcano_podgroup.KIND.resource.path(NAMESPACE, "huge"))
             (condition,) = [c for c in group["status"]["conditions"] if c["type"] == "Unschedulable"]
             assert {event["message"]} == {p.message for p in pods} | {condition["message"]}
             assert event["message"].startswith("0/2 nodes fit: 2 short of nvidia.com/gpu (needs 9, best has 8)")

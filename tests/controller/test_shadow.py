@@ -12,6 +12,7 @@ from maar.controller.cache import Cache
 from maar.controller.loop import Cycle
 from maar.controller.shadow import Shadow
 from maar.decide import decide
+from maar.kube.kinds.cluster import NODES, PODS
 from maar.kube.picture.picture import Picture
 from maar.kube.wire.cluster import Node
 from maar.kube.wire.pods import Pod
@@ -29,7 +30,7 @@ class Scene:
         self.shadow = Shadow(self.cache)
         self.now = 100.0
         node = {"metadata": {"name": "n1"}, "status": {"allocatable": {"cpu": "8"}}}
-        self.picture.put("nodes", msgspec.convert(node, Node))
+        self.picture.put(NODES, msgspec.convert(node, Node))
 
     def pod(self, name: str, node: str = "", phase: str = "Pending") -> None:
         container = {"name": "c", "resources": {"requests": {"cpu": "1"}}}
@@ -38,7 +39,7 @@ class Scene:
             "spec": {"containers": [container], "schedulerName": "maar", "nodeName": node},
             "status": {"phase": phase},
         }
-        self.picture.put("pods", msgspec.convert(said, Pod))
+        self.picture.put(PODS, msgspec.convert(said, Pod))
 
     def cycle(self) -> None:
         self.now += 1.0
@@ -62,7 +63,7 @@ def test_a_pod_that_is_deleted_before_it_starts_is_nobodys() -> None:
     scene = Scene()
     scene.pod("a")
     scene.cycle()
-    scene.picture.drop("pods", "ns/a")
+    scene.picture.drop(PODS, "ns/a")
     scene.cycle()
     assert "0 only by the other, 0 only here" in scene.shadow.line()
 

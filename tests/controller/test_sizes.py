@@ -17,19 +17,12 @@ from maar.controller.reload import ConfigFile
 from maar.controller.run import Scheduler
 from maar.controller.settings import Settings
 from maar.embedded.server import EmbeddedServer
-from maar.kube.wire.resources import (
-    BATCH_JOBS,
-    EVENTS,
-    KUBEFLOW_JOBS,
-    MPI_JOBS_V2,
-    VOLCANO_COMMANDS,
-    VOLCANO_JOBS,
-    Resource,
-)
+from maar.kube.kinds import batchjob, mpijob, pytorchjob, volcanojob
+from maar.kube.wire.resources import EVENTS, Resource
 from maar.model.elastic import Elastic, Past
 from maar.model.plan import Hold, Plan, Resize, Resume, Suspend, Target
 
-(PYTORCH,) = (r for r in KUBEFLOW_JOBS if r.kind == "PyTorchJob")
+PYTORCH = pytorchjob.KIND.resource
 PAST = Past(first_start=1.0, last_resize=2.0, attained=3.5)
 Story = Callable[[Live, Scheduler], Awaitable[None]]
 
@@ -229,7 +222,7 @@ def test_what_others_write_beside_the_size_does_not_matter(kubeconfig: Path) -> 
             status = {"conditions": [{"type": "Running", "status": "True", "reason": f"r{i}"}]}
             await cluster.api.patch(f"{PATH}/status", {"status": status})
         # As if the watch had shown none of it.
-        scheduler.picture.objects["kubeflow_jobs"][KEY] = found.item
+        scheduler.picture.objects.of(pytorchjob.KIND)[KEY] = found.item
         send(scheduler, resize=(Resize(KEY, 2, 3),))
         await written(cluster, scheduler)
         assert 3 == (await spec(cluster))[0]
@@ -318,19 +311,19 @@ def test_an_answer_that_is_lost_changes_nothing(box: EmbeddedServer, tmp_path: P
 
 
 def test_an_mpijob_is_written_in_the_version_that_is_served(box: EmbeddedServer, tmp_path: Path) -> None:
-    path = MPI_JOBS_V2.path(NAMESPACE, "t")
+    path = mpijob.KIND_V2.resource.path(NAMESPACE, "t")
     item = {
         "metadata": {"name": "t", "namespace": NAMESPACE, "annotations": {"maar.dev/min-workers": "1"}},
         "spec": {"mpiReplicaSpecs": {"Worker": {"replicas": 2, "template": template()}}},
     }
 
     async def story(cluster: Live, scheduler: Scheduler) -> None:
-        await add(cluster, scheduler, item, MPI_JOBS_V2)
+        await add(cluster, scheduler, item, mpijob.KIND_V2.resource)
         send(scheduler, resize=(Resize(KEY, 2, 1),))
         await written(cluster, scheduler)
         assert 1 == (await cluster.get(path))["spec"]["mpiReplicaSpecs"]["Worker"]["replicas"]
 
-    tell(box.kubeconfig(tmp_path / "kubeconfig"), story, MPI_JOBS_V2)
+    tell(box.kubeconfig(tmp_path / "kubeconfig"), story, mpijob.KIND_V2.resource)
 
 
 @pytest.mark.parametrize("indexed", [False, True])
@@ -345,23 +338,23 @@ def test_a_batch_job_is_resized_and_suspended(kubeconfig: Path, indexed: bool) -
     }
 
     async def story(cluster: Live, scheduler: Scheduler) -> None:
-        await add(cluster, scheduler, item, BATCH_JOBS)
+        await add(cluster, scheduler, item, batchjob.KIND.resource)
         send(scheduler, resume=(Resume(KEY, 3),))
         await written(cluster, scheduler)
-        found = (await cluster.get(BATCH_JOBS.path(NAMESPACE, "t")))["spec"]
+        found = (await cluster.get(batchjob.KIND.resource.path(NAMESPACE, "t")))["spec"]
         assert (3, 3 if indexed else None, False) == (found["parallelism"], found.get("completions"), found["suspend"])
         send(scheduler, suspend=(Suspend(KEY),))
         await written(cluster, scheduler)
-        assert (await cluster.get(BATCH_JOBS.path(NAMESPACE, "t")))["spec"]["suspend"]
+        assert (await cluster.get(batchjob.KIND.resource.path(NAMESPACE, "t")))["spec"]["suspend"]
 
     tell(kubeconfig, story)
 
 
 def test_a_volcano_job_is_resized_and_paused(kubeconfig: Path) -> None:
-    path = VOLCANO_JOBS.path(NAMESPACE, "t")
+    path = volcanojob.KIND.resource.path(NAMESPACE, "t")
     bounds = {"maar.dev/min-workers": "1", "maar.dev/max-workers": "4"}
     item = {
-        "apiVersion": VOLCANO_JOBS.api_version,
+        "apiVersion": volcanojob.KIND.resource.api_version,
         "kind": "Job",
         "metadata": {"name": "t", "namespace": NAMESPACE, "annotations": bounds},
         "spec": {
@@ -377,7 +370,7 @@ def test_a_volcano_job_is_resized_and_paused(kubeconfig: Path) -> None:
         assert suspended == stands(scheduler)[1]
 
     async def story(cluster: Live, scheduler: Scheduler) -> None:
-        await add(cluster, scheduler, item, VOLCANO_JOBS)
+        await add(cluster, scheduler, item, volcanojob.KIND.resource)
         send(scheduler, resize=(Resize(KEY, 3, 2, past=PAST),))
         await written(cluster, scheduler)
         found = (await cluster.get(path))["spec"]
@@ -389,8 +382,8 @@ def test_a_volcano_job_is_resized_and_paused(kubeconfig: Path) -> None:
         send(scheduler, resume=(Resume(KEY, 4, past=PAST),))
         await cluster.eventually(lambda: scheduler.executor.pending == 0)
         await phase(cluster, scheduler, "Running", False)
-        commands = (await cluster.get(VOLCANO_COMMANDS.path(NAMESPACE)))["items"]
+        commands = (await cluster.get(volcanojob.COMMANDS.path(NAMESPACE)))["items"]
         assert ["AbortJob", "ResumeJob"] == sorted(c["action"] for c in commands)
         assert 4 == (await cluster.get(path))["spec"]["tasks"][0]["replicas"]
 
-    tell(kubeconfig, story, VOLCANO_JOBS, VOLCANO_COMMANDS)
+    tell(kubeconfig, story, volcanojob.KIND.resource, volcanojob.COMMANDS)

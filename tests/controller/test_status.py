@@ -9,7 +9,8 @@ from typing import Any
 
 from tests.support.live import NAMESPACE, Live, bound, connected, scheduling
 
-from maar.kube.wire.resources import PLUGINS_GROUPS, PODS, QUEUES, VOLCANO_GROUPS
+from maar.kube.kinds import plugins_podgroup, volcano_podgroup
+from maar.kube.wire.resources import PODS, QUEUES
 
 CRDS = Path(__file__).parents[2] / "deploy" / "crds"
 OWNER = {"apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job", "name": "owned", "uid": "1", "controller": True}
@@ -48,7 +49,7 @@ async def end(cluster: Live, pod: str, phase: str) -> None:
 
 def test_a_group_counts_its_pods(kubeconfig: Path) -> None:
     async def story(cluster: Live) -> None:
-        path = VOLCANO_GROUPS.path(NAMESPACE, "train")
+        path = volcano_podgroup.KIND.resource.path(NAMESPACE, "train")
         async with scheduling(cluster):
             await cluster.gang("train", 4, minimum=3, gpu=2)
             await until_status(cluster, path, phase="Running", running=4)
@@ -67,11 +68,11 @@ def test_a_group_counts_its_pods(kubeconfig: Path) -> None:
 
 def test_a_group_of_scheduler_plugins_counts_its_pods(kubeconfig: Path) -> None:
     async def story(cluster: Live) -> None:
-        head = {"apiVersion": PLUGINS_GROUPS.api_version, "kind": "PodGroup"}
+        head = {"apiVersion": plugins_podgroup.KIND.resource.api_version, "kind": "PodGroup"}
         group = {**head, "metadata": {"name": "study", "namespace": NAMESPACE}, "spec": {"minMember": 2}}
-        path = PLUGINS_GROUPS.path(NAMESPACE, "study")
+        path = plugins_podgroup.KIND.resource.path(NAMESPACE, "study")
         async with scheduling(cluster):
-            await cluster.create(PLUGINS_GROUPS.path(NAMESPACE), group)
+            await cluster.create(plugins_podgroup.KIND.resource.path(NAMESPACE), group)
             for i in range(2):
                 metadata = {"labels": {"scheduling.x-k8s.io/pod-group": "study"}}
                 await cluster.pod(f"study-{i}", gpu=1, metadata=metadata)
@@ -89,14 +90,16 @@ def test_a_burst_writes_few_statuses_and_a_restart_none(kubeconfig: Path) -> Non
     names = [f"g{i}" for i in range(8)]
 
     async def generations(cluster: Live) -> list[int]:
-        groups = [await cluster.get(VOLCANO_GROUPS.path(NAMESPACE, name)) for name in names]
+        groups = [await cluster.get(volcano_podgroup.KIND.resource.path(NAMESPACE, name)) for name in names]
         return [group["metadata"]["generation"] for group in groups]
 
     async def story(cluster: Live) -> None:
         async with scheduling(cluster):
             await asyncio.gather(*(cluster.gang(name, 4, gpu=1) for name in names))
             for name in names:
-                await until_status(cluster, VOLCANO_GROUPS.path(NAMESPACE, name), phase="Running", running=4)
+                await until_status(
+                    cluster, volcano_podgroup.KIND.resource.path(NAMESPACE, name), phase="Running", running=4
+                )
             written = await generations(cluster)
             # Running, counted; rarely counted twice, where pods started more than a second apart, or admitted before.
             assert max(written) <= 5
@@ -114,15 +117,15 @@ def test_an_admission_is_written_where_somebody_may_wait_for_it(kubeconfig: Path
     """By itself, for whoever makes its pods; with the reason, where its pods are there and do not fit."""
 
     async def story(cluster: Live) -> None:
-        head = {"apiVersion": VOLCANO_GROUPS.api_version, "kind": "PodGroup"}
+        head = {"apiVersion": volcano_podgroup.KIND.resource.api_version, "kind": "PodGroup"}
         async with scheduling(cluster):
             for name, owners in (("alone", []), ("owned", [OWNER])):
                 metadata = {"name": name, "namespace": NAMESPACE, "ownerReferences": owners}
                 group = {**head, "metadata": metadata, "spec": {"minMember": 2}}
-                await cluster.create(VOLCANO_GROUPS.path(NAMESPACE), group)
-                await until_status(cluster, VOLCANO_GROUPS.path(NAMESPACE, name), phase="Inqueue")
+                await cluster.create(volcano_podgroup.KIND.resource.path(NAMESPACE), group)
+                await until_status(cluster, volcano_podgroup.KIND.resource.path(NAMESPACE, name), phase="Inqueue")
             await cluster.gang("huge", 5, gpu=8)
-            await until_status(cluster, VOLCANO_GROUPS.path(NAMESPACE, "huge"), phase="Inqueue")
+            await until_status(cluster, volcano_podgroup.KIND.resource.path(NAMESPACE, "huge"), phase="Inqueue")
 
     live(kubeconfig, story)
 

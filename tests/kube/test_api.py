@@ -15,8 +15,9 @@ from maar.kube.client import errors
 from maar.kube.client.access import Access
 from maar.kube.client.api import Api
 from maar.kube.client.streams import Broken, WatchEvent
+from maar.kube.kinds import KINDS
 from maar.kube.wire.pods import Pod
-from maar.kube.wire.resources import NODES, PODS, PRIORITY_CLASSES, QUEUES, RESOURCES
+from maar.kube.wire.resources import NODES, PODS, PRIORITY_CLASSES, QUEUES
 
 
 @asynccontextmanager
@@ -362,4 +363,5 @@ def test_paths() -> None:
     assert ("queues.scheduling.volcano.sh", "scheduling.volcano.sh/v1beta1") == (str(QUEUES), QUEUES.api_version)
     with pytest.raises(ValueError, match="needs its namespace"):
         PODS.path(None, "a")
-    assert len(RESOURCES) == len({(r.root, r.plural) for r in RESOURCES})
+    resources = [r for kind in KINDS for r in (kind.resource, *kind.older)]
+    assert len(resources) == len({(r.root, r.plural) for r in resources})

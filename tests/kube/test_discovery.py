@@ -10,17 +10,9 @@ from maar.kube.client.access import Access
 from maar.kube.client.api import Api
 from maar.kube.client.discovery import served
 from maar.kube.client.errors import ServerFault
+from maar.kube.kinds import upstream_podgroup, volcano_podgroup
 from maar.kube.wire.base import Object
-from maar.kube.wire.resources import (
-    NODES,
-    PODS,
-    PRIORITY_CLASSES,
-    QUEUES,
-    UPSTREAM_GROUPS,
-    UPSTREAM_GROUPS_BETA,
-    VOLCANO_GROUPS,
-    Resource,
-)
+from maar.kube.wire.resources import NODES, PODS, PRIORITY_CLASSES, QUEUES, Resource
 
 CORE = {"/api/v1": ["nodes", "nodes/status", "pods", "secrets"], "/apis/scheduling.k8s.io/v1": ["priorityclasses"]}
 
@@ -42,7 +34,7 @@ def found(*servers: dict[str, list[str]]) -> list[set[Resource[Object]]]:
                 for server in servers:
                     serves.clear()
                     serves.update(server)
-                    answers.append(await served(api))
+                    answers.append(set((await served(api)).values()))
                 return answers
             finally:
                 await api.close()
@@ -53,14 +45,14 @@ def found(*servers: dict[str, list[str]]) -> list[set[Resource[Object]]]:
 def test_crds_may_come_later() -> None:
     volcano = {"/apis/scheduling.volcano.sh/v1beta1": ["queues", "queues/status", "podgroups"]}
     core = {NODES, PODS, PRIORITY_CLASSES}
-    assert [core, core | {QUEUES, VOLCANO_GROUPS}] == found(CORE, CORE | volcano)
+    assert [core, core | {QUEUES, volcano_podgroup.KIND.resource}] == found(CORE, CORE | volcano)
 
 
 def test_of_several_versions_the_newest_is_taken() -> None:
     alpha = {"/apis/scheduling.k8s.io/v1alpha2": ["podgroups"]}
     beta = {"/apis/scheduling.k8s.io/v1beta1": ["podgroups"]}
     answers = found(alpha, beta, alpha | beta)
-    assert [{UPSTREAM_GROUPS}, {UPSTREAM_GROUPS_BETA}, {UPSTREAM_GROUPS_BETA}] == answers
+    assert [{upstream_podgroup.ALPHA}, {upstream_podgroup.BETA}, {upstream_podgroup.BETA}] == answers
 
 
 def test_a_server_that_cannot_say_is_not_one_that_has_nothing() -> None:

@@ -7,15 +7,12 @@ from typing import Any
 
 import msgspec
 import pytest
+from tests.support.objects import decoded, from_scratch
 
-from maar.kube.kinds.reading import Kept
+from maar.kube.kinds import AnyKind, Identity, pytorchjob
+from maar.kube.kinds.elastic import Kept
 from maar.kube.picture.picture import Picture
-from maar.kube.read.cluster import to_cluster
 from maar.kube.read.elastic import AssumedJob
-from maar.kube.read.objects import KINDS, Objects
-from maar.kube.wire.base import Object
-from maar.kube.wire.decoding import decode_json
-from maar.kube.wire.resources import api_group
 from maar.model.jobs import Job
 from maar.model.shapes import Shape
 from maar.model.snapshot import Cluster, Snapshot
@@ -81,17 +78,8 @@ def pod(index: int, name: str = "t", grouped: bool = False, **spec: Any) -> dict
     }
 
 
-def decoded(item: dict[str, Any]) -> tuple[str, Object]:
-    kind = KINDS[api_group(item["apiVersion"]), item["kind"]]
-    return kind.home, decode_json(msgspec.json.encode(item), kind.struct)
-
-
 def whole(*items: dict[str, Any], names: frozenset[str] | None = MAAR) -> Cluster:
-    objects = Objects()
-    for item in items:
-        home, made = decoded(item)
-        getattr(objects, home).append(made)
-    return to_cluster(objects, names, NOW)
+    return from_scratch(items, names, NOW)
 
 
 def live(*items: dict[str, Any]) -> Picture:
@@ -102,7 +90,7 @@ def live(*items: dict[str, Any]) -> Picture:
 
 
 def jobs(picture: Picture) -> dict[str, Job]:
-    return {job.key: job for job in picture.cluster(picture.take(NOW).rest).jobs}
+    return {job.key: job for job in picture.cluster(picture.take(NOW).around).jobs}
 
 
 def only(cluster: Cluster) -> Job:
@@ -233,14 +221,14 @@ STATES: list[list[dict[str, Any]]] = [
 @pytest.mark.parametrize("seed", range(20))
 def test_live_is_what_one_reading_is_whatever_the_order(seed: int) -> None:
     dice = random.Random(seed)
-    picture, there = Picture(MAAR), dict[tuple[str, str], dict[str, Any]]()
+    picture, there = Picture(MAAR), dict[tuple[AnyKind, str], dict[str, Any]]()
     for state in dice.sample(STATES, len(STATES)):
         wanted = {(decoded(item)[0], decoded(item)[1].key): item for item in state}
         moves = [*wanted.items(), *((key, None) for key in there if key not in wanted)]
         dice.shuffle(moves)
-        for (home, key), item in moves:
+        for (kind, key), item in moves:
             if item is None:
-                picture.drop(home, key)
+                picture.drop(kind, key)
             else:
                 picture.put(*decoded(item))
             if dice.random() < 0.3:
@@ -248,7 +236,7 @@ def test_live_is_what_one_reading_is_whatever_the_order(seed: int) -> None:
         there = wanted
         expected = whole(*state)
         picture.read_short()
-        found = picture.cluster(picture.take(NOW).rest)
+        found = picture.cluster(picture.take(NOW).around)
         assert sorted(expected.tasks, key=lambda t: t.key) == sorted(found.tasks, key=lambda t: t.key)
         bare = [msgspec.structs.replace(job, settles=None) for job in found.jobs]
         assert sorted(expected.jobs, key=lambda j: j.key) == sorted(bare, key=lambda j: j.key)
@@ -256,6 +244,8 @@ def test_live_is_what_one_reading_is_whatever_the_order(seed: int) -> None:
 
 
 # -- what was assumed
+
+T = Identity.of(pytorchjob.KIND, "ns", "t")
 
 
 def assumed(size: int, suspended: bool = False, **kept: Any) -> AssumedJob:
@@ -289,17 +279,17 @@ def test_what_is_assumed_counts_until_it_is_seen(grouped: bool) -> None:
 def test_what_failed_is_forgotten() -> None:
     picture = live(train())
     jobs(picture)
-    picture.elastic.assume((4, "ns", "t"), assumed(4))
+    picture.elastic.assume(T, assumed(4))
     picture.take(NOW)
-    picture.elastic.forget((4, "ns", "t"))
+    picture.elastic.forget(T)
     assert (2, False, 0.0, ()) == elastic(picture)
 
 
 def test_a_later_change_of_the_owner_counts() -> None:
     picture = live(train())
     jobs(picture)
-    picture.elastic.assume((4, "ns", "t"), assumed(4))
-    picture.elastic.wrote((4, "ns", "t"), assumed(4), "5")
+    picture.elastic.assume(T, assumed(4))
+    picture.elastic.wrote(T, assumed(4), "5")
     picture.put(*decoded(train(size=2, version="4", annotations={"a": "b"})))
     assert 4 == elastic(picture)[0], "an older version"
     picture.put(*decoded(train(size=3, version="6")))
@@ -309,8 +299,8 @@ def test_a_later_change_of_the_owner_counts() -> None:
 def test_what_is_assumed_of_a_job_that_is_gone_goes() -> None:
     picture = live(train())
     jobs(picture)
-    picture.elastic.assume((4, "ns", "t"), assumed(4))
-    picture.drop("kubeflow_jobs", "ns/t")
+    picture.elastic.assume(T, assumed(4))
+    picture.drop(pytorchjob.KIND, "ns/t")
     assert {} == picture.elastic.assumed
     assert {} == jobs(picture)
 

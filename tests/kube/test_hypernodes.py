@@ -6,6 +6,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from maar.kube.kinds.cluster import HYPERNODES
 from maar.kube.picture.picture import Picture
 from maar.kube.wire.cluster import HyperNode as WireHyperNode
 from maar.model.selectors import Requirement, Selector
@@ -69,7 +70,7 @@ def test_live_a_pattern_that_is_none_stops_nothing_and_is_said_once(
     picture = Picture()
     for version in ("1", "2"):
         document["spec"]["tierName"] = version
-        picture.put("hypernodes", msgspec.convert(document, WireHyperNode))
-        (found,) = picture.take(0.0).rest.hypernodes
+        picture.put(HYPERNODES, msgspec.convert(document, WireHyperNode))
+        (found,) = picture.take(0.0).around.hypernodes
         assert (Member("Node"), Member("Node", name="n1")) == found.members
     assert 1 == caplog.text.count(f"not a regular expression: `{pattern}`")

@@ -7,13 +7,12 @@ from typing import Any
 import msgspec
 import pytest
 
-from maar.kube.kinds import batchjob, read, volcanojob
+from maar.kube.kinds import batchjob, volcanojob
+from maar.kube.kinds.batchjob import BatchJob
+from maar.kube.kinds.elastic import ElasticSpec, Kept
 from maar.kube.kinds.kind import Request, Wanted
-from maar.kube.kinds.reading import Kept, Reading
-from maar.kube.wire.base import Object
+from maar.kube.kinds.volcanojob import VolcanoJob
 from maar.kube.wire.decoding import decode_json
-from maar.kube.wire.groups import BatchJob, VolcanoJob
-from maar.kube.wire.resources import BATCH_JOBS, VOLCANO_JOBS
 
 MAAR = frozenset({"maar"})
 BOUNDS = {"maar.dev/min-workers": "1", "maar.dev/max-workers": "4"}
@@ -47,7 +46,13 @@ def volcano(annotations: dict[str, str] = BOUNDS, phase: str = "Running", **spec
     return decode_json(msgspec.json.encode(said), VolcanoJob)
 
 
-def reading(item: Object) -> Reading:
+def read(item: BatchJob | VolcanoJob, names: frozenset[str] | None) -> ElasticSpec | None:
+    if isinstance(item, BatchJob):
+        return batchjob.KIND.elastic(item, None, names)
+    return volcanojob.KIND.elastic(item, None, names)
+
+
+def reading(item: BatchJob | VolcanoJob) -> ElasticSpec:
     found = read(item, MAAR)
     assert found is not None
     return found
@@ -76,7 +81,7 @@ def test_a_batch_job_ends(type: str, ended: bool) -> None:
 
 
 def written(item: BatchJob, to: Wanted) -> Any:
-    (request,) = batchjob.write(item, BATCH_JOBS, reading(item), to)
+    (request,) = batchjob.write(item, batchjob.KIND.resource, reading(item), to)
     assert "/apis/batch/v1/namespaces/ns/jobs/train" == request.path
     assert isinstance(request.body, dict)
     assert "7" == request.body["metadata"]["resourceVersion"]
@@ -113,7 +118,7 @@ def test_a_volcano_job_ends(phase: str) -> None:
 
 def test_a_volcano_job_is_resized_by_a_json_patch() -> None:
     item = volcano()
-    (request,) = volcanojob.write(item, VOLCANO_JOBS, reading(item), wanted(1, requested=2))
+    (request,) = volcanojob.write(item, volcanojob.KIND.resource, reading(item), wanted(1, requested=2))
     assert "json" == request.patch
     assert [
         {"op": "test", "path": "/metadata/resourceVersion", "value": "7"},
@@ -129,18 +134,18 @@ def commands(requests: list[Request]) -> list[str]:
 
 def test_a_volcano_job_is_paused_by_a_command() -> None:
     item = volcano()
-    requests = volcanojob.write(item, VOLCANO_JOBS, reading(item), wanted(2, True, running=False))
+    requests = volcanojob.write(item, volcanojob.KIND.resource, reading(item), wanted(2, True, running=False))
     assert ["json", "AbortJob"] == commands(requests)
     command = requests[1]
     assert "/apis/bus.volcano.sh/v1alpha1/namespaces/ns/commands" == command.path
     assert isinstance(command.body, dict)
     assert ("train", "u") == (command.body["target"]["name"], command.body["target"]["uid"])
-    assert requests == volcanojob.write(item, VOLCANO_JOBS, reading(item), wanted(2, True, running=False))
+    assert requests == volcanojob.write(item, volcanojob.KIND.resource, reading(item), wanted(2, True, running=False))
 
 
 def test_a_volcano_job_is_not_said_to_run_before_it_is_resumed() -> None:
     item = volcano({**BOUNDS, "maar.dev/elastic": '{"running":false}'}, phase="Aborted")
-    requests = volcanojob.write(item, VOLCANO_JOBS, reading(item), wanted(3, False, running=True))
+    requests = volcanojob.write(item, volcanojob.KIND.resource, reading(item), wanted(3, False, running=True))
     assert ["json", "ResumeJob"] == commands(requests)
     assert {"op": "add", "path": "/metadata/annotations/maar.dev~1elastic", "value": '{"running":false}'} in requests[
         0
@@ -154,7 +159,7 @@ def test_what_the_owner_of_a_volcano_job_paused_stays_paused() -> None:
 def test_annotations_are_made_where_there_are_none() -> None:
     item = volcano()
     bare = msgspec.structs.replace(item, metadata=msgspec.structs.replace(item.metadata, annotations={}))
-    (request,) = volcanojob.write(bare, VOLCANO_JOBS, reading(item), wanted(2, requested=2))
+    (request,) = volcanojob.write(bare, volcanojob.KIND.resource, reading(item), wanted(2, requested=2))
     assert {"op": "add", "path": "/metadata/annotations", "value": {"maar.dev/elastic": '{"requested":2}'}} in (
         request.body
     )

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-import msgspec
 import pytest
+from tests.support.objects import decoded
 
-from maar.kube.kinds import kind_of, read
-from maar.kube.kinds.kind import Wanted
-from maar.kube.kinds.reading import Kept, Reading
-from maar.kube.wire.decoding import decode_json
-from maar.kube.wire.groups import KubeflowJob
-from maar.kube.wire.resources import KUBEFLOW_JOBS, MPI_JOBS_V2
+from maar.kube.kinds import mpijob
+from maar.kube.kinds.elastic import ElasticSpec, Kept
+from maar.kube.kinds.kind import JobKind, Request, Wanted
+from maar.kube.picture.owners import Owner
 
 MAAR = frozenset({"maar"})
 MAPS = {"PyTorchJob": "pytorchReplicaSpecs", "MPIJob": "mpiReplicaSpecs", "TFJob": "tfReplicaSpecs"}
@@ -30,7 +28,7 @@ def role(replicas: int, *, gpu: int = 1, scheduler: str = "maar", **spec: Any) -
     }
 
 
-def job(kind: str = "PyTorchJob", version: str = "v1", **more: Any) -> KubeflowJob:
+def job(kind: str = "PyTorchJob", version: str = "v1", **more: Any) -> Owner:
     roles = more.pop("roles", {"Worker": role(2)})
     said = {
         "apiVersion": f"kubeflow.org/{version}",
@@ -44,15 +42,21 @@ def job(kind: str = "PyTorchJob", version: str = "v1", **more: Any) -> KubeflowJ
         "status": more.pop("status", {}),
         "spec": {MAPS[kind]: roles, "runPolicy": more.pop("policy", {}), **more},
     }
-    return decode_json(msgspec.json.encode(said), KubeflowJob)
+    of, item = decoded(said)
+    assert isinstance(of, JobKind)
+    return Owner(of, item.namespace, item.name, item)
 
 
 def conditions(*types: str, **more: Any) -> dict[str, Any]:
     return {"conditions": [{"type": t, "status": "True", "reason": "r", **more} for t in types]}
 
 
-def reading(item: KubeflowJob) -> Reading:
-    found = read(item, MAAR)
+def read(of: Owner, names: frozenset[str] | None = None) -> ElasticSpec | None:
+    return of.kind.elastic(of.item, None, names)
+
+
+def reading(of: Owner) -> ElasticSpec:
+    found = read(of, MAAR)
     assert found is not None
     return found
 
@@ -251,13 +255,11 @@ def test_only_what_the_operator_gives_up_on_is_an_end(kind: str, type: str, ende
 def test_the_mpi_operator_starts_evicted_jobs_again(status: dict[str, Any], ended: bool) -> None:
     bounds = {"maar.dev/min-workers": "1"}
     item = job("MPIJob", "v2beta1", annotations=bounds, status=status)
-    found = kind_of(item)
-    assert found is not None
-    assert MPI_JOBS_V2 == found.resource
+    assert item.kind is mpijob.KIND_V2
     assert ended == (read(item, MAAR) is None)
 
 
-def voda(env: dict[str, str], **more: Any) -> KubeflowJob:
+def voda(env: dict[str, str], **more: Any) -> Owner:
     said = [{"name": name, "value": value} for name, value in env.items()]
     launcher = role(1, gpu=0, container={"env": [*said, {"name": "SECRET", "valueFrom": {"secretKeyRef": {}}}]})
     worker = role(1, nodeSelector={"vodascheduler/accelerator": "v100"})
@@ -342,15 +344,18 @@ def test_queue_and_priority_of_a_job_without_pods() -> None:
     assert ("other", "low") == (noted.queue, noted.priority_class)
 
 
+def write(of: Owner, wanted: Wanted) -> list[Request]:
+    assert of.kind.write is not None
+    return of.kind.write(of.item, of.kind.resource, reading(of), wanted)
+
+
 PATH = "/apis/kubeflow.org/v1/namespaces/ns/pytorchjobs/train"
 
 
 def test_a_resize_is_a_patch_of_the_version_that_was_seen() -> None:
     item = job(elasticPolicy=ELASTIC)
-    kind = kind_of(item)
-    assert kind is not None
     wanted = Wanted(4, False, Kept(attained=1.0, requested=2, running=True), {"maar.dev/holds": None})
-    (request,) = kind.write(item, kind.resource, reading(item), wanted)
+    (request,) = write(item, wanted)
     notes = {"maar.dev/elastic": '{"attained":1.0,"requested":2,"running":true}', "maar.dev/holds": None}
     assert (PATH, "merge", False) == (request.path, request.patch, request.create)
     assert {
@@ -373,21 +378,7 @@ def test_a_resize_is_a_patch_of_the_version_that_was_seen() -> None:
 )
 def test_suspending_and_resuming(suspended: bool, wanted: Wanted, spec: dict[str, Any]) -> None:
     item = job("MPIJob", "v2beta1", annotations={"maar.dev/min-workers": "1"}, policy={"suspend": suspended})
-    kind = kind_of(item)
-    assert kind is not None
-    (request,) = kind.write(item, kind.resource, reading(item), wanted)
+    (request,) = write(item, wanted)
     assert "/apis/kubeflow.org/v2beta1/namespaces/ns/mpijobs/train" == request.path
     assert isinstance(request.body, dict)
     assert spec == request.body["spec"]
-
-
-@pytest.mark.parametrize("resource", KUBEFLOW_JOBS, ids=lambda r: r.kind)
-def test_a_list_may_leave_out_the_kind(resource: Any) -> None:
-    field = {"XGBoostJob": "xgb", "PaddleJob": "paddle", "JAXJob": "jax", "PyTorchJob": "pytorch"}
-    key = f"{field.get(resource.kind, resource.kind.removesuffix('Job').lower())}ReplicaSpecs"
-    item = decode_json(
-        msgspec.json.encode({"metadata": {"name": "a"}, "spec": {key: {"Worker": role(1)}}}), KubeflowJob
-    )
-    found = kind_of(item)
-    assert found is not None
-    assert resource == found.resource

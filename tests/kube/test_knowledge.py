@@ -5,16 +5,13 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import msgspec
 import pytest
+from tests.support.objects import decoded
 
-from maar.kube.kinds.ends import COMPLETED, DELETED, FAILED, End, end_of, is_paused
+from maar.kube.kinds import pytorchjob
+from maar.kube.kinds.kind import COMPLETED, DELETED, FAILED, End, JobKind
 from maar.kube.picture.picture import Picture
 from maar.kube.read.knowledge import Knowledge, Learnt, Who
-from maar.kube.read.objects import KINDS
-from maar.kube.wire.base import Object
-from maar.kube.wire.decoding import decode_json
-from maar.kube.wire.resources import api_group
 from maar.model.elastic import Elastic
 
 GPU = "nvidia.com/gpu"
@@ -30,11 +27,6 @@ class Oracle:
     def of(self, who: Who) -> Learnt:
         self.asked.append(who)
         return self.says
-
-
-def decoded(item: dict[str, Any]) -> tuple[str, Object]:
-    kind = KINDS[api_group(item["apiVersion"]), item["kind"]]
-    return kind.home, decode_json(msgspec.json.encode(item), kind.struct)
 
 
 def pytorch(
@@ -106,7 +98,7 @@ def test_nobody_asks_for_jobs_that_are_gone() -> None:
     oracle = Oracle()
     of = picture(oracle, pytorch())
     of.take(1000.0)
-    of.drop("kubeflow_jobs", "ns/t-1")
+    of.drop(pytorchjob.KIND, "ns/t-1")
     of.take(1001.0)
     oracle.says = Learnt(remaining=5.0)
     assert not of.learn()
@@ -173,16 +165,19 @@ def batch(*types: str, **more: Any) -> dict[str, Any]:
         (volcano("Terminated"), End(FAILED)),
         (volcano("Aborted"), None),
         ({**volcano(""), "metadata": {"name": "t", "deletionTimestamp": "2026-11-01T10:00:00Z"}}, End(DELETED)),
-        (None, End(DELETED)),
     ],
 )
-def test_how_jobs_end(item: dict[str, Any] | None, end: End | None) -> None:
-    assert end == end_of(None if item is None else decoded(item)[1])
+def test_how_jobs_end(item: dict[str, Any], end: End | None) -> None:
+    kind, made = decoded(item)
+    assert isinstance(kind, JobKind)
+    assert end == kind.end_of(made)
 
 
 @pytest.mark.parametrize(
     ("item", "paused"),
-    [(volcano("Aborted"), True), (volcano("Running"), False), (batch(spec={"suspend": True}), True), (None, False)],
+    [(volcano("Aborted"), True), (volcano("Running"), False), (batch(spec={"suspend": True}), True)],
 )
-def test_who_is_paused(item: dict[str, Any] | None, paused: bool) -> None:
-    assert paused == is_paused(None if item is None else decoded(item)[1])
+def test_suspended_jobs(item: dict[str, Any], paused: bool) -> None:
+    kind, made = decoded(item)
+    assert isinstance(kind, JobKind)
+    assert paused == kind.is_suspended(made)

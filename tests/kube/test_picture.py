@@ -5,16 +5,14 @@ from __future__ import annotations
 import random
 from typing import Any
 
-import msgspec
 import pytest
+from tests.support.objects import decoded, from_scratch
 
-from maar.kube.picture.picture import Assumed, Picture
-from maar.kube.read.cluster import to_cluster
-from maar.kube.read.objects import KINDS, Objects
-from maar.kube.wire.base import Object
-from maar.kube.wire.decoding import decode_json
+from maar.kube.kinds import volcano_podgroup
+from maar.kube.kinds.cluster import PODS
+from maar.kube.picture.picture import Picture
+from maar.kube.picture.pods import Assumed
 from maar.kube.wire.pods import Pod
-from maar.kube.wire.resources import api_group
 from maar.model.jobs import Phase
 from maar.model.snapshot import Cluster, Snapshot
 from maar.model.tasks import Status
@@ -50,11 +48,6 @@ def named(kind: str, name: str, api: str = "v1", **more: Any) -> dict[str, Any]:
     return {"apiVersion": api, "kind": kind, "metadata": {"name": name}, **more}
 
 
-def decoded(item: dict[str, Any]) -> tuple[str, Object]:
-    kind = KINDS[api_group(item["apiVersion"]), item["kind"]]
-    return kind.home, decode_json(msgspec.json.encode(item), kind.struct)
-
-
 def sorted_cluster(cluster: Cluster) -> dict[str, Any]:
     return {
         "nodes": sorted(cluster.nodes, key=lambda n: n.name),
@@ -68,11 +61,7 @@ def sorted_cluster(cluster: Cluster) -> dict[str, Any]:
 
 
 def whole(items: list[dict[str, Any]]) -> dict[str, Any]:
-    objects = Objects()
-    for item in items:
-        home, made = decoded(item)
-        getattr(objects, home).append(made)
-    return sorted_cluster(to_cluster(objects, frozenset({"maar"}), NOW))
+    return sorted_cluster(from_scratch(items, frozenset({"maar"}), NOW))
 
 
 GROUPED = {"annotations": {"scheduling.k8s.io/group-name": "g"}}
@@ -118,20 +107,20 @@ def test_any_order_gives_what_one_reading_gives(seed: int) -> None:
     snapshot: Snapshot | None = None
     for step in range(60):
         item = rng.choice(items)
-        home, made = decoded(item)
+        kind, made = decoded(item)
         if item in there and rng.random() < 0.5:
             there.remove(item)
-            picture.drop(home, made.name if home in ("nodes", "queues", "priority_classes") else made.key)
+            picture.drop(kind, kind.key_of(made))
         else:
             if item not in there:
                 there.append(item)
-            picture.put(home, made)
+            picture.put(kind, made)
         if step % 3 == 0:
             picture.read_short()
             update = picture.take(NOW)
-            cluster = picture.cluster(update.rest)
+            cluster = picture.cluster(update.around)
             assert whole(there) == sorted_cluster(cluster)
-            following = None if snapshot is None or update.anew else snapshot.after(update.rest, update.changed)
+            following = None if snapshot is None or update.rebuild else snapshot.after(update.around, update.changed)
             snapshot = following or Snapshot(cluster)
             assert [t.key for t in Snapshot(cluster).tasks.tasks] == [t.key for t in snapshot.tasks.tasks]
 
@@ -146,14 +135,14 @@ def test_what_is_assumed_holds_until_it_is_seen() -> None:
     assert changed is not None
     assert (Status.BOUND, "n1") == (changed[1][0].status, changed[1][0].node)
     picture.put(*decoded(pod("a", metadata={"labels": {"x": "y"}})))
-    assert Status.BOUND is picture.cluster(picture.take(NOW).rest).tasks[0].status
+    assert Status.BOUND is picture.cluster(picture.take(NOW).around).tasks[0].status
     picture.put(*decoded(pod("a", nodeName="n1")))
     picture.take(NOW)
     assert {} == picture.assumed
 
 
 def tasks_of(picture: Picture) -> list[str]:
-    return sorted(t.key for t in picture.cluster(picture.take(NOW).rest).tasks)
+    return sorted(t.key for t in picture.cluster(picture.take(NOW).around).tasks)
 
 
 def test_pods_of_a_gang_that_lacks_others_are_read_together() -> None:
@@ -161,20 +150,20 @@ def test_pods_of_a_gang_that_lacks_others_are_read_together() -> None:
     picture.put(*decoded(group("g", 3)))
     picture.take(NOW)
     for i in range(2):
-        home, item = decoded(pod(f"g-{i}", metadata=GROUPED))
-        picture.put(home, item)
-        assert picture.can_wait(home, None, item)
+        kind, item = decoded(pod(f"g-{i}", metadata=GROUPED))
+        picture.put(kind, item)
+        assert picture.can_wait(kind, None, item)
     assert [] == tasks_of(picture)
-    home, item = decoded(pod("g-2", metadata=GROUPED))
-    picture.put(home, item)
-    assert not picture.can_wait(home, None, item)
+    kind, item = decoded(pod("g-2", metadata=GROUPED))
+    picture.put(kind, item)
+    assert not picture.can_wait(kind, None, item)
     assert ["ns/g-0", "ns/g-1", "ns/g-2"] == tasks_of(picture)
     # One that is made anew completes it again.
-    picture.drop("pods", "ns/g-1")
-    home, item = decoded(pod("g-1", metadata={**GROUPED, "uid": "another"}))
+    picture.drop(PODS, "ns/g-1")
+    kind, item = decoded(pod("g-1", metadata={**GROUPED, "uid": "another"}))
     tasks_of(picture)
-    picture.put(home, item)
-    assert not picture.can_wait(home, None, item)
+    picture.put(kind, item)
+    assert not picture.can_wait(kind, None, item)
     assert ["ns/g-0", "ns/g-1", "ns/g-2"] == tasks_of(picture)
 
 
@@ -191,7 +180,7 @@ def test_pods_of_a_gang_that_lacks_others_are_read_in_the_end() -> None:
     assert ["ns/g-0", "ns/g-1"] == tasks_of(picture), "its group asks for fewer now"
     picture.put(*decoded(group("g", 9)))
     picture.put(*decoded(pod("g-2", metadata=GROUPED)))
-    picture.drop("volcano_groups", "ns/g")
+    picture.drop(volcano_podgroup.KIND, "ns/g")
     assert ["ns/g-0", "ns/g-1", "ns/g-2"] == tasks_of(picture), "there is no group any more"
 
 
@@ -213,8 +202,8 @@ def test_a_bind_that_is_seen_changes_no_job() -> None:
     assert {} == picture.assumed
     update = picture.take(NOW)
     assert {} == update.changed
-    assert [(Status.BOUND, "n1")] == [(t.status, t.node) for t in picture.cluster(update.rest).tasks]
-    assert not picture.put("pods", seen)
+    assert [(Status.BOUND, "n1")] == [(t.status, t.node) for t in picture.cluster(update.around).tasks]
+    assert not picture.put(PODS, seen)
 
 
 def test_an_admission_holds_until_it_is_seen() -> None:
@@ -222,7 +211,7 @@ def test_an_admission_holds_until_it_is_seen() -> None:
     waits = group("g", 3, uid="1") | {"status": {"phase": "Pending"}}
 
     def phase() -> Phase:
-        return picture.cluster(picture.take(NOW).rest).jobs[0].phase
+        return picture.cluster(picture.take(NOW).around).jobs[0].phase
 
     picture.put(*decoded(waits))
     assert Phase.PENDING is phase()
@@ -244,7 +233,7 @@ def test_a_successor_of_the_same_name_is_not_assumed_bound() -> None:
     picture.put(*decoded(pod("a")))
     picture.assume("ns/a", Assumed("uid-a", Status.BOUND, "n1"))
     picture.put(*decoded(pod("a", metadata={"uid": "another"})))
-    assert Status.PENDING is picture.cluster(picture.take(NOW).rest).tasks[0].status
+    assert Status.PENDING is picture.cluster(picture.take(NOW).around).tasks[0].status
 
 
 def test_what_did_not_come_true_is_forgotten() -> None:
@@ -253,12 +242,12 @@ def test_what_did_not_come_true_is_forgotten() -> None:
     picture.assume("ns/a", Assumed("uid-a", Status.BOUND, "n1"))
     picture.take(NOW)
     picture.forget("ns/a")
-    assert Status.PENDING is picture.cluster(picture.take(NOW).rest).tasks[0].status
+    assert Status.PENDING is picture.cluster(picture.take(NOW).around).tasks[0].status
 
 
 def test_an_object_that_does_not_decode_waits_with_a_reason_until_it_does() -> None:
     picture = Picture()
-    picture.broken("pods", "ns/a", "spec: expected an object")
+    picture.broken(PODS, "ns", "a", "spec: expected an object")
     changed = picture.take(NOW).changed["ns/a"]
     assert changed is not None
     assert "spec: expected an object" == changed[0].broken
@@ -273,9 +262,9 @@ def test_a_pod_that_has_a_node_keeps_its_room_when_it_does_not_decode() -> None:
     picture.put(*decoded(named("Node", "n1", status={"allocatable": {"cpu": "8"}})))
     picture.put(*decoded(pod("a", nodeName="n1", status={"phase": "Running"})))
     picture.take(NOW)
-    picture.broken("pods", "ns/a", "spec: expected an object", "maar")
-    assert [("ns/a", Status.BOUND)] == [(t.key, t.status) for t in picture.cluster(picture.take(NOW).rest).tasks]
-    picture.drop("pods", "ns/a")
+    picture.broken(PODS, "ns", "a", "spec: expected an object", "maar")
+    assert [("ns/a", Status.BOUND)] == [(t.key, t.status) for t in picture.cluster(picture.take(NOW).around).tasks]
+    picture.drop(PODS, "ns/a")
     assert [] == tasks_of(picture)
 
 
@@ -289,7 +278,7 @@ def test_surroundings_that_make_no_sense_stop_nobody(caplog: pytest.LogCaptureFi
     picture.put(*decoded(named("Node", "bad", status={"allocatable": {"cpu": "much"}})))
     picture.put(*decoded(pod("a", nodeName="n1")))
     for _ in range(3):
-        cluster = picture.cluster(picture.take(NOW).rest)
+        cluster = picture.cluster(picture.take(NOW).around)
     assert ([], {}, ["ns/a"]) == (list(cluster.nodes), cluster.namespace_weights, [t.key for t in cluster.tasks])
     assert [("ns/b", 0)] == [(b.key, b.allowed) for b in cluster.budgets], "it lets nobody go"
     assert ("ns/b",) == cluster.tasks[0].budgets
@@ -299,7 +288,7 @@ def test_surroundings_that_make_no_sense_stop_nobody(caplog: pytest.LogCaptureFi
 
 def test_a_record_has_the_pods_that_could_not_be_read_when_it_was_decided() -> None:
     picture = Picture()
-    picture.broken("pods", "ns/a", "spec: expected an object", "maar")
-    rest = picture.take(NOW).rest
-    picture.broken("pods", "ns/b", "spec: expected an object", "maar")
+    picture.broken(PODS, "ns", "a", "spec: expected an object", "maar")
+    rest = picture.take(NOW).around
+    picture.broken(PODS, "ns", "b", "spec: expected an object", "maar")
     assert ["ns/a"] == [job.key for job in picture.cluster(rest).jobs]

@@ -5,17 +5,14 @@ from __future__ import annotations
 import random
 from typing import Any
 
-import msgspec
 import pytest
+from tests.support.objects import decoded, from_scratch
 
 from maar.config.file import default_config
 from maar.decide import decide
-from maar.kube.picture.picture import CLUSTER_WIDE, Assumed, Picture
-from maar.kube.read.cluster import to_cluster
-from maar.kube.read.objects import KINDS, Objects
-from maar.kube.wire.base import Object
-from maar.kube.wire.decoding import decode_json
-from maar.kube.wire.resources import api_group
+from maar.kube.kinds import AnyKind
+from maar.kube.picture.picture import Picture
+from maar.kube.picture.pods import Assumed
 from maar.model.reasons import in_one_line
 from maar.model.selectors import NodeTerm, Requirement
 from maar.model.snapshot import Cluster, Snapshot
@@ -95,17 +92,8 @@ def csi_node(name: str, limit: int | None, driver: str = DRIVER) -> Json:
     return thing("CSINode", name, "storage.k8s.io/v1", spec={"drivers": drivers})
 
 
-def decoded(item: Json) -> tuple[str, Object]:
-    kind = KINDS[api_group(item["apiVersion"]), item["kind"]]
-    return kind.home, decode_json(msgspec.json.encode(item), kind.struct)
-
-
 def read(*items: Json) -> Cluster:
-    objects = Objects()
-    for item in items:
-        home, made = decoded(item)
-        getattr(objects, home).append(made)
-    return to_cluster(objects, frozenset({"maar"}), NOW)
+    return from_scratch(items, frozenset({"maar"}), NOW)
 
 
 def task(cluster: Cluster, name: str = "p") -> Task:
@@ -393,20 +381,20 @@ def comparable(cluster: Cluster) -> dict[str, Any]:
 def test_in_any_order_only_what_changed_is_read_and_the_same_comes_of_it(seed: int) -> None:
     rng = random.Random(seed)
     picture = Picture(frozenset({"maar"}))
-    there: dict[tuple[str, str], Json] = {}
+    there: dict[tuple[AnyKind, str], Json] = {}
     for step in range(80):
         item = rng.choice(SCENE)
-        home, made = decoded(item)
-        key = made.name if home in CLUSTER_WIDE else made.key
+        kind, made = decoded(item)
+        key = kind.key_of(made)
         if rng.random() < 0.3:
-            there.pop((home, key), None)
-            picture.drop(home, key)
+            there.pop((kind, key), None)
+            picture.drop(kind, key)
         else:
-            there[home, key] = item
-            picture.put(home, made)
+            there[kind, key] = item
+            picture.put(kind, made)
         if step % 3 == 0:
             update = picture.take(NOW)
-            assert comparable(read(*there.values())) == comparable(picture.cluster(update.rest))
+            assert comparable(read(*there.values())) == comparable(picture.cluster(update.around))
 
 
 def test_only_the_pods_of_a_claim_are_read_again() -> None:
@@ -421,8 +409,8 @@ def test_only_the_pods_of_a_claim_are_read_again() -> None:
     assert {"ns/a", "ns/b"} == picture.take(NOW).changed.keys()
     assert picture.put(*decoded(csi_node("n1", 5)))
     update = picture.take(NOW)
-    assert ({}, False) == (update.changed, update.anew), "limits are no part of pods, nor of nodes"
-    assert {"n1": 5} == next(room.nodes for room in update.rest.rooms if room.name == DRIVER)
+    assert ({}, False) == (update.changed, update.rebuild), "limits are no part of pods, nor of nodes"
+    assert {"n1": 5} == next(room.nodes for room in update.around.rooms if room.name == DRIVER)
 
 
 def test_who_has_been_given_a_node_has_the_claim() -> None:
@@ -433,5 +421,5 @@ def test_who_has_been_given_a_node_has_the_claim() -> None:
     picture.take(NOW)
     picture.assume("ns/z", Assumed("uid-z", Status.BOUND, "n"))
     picture.put(*decoded(pod("a", "c")))
-    cluster = picture.cluster(picture.take(NOW).rest)
+    cluster = picture.cluster(picture.take(NOW).around)
     assert "claim `c` is for one pod only, and `ns/z` has it" == task(cluster, "a").blocked

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from maar.actions import allocate
 from maar.config.config import ActionOption, Config, Kind, NoArguments, PluginOption
-from maar.model.nodes import Node, NodeTable
+from maar.model.nodes import Image, Node, NodeTable
 from maar.model.resources import Axes
 from maar.model.selectors import NodeTerm, PodSelector, PodTerm, Requirement, Selector, Spread, Taint, Toleration
 from maar.model.snapshot import Cluster, Snapshot
@@ -145,9 +145,10 @@ def test_taints_that_are_better_avoided() -> None:
 
 def test_images_that_are_there_already() -> None:
     size = 2000 * 2**20
-    nodes = table(replace(node("n1"), images={"train:1": size}), node("n2"))
-    assert [size / 2, 0.0] == image_sizes("train:1", nodes).tolist()
-    found = images_there([image_sizes("train:1", nodes)])
+    there = (Image("train:1", size, ("n1",)), Image("other:1", size, ("n2",)))
+    snapshot = Snapshot(replace(cluster(node("n1"), node("n2")), images=there))
+    assert [size / 2, 0.0] == image_sizes("train:1", snapshot).tolist()
+    found = images_there([image_sizes("train:1", snapshot)])
     assert found is not None
     assert [100.0, 0.0] == found.tolist()
     halves = images_there([np.array([511.5 * 2**20])])
@@ -158,11 +159,12 @@ def test_images_that_are_there_already() -> None:
 
 def test_each_fixed_score_has_its_weight() -> None:
     nodes = [
-        replace(node("n1", labels={"disk": "ssd"}), images={"train:1": 4000 * 2**20}),
+        node("n1", labels={"disk": "ssd"}),
         node("n2", taints=[Taint("a", effect="PreferNoSchedule")]),
     ]
     wants = {"node_preferences": ((1, NodeTerm((Requirement("disk", "Exists"),))),), "images": ("train:1",)}
-    scenery = cluster(nodes, gang("new", constraints=wants))
+    there = (Image("train:1", 4000 * 2**20, ("n1",)),)
+    scenery = replace(cluster(nodes, gang("new", constraints=wants)), images=there)
     assert [200.0, 0.0] == scores(scenery, node_affinity=2)
     assert [300.0, 0.0] == scores(scenery, taints=3)
     assert [100.0, 0.0] == scores(scenery, images=1)

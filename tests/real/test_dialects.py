@@ -11,7 +11,8 @@ import pytest
 from tests.support.live import NAMESPACE, Live, Seen, connected, scheduling
 from tests.support.real import RealCluster
 
-from maar.kube.wire.resources import HYPERNODES, PLUGINS_GROUPS, UPSTREAM_GROUPS
+from maar.kube.kinds import plugins_podgroup, upstream_podgroup
+from maar.kube.wire.resources import HYPERNODES
 
 CRDS = Path(__file__).parents[1] / "data" / "crds"
 Story = Callable[[Live], Awaitable[None]]
@@ -63,7 +64,7 @@ BATCH = {"parallelism": 3, "completions": 3, "template": {"spec": {"containers":
 
 DIALECTS: dict[str, dict[str, Any]] = {
     "upstream": {
-        "thing": group(UPSTREAM_GROUPS.api_version, schedulingPolicy={"gang": {"minCount": 3}}),
+        "thing": group(upstream_podgroup.ALPHA.api_version, schedulingPolicy={"gang": {"minCount": 3}}),
         "spec": {"schedulingGroup": {"podGroupName": "train"}},
     },
     "volcano": {"thing": VOLCANO, "annotations": {"scheduling.volcano.sh/group-name": "train"}},
@@ -72,7 +73,7 @@ DIALECTS: dict[str, dict[str, Any]] = {
         "annotations": {"scheduling.k8s.io/group-name": "train", "scheduling.volcano.sh/group-min-member": "3"}
     },
     "scheduler-plugins": {
-        "thing": group(PLUGINS_GROUPS.api_version, minMember=3, scheduleTimeoutSeconds=10),
+        "thing": group(plugins_podgroup.KIND.resource.api_version, minMember=3, scheduleTimeoutSeconds=10),
         "labels": {"scheduling.x-k8s.io/pod-group": "train"},
     },
     "annotation": {"annotations": {"pod_group": "train", "pod_group_size": "3"}},
@@ -181,7 +182,7 @@ def test_upstream_groups_say_that_they_are_scheduled(cluster: RealCluster) -> No
     async def story(play: Live) -> None:
         await asyncio.to_thread(cluster.apply, [said["thing"]])
 
-        path = UPSTREAM_GROUPS.path(NAMESPACE, "train")
+        path = upstream_podgroup.ALPHA.path(NAMESPACE, "train")
 
         async def conditions() -> dict[str, dict[str, str]]:
             return {c["type"]: c for c in (await play.get(path)).get("status", {}).get("conditions", [])}

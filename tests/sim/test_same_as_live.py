@@ -20,7 +20,8 @@ from maar.controller.settings import Settings
 from maar.embedded.kubelets import Kubelets
 from maar.embedded.operators import TrainingOperator
 from maar.embedded.server import EmbeddedServer
-from maar.kube.wire.resources import PODS, VOLCANO_GROUPS
+from maar.kube.kinds import volcano_podgroup
+from maar.kube.wire.resources import PODS
 from maar.model.tasks import Status
 from maar.registry import catalog
 from maar.sim.cluster import Play as Simulated
@@ -137,7 +138,7 @@ async def end(play: Play, job: TraceJob) -> None:
     if job.elastic:
         await play.finish(job.name)
         return
-    await play.live.api.delete(VOLCANO_GROUPS.path(NAMESPACE, job.name))
+    await play.live.api.delete(volcano_podgroup.KIND.resource.path(NAMESPACE, job.name))
     for i in range(job.workers):
         await play.live.api.delete(PODS.path(NAMESPACE, f"{job.name}-{i}"), grace=0)
 

@@ -10,7 +10,7 @@ from maar.cli.trace_file import load_trace
 from maar.controller.record import read_recording
 from maar.embedded.kubelets import Kubelets
 from maar.embedded.server import EmbeddedServer
-from maar.kube.wire.resources import VOLCANO_GROUPS
+from maar.kube.kinds import volcano_podgroup
 
 
 def test_what_ran_on_a_cluster_can_be_played_again(tmp_path: Path) -> None:
@@ -48,7 +48,7 @@ def test_what_ran_on_a_cluster_can_be_played_again(tmp_path: Path) -> None:
 
 async def end(cluster: Live, name: str, count: int) -> None:
     """A job is over, and its owner deletes it."""
-    await cluster.api.delete(VOLCANO_GROUPS.path(NAMESPACE, name))
+    await cluster.api.delete(volcano_podgroup.KIND.resource.path(NAMESPACE, name))
     for i in range(count):
         await cluster.delete(f"{name}-{i}")
     await cluster.until(lambda pods: all(pod.group != name for pod in pods), f"{name} is gone")

@@ -20,8 +20,9 @@ from tests.support.live import NAMESPACE, Live, Seen
 from maar.kube.client.errors import AlreadyExists, ApiError, NotFound, ServerFault, TooManyRequests, Unreachable
 from maar.kube.client.informer import Changed, Delta, Removed, Replaced
 from maar.kube.client.streams import Broken
+from maar.kube.kinds import volcano_podgroup
 from maar.kube.wire.pods import Pod
-from maar.kube.wire.resources import PODS, VOLCANO_GROUPS
+from maar.kube.wire.resources import PODS
 
 PER_NODE = 4
 """Pods that fit on a node: each wants a quarter of its 8 GPUs."""
@@ -86,7 +87,9 @@ class Burst:
             return
         name = dice.choice(whole)
         size = self.sizes.pop(name)
-        for path in [PODS.path(NAMESPACE, f"{name}-{i}") for i in range(size)] + [VOLCANO_GROUPS.path(NAMESPACE, name)]:
+        for path in [PODS.path(NAMESPACE, f"{name}-{i}") for i in range(size)] + [
+            volcano_podgroup.KIND.resource.path(NAMESPACE, name)
+        ]:
             await stubborn(lambda p=path: self._remove(p))  # type: ignore[misc]
 
     async def _remove(self, path: str) -> None:

@@ -24,16 +24,8 @@ from maar.controller.settings import Settings
 from maar.kube.client.access import load_access
 from maar.kube.client.api import Api
 from maar.kube.client.errors import AlreadyExists, NotFound
-from maar.kube.wire.resources import (
-    EVENTS,
-    LEASES,
-    NODES,
-    PODS,
-    PRIORITY_CLASSES,
-    QUEUES,
-    RESOURCES,
-    VOLCANO_GROUPS,
-)
+from maar.kube.kinds import KINDS, volcano_podgroup
+from maar.kube.wire.resources import EVENTS, LEASES, NODES, PODS, PRIORITY_CLASSES, QUEUES
 
 NAMESPACE = "default"
 GPU = "nvidia.com/gpu"
@@ -73,7 +65,7 @@ class Live:
     async def versions(self) -> dict[str, str]:
         """The resourceVersion of everything that Maar knows of, or could write to, by kind and name."""
         found: dict[str, str] = {}
-        for resource in {*RESOURCES, EVENTS, LEASES}:
+        for resource in {*(r for kind in KINDS for r in (kind.resource, *kind.older)), EVENTS, LEASES}:
             try:
                 listed = await self.get(resource.path())
             except NotFound:
@@ -129,10 +121,10 @@ class Live:
         self, name: str, minimum: int, *, annotations: Mapping[str, str] | None = None, **spec: Any
     ) -> None:
         """A PodGroup of Volcano's kind."""
-        head = {"apiVersion": VOLCANO_GROUPS.api_version, "kind": "PodGroup"}
+        head = {"apiVersion": volcano_podgroup.KIND.resource.api_version, "kind": "PodGroup"}
         metadata = {"name": name, "namespace": NAMESPACE, "annotations": dict(annotations or {})}
         body = {**head, "metadata": metadata, "spec": {"minMember": minimum, **spec}}
-        await self.create(VOLCANO_GROUPS.path(NAMESPACE), body)
+        await self.create(volcano_podgroup.KIND.resource.path(NAMESPACE), body)
 
     async def pod(
         self,

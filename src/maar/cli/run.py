@@ -31,6 +31,7 @@ from maar.kube.client.access import load_access
 from maar.kube.client.api import Api
 from maar.kube.client.errors import AccessError, ApiError
 from maar.kube.client.gathering import gathering_loop
+from maar.kube.kinds.cluster import NODES, PODS
 from maar.kube.write.events import Reference
 from maar.kube.write.leases import LeaderElection
 from maar.model.selectors import Requirement, Selector
@@ -257,7 +258,7 @@ def _brakes(path: Path, brakes: Brakes) -> BrakeFile:
 async def _work(api: Api, scheduler: Scheduler, metrics: Metrics, settings: Settings, lease: str | None) -> None:
     await scheduler.sync()
     there = scheduler.picture.objects
-    logger.info("everything is listed: nodes: %d, pods: %d", *(len(there.get(home, ())) for home in ("nodes", "pods")))
+    logger.info("everything is listed: nodes: %d, pods: %d", len(there.of(NODES)), len(there.of(PODS)))
     if settings.dry_run:
         logger.info("shadow mode: decides and writes nothing; every %.0f s says how others differ", SHADOW_EVERY)
         shadow = Shadow(scheduler.cache)

@@ -12,7 +12,7 @@ Only elastic jobs, and those that Maar starts and pauses, have accounts: pods al
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from typing import Protocol
 
 import msgspec
@@ -21,11 +21,9 @@ from maar.controller.cache import Cache
 from maar.controller.elastic import Change
 from maar.controller.loop import Cycle
 from maar.history.records import Event, Kind
-from maar.kube.kinds.ends import end_of, is_paused
+from maar.kube.kinds.kind import DELETED, End
 from maar.kube.picture.elastic_jobs import ElasticJob
-from maar.kube.picture.picture import OWNER_HOMES
 from maar.kube.read.knowledge import who_is
-from maar.kube.wire.base import Object
 from maar.kube.write.resize import ChangeJob
 from maar.model.elastic import Elastic, Past
 from maar.model.jobs import Job
@@ -149,7 +147,7 @@ class Accounting:
 
     def _begin(self, found: ElasticJob, job: Job, elastic: Elastic) -> Life:
         """A job that was not seen before, by this Maar."""
-        who, shapes = who_is(found.reading, elastic), self._cache.latest.shapes
+        who, shapes = who_is(found.spec, elastic), self._cache.latest.shapes
         life = Life(
             who.namespace,
             who.name,
@@ -184,10 +182,10 @@ class Accounting:
         """Whether a job that is not among the elastic ones has ended, or is among them by another gang."""
         if self._keys.get(life.key) == life.uid:
             return True
-        item = _find(self._cache.picture.objects, life.namespace, life.name, life.uid)
-        end = end_of(item)
+        owner = self._cache.picture.job(life.namespace, life.name, life.uid)
+        end = End(DELETED) if owner is None else owner.kind.end_of(owner.item)
         if end is None:
-            if is_paused(item):
+            if owner is not None and owner.kind.is_suspended(owner.item):
                 self._turn(life, 0, now)
             return False
         at = max(life.last, now if end.at is None else end.at)
@@ -201,7 +199,8 @@ class Accounting:
         for told in self._books.unfinished():
             if told.uid in self._lives:
                 continue
-            end = end_of(_find(self._cache.picture.objects, told.namespace, told.name, told.uid))
+            owner = self._cache.picture.job(told.namespace, told.name, told.uid)
+            end = End(DELETED) if owner is None else owner.kind.end_of(owner.item)
             if end is None:
                 continue
             at = max(told.at, now if end.at is None else end.at)
@@ -249,11 +248,3 @@ class Accounting:
                 how=how,
             )
         )
-
-
-def _find(objects: Mapping[str, Mapping[str, Object]], namespace: str, name: str, uid: str) -> Object | None:
-    for home in OWNER_HOMES:
-        item = objects.get(home, {}).get(f"{namespace}/{name}")
-        if item is not None and item.metadata.uid == uid:
-            return item
-    return None

@@ -17,8 +17,9 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from maar.kube.picture.picture import Assumed, Picture
-from maar.kube.read.jobs import Identity
+from maar.kube.kinds import Identity
+from maar.kube.picture.picture import Picture
+from maar.kube.picture.pods import Assumed
 from maar.model.plan import Elect, Lock, Plan
 from maar.model.snapshot import Changed, Cluster, Snapshot
 from maar.model.tasks import Status, Task
@@ -54,12 +55,12 @@ class Cache:
         """The cluster now; costs what changed since the last one."""
         update = self.picture.take(now)
         self._woken = False
-        rest = update.rest
+        rest = update.around
         if self._last is not None:
             # What the last plan said of elections and locks is on its way to the objects: until then it is here.
             rest = replace(rest, elect=self._last[0], locks=self._last[1])
         following = None
-        if self._snapshot is not None and not update.anew:
+        if self._snapshot is not None and not update.rebuild:
             following = self._snapshot.after(rest, update.changed)
         self.changed: dict[str, Changed] = update.changed
         """The jobs that changed between the last two snapshots."""

@@ -16,14 +16,12 @@ import msgspec
 
 from maar.controller.cache import Cache
 from maar.kube.client.errors import Conflict, NotFound
-from maar.kube.kinds import KINDS, kind_of
-from maar.kube.kinds.kind import Kind, Wanted
-from maar.kube.kinds.reading import Kept, write_holds
+from maar.kube.kinds import Identity
+from maar.kube.kinds.elastic import Kept, write_holds
+from maar.kube.kinds.kind import Wanted
 from maar.kube.picture.elastic_jobs import ElasticJob
-from maar.kube.read.elastic import AssumedJob, Identity
+from maar.kube.read.elastic import AssumedJob
 from maar.kube.wire import annotations as known
-from maar.kube.wire.base import Object
-from maar.kube.wire.resources import Resource
 from maar.kube.write.events import Reference
 from maar.kube.write.executor import Done, Failed, Outcome, Work
 from maar.kube.write.resize import AnnotateJob, ChangeJob
@@ -62,8 +60,6 @@ class Sizes:
         self._submit = submit
         self._emit = emit
         self._trigger = trigger
-        self.resources: dict[tuple[str, str], Resource[Object]] = {}
-        """By group and plural: the version of each kind that the server serves, where it is not the usual one."""
         self._noted: dict[str, Target] = {}
         """What was last said to each job's owner."""
         self._going_down = 0
@@ -94,7 +90,7 @@ class Sizes:
         found = self._cache.picture.elastic_job(job)
         if found is None:
             return None
-        _, resource = self._kind(found.item)
+        resource = self._cache.picture.resource(found.kind)
         return resource.path(found.item.namespace, found.item.name), Reference.to(resource, found.item)
 
     # -- sizes
@@ -139,8 +135,8 @@ class Sizes:
         was = found.standing
         kept = kept_after(found, change)
         wanted = Wanted(was.size if change.size is None else change.size, change.suspended, kept, said.annotations)
-        kind, resource = self._kind(found.item)
-        work = ChangeJob(kind, resource, found.item, found.reading, (was.size, was.suspended), wanted)
+        resource = self._cache.picture.resource(found.kind)
+        work = ChangeJob(found.kind, resource, found.item, found.spec, found.made, (was.size, was.suspended), wanted)
         assumed = self._assume(found, wanted.size, wanted.suspended, kept, said.holds)
 
         def done(outcome: Outcome) -> None:
@@ -174,13 +170,6 @@ class Sizes:
         assumed = AssumedJob(found.item.metadata.uid, size, suspended, kept, holds)
         self._cache.picture.elastic.assume(found.identity, assumed)
         return assumed
-
-    def _kind(self, item: Object) -> tuple[Kind, Resource[Object]]:
-        kind = kind_of(item)
-        assert kind is not None, "only objects of known kinds are elastic jobs"
-        usual = kind.resource
-        resource = self.resources.get((usual.group, usual.plural), usual)
-        return next((k for k in KINDS if k.resource == resource), kind), resource
 
     # -- notes and holds
 
@@ -221,8 +210,7 @@ class Sizes:
         was, assumed = found.standing, None
         if known.HOLDS in said.annotations:
             assumed = self._assume(found, was.size, was.suspended, was.kept, said.holds)
-        _, resource = self._kind(found.item)
-        path = resource.path(found.item.namespace, found.item.name)
+        path = self._cache.picture.path(found.kind, found.item)
         self._submit(
             AnnotateJob(path, said.annotations),
             lambda outcome: self._settle(key, found.identity, assumed, outcome),

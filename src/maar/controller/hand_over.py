@@ -19,7 +19,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from maar.kube.client.errors import Conflict
-from maar.kube.picture.picture import Assumed, Picture
+from maar.kube.kinds.cluster import PODS
+from maar.kube.picture.picture import Picture
+from maar.kube.picture.pods import Assumed
 from maar.kube.read.claims import BOUND_BY_CONTROLLER, SELECTED_NODE, is_bound, selected_node
 from maar.kube.read.free_volumes import wanted
 from maar.kube.read.reach import reaches, volume_ways
@@ -136,7 +138,7 @@ class HandOvers:
 
     def _is_assumed(self, pod: str, one: _Waiting) -> bool:
         """Whether what was decided still stands: the pod is there, and neither bound by others nor evicted."""
-        there = pod in self._storage.claims_of and pod in self._picture.objects["pods"]
+        there = pod in self._storage.claims_of and pod in self._picture.objects.of(PODS)
         return there and self._picture.assumed.get(pod) == Assumed(one.uid, Status.BOUND, one.node)
 
     def _give_up(self, pod: str, one: _Waiting, why: str, now: float) -> None:

@@ -19,6 +19,7 @@ from maar.controller.refusals import Refusals
 from maar.controller.reports import Reports
 from maar.controller.settings import Settings
 from maar.kube.client.errors import Conflict, NotFound
+from maar.kube.kinds.cluster import PODS as PODS_KIND
 from maar.kube.wire import annotations as known
 from maar.kube.wire.resources import NODES, PODS
 from maar.kube.write.events import EventWriter, Reference
@@ -173,13 +174,13 @@ class Outbox:
     def _send_nominations(self, plan: Plan) -> None:
         promised = {n.task: n.node for n in plan.nominate}
         bound = {b.task for b in plan.bind}
-        pods = self._cache.picture.objects.get("pods", {})
+        pods = self._cache.picture.objects.of(PODS_KIND)
         for key, assumed in self._cache.picture.assumed.items():
             node = promised.get(key, "")
             pod = pods.get(key)
             if key in bound or pod is None or (not node and assumed.status.name != "PENDING"):
                 continue
-            if getattr(pod, "status").nominated_node_name != node:  # noqa: B009
+            if pod.status.nominated_node_name != node:
                 namespace, _, name = key.partition("/")
                 body = {"status": {"nominatedNodeName": node or None}}
                 self._submit(Patch(PODS.path(namespace, name, "status"), body, "merge"), None)
@@ -210,9 +211,7 @@ class Outbox:
         body = {"metadata": {"annotations": said}}
         found = self._cache.picture.group_of(job)
         if found is not None:
-            home, group = found
-            path = self.reports.resources[home].path(group.namespace, group.name)
-            self._submit(Patch(path, body, "merge"), None)
+            self._submit(Patch(self._cache.picture.path(found.kind, found.item), body, "merge"), None)
             return
         if (regarding := self.sizes.reference(job)) is not None:
             path, _ = regarding
@@ -236,9 +235,7 @@ class Outbox:
     def _emit(self, job: str, kind: str, reason: str, message: str) -> None:
         found = self._cache.picture.group_of(job)
         if found is not None:
-            home, group = found
-            resource = self.reports.resources[home]
-            regarding = Reference(resource.api_version, resource.kind, group.namespace, group.name, group.metadata.uid)
+            regarding = Reference.to(self._cache.picture.resource(found.kind), found.item)
             self._events.emit(regarding, kind, reason, message)
             return
         if (own := self.sizes.reference(job)) is not None:

@@ -10,6 +10,7 @@ from typing import Any
 
 from maar.controller.cache import Cache
 from maar.controller.tallies import MOMENT
+from maar.kube.kinds.cluster import QUEUES as QUEUES_KIND
 from maar.kube.wire.resources import QUEUES
 from maar.model.plan import Plan
 from maar.model.resources import CPU, EPHEMERAL, MEMORY
@@ -38,7 +39,7 @@ class QueueStatus:
         return None if self._since is None else self._since + MOMENT
 
     def _changed(self, cache: Cache) -> list[tuple[str, dict[str, Any]]]:
-        snapshot, objects = cache.latest, cache.picture.objects.get("queues", {})
+        snapshot, objects = cache.latest, cache.picture.objects.of(QUEUES_KIND)
         sums = queue_sums(snapshot, snapshot.jobs.allocated)
         patches: list[tuple[str, dict[str, Any]]] = []
         for queue, row in zip(snapshot.queues.queues, sums.tolist(), strict=True):

@@ -13,6 +13,7 @@ from collections.abc import Callable
 
 from maar.controller.cache import Cache
 from maar.kube.client.backoff import Backoff
+from maar.kube.kinds.cluster import PODS
 
 FIRST, MOST = 1.0, 60.0
 """Seconds; by taste."""
@@ -51,5 +52,5 @@ class Refusals:
 
     def _tidy(self) -> None:
         if len(self._waits) >= MANY:
-            there = self._cache.picture.objects.get("pods", {})
+            there = self._cache.picture.objects.of(PODS)
             self._waits = {key: wait for key, wait in self._waits.items() if key[0] in there}

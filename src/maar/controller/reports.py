@@ -15,12 +15,12 @@ from typing import Any, NamedTuple
 import msgspec
 
 from maar.controller.cache import Cache
-from maar.controller.group_status import COUNTING, counted_before, says, says_why, status_of, text_of
 from maar.controller.queue_status import QueueStatus
-from maar.controller.tallies import Tallies, Tally, tally
+from maar.controller.tallies import Tallies, Tally, counted_before, tally
 from maar.kube.client.api import PatchKind
-from maar.kube.wire.base import Object
-from maar.kube.wire.resources import PLUGINS_GROUPS, PODS, UPSTREAM_GROUPS, VOLCANO_GROUPS, Resource
+from maar.kube.kinds.status import text_of
+from maar.kube.picture.picture import PodGroup
+from maar.kube.wire.resources import PODS
 from maar.model.jobs import Job, Phase
 from maar.model.plan import Plan, Wait
 from maar.model.reasons import in_one_line
@@ -36,12 +36,6 @@ that waits for it; by taste."""
 A_WHILE = 5.0
 """Seconds that it waits where pods are there already: nobody needs to know of it, and most gangs run by then."""
 
-RESOURCES: dict[str, Resource[Object]] = {
-    "volcano_groups": VOLCANO_GROUPS,
-    "upstream_groups": UPSTREAM_GROUPS,
-    "plugins_groups": PLUGINS_GROUPS,
-}
-
 
 class Report(msgspec.Struct, frozen=True):
     """One patch of a status."""
@@ -54,9 +48,7 @@ class Report(msgspec.Struct, frozen=True):
 class Reports:
     """Remembers what was written, and says what is to be written now."""
 
-    def __init__(self, resources: dict[str, Resource[Object]] | None = None) -> None:
-        self.resources = {**RESOURCES, **(resources or {})}
-        """Home of a group to the version that the server serves."""
+    def __init__(self) -> None:
         self._written: dict[str, str] = {}
         self._found: dict[str, str] = {}
         """Reasons that stood on groups before we wrote any: nobody needs to be told of them again, by job."""
@@ -153,7 +145,8 @@ class Reports:
         found = cache.picture.group_of(job.key)
         if found is None:
             return
-        home, group = found
+        kind, group = found
+        rules = kind.status
         if self._groups.get(job.key) != group.metadata.uid:
             # Another group of the same name, as that of an elastic job that was suspended and resumed.
             self._groups[job.key] = group.metadata.uid
@@ -162,23 +155,20 @@ class Reports:
         phase = _phase_after(cache, job, done)
         line = "" if wait is None else in_one_line(wait.reasons)
         status: dict[str, Any] = {}
-        admits = self._admits(cache, job, phase, group, now)
-        if self._is_news(job, phase, line, group, wait, admits, now):
+        admits = self._admits(cache, job, phase, found, now)
+        if self._is_news(job, phase, line, found, wait, admits, now):
             self._admitted.pop(job.key, None)
             counted = True
-            status = status_of(group, phase, line, wait, now)
-        if counted and home in COUNTING:
+            status = rules.of(group, phase, line, wait, now)
+        if counted and rules.counts:
             counts, before = tally(cache, job), self._counts.get(job.key) or counted_before(group)
             self._counts[job.key] = counts
             if status or counts != before:
                 status |= counts.since(before)
         if status:
-            sub = None if home == "volcano_groups" else "status"
-            # Custom resources know no strategic patches; upstream's conditions may be others' too, and those stay.
-            kind: PatchKind = "strategic" if home == "upstream_groups" else "merge"
-            yield Report(self.resources[home].path(group.namespace, group.name, sub), {"status": status}, kind)
+            yield Report(cache.picture.path(kind, group, rules.sub), {"status": status}, rules.patch)
 
-    def _admits(self, cache: Cache, job: Job, phase: Phase, group: Object, now: float) -> bool:
+    def _admits(self, cache: Cache, job: Job, phase: Phase, group: PodGroup, now: float) -> bool:
         """Whether an admission is to be written now: at once for a job that waits for it, else only if need be.
 
         Most groups that were made together with their pods run a moment later: one write is saved for each of them.
@@ -186,10 +176,10 @@ class Reports:
         admission = self._admitted.get(job.key)
         if admission is None:
             return False
-        if phase is not Phase.INQUEUE or says(group, phase):
+        if phase is not Phase.INQUEUE or group.kind.status.says(group.item, phase):
             del self._admitted[job.key]
             return False
-        if any(owner.controller for owner in group.metadata.owner_references):
+        if any(owner.controller for owner in group.item.metadata.owner_references):
             return True
         if now >= admission.due and not admission.late and len(cache.latest.jobs.members[job.index]):
             self._admitted[job.key] = Admission(now + A_WHILE, late=True)
@@ -197,19 +187,19 @@ class Reports:
         return now >= admission.due
 
     def _is_news(
-        self, job: Job, phase: Phase, line: str, group: Object, wait: Wait | None, admits: bool, now: float
+        self, job: Job, phase: Phase, line: str, group: PodGroup, wait: Wait | None, admits: bool, now: float
     ) -> bool:
         """Whether a group's phase or reason is to be written, which is then taken as done."""
         key = f"{job.key}#group"
         if phase in (Phase.RUNNING, Phase.COMPLETED) or admits:
             said = f"{phase}"
-            if key not in self._written and says(group, phase):
+            if key not in self._written and group.kind.status.says(group.item, phase):
                 self._written[key] = said  # By the one before us.
             if self._written.get(key) == said:
                 return False
         elif line and self._stands(key, line, wait, now):
             said = line
-            if key not in self._written and says_why(group, phase, line):
+            if key not in self._written and group.kind.status.says_why(group.item, phase, line):
                 self._written[key] = self._found[job.key] = line  # By the one before us.
                 return False
         else:

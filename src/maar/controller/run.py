@@ -26,17 +26,18 @@ from maar.controller.reload import ConfigFile
 from maar.controller.reports import Reports
 from maar.controller.settings import Settings
 from maar.controller.tallies import MOMENT
-from maar.controller.watching import Sink, home_of
+from maar.controller.watching import Sink
 from maar.history.history import History
 from maar.kube.client.api import Api
 from maar.kube.client.backoff import Backoff
 from maar.kube.client.discovery import served
 from maar.kube.client.errors import ApiError, Conflict, ServerFault, TooManyRequests, Unreachable
 from maar.kube.client.informer import Informer
-from maar.kube.picture.picture import GROUP_HOMES, OWNER_HOMES, Picture
+from maar.kube.kinds.cluster import QUEUES as QUEUE_KIND
+from maar.kube.picture.picture import Picture
 from maar.kube.wire import cluster as wire
 from maar.kube.wire.base import Object
-from maar.kube.wire.resources import QUEUES, RESOURCES, Resource
+from maar.kube.wire.resources import QUEUES, Resource
 from maar.kube.write.events import EventWriter
 from maar.kube.write.executor import Executor
 from maar.model.queues import DEFAULT
@@ -140,19 +141,13 @@ class Scheduler:
                 await asyncio.sleep(backoff.next(error.retry_after))
 
     async def _discover(self) -> None:
-        found = await served(self._api, RESOURCES)
+        found = await served(self._api)
         watched = {(resource.group, resource.plural) for resource in self.informers}
-        for resource in sorted(found, key=str):
-            home = home_of(resource)
-            if home is None or (resource.group, resource.plural) in watched:
+        for kind, resource in sorted(found.items(), key=lambda pair: str(pair[1])):
+            if (resource.group, resource.plural) in watched:
                 continue
-            if home in GROUP_HOMES:
-                self.reports.resources[home] = resource
-            elif home in OWNER_HOMES:
-                self.outbox.sizes.resources[resource.group, resource.plural] = resource
-            sink = Sink(
-                self.picture, resource, self._trigger, self.cache.wake_all, self.loop.trigger_later, self._moved
-            )
+            self.picture.served[kind] = resource
+            sink = Sink(self.picture, kind, self._trigger, self.cache.wake_all, self.loop.trigger_later, self._moved)
             informer = self.informers[resource] = Informer(self._api, resource, sink)
             self._spawn(self._watch(resource, informer))
 
@@ -187,7 +182,7 @@ class Scheduler:
             "spec": {"weight": 1, "reclaimable": True},
         }
         backoff = Backoff(0.1, 30.0, random.Random(0))
-        while QUEUES in self.informers and DEFAULT not in self.picture.objects.get("queues", {}):
+        while QUEUES in self.informers and DEFAULT not in self.picture.objects.of(QUEUE_KIND):
             try:
                 await self._api.create(QUEUES.path(), queue)
                 return

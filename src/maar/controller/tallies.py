@@ -10,6 +10,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from maar.controller.cache import Cache
+from maar.kube.kinds.cluster import PODS
+from maar.kube.kinds.status import CountingStatus
 from maar.kube.wire.base import Object
 from maar.kube.wire.pods import Pod
 from maar.model.jobs import Job
@@ -44,9 +46,15 @@ def stage(pod: Object | None) -> str:
 
 def tally(cache: Cache, job: Job) -> Tally:
     """A job's pods as they are now."""
-    pods, tasks = cache.picture.objects.get("pods", {}), cache.latest.tasks.tasks
+    pods, tasks = cache.picture.objects.of(PODS), cache.latest.tasks.tasks
     stages = [stage(pods.get(tasks[row].key)) for row in cache.latest.jobs.members[job.index].tolist()]
     return Tally(stages.count("Running"), stages.count("Succeeded"), stages.count("Failed"))
+
+
+def counted_before(group: Object) -> Tally:
+    """What a group's object says about its pods."""
+    status = getattr(group, "status", None)
+    return Tally(status.running, status.succeeded, status.failed) if isinstance(status, CountingStatus) else Tally()
 
 
 class Tallies:

@@ -11,18 +11,13 @@ from collections.abc import Callable, Iterable
 from maar.controller.tallies import stage
 from maar.kube.client.informer import Changed, Delta, Removed, Replaced
 from maar.kube.client.streams import Broken
-from maar.kube.picture.picture import CLUSTER_WIDE, Picture
-from maar.kube.read.objects import KINDS
+from maar.kube.kinds import AnyKind
+from maar.kube.kinds.cluster import CLAIMS, PODS
+from maar.kube.kinds.kind import PodGroupKind
+from maar.kube.picture.picture import Picture
 from maar.kube.wire.base import Object
 from maar.kube.wire.pods import Pod
-from maar.kube.wire.resources import Resource
 from maar.kube.wire.volumes import PersistentVolume
-
-
-def home_of(resource: Resource[Object]) -> str | None:
-    """Where objects of a resource are kept in the picture; `None` where it does not keep them."""
-    kind = KINDS.get((resource.group, resource.kind))
-    return None if kind is None else kind.home
 
 
 class Sink:
@@ -31,22 +26,21 @@ class Sink:
     def __init__(
         self,
         picture: Picture,
-        resource: Resource[Object],
+        kind: AnyKind,
         trigger: Callable[[], None],
         room: Callable[[], None],
         later: Callable[[], None] | None = None,
         moved: Callable[[str], None] = lambda pod: None,
     ) -> None:
-        home = home_of(resource)
-        assert home is not None, f"no home for {resource}"
         self._picture = picture
-        self._home = home
+        self._kind = kind
         self._trigger = trigger
         self._room = room
         self._later = later or trigger
         self._moved = moved
         """Told of pods that start, end or leave, whether that matters to a decision or not."""
-        self._keys: set[str] = set()
+        self._broken: set[str] = set()
+        """Objects that are there and do not decode."""
 
     def __call__(self, delta: Delta[Object]) -> None:
         """Take in a delta."""
@@ -58,55 +52,54 @@ class Sink:
             case Removed(namespace=namespace, name=name):
                 self._remove(namespace, name)
 
-    def _key(self, namespace: str, name: str) -> str:
-        return name if self._home in CLUSTER_WIDE else f"{namespace or 'default'}/{name}"
-
     def _replace(self, items: Iterable[Object | Broken]) -> None:
-        # Several kinds may share a home (the training jobs): only what this one had before can be gone.
-        before, self._keys = self._keys, set()
-        for item in items:
-            self._put(item)
-        for key in before - self._keys:
+        kept = {self._put(item) for item in items}
+        for key in [key for key in self._picture.objects.of(self._kind) if key not in kept]:
+            self._drop(key)
+        for key in self._broken - kept:
             self._drop(key)
         self._picture.read_short()
         self._room()
         self._trigger()
 
-    def _put(self, item: Object | Broken) -> None:
-        key = self._key(item.namespace, item.name)
-        self._keys.add(key)
+    def _put(self, item: Object | Broken) -> str:
+        """Take in an object; returns its key."""
+        key = self._kind.key(item.namespace, item.name)
         if isinstance(item, Broken):
-            self._picture.broken(self._home, key, item.error, item.scheduler)
+            self._broken.add(key)
+            self._picture.broken(self._kind, item.namespace, item.name, item.error, item.scheduler)
             self._trigger()
-            return
-        before = self._picture.objects.get(self._home, {}).get(key)
+            return key
+        self._broken.discard(key)
+        before = self._picture.objects.of(self._kind).get(key)
         if isinstance(item, Pod):
             if stage(before) != stage(item):
                 self._moved(key)
             if self._is_expected(item):
                 if not self._picture.confirm(item):
-                    self._picture.put(self._home, item)
-                return
-        if not self._picture.put(self._home, item):
-            return
+                    self._picture.put(self._kind, item)
+                return key
+        if not self._picture.put(self._kind, item):
+            return key
         if self._gives_room(before, item):
             self._room()
-        if self._picture.can_wait(self._home, before, item):
+        if self._picture.can_wait(self._kind, before, item):
             self._later()
         else:
             self._trigger()
+        return key
 
     def _remove(self, namespace: str, name: str) -> None:
-        key = self._key(namespace, name)
-        self._keys.discard(key)
+        key = self._kind.key(namespace, name)
         if self._drop(key):
             self._room()
             self._trigger()
 
     def _drop(self, key: str) -> bool:
-        if stage(self._picture.objects.get(self._home, {}).get(key)):
+        self._broken.discard(key)
+        if self._kind is PODS and stage(self._picture.objects.of(PODS).get(key)):
             self._moved(key)
-        return self._picture.drop(self._home, key)
+        return self._picture.drop(self._kind, key)
 
     def _is_expected(self, pod: Pod) -> bool:
         """A bind of ours that comes back: nothing new."""
@@ -119,7 +112,7 @@ class Sink:
         if isinstance(after, PersistentVolume):
             return after.spec.claim_ref is None
         if not isinstance(after, Pod):
-            return self._home not in ("volcano_groups", "upstream_groups", "plugins_groups", "claims")
+            return self._kind is not CLAIMS and not isinstance(self._kind, PodGroupKind)
         if after.finished or after.metadata.deletion_timestamp is not None:
             return True
         return isinstance(before, Pod) and not _begins(before, after)

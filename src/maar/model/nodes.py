@@ -19,6 +19,15 @@ from maar.model.selectors import NodeTerm, Requirement, Taint
 HOSTNAME = "kubernetes.io/hostname"
 
 
+class Image(msgspec.Struct, frozen=True):
+    """A container image that pods use, and the nodes that already have it."""
+
+    name: str
+    size: int
+    """In bytes."""
+    nodes: tuple[str, ...]
+
+
 class Node(msgspec.Struct, frozen=True):
     """One machine, as its object says."""
 
@@ -27,8 +36,6 @@ class Node(msgspec.Struct, frozen=True):
     labels: dict[str, str] = {}
     taints: tuple[Taint, ...] = ()
     unschedulable: bool = False
-    images: dict[str, int] = {}
-    """Container images on it, with their size in bytes."""
 
 
 class LabelColumn(msgspec.Struct, frozen=True):

@@ -13,7 +13,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from maar.model.jobs import Job, JobTable
-from maar.model.nodes import Node, NodeTable
+from maar.model.nodes import Image, Node, NodeTable
 from maar.model.plan import Elect, Lock
 from maar.model.queues import Queue, QueueTree
 from maar.model.resources import Axes, Ints
@@ -46,6 +46,8 @@ class Cluster(msgspec.Struct, frozen=True):
     locks: tuple[Lock, ...] = ()
     rooms: tuple[Room, ...] = ()
     """For volumes."""
+    images: tuple[Image, ...] = ()
+    """On nodes; an image that has another size on some nodes is there once for each size."""
 
 
 class Snapshot:
@@ -74,6 +76,7 @@ class Snapshot:
         self.budgets: dict[str, Budget] = {b.key: b for b in sorted(cluster.budgets, key=lambda b: b.key)}
         self.hypernodes = tuple(sorted(cluster.hypernodes, key=lambda h: (h.tier, h.name)))
         self.rooms: dict[str, Room] = {room.name: room for room in cluster.rooms}
+        self.images: tuple[Image, ...] = cluster.images
         self.resting: frozenset[int] = frozenset()
         """Jobs that wait and need not be looked at: nothing that could help them has changed since they last were."""
         self.is_read = True

@@ -17,6 +17,7 @@ import numpy as np
 from maar.model.nodes import NodeTable
 from maar.model.resources import CPU, MEMORY, UNLIMITED, Floats, Ints, Mask
 from maar.model.shapes import Shape
+from maar.model.snapshot import Snapshot
 from maar.plugins.fullness import Fullness
 from maar.plugins.neighbour_scores import NeighbourScores
 from maar.session.hooks import Limit
@@ -126,7 +127,7 @@ class Nodeorder:
     def _image(self, name: str) -> Floats:
         sizes = self._images.get(name)
         if sizes is None:
-            sizes = self._images[name] = image_sizes(name, self._session.snapshot.nodes)
+            sizes = self._images[name] = image_sizes(name, self._session.snapshot)
         return sizes
 
 
@@ -164,9 +165,13 @@ def avoided_taints(shape: Shape, nodes: NodeTable, usable: Mask) -> Floats | Non
     return 100.0 - np.minimum(counts * (100.0 / most), 100.0) if most > 0 else None
 
 
-def image_sizes(image: str, nodes: NodeTable) -> Floats:
+def image_sizes(image: str, snapshot: Snapshot) -> Floats:
     """What an image is worth on each node, in bytes; one that few nodes have is worth less, to avoid crowding."""
-    here = np.array([n.images.get(image, 0) for n in nodes.nodes], dtype=np.float64)
+    nodes = snapshot.nodes
+    here = np.zeros(len(nodes), dtype=np.float64)
+    for found in snapshot.images:
+        if found.name == image:
+            here[[nodes.row[name] for name in found.nodes if name in nodes.row]] = found.size
     return here * (np.count_nonzero(here) / max(len(nodes), 1))
 
 

@@ -1,4 +1,4 @@
-"""Which of the kinds in `maar.kube.wire.resources` a server serves.
+"""Which of the kinds in `maar.kube.kinds` a server serves.
 
 Asked at the start and again from time to time, since CRDs come and go while Maar runs: one small request for each API
 group, all at once.
@@ -13,8 +13,9 @@ import msgspec
 
 from maar.kube.client.api import Api
 from maar.kube.client.errors import NotFound, ServerFault
+from maar.kube.kinds import KINDS, AnyKind
 from maar.kube.wire.base import Object
-from maar.kube.wire.resources import RESOURCES, Resource
+from maar.kube.wire.resources import Resource
 
 
 class _Served(msgspec.Struct):
@@ -25,17 +26,20 @@ class _ResourceList(msgspec.Struct):
     resources: list[_Served] | None = None
 
 
-async def served(api: Api, wanted: Iterable[Resource[Object]] = RESOURCES) -> set[Resource[Object]]:
-    """Those of `wanted` that are there; of a kind that is served in several versions the one that comes first."""
-    wanted = list(wanted)
-    roots = sorted({resource.root for resource in wanted})
+async def served(api: Api, kinds: Iterable[AnyKind] = KINDS) -> dict[AnyKind, Resource[Object]]:
+    """The kinds that are served, each in the newest version; of two kinds with one name the first in the table."""
+    wanted = [(kind, resource) for kind in kinds for resource in (kind.resource, *kind.older)]
+    roots = sorted({resource.root for _, resource in wanted})
     answers = await asyncio.gather(*(_plurals(api, root) for root in roots))
     plurals = dict(zip(roots, answers, strict=True))
-    found: dict[tuple[str, str], Resource[Object]] = {}
-    for resource in wanted:
-        if resource.plural in plurals[resource.root]:
-            found.setdefault((resource.group, resource.plural), resource)
-    return set(found.values())
+    names: set[tuple[str, str]] = set()
+    found: dict[AnyKind, Resource[Object]] = {}
+    for kind, resource in wanted:
+        name = (resource.group, resource.plural)
+        if resource.plural in plurals[resource.root] and name not in names:
+            names.add(name)
+            found[kind] = resource
+    return found
 
 
 async def _plurals(api: Api, root: str) -> set[str]:

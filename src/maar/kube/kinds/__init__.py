@@ -1,50 +1,143 @@
-"""Kinds of jobs that can be resized or paused, one module each; this is the one table of them.
+"""The kinds of objects that Maar reads, one file each; this module is the one table of them.
 
-A new kind is a new module with a `KIND`, and a line here.
+A new kind that makes gangs is a new file and one line in `SOURCES`. Discovery, watches, the picture, gang identity and
+its precedence, resizing, status, `maar plan`, rights and the documentation follow from it. Imports `wire` and `model`
+only; `read`, `picture`, `write` and everything above import from here.
 """
 
 from __future__ import annotations
 
-from maar.kube.kinds import batchjob, mpijob, mpijob_v2, pytorchjob, training, volcanojob
-from maar.kube.kinds.kind import Kind
-from maar.kube.kinds.reading import Reading
-from maar.kube.wire.base import Object, OwnerReference
-from maar.kube.wire.groups import BatchJob, KubeflowJob, VolcanoJob
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from maar.kube.kinds import (
+    annotation,
+    batchjob,
+    cluster,
+    jaxjob,
+    jobset,
+    mpijob,
+    paddlejob,
+    plugins_podgroup,
+    pytorchjob,
+    tfjob,
+    upstream_podgroup,
+    volcano_podgroup,
+    volcanojob,
+    xgboostjob,
+)
+from maar.kube.kinds.gang import GangSpec
+from maar.kube.kinds.kind import GangSource, JobKind, Kind, PodGroupKind, Right
+from maar.kube.wire import annotations as known
+from maar.kube.wire.base import OwnerReference
+from maar.kube.wire.pods import Pod
 from maar.kube.wire.resources import api_group
 
-KINDS: tuple[Kind, ...] = (
+AnyKind = Kind[Any]
+AnyJobKind = JobKind[Any]
+
+ALONE = GangSource(title="pod", missing=lambda namespace, name, pods: GangSpec(namespace=namespace, name=name))
+"""Pods that name no gang: each is a gang of one."""
+
+SOURCES: tuple[GangSource, ...] = (
+    upstream_podgroup.KIND,
+    volcano_podgroup.KIND,
+    plugins_podgroup.KIND,
+    annotation.SOURCE,
     pytorchjob.KIND,
+    tfjob.KIND,
     mpijob.KIND,
-    mpijob_v2.KIND,
-    *training.KINDS.values(),
-    batchjob.KIND,
+    mpijob.KIND_V2,
+    xgboostjob.KIND,
+    paddlejob.KIND,
+    jaxjob.KIND,
     volcanojob.KIND,
+    jobset.KIND,
+    batchjob.KIND,
+    ALONE,
 )
+"""Every way in which pods form a gang. Where a pod names several gangs, the first in this table wins."""
 
-_BY_NAME = {(kind.resource.api_version, kind.resource.kind): kind for kind in KINDS}
-_OWNERS = {(kind.resource.group, kind.resource.kind) for kind in KINDS}
-_BY_ROLES = {"pytorch_replica_specs": pytorchjob.KIND, "mpi_replica_specs": mpijob.KIND, **training.KINDS}
+CLUSTER_KINDS: tuple[AnyKind, ...] = tuple(kind for kind in vars(cluster).values() if isinstance(kind, Kind))
+JOB_KINDS: tuple[AnyJobKind, ...] = tuple(source for source in SOURCES if isinstance(source, JobKind))
+KINDS: tuple[AnyKind, ...] = (*CLUSTER_KINDS, *(source for source in SOURCES if isinstance(source, Kind)))
+"""Every kind of object that Maar reads."""
 
-
-def kind_of(item: Object) -> Kind | None:
-    """The kind of an object. Where a list left it out, a training job is known by its map of roles."""
-    if isinstance(item, BatchJob):
-        return batchjob.KIND
-    if isinstance(item, VolcanoJob):
-        return volcanojob.KIND
-    if not isinstance(item, KubeflowJob):
-        return None
-    if found := _BY_NAME.get((item.api_version, item.kind)):
-        return found
-    return next((kind for field, kind in _BY_ROLES.items() if getattr(item.spec, field)), None)
-
-
-def read(item: Object, names: frozenset[str] | None = None) -> Reading | None:
-    """What a job's object says, where its size is ours to change."""
-    kind = kind_of(item)
-    return None if kind is None or item.metadata.deletion_timestamp is not None else kind.read(item, names)
+_RANKS = {source: rank for rank, source in enumerate(SOURCES)}
+_BY_VERSION = {(r.api_version, r.kind): kind for kind in reversed(KINDS) for r in (kind.resource, *kind.older)}
+_BY_GROUP = {kind.resource.group_kind: kind for kind in reversed(KINDS)}
+_BY_LABEL = {label: tuple(k for k in JOB_KINDS if label in k.labels) for kind in JOB_KINDS for label in kind.labels}
+_OWNERS = {
+    of: tuple(k for k in JOB_KINDS if k.resource.group_kind == of) for of in {k.resource.group_kind for k in JOB_KINDS}
+}
+_ROLE_LABELS = tuple(dict.fromkeys((*(label for k in JOB_KINDS for label in k.role_labels), known.TASK_SPEC)))
+_INDEX_LABELS = tuple(dict.fromkeys(label for kind in JOB_KINDS for label in kind.index_labels))
 
 
-def may_own(owner: OwnerReference) -> bool:
-    """Whether an owner may be an elastic job."""
-    return (api_group(owner.api_version), owner.kind) in _OWNERS
+class Identity(NamedTuple):
+    """Which gang: of which source, in which namespace, of which name, and which part of a job. Sorts by precedence."""
+
+    rank: int
+    """The place of its source in `SOURCES`."""
+    namespace: str
+    name: str
+    part: str = ""
+
+    @classmethod
+    def of(cls, source: GangSource, namespace: str, name: str, part: str = "") -> Identity:
+        """The gang of a source."""
+        return cls(_RANKS[source], namespace, name, part)
+
+    @property
+    def source(self) -> GangSource:
+        """Where the gang is stated."""
+        return SOURCES[self.rank]
+
+    @property
+    def key(self) -> str:
+        """The key of its job, unless a gang of an earlier source has the same one."""
+        return f"{self.namespace}/{self.name}-{self.part}" if self.part else f"{self.namespace}/{self.name}"
+
+
+def kind_named(api_version: str, kind: str) -> AnyKind | None:
+    """The kind of a document, by its `apiVersion` and `kind`; fields are the same in every version of a group."""
+    return _BY_VERSION.get((api_version, kind)) or _BY_GROUP.get((api_group(api_version), kind))
+
+
+def owner_kinds(owner: OwnerReference) -> tuple[AnyJobKind, ...]:
+    """The kinds that an owner may be of, where it makes gangs: those of its group and kind, in any version."""
+    return _OWNERS.get((api_group(owner.api_version), owner.kind), ())
+
+
+def named_by_label(pod: Pod) -> Iterator[tuple[tuple[AnyJobKind, ...], str]]:
+    """Owners that a pod names by label: kinds that it may be of, and its name."""
+    if pod.metadata.labels:
+        for label, kinds in _BY_LABEL.items():
+            if name := pod.metadata.labels.get(label):
+                yield kinds, name
+
+
+def role(pod: Pod) -> str:
+    """A pod's role in its gang, by annotation or by the labels that controllers set."""
+    return pod.metadata.annotations.get(known.TASK_SPEC) or _label(pod, _ROLE_LABELS)
+
+
+def index(pod: Pod) -> int:
+    """A pod's number among pods of its role: by label, else the one at the end of its name."""
+    number = _label(pod, _INDEX_LABELS)
+    if not (number.isascii() and number.isdecimal()):
+        number = pod.name.rpartition("-")[2]
+    return int(number[-18:]) if number.isascii() and number.isdecimal() else 0
+
+
+def _label(pod: Pod, labels: tuple[str, ...]) -> str:
+    found = pod.metadata.labels
+    return next((value for label in labels if (value := found.get(label))), "") if found else ""
+
+
+def rights() -> list[Right]:
+    """Everything that Maar must be allowed to do in a cluster, each once."""
+    return sorted({right for kind in KINDS for right in kind.rights} | set(cluster.WRITTEN_ONLY))
+
+
+__all__ = ["ALONE", "JOB_KINDS", "KINDS", "SOURCES", "Identity", "PodGroupKind", "kind_named", "owner_kinds", "rights"]

@@ -1,33 +1,81 @@
-"""Job `batch/v1`: its size is `parallelism`, and `completions` with it where it is Indexed; bounds by annotation."""
+"""Job `batch/v1`: its size is `parallelism`, and `completions` with it where it is Indexed; bounds by annotation.
+
+Its pods are gangs of one unless the Job, or its pods, are annotated `maar.dev/gang: "true"`, or it is elastic.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
-from maar.kube.kinds.kind import Kind, Request, Wanted, merge
-from maar.kube.kinds.reading import Reading, Role, Stated
-from maar.kube.kinds.roles import role
-from maar.kube.wire.base import Metadata, Object
-from maar.kube.wire.groups import BatchJob
-from maar.kube.wire.pods import Pod
-from maar.kube.wire.resources import BATCH_JOBS, Resource
+from maar.kube.kinds.elastic import ElasticSpec, Role, Stated
+from maar.kube.kinds.gang import GangSpec, from_object, set_minimum
+from maar.kube.kinds.kind import COMPLETED, FAILED, End, JobKind, Request, Wanted, merge
+from maar.kube.wire import annotations as known
+from maar.kube.wire.annotations import Notes
+from maar.kube.wire.base import Int, Object, Wire
+from maar.kube.wire.jobs import JobStatus, PodTemplate
+from maar.kube.wire.resources import Resource
+from maar.kube.wire.values import yes
 
 
-def look(item: BatchJob) -> Stated | None:
-    """What a Job says."""
+class Spec(Wire, frozen=True):
+    """How many pods a Job runs at once."""
+
+    parallelism: Int = 1
+    completions: Int | None = None
+    completion_mode: str = ""
+    suspend: bool = False
+    template: PodTemplate = PodTemplate()
+
+    @property
+    def pods(self) -> int:
+        """Pods that run at once."""
+        return self.parallelism if self.completions is None else min(self.parallelism, self.completions)
+
+
+class BatchJob(Object, frozen=True):
+    """A Job of `batch`."""
+
+    spec: Spec = Spec()
+    status: JobStatus = JobStatus()
+
+
+def gangs(item: BatchJob) -> tuple[GangSpec, ...]:
+    """One gang, where the Job or its template says that its pods are one; an elastic Job is one too."""
+    made = from_object(item)
+    set_minimum(made, "spec.parallelism", item.spec.pods)
+    made.gang = is_gang(item.metadata.annotations) or is_gang(item.spec.template.metadata.annotations)
+    return (made,)
+
+
+def is_gang(annotations: Mapping[str, str]) -> bool:
+    """Whether annotations say that pods are a gang."""
+    return bool(annotations) and Notes(annotations).read(known.GANG, yes) is True
+
+
+def end(item: BatchJob) -> End | None:
+    """How a Job has ended."""
+    if item.status.holds("Complete"):
+        return End(COMPLETED, item.status.ended_at)
+    return End(FAILED, item.status.ended_at) if item.status.holds("Failed") else None
+
+
+def look(item: BatchJob, made: Object | None) -> Stated | None:
+    """What a Job states."""
     if item.status.holds("Complete", "Failed"):
         return None
     template = item.spec.template
-    named = Metadata(labels=template.metadata.labels, annotations=template.metadata.annotations)
+    labels, annotations = template.metadata.labels, template.metadata.annotations
     return Stated(
         worker=Role(template, {"batch.kubernetes.io/job-name": item.name, "job-name": item.name}, item.spec.pods),
-        role=role(Pod(metadata=named)),
+        role=annotations.get(known.TASK_SPEC) or labels.get(known.TASK_SPEC, ""),
         suspended=item.spec.suspend,
     )
 
 
-def write(item: BatchJob, resource: Resource[Object], was: Reading, wanted: Wanted) -> list[Request]:
-    """Size and suspension. An Indexed job's two numbers may change only if they are equal before and after."""
+def write(item: BatchJob, resource: Resource[Object], was: ElasticSpec, wanted: Wanted) -> list[Request]:
+    """Size and suspension. An Indexed Job's two numbers may change only if they are equal before and after."""
     spec: dict[str, Any] = {}
     if wanted.size != was.size:
         spec["parallelism"] = wanted.size
@@ -35,7 +83,17 @@ def write(item: BatchJob, resource: Resource[Object], was: Reading, wanted: Want
             spec["completions"] = wanted.size
     if wanted.suspended != was.suspended:
         spec["suspend"] = wanted.suspended
-    return [merge(item, resource, spec, wanted.notes)]
+    return [merge(item, resource, spec, wanted)]
 
 
-KIND = Kind(BATCH_JOBS, look, write)
+KIND = JobKind(
+    resource=Resource("batch", "v1", "jobs", "Job", True, BatchJob),
+    writes={"": ("patch",)},
+    title="owner",
+    gangs=gangs,
+    claims=lambda pod: is_gang(pod.metadata.annotations),
+    index_labels=("batch.kubernetes.io/job-completion-index",),
+    end=end,
+    look=look,
+    write=write,
+)

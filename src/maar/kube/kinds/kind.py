@@ -1,24 +1,125 @@
-"""What a kind of elastic job is: where it is served, how it is read, and how its size is written.
+"""What Maar knows about a kind of Kubernetes object, as one value per kind.
 
-A write is a list of requests as plain data, made from the object as it was last seen. It names that version of the
-object, so that whoever changed it in between is never overwritten: the server refuses, and the executor looks again.
+`Kind` is any kind that Maar reads. `GangSource` is a way in which pods form a gang. `PodGroupKind` and `JobKind` are
+both: objects that state a gang, and objects that own its pods. The table of all of them is in `maar.kube.kinds`.
+
+A kind's file fills in one of these; nothing else in Maar compares kinds by name.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Any, Literal
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Generic, Literal, NamedTuple, TypeVar
 
 import msgspec
 
-from maar.kube.kinds.reading import Kept, Reading, Stated, reading, write_kept
+from maar.kube.kinds.elastic import ElasticSpec, Kept, Stated, elastic_spec, write_kept
+from maar.kube.kinds.gang import GangSpec
 from maar.kube.wire import annotations as known
 from maar.kube.wire.base import Object
+from maar.kube.wire.pods import Pod
 from maar.kube.wire.resources import Resource
+from maar.model.jobs import Phase
+from maar.model.plan import Wait
 
-Annotations = Mapping[str, str | None]
-"""What is to stand on an object; `None`: nothing."""
+T = TypeVar("T", bound=Object)
+
+READ = ("get", "list", "watch")
+
+
+class Right(NamedTuple):
+    """What Maar must be allowed to do, as a rule of a ClusterRole says it."""
+
+    group: str
+    resource: str
+    """`pods`, `pods/status`"""
+    verbs: tuple[str, ...]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Kind(Generic[T]):
+    """A kind of object that Maar reads."""
+
+    resource: Resource[T]
+    """Where it is served, and the struct it decodes into."""
+    older: tuple[Resource[T], ...] = ()
+    """Other versions that it is served in, newest first."""
+    writes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Verbs that Maar uses besides reading, by subresource; the empty one is the object itself."""
+    also: tuple[Right, ...] = ()
+    """Rights on other kinds that writing this one needs."""
+
+    def __str__(self) -> str:
+        return self.resource.kind
+
+    @property
+    def rights(self) -> tuple[Right, ...]:
+        """Everything that Maar must be allowed to do with it."""
+        group, plural = self.resource.group, self.resource.plural
+        writes = (Right(group, f"{plural}/{sub}".rstrip("/"), verbs) for sub, verbs in self.writes.items())
+        return (Right(group, plural, READ), *writes, *self.also)
+
+    def key(self, namespace: str, name: str) -> str:
+        """The key of an object: `namespace/name`, or its name where the kind has no namespaces."""
+        return f"{namespace or 'default'}/{name}" if self.resource.namespaced else name
+
+    def key_of(self, item: Object) -> str:
+        """The key of an object."""
+        return item.key if self.resource.namespaced else item.name
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class GangSource:
+    """A way in which pods form a gang."""
+
+    title: str
+    """Tells gangs of the same name apart: `default/train@volcano`."""
+    missing: Callable[[str, str, list[Pod]], GangSpec]
+    """The gang of pods that name one which has no object: from namespace, name and pods."""
+    name_in: Callable[[Pod], str] = lambda pod: ""
+    """The name of a pod's gang; empty where the pod names none in this way."""
+    settles: bool = False
+    """Whether a gang without a stated minimum is complete once no pod has been added for a while."""
+
+
+PatchKind = Literal["merge", "strategic"]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class StatusRules(Generic[T]):
+    """How the status of a PodGroup is written, in the words of its own API."""
+
+    of: Callable[[T, Phase, str, Wait | None, float], dict[str, Any]]
+    """The status of a group in a phase; with the reasons it waits for in one line, as data, and the time."""
+    says: Callable[[T, Phase], bool]
+    """Whether the object already says that the group is in a phase."""
+    says_why: Callable[[T, Phase, str], bool]
+    """Whether the object already says that the group waits for the reasons in a line."""
+    counts: bool = False
+    """Whether the status counts pods."""
+    sub: str | None = "status"
+    """The subresource that it is written to; `None`: the object itself."""
+    patch: PatchKind = "merge"
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class PodGroupKind(Kind[T], GangSource):
+    """Objects that state a gang, and which its pods name."""
+
+    gang: Callable[[T], GangSpec]
+    status: StatusRules[T]
+
+
+class End(NamedTuple):
+    """How a job has ended."""
+
+    how: str
+    at: float | None = None
+    """When, where the object says so."""
+
+
+COMPLETED, FAILED, DELETED = "completed", "failed", "deleted"
 
 
 class Request(msgspec.Struct, frozen=True):
@@ -31,13 +132,13 @@ class Request(msgspec.Struct, frozen=True):
 
 
 class Wanted(msgspec.Struct, frozen=True):
-    """How a job is to stand."""
+    """The state that a job is to get."""
 
     size: int
     suspended: bool
     kept: Kept
     annotations: dict[str, str | None] = {}
-    """That are written with it."""
+    """Written in the same request."""
 
     @property
     def notes(self) -> dict[str, str | None]:
@@ -45,28 +146,87 @@ class Wanted(msgspec.Struct, frozen=True):
         return {**self.annotations, known.ELASTIC: write_kept(self.kept)}
 
 
-State = Callable[[Any], Stated | None]
-Write = Callable[[Any, Resource[Object], Reading, Wanted], list[Request]]
+Write = Callable[[T, Resource[Object], ElasticSpec, Wanted], list[Request]]
+"""The requests that give a job another state: from the object as last seen, the resource as the server serves it, what
+the object says, and what is wanted. They name the version that was seen, so that nobody else's change is
+overwritten."""
 
 
-@dataclass(frozen=True)
-class Kind:
-    """One kind. `look` gives nothing for jobs that have ended, or whose size somebody else owns."""
-
-    resource: Resource[Object]
-    look: State
-    write: Write
-
-    def read(self, item: Object, names: frozenset[str] | None) -> Reading | None:
-        """The reading of one object."""
-        stated = self.look(item)
-        return None if stated is None else reading(item, stated, names)
+def whole(item: Object | None, pod: Pod) -> str:
+    """The part of a pod in a job that is one gang."""
+    return ""
 
 
-def merge(item: Object, resource: Resource[Object], spec: dict[str, Any], notes: Annotations) -> Request:
-    """A merge patch of the version that was seen, and of no other."""
-    metadata = {"resourceVersion": item.metadata.resource_version, "annotations": dict(notes)}
-    body: dict[str, Any] = {"metadata": metadata}
-    if spec:
-        body["spec"] = spec
+def no_pods(namespace: str, name: str, pods: list[Pod]) -> GangSpec:
+    """The gang of pods whose owner has no object: the pods that are there."""
+    return GangSpec(namespace=namespace, name=name, minimum=None)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class JobKind(Kind[T], GangSource):
+    """Objects that own pods: each makes one gang of them, or several parts that start one after the other."""
+
+    gangs: Callable[[T], Iterable[GangSpec]]
+    """The gangs that an object states, one for each part."""
+    delegates: bool = False
+    """Whether not it but the object that it made states the gangs."""
+    missing: Callable[[str, str, list[Pod]], GangSpec] = no_pods
+    labels: tuple[str, ...] = ()
+    """Pod labels that name the object, also where another object stands between it and the pod."""
+    part: Callable[[T | None, Pod], str | None] = whole
+    """The part that a pod belongs to; `None`: it belongs to none and is a gang of one."""
+    claims: Callable[[Pod], bool] = lambda pod: True
+    """Whether pods are a gang although no object says so."""
+    role_labels: tuple[str, ...] = ()
+    index_labels: tuple[str, ...] = ()
+    end: Callable[[T], End | None] = lambda item: None
+    """How an object has ended; `None`: it has not."""
+    look: Callable[[T, Object | None], Stated | None] = lambda item, made: None
+    """Workers, size and suspension, from the object and what it made; `None` where the size is not ours to change."""
+    write: Write[T] | None = None
+    settles: bool = True
+
+    def elastic(self, item: T, made: Object | None, names: frozenset[str] | None) -> ElasticSpec | None:
+        """What an object says as an elastic job; `names` are our scheduler names (`None`: all are)."""
+        if self.write is None or item.metadata.deletion_timestamp is not None:
+            return None
+        stated = self.look(item, made)
+        return None if stated is None else elastic_spec(item, stated, names)
+
+    def end_of(self, item: T) -> End | None:
+        """How a job has ended: by itself, or because its object is being deleted."""
+        return self.end(item) or (End(DELETED) if item.metadata.deletion_timestamp is not None else None)
+
+    def is_suspended(self, item: T, made: Object | None = None) -> bool:
+        """Whether somebody, Maar or its owner, has suspended a job."""
+        stated = self.look(item, made)
+        return stated is not None and stated.suspended
+
+
+def merge(item: Object, resource: Resource[Object], spec: dict[str, Any], wanted: Wanted) -> Request:
+    """A merge patch for exactly the version of the object that was seen."""
+    metadata = {"resourceVersion": item.metadata.resource_version, "annotations": wanted.notes}
+    body: dict[str, Any] = {"metadata": metadata, "spec": spec} if spec else {"metadata": metadata}
     return Request(resource.path(item.namespace, item.name), body)
+
+
+def json_patch(item: Object, resource: Resource[Object], values: Mapping[str, Any], wanted: Wanted) -> Request:
+    """A JSON patch that sets values by path, for fields inside lists, which a merge patch would replace as a whole.
+
+    Its `test` makes it a patch of exactly the version that was seen.
+    """
+    body: list[dict[str, Any]] = [
+        {"op": "test", "path": "/metadata/resourceVersion", "value": item.metadata.resource_version}
+    ]
+    body += [{"op": "add", "path": path, "value": value} for path, value in values.items()]
+    there = item.metadata.annotations
+    notes = {key: value for key, value in wanted.notes.items() if value is not None or key in there}
+    if there:
+        for key, value in notes.items():
+            path = "/metadata/annotations/" + key.replace("~", "~0").replace("/", "~1")
+            body.append(
+                {"op": "remove", "path": path} if value is None else {"op": "add", "path": path, "value": value}
+            )
+    else:
+        body.append({"op": "add", "path": "/metadata/annotations", "value": notes})
+    return Request(resource.path(item.namespace, item.name), body, "json")

@@ -1,23 +1,160 @@
-"""What all kinds of the training operator have in common: roles with a number of replicas, and `runPolicy.suspend`.
+"""What all job kinds of Kubeflow's training operator have in common: roles with replicas, and `runPolicy.suspend`.
 
-Scaling down, the operator deletes the highest indices; suspended, it deletes all pods and the PodGroup. The condition
-Restarting is a failure that it retries; Failed is one that it gives up on. It counts a worker that is being deleted as
-one that failed (`UpdateJobReplicaStatuses` of v1.8.1, for nodes that are lost), also one that it deletes itself because
-the job shrinks. What follows from that differs by kind: see `fragile` and `maar.kube.kinds.training`.
+Scaling down, the operator deletes the highest indices. Suspended, it deletes all pods and the PodGroup. The condition
+Restarting is a failure that it retries; after Failed it gives up. It counts a worker that is being deleted as failed
+(`UpdateJobReplicaStatuses` of v1.8.1, meant for lost nodes), also a worker that it deletes itself because the job
+shrinks. What follows from that differs by kind: see `fragile` and the files of TFJob and XGBoostJob.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
-from maar.kube.kinds.kind import Request, Wanted, Write, merge
-from maar.kube.kinds.reading import Bound, Reading, Role, Stated
-from maar.kube.wire.base import Object
-from maar.kube.wire.groups import KubeflowJob, ReplicaSpec
+from msgspec import field
+
+from maar.kube.kinds.elastic import Bound, ElasticSpec, Role, Stated
+from maar.kube.kinds.gang import GangSpec, from_object, set_min_resources, set_minimum
+from maar.kube.kinds.kind import COMPLETED, FAILED, End, JobKind, Request, Wanted, Write, merge
+from maar.kube.wire.base import Int, Object, Quantities, Wire
+from maar.kube.wire.jobs import JobStatus, PodTemplate
 from maar.kube.wire.resources import Resource
 
 WORKER = "Worker"
 ENDS = ("Succeeded", "Failed")
+NAME_LABEL, ROLE_LABEL = "training.kubeflow.org/job-name", "training.kubeflow.org/replica-type"
+
+
+class ReplicaStatus(Wire, frozen=True):
+    """The pods of one role, as the operator counts them."""
+
+    active: Int = 0
+    failed: Int = 0
+
+
+class Status(JobStatus, frozen=True):
+    """How a job is doing."""
+
+    replica_statuses: dict[str, ReplicaStatus] = field(default_factory=dict)
+
+
+class ReplicaSpec(Wire, frozen=True):
+    """One role of a job."""
+
+    replicas: Int = 1
+    restart_policy: str = ""
+    template: PodTemplate = PodTemplate()
+
+
+class SchedulingPolicy(Wire, frozen=True):
+    """A job's own statement of its gang."""
+
+    min_available: Int | None = None
+    queue: str = ""
+    priority_class: str = ""
+    min_resources: Quantities | None = None
+
+
+class RunPolicy(Wire, frozen=True):
+    """How a job runs."""
+
+    scheduling_policy: SchedulingPolicy = SchedulingPolicy()
+    suspend: bool = False
+
+
+class ElasticPolicy(Wire, frozen=True):
+    """The smallest and largest number of workers of a PyTorchJob; with metrics an autoscaler owns its size."""
+
+    min_replicas: Int | None = None
+    max_replicas: Int | None = None
+    metrics: tuple[dict[str, Any], ...] = ()
+
+
+class Spec(Wire, frozen=True):
+    """A job of any of the kinds; each kind has one of the maps of roles."""
+
+    run_policy: RunPolicy = RunPolicy()
+    launcher_creation_policy: str = ""
+    elastic_policy: ElasticPolicy | None = None
+    slots_per_worker: Int = 1
+    enable_dynamic_worker: bool = False
+    """A TFJob's workers may come and go."""
+    pytorch_replica_specs: dict[str, ReplicaSpec] = field(default_factory=dict)
+    tf_replica_specs: dict[str, ReplicaSpec] = field(default_factory=dict)
+    mpi_replica_specs: dict[str, ReplicaSpec] = field(default_factory=dict)
+    xgb_replica_specs: dict[str, ReplicaSpec] = field(default_factory=dict)
+    paddle_replica_specs: dict[str, ReplicaSpec] = field(default_factory=dict)
+    jax_replica_specs: dict[str, ReplicaSpec] = field(default_factory=dict)
+
+    @property
+    def roles(self) -> dict[str, ReplicaSpec]:
+        """The map that is there."""
+        return (
+            self.pytorch_replica_specs
+            or self.tf_replica_specs
+            or self.mpi_replica_specs
+            or self.xgb_replica_specs
+            or self.paddle_replica_specs
+            or self.jax_replica_specs
+        )
+
+
+class KubeflowJob(Object, frozen=True):
+    """A job of `kubeflow.org`."""
+
+    spec: Spec = Spec()
+    status: Status = Status()
+
+
+Look = Callable[[KubeflowJob], Stated | None]
+
+
+def kind(name: str, roles: str, look: Look, version: str = "v1") -> JobKind[KubeflowJob]:
+    """The kind of that name, with its map of roles in the field `roles`."""
+    return JobKind(
+        resource=Resource("kubeflow.org", version, f"{name.lower()}s", name, True, KubeflowJob),
+        writes={"": ("patch",)},
+        title="owner",
+        gangs=gangs,
+        labels=(NAME_LABEL,),
+        role_labels=(ROLE_LABEL, "training.kubeflow.org/job-role"),
+        index_labels=("training.kubeflow.org/replica-index",),
+        end=end,
+        look=lambda item, made: look(item),
+        write=writer(roles),
+    )
+
+
+def gangs(item: KubeflowJob) -> tuple[GangSpec]:
+    """One gang: what `schedulingPolicy` states, else all replicas but those created only once others run."""
+    made, policy = from_object(item), item.spec.run_policy.scheduling_policy
+    if policy.min_available is not None:
+        set_minimum(made, "spec.runPolicy.schedulingPolicy.minAvailable", policy.min_available)
+    elif roles := item.spec.roles:
+        set_minimum(made, "replicas", sum(r.replicas for role, r in roles.items() if role not in late(item)))
+    else:
+        made.minimum = None
+    set_min_resources(made, "spec.runPolicy.schedulingPolicy.minResources", policy.min_resources)
+    made.queue = policy.queue
+    made.priority_class = policy.priority_class
+    return (made,)
+
+
+def late(item: KubeflowJob) -> tuple[str, ...]:
+    """Roles whose pods are created only once others run: waiting for them would never end."""
+    return ("Launcher",) if item.spec.launcher_creation_policy == "WaitForWorkersReady" else ()
+
+
+def end(item: KubeflowJob) -> End | None:
+    """How a job has ended."""
+    if item.status.holds("Succeeded"):
+        return End(COMPLETED, item.status.ended_at)
+    return End(FAILED, item.status.ended_at) if item.status.holds("Failed") else None
+
+
+def gave_up(item: KubeflowJob) -> bool:
+    """Whether the operator is done with a job, one way or the other."""
+    return item.status.holds(*ENDS)
 
 
 def worker_role(roles: dict[str, ReplicaSpec]) -> str:
@@ -25,15 +162,14 @@ def worker_role(roles: dict[str, ReplicaSpec]) -> str:
     return WORKER if WORKER in roles else min(roles)
 
 
-def state(
+def stated(
     item: KubeflowJob,
     *,
     least: Bound = Bound(),  # noqa: B008
     most: Bound = Bound(),  # noqa: B008
-    late: tuple[str, ...] = (),
     **more: Any,
 ) -> Stated | None:
-    """What a job of any kind says; `late` roles come only once others run, and are in no minimum."""
+    """What a job of any of the kinds states."""
     roles = item.spec.roles
     if not roles or item.status.holds("Succeeded"):
         return None
@@ -44,7 +180,7 @@ def state(
         role=worker.lower(),
         suspended=item.spec.run_policy.suspend,
         ran=any(c.type == "Running" for c in item.status.conditions),
-        beside=tuple(_role(item, name) for name in sorted(roles) if name != worker and name not in late),
+        beside=tuple(_role(item, name) for name in sorted(roles) if name != worker and name not in late(item)),
         least=least,
         most=most,
         queue=policy.queue,
@@ -55,15 +191,14 @@ def state(
 
 def _role(item: KubeflowJob, name: str) -> Role:
     spec = item.spec.roles[name]
-    labels = {"training.kubeflow.org/job-name": item.name, "training.kubeflow.org/replica-type": name.lower()}
-    return Role(spec.template, labels, spec.replicas)
+    return Role(spec.template, {NAME_LABEL: item.name, ROLE_LABEL: name.lower()}, spec.replicas)
 
 
 def fragile(item: KubeflowJob) -> str:
-    """Why the operator would give up a job, of most kinds, whose size changed now, where it would.
+    """Why the operator would give up a job of most kinds if its size changed now; empty where it would not.
 
-    It does where a worker is being deleted and fewer run than there should be: one of those that stay has yet to start,
-    or the job grows before those that leave are gone. Once it counts all as running and none as failed, it is safe.
+    It does where a worker is being deleted and fewer run than there should be: a worker that stays has yet to start, or
+    the job grows before the workers that leave are gone. Once it counts all as running and none as failed, it is safe.
     """
     roles = item.spec.roles
     if not roles or roles[(worker := worker_role(roles))].restart_policy != "Never":
@@ -74,20 +209,15 @@ def fragile(item: KubeflowJob) -> str:
     return "its workers' `restartPolicy` is `Never`: its operator might give it up before all of them run"
 
 
-def gave_up(item: KubeflowJob) -> bool:
-    """Whether the operator is done with a job, one way or the other."""
-    return item.status.holds(*ENDS)
+def writer(roles: str) -> Write[KubeflowJob]:
+    """How the size of a kind with that map of roles is written."""
 
-
-def writer(field: str) -> Write:
-    """How a kind with that map of roles is written."""
-
-    def write(item: KubeflowJob, resource: Resource[Object], was: Reading, wanted: Wanted) -> list[Request]:
+    def write(item: KubeflowJob, resource: Resource[Object], was: ElasticSpec, wanted: Wanted) -> list[Request]:
         spec: dict[str, Any] = {}
         if wanted.size != was.size:
-            spec[field] = {worker_role(item.spec.roles): {"replicas": wanted.size}}
+            spec[roles] = {worker_role(item.spec.roles): {"replicas": wanted.size}}
         if wanted.suspended != was.suspended:
             spec["runPolicy"] = {"suspend": wanted.suspended}
-        return [merge(item, resource, spec, wanted.notes)]
+        return [merge(item, resource, spec, wanted)]
 
     return write

@@ -1,33 +1,37 @@
-"""MPIJob `kubeflow.org/v1`, of the training operator: bounds by annotation, or in Voda's words.
+"""MPIJob `kubeflow.org/v1` of the training operator, `v2beta1` of the MPI operator: bounds by annotation, or Voda's.
 
-Below its minimum Horovod waits 600 seconds and then fails; so a job goes down to its minimum, or is suspended.
+Group and plural are the same in both versions; discovery tells which one a server serves. Below its minimum Horovod
+waits 600 seconds and then fails; so a job goes down to its minimum, or is suspended.
 """
 
 from __future__ import annotations
 
-from maar.kube.kinds.kind import Kind
-from maar.kube.kinds.kubeflow import gave_up, state, writer
-from maar.kube.kinds.reading import Stated
+from maar.kube.kinds.elastic import Stated
+from maar.kube.kinds.kubeflow import KubeflowJob, gave_up, kind, stated
 from maar.kube.kinds.voda import said
-from maar.kube.wire.groups import KubeflowJob
-from maar.kube.wire.resources import KUBEFLOW_JOBS
 
-(RESOURCE,) = (resource for resource in KUBEFLOW_JOBS if resource.kind == "MPIJob")
+EVICTED = "MPIJobEvicted"
 
 
 def look(item: KubeflowJob) -> Stated | None:
-    """What an MPIJob says."""
-    return None if gave_up(item) else mpi_state(item)
+    """What an MPIJob of the training operator states."""
+    return None if gave_up(item) else _stated(item)
 
 
-def mpi_state(item: KubeflowJob) -> Stated | None:
-    """What an MPIJob of either version says."""
+def look_v2(item: KubeflowJob) -> Stated | None:
+    """What an MPIJob of the MPI operator states; a job that failed by eviction, or has no completion time, restarts."""
+    failed = [c for c in item.status.conditions if c.type == "Failed" and c.status == "True"]
+    if failed and item.status.completion_time is not None and all(c.reason != EVICTED for c in failed):
+        return None
+    return _stated(item)
+
+
+def _stated(item: KubeflowJob) -> Stated | None:
     voda = said(item.spec)
-    return state(
+    return stated(
         item,
         least=voda.least,
         most=voda.most,
-        late=("Launcher",) if item.spec.launcher_creation_policy == "WaitForWorkersReady" else (),
         requested=voda.requested,
         priority=voda.priority,
         category=voda.category,
@@ -37,4 +41,5 @@ def mpi_state(item: KubeflowJob) -> Stated | None:
     )
 
 
-KIND = Kind(RESOURCE, look, writer("mpiReplicaSpecs"))
+KIND = kind("MPIJob", "mpiReplicaSpecs", look)
+KIND_V2 = kind("MPIJob", "mpiReplicaSpecs", look_v2, "v2beta1")

@@ -10,8 +10,8 @@ from collections.abc import Mapping
 
 import msgspec
 
-from maar.kube.kinds.reading import Bound
-from maar.kube.wire.groups import KubeflowSpec
+from maar.kube.kinds.elastic import Bound
+from maar.kube.kinds.kubeflow import Spec
 from maar.kube.wire.values import whole
 
 ACCELERATOR = "vodascheduler/accelerator"
@@ -31,7 +31,7 @@ class Said(msgspec.Struct, kw_only=True):
     problem: str = ""
 
 
-def said(spec: KubeflowSpec) -> Said:
+def said(spec: Spec) -> Said:
     """All of it; without bounds it is no job of Voda's, and its variables mean nothing to us."""
     found = Said()
     for role in ("Launcher", "Worker"):

@@ -11,18 +11,78 @@ from typing import Any
 
 import msgspec
 
-from maar.kube.kinds.kind import Kind, Request, Wanted
-from maar.kube.kinds.reading import Reading, Role, Stated
-from maar.kube.wire.base import Object
-from maar.kube.wire.groups import VolcanoJob, VolcanoTask
-from maar.kube.wire.resources import VOLCANO_COMMANDS, VOLCANO_JOBS, Resource
+from maar.kube.kinds.elastic import ElasticSpec, Role, Stated
+from maar.kube.kinds.gang import GangSpec, NetworkTopology, from_object, set_closeness, set_minimum
+from maar.kube.kinds.kind import COMPLETED, FAILED, End, JobKind, Request, Right, Wanted, json_patch
+from maar.kube.kinds.status import CountingStatus
+from maar.kube.wire import annotations as known
+from maar.kube.wire.base import Int, Object, Wire
+from maar.kube.wire.jobs import PodTemplate
+from maar.kube.wire.resources import Plain, Resource
 
 ENDS = ("Completed", "Terminated", "Failed")
 PAUSED = ("Aborting", "Aborted")
 WORKER = "worker"
 
 
-def look(item: VolcanoJob) -> Stated | None:
+class Task(Wire, frozen=True):
+    """One role of a Volcano Job."""
+
+    name: str = ""
+    replicas: Int = 1
+    min_available: Int | None = None
+    template: PodTemplate = PodTemplate()
+
+
+class Spec(Wire, frozen=True):
+    """What a Volcano Job asks for."""
+
+    scheduler_name: str = ""
+    min_available: Int | None = None
+    queue: str = ""
+    priority_class_name: str = ""
+    network_topology: NetworkTopology | None = None
+    tasks: tuple[Task, ...] = ()
+
+
+class Status(Wire, frozen=True):
+    """How a Volcano Job is doing."""
+
+    state: CountingStatus = CountingStatus()
+
+
+class VolcanoJob(Object, frozen=True):
+    """A Job of `batch.volcano.sh`."""
+
+    spec: Spec = Spec()
+    status: Status = Status()
+
+
+def gangs(item: VolcanoJob) -> tuple[GangSpec]:
+    """One gang: `minAvailable`, else the sum over its tasks."""
+    made, spec = from_object(item), item.spec
+    if spec.min_available is not None:
+        set_minimum(made, "spec.minAvailable", spec.min_available)
+    elif spec.tasks:
+        least = [t.replicas if t.min_available is None else t.min_available for t in spec.tasks]
+        set_minimum(made, "spec.tasks", sum(least))
+    else:
+        made.minimum = None
+    stated = {t.name: t.min_available for t in spec.tasks if t.min_available is not None}
+    made.role_min = {name: max(minimum, 0) for name, minimum in stated.items()}
+    set_closeness(made, "spec.networkTopology", spec.network_topology)
+    made.queue = spec.queue
+    made.priority_class = spec.priority_class_name
+    return (made,)
+
+
+def end(item: VolcanoJob) -> End | None:
+    """How a Volcano Job has ended."""
+    phase = item.status.state.phase
+    return None if phase not in ENDS else End(COMPLETED if phase == "Completed" else FAILED)
+
+
+def look(item: VolcanoJob, made: Object | None) -> Stated | None:
     """What a Volcano Job says."""
     tasks, phase = item.spec.tasks, item.status.state.phase
     if not tasks or phase in ENDS:
@@ -42,18 +102,18 @@ def look(item: VolcanoJob) -> Stated | None:
     )
 
 
-def _role(item: VolcanoJob, task: VolcanoTask) -> Role:
+def _role(item: VolcanoJob, task: Task) -> Role:
     labels = {"volcano.sh/job-name": item.name, "volcano.sh/task-spec": task.name}
     return Role(task.template, labels, task.replicas)
 
 
-def workers(tasks: tuple[VolcanoTask, ...]) -> int | None:
+def workers(tasks: tuple[Task, ...]) -> int | None:
     """Which task is that of the workers."""
     named = [i for i, task in enumerate(tasks) if task.name == WORKER]
     return named[0] if named else 0 if len(tasks) == 1 else None
 
 
-def write(item: VolcanoJob, resource: Resource[Object], was: Reading, wanted: Wanted) -> list[Request]:
+def write(item: VolcanoJob, resource: Resource[Object], was: ElasticSpec, wanted: Wanted) -> list[Request]:
     """Size by a patch, suspension by a Command."""
     if wanted.suspended == was.suspended:
         return [_patch(item, resource, was, wanted)]
@@ -61,54 +121,49 @@ def write(item: VolcanoJob, resource: Resource[Object], was: Reading, wanted: Wa
     return [_patch(item, resource, was, ours), _command(item, "AbortJob" if wanted.suspended else "ResumeJob")]
 
 
-def _patch(item: VolcanoJob, resource: Resource[Object], was: Reading, wanted: Wanted) -> Request:
-    """A JSON patch, since a merge patch would replace all tasks; `test` makes it one of the version that was seen."""
-    body = [_op("test", "/metadata/resourceVersion", item.metadata.resource_version)]
+def _patch(item: VolcanoJob, resource: Resource[Object], was: ElasticSpec, wanted: Wanted) -> Request:
+    values: dict[str, Any] = {}
     if wanted.size != was.size:
         number = workers(item.spec.tasks) or 0
-        body.append(_op("add", f"/spec/tasks/{number}/replicas", wanted.size))
         task = item.spec.tasks[number]
+        values[f"/spec/tasks/{number}/replicas"] = wanted.size
         if task.min_available is not None and task.min_available > was.min:
-            body.append(_op("add", f"/spec/tasks/{number}/minAvailable", was.min))
+            values[f"/spec/tasks/{number}/minAvailable"] = was.min
         least = was.min + len(was.beside)
         if item.spec.min_available is not None and item.spec.min_available > least:
-            body.append(_op("add", "/spec/minAvailable", least))
-    there = item.metadata.annotations
-    notes = {key: value for key, value in wanted.notes.items() if value is not None or key in there}
-    if there:
-        body.extend(
-            _op("remove", f"/metadata/annotations/{_escaped(key)}")
-            if value is None
-            else _op("add", f"/metadata/annotations/{_escaped(key)}", value)
-            for key, value in notes.items()
-        )
-    else:
-        body.append(_op("add", "/metadata/annotations", notes))
-    return Request(resource.path(item.namespace, item.name), body, "json")
+            values["/spec/minAvailable"] = least
+    return json_patch(item, resource, values, wanted)
 
 
 def _command(item: VolcanoJob, action: str) -> Request:
-    """Named for the version of the job that it is for, so that asking twice makes one."""
-    meta = item.metadata
-    target = {"apiVersion": VOLCANO_JOBS.api_version, "kind": VOLCANO_JOBS.kind, "name": item.name, "uid": meta.uid}
+    """Named for the version of the job that it is for, so that asking twice creates one."""
+    meta, job = item.metadata, KIND.resource
+    target = {"apiVersion": job.api_version, "kind": job.kind, "name": item.name, "uid": meta.uid, "controller": True}
     name = f"{item.name[:200]}-{action.lower()}-{meta.resource_version or '0'}"
     body = {
-        "apiVersion": VOLCANO_COMMANDS.api_version,
-        "kind": VOLCANO_COMMANDS.kind,
-        "metadata": {"name": name, "namespace": item.namespace, "ownerReferences": [{**target, "controller": True}]},
+        "apiVersion": COMMANDS.api_version,
+        "kind": COMMANDS.kind,
+        "metadata": {"name": name, "namespace": item.namespace, "ownerReferences": [target]},
         "action": action,
-        "target": {**target, "controller": True},
+        "target": target,
         "reason": "Maar",
     }
-    return Request(VOLCANO_COMMANDS.path(item.namespace), body, create=True)
+    return Request(COMMANDS.path(item.namespace), body, create=True)
 
 
-def _op(op: str, path: str, value: Any = None) -> dict[str, Any]:
-    return {"op": op, "path": path} if op == "remove" else {"op": op, "path": path, "value": value}
+COMMANDS = Resource("bus.volcano.sh", "v1alpha1", "commands", "Command", True, Plain)
+"""Written only."""
 
-
-def _escaped(key: str) -> str:
-    return key.replace("~", "~0").replace("/", "~1")
-
-
-KIND = Kind(VOLCANO_JOBS, look, write)
+KIND = JobKind(
+    resource=Resource("batch.volcano.sh", "v1alpha1", "jobs", "Job", True, VolcanoJob),
+    writes={"": ("patch",)},
+    also=(Right(COMMANDS.group, COMMANDS.plural, ("create",)),),
+    title="owner",
+    gangs=gangs,
+    labels=("volcano.sh/job-name",),
+    role_labels=(known.TASK_SPEC,),
+    index_labels=("volcano.sh/task-index",),
+    end=end,
+    look=look,
+    write=write,
+)

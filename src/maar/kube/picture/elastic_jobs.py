@@ -1,86 +1,76 @@
-"""The live picture's elastic jobs: which gang stands for each, and what was decided of it and not yet seen.
+"""Elastic jobs: which gang stands for each, and what was decided about a job and not yet seen.
 
-A part of `maar.kube.picture.picture`, which tells it what watches say and asks it for groups as they stand. It shares
-the picture's groups and marks gangs as changed.
+A part of the picture, which tells it what watches say and asks it for gangs as they stand. It shares the picture's
+gangs and marks those that changed.
 """
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 
-from maar.kube.kinds.reading import Reading
-from maar.kube.read.elastic import (
-    AssumedJob,
-    Identity,
-    is_seen,
-    joined,
-    laid_over,
-    selectors_of_workers,
-    without_reading,
-)
-from maar.kube.read.groups import Group
+from maar.kube.kinds import AnyJobKind, Identity
+from maar.kube.kinds.elastic import ElasticSpec
+from maar.kube.kinds.gang import GangSpec
+from maar.kube.kinds.kind import JobKind
+from maar.kube.picture.owners import Owners
+from maar.kube.picture.store import Store
+from maar.kube.read.elastic import AssumedJob, is_seen, joined, laid_over, selectors_of_workers, without_elastic
 from maar.kube.read.shapes import Shapes
 from maar.kube.wire import annotations as known
-from maar.kube.wire.base import Object
 from maar.model.selectors import PodSelector
 
 OURS = (known.ELASTIC, known.HOLDS, known.WORKERS, known.PLANNED, known.WHY)
-"""Annotations that Maar writes to elastic jobs: what counts of them is in the reading."""
+"""Annotations that Maar writes to elastic jobs: what counts of them is in the spec."""
 
 
 class ElasticJob(msgspec.Struct, frozen=True):
-    """An elastic job: its own object, what it says, and how it will stand."""
+    """An elastic job: its kind and object, what the object states, and the state once all decisions are carried out."""
 
     identity: Identity
-    item: Object
-    reading: Reading
-    standing: Reading
+    kind: AnyJobKind
+    item: Any
+    made: Any
+    """The object that it made, where that states the gang."""
+    spec: ElasticSpec
+    standing: ElasticSpec
 
 
 class ElasticJobs:
     """Jobs by their own identity, whichever gang stands for them."""
 
-    def __init__(
-        self,
-        rank: int,
-        groups: dict[Identity, Group],
-        objects: dict[str, dict[str, Object]],
-        dirty: set[Identity],
-    ) -> None:
+    def __init__(self, store: Store, owners: Owners, gangs: dict[Identity, GangSpec], dirty: set[Identity]) -> None:
         self.assumed: dict[Identity, AssumedJob] = {}
-        self._rank = rank
-        """Of jobs by owner."""
-        self._groups = groups
-        self._objects = objects
+        self._store = store
+        self._owners = owners
+        self._gangs = gangs
         self._dirty = dirty
-        self._homes: dict[Identity, str] = {}
-        self._stand_ins: dict[Identity, set[Identity]] = {}
-        """The PodGroups of each job."""
+        self._naming: dict[tuple[str, str], set[Identity]] = {}
+        """PodGroups by the namespace and name of an owner that they name."""
         self._unborn: dict[Identity, frozenset[PodSelector]] = {}
-        """Elastic jobs, and the selectors that their workers to come will use."""
+        """Elastic jobs, and the selectors that their future workers will use."""
 
     # -- what watches say
 
-    def note_group(self, identity: Identity, was: Group | None, made: Group | None) -> list[Identity]:
+    def note_group(self, identity: Identity, was: GangSpec | None, made: GangSpec | None) -> set[Identity]:
         """A PodGroup has changed: the jobs that it stood or stands for."""
-        owners = {(self._rank, identity[1], group.owner) for group in (was, made) if group is not None and group.owner}
-        for owner in owners:
-            found = self._stand_ins.setdefault(owner, set())
-            if made is not None and made.owner == owner[2]:
-                found.add(identity)
-            else:
-                found.discard(identity)
-            if not found:
-                del self._stand_ins[owner]
-            self._mark(owner)
-        return sorted(owners)
+        jobs: set[Identity] = set()
+        for gang in (was, made):
+            for name in {owner.name for owner in gang.owners} if gang is not None else ():
+                found = self._naming.setdefault((identity.namespace, name), set())
+                (found.add if gang is made else found.discard)(identity)
+                if not found:
+                    del self._naming[identity.namespace, name]
+            if gang is not None and (job := self._job_of(gang)) is not None:
+                jobs.add(job)
+        for job in jobs:
+            self._mark(job)
+        return jobs
 
-    def note_owner(self, home: str, identity: Identity, was: Group | None, made: Group | None) -> bool:
-        """A job has changed, and is among the groups already; false if only in what was assumed of it."""
+    def note_job(self, identity: Identity, was: GangSpec | None, made: GangSpec | None) -> bool:
+        """A job has changed, and is among the gangs already; false if only in what was assumed about it."""
         expected = None if was is None else self._laid(identity, was)
-        self._homes.pop(identity, None)
-        if made is not None:
-            self._homes[identity] = home
         self._see(identity)
         if _alike(expected, None if made is None else self._laid(identity, made)):
             return False
@@ -91,47 +81,52 @@ class ElasticJobs:
 
     def everyone(self) -> set[Identity]:
         """Gangs of elastic jobs, which may have no pods."""
-        return {gang for job in self._unborn for gang in (job, *self._stand_ins.get(job, ()))}
+        return {gang for job in self._unborn for gang in (job, *self._stand_ins(job))}
 
     def read_workers(self, shapes: Shapes) -> None:
-        """The pods to come of elastic jobs that have changed."""
+        """The future pods of elastic jobs that have changed."""
         for identity in self._dirty:
-            if identity[0] == self._rank:
-                group = self._groups.get(identity)
+            if isinstance(identity.source, JobKind):
+                gang = self._gangs.get(identity)
                 self._unborn.pop(identity, None)
-                if group is not None and group.reading is not None:
-                    self._unborn[identity] = selectors_of_workers(group.reading, shapes)
+                if gang is not None and gang.elastic is not None:
+                    self._unborn[identity] = selectors_of_workers(gang.elastic, shapes)
 
     def selectors(self) -> frozenset[PodSelector]:
-        """All by which workers to come will mean other pods."""
+        """All selectors by which future workers will mean other pods."""
         return frozenset[PodSelector]().union(*self._unborn.values())
 
-    def standing(self, identity: Identity) -> Group | None:
-        """A group as it stands among the others: for its elastic job, or not."""
-        group = self._groups.get(identity)
-        if group is None:
+    def standing(self, identity: Identity) -> GangSpec | None:
+        """A gang as it stands among the others: for its elastic job, or not."""
+        gang = self._gangs.get(identity)
+        if gang is None:
             return None
-        if identity[0] == self._rank:
-            stands = group.reading is None or identity not in self._stand_ins
-            return self._laid(identity, group) if stands else without_reading(group)
-        of = (self._rank, identity[1], group.owner)
-        owner = self._groups.get(of) if group.owner else None
-        if owner is None or owner.reading is None or min(self._stand_ins[of]) != identity:
-            return group
-        return joined(group, self._laid(of, owner))
+        if isinstance(identity.source, JobKind):
+            if gang.elastic is None or not self._stand_ins(identity):
+                return self._laid(identity, gang)
+            return without_elastic(gang)
+        job = self._job_of(gang)
+        owner = None if job is None else self._gangs.get(job)
+        if job is None or owner is None or owner.elastic is None or min(self._stand_ins(job)) != identity:
+            return gang
+        return joined(gang, self._laid(job, owner))
 
     # -- what was decided
 
     def of(self, identity: Identity) -> ElasticJob | None:
-        """The elastic job for which a gang stands."""
-        group = self._groups.get(identity)
-        if group is None:
+        """The elastic job that a gang stands for."""
+        gang = self._gangs.get(identity)
+        own = identity if gang is None or isinstance(identity.source, JobKind) else self._job_of(gang)
+        owner = None if own is None else self._gangs.get(own)
+        if own is None or owner is None or owner.elastic is None:
             return None
-        own = identity if identity[0] == self._rank else (self._rank, identity[1], group.owner)
-        owner, item = self._groups.get(own), self._item(own)
-        if owner is None or owner.reading is None or item is None:
+        kind, item = own.source, self._item(own)
+        if not isinstance(kind, JobKind) or item is None:
             return None
-        return ElasticJob(own, item, owner.reading, laid_over(owner.reading, self.assumed.get(own)))
+        made = self._owners.made_by(kind, item)
+        return ElasticJob(
+            own, kind, item, made and made.item, owner.elastic, laid_over(owner.elastic, self.assumed.get(own))
+        )
 
     def assume(self, identity: Identity, assumed: AssumedJob) -> None:
         """Lay over a job what was decided for it."""
@@ -150,40 +145,64 @@ class ElasticJobs:
         if self.assumed.pop(identity, None) is not None:
             self._mark(identity)
 
-    def _mark(self, identity: Identity) -> None:
-        self._dirty.update((identity, *self._stand_ins.get(identity, ())))
+    # -- which gang stands for which job
 
-    def _laid(self, identity: Identity, group: Group) -> Group:
-        """The group of a job with what was assumed of it."""
+    def _job_of(self, gang: GangSpec) -> Identity | None:
+        """The job that a PodGroup belongs to."""
+        for reference in gang.owners:
+            owner = self._owners.find(gang.namespace, reference)
+            if owner is not None:
+                return self._owners.chain(owner)[-1].identity()
+        return None
+
+    def _stand_ins(self, job: Identity) -> list[Identity]:
+        """The PodGroups that belong to a job."""
+        if job.part:
+            return []
+        source, item = job.source, self._item(job)
+        if not self._naming or not isinstance(source, JobKind) or item is None:
+            return []
+        names = {job.name, *(o.name for o in self._owners.inside_of(source, item))}
+        found = {group for name in names for group in self._naming.get((job.namespace, name), ())}
+        return [group for group in found if (gang := self._gangs.get(group)) and self._job_of(gang) == job]
+
+    def _mark(self, identity: Identity) -> None:
+        named = self._naming.get((identity.namespace, identity.name), ())
+        self._dirty.update((identity, *named, *self._stand_ins(identity)))
+
+    def _laid(self, identity: Identity, gang: GangSpec) -> GangSpec:
+        """The gang of a job with what was assumed about it."""
         assumed = self.assumed.get(identity)
-        if group.reading is None or assumed is None:
-            return group
-        return msgspec.structs.replace(group, reading=laid_over(group.reading, assumed))
+        if gang.elastic is None or assumed is None:
+            return gang
+        return msgspec.structs.replace(gang, elastic=laid_over(gang.elastic, assumed))
 
     def _see(self, identity: Identity) -> None:
-        """What was assumed of a job goes once its object says as much."""
+        """What was assumed about a job goes once its object says so itself."""
         assumed = self.assumed.get(identity)
         if assumed is None:
             return
-        group, item = self._groups.get(identity), self._item(identity)
+        gang, item = self._gangs.get(identity), self._item(identity)
         version = "" if item is None else item.metadata.resource_version
-        if group is None or is_seen(group.reading, group.uid, version, assumed):
-            if group is not None and group.reading is not None and laid_over(group.reading, assumed) != group.reading:
+        if gang is None or is_seen(gang.elastic, gang.uid, version, assumed):
+            if gang is not None and gang.elastic is not None and laid_over(gang.elastic, assumed) != gang.elastic:
                 self._mark(identity)
             del self.assumed[identity]
 
-    def _item(self, identity: Identity) -> Object | None:
-        home = self._homes.get(identity)
-        return None if home is None else self._objects[home].get(f"{identity[1]}/{identity[2]}")
+    def _item(self, identity: Identity) -> Any:
+        source = identity.source
+        if not isinstance(source, JobKind):
+            return None
+        return self._store.of(source).get(f"{identity.namespace}/{identity.name}")
 
 
-def _alike(one: Group | None, other: Group | None) -> bool:
+def _alike(one: GangSpec | None, other: GangSpec | None) -> bool:
     """Whether two states of a job differ at most in what Maar has written to it for its owner."""
     if one is None or other is None:
         return one is other
-    a, b = (msgspec.structs.replace(group, annotations=_not_ours(group)) for group in (one, other))
+    a, b = (msgspec.structs.replace(gang, annotations=_not_ours(gang)) for gang in (one, other))
     return a == b
 
 
-def _not_ours(group: Group) -> dict[str, str]:
-    return {key: value for key, value in group.annotations.items() if key not in OURS}
+def _not_ours(gang: GangSpec) -> dict[str, str]:
+    return {key: value for key, value in gang.annotations.items() if key not in OURS}

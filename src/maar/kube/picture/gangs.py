@@ -1,24 +1,28 @@
-"""The live picture's gangs: groups and their pods to jobs and tasks.
+"""Gangs to jobs and tasks.
 
-A part of `maar.kube.picture.picture`, and the last in a cycle: pods have been read (`maar.kube.picture.pods`) and
-entered (`maar.kube.picture.roster`), groups stand as they are (`maar.kube.picture.groups`,
-`maar.kube.picture.elastic_jobs`). Whoever sees a change marks the gang in `dirty`; only those are made anew.
+A part of the picture, and the last in a cycle: pods have been read (`pods`) and entered (`roster`), and gangs are
+stated (`groups`, `elastic_jobs`). Whoever sees a change marks the gang in `dirty`; only those are made again.
 """
 
 from __future__ import annotations
 
+from bisect import insort
 from collections.abc import Iterator, KeysView, Mapping
 
 import msgspec
 
+from maar.kube.kinds import ALONE, Identity
+from maar.kube.kinds.elastic import ElasticSpec
 from maar.kube.picture.elastic_jobs import ElasticJobs
-from maar.kube.picture.groups import ALONE_RANK, OWNERS_RANK, PLAIN_RANK, Groups
+from maar.kube.picture.groups import Groups
+from maar.kube.picture.images import Images
 from maar.kube.picture.pods import Pods
 from maar.kube.picture.roster import Roster
 from maar.kube.read.elastic import with_elastic
-from maar.kube.read.jobs import Gang, Identity, alone, gang_of
+from maar.kube.read.jobs import Gang, alone, gang_of
 from maar.kube.read.knowledge import Knowledge, Learning
 from maar.kube.read.neighbours import Matcher
+from maar.kube.read.shapes import names_of
 from maar.kube.read.tasks import task
 from maar.model.jobs import Job
 from maar.model.plan import Elect
@@ -39,15 +43,21 @@ class Gangs:
         roster: Roster,
         pods: Pods,
         elastic: ElasticJobs,
+        images: Images,
         knowledge: Knowledge | None,
         dirty: set[Identity],
+        settling: float | None,
     ) -> None:
         self._groups = groups
         self._roster = roster
         self._pods = pods
         self._elastic = elastic
+        self._images = images
         self._learning = Learning(knowledge)
         self._dirty = dirty
+        self._settling = settling
+        self._named: dict[str, list[Identity]] = {}
+        """The gangs that would have the same key, in order of precedence: the first one has it."""
         self._made: dict[Identity, tuple[Gang, tuple[Task, ...]]] = {}
         self._keys: dict[str, Identity] = {}
         self._selectors: frozenset[PodSelector] = frozenset()
@@ -92,21 +102,58 @@ class Gangs:
         """Make those anew that have changed; `covered` are the budgets of each pod that has some."""
         self._match_anew()
         changed: dict[str, Changed] = {}
+        there = {identity for identity in self._dirty if self._is_there(identity)}
+        self._dirty |= self._claim_keys(there)
         for identity in self._dirty:
-            # All before the first is made: a job's key passes from the gang that stood for it to the one that does.
+            # All before the first is made: a key may pass from one gang to another.
             was = self._made.pop(identity, None)
             if was is not None:
                 changed[was[0].job.key] = None
                 self._keys.pop(was[0].job.key, None)
                 self._learning.forget(identity)
         for identity in sorted(self._dirty):
+            if not self._is_there(identity):
+                self._images.use(identity, ())
+                continue
             made = self._make(identity, now, covered)
-            if made is not None:
-                self._made[identity] = made
-                self._keys[made[0].job.key] = identity
-                changed[made[0].job.key] = (made[0].job, made[1])
+            self._made[identity] = made
+            self._keys[made[0].job.key] = identity
+            changed[made[0].job.key] = (made[0].job, made[1])
         self._dirty.clear()
         return changed
+
+    def _is_there(self, identity: Identity) -> bool:
+        """Whether a gang is a job: it has pods, or is one even without."""
+        if self._roster.has_pods(identity):
+            return True
+        gang = self._elastic.standing(identity)
+        return gang is not None and gang.stands and gang.gang and not self._roster.is_foreign(identity)
+
+    def _claim_keys(self, there: set[Identity]) -> set[Identity]:
+        """Enter the gangs that came and take out those that went; the gangs that may have another key now."""
+        again: set[Identity] = set()
+        for identity in self._dirty:
+            named = self._named.get(identity.key, [])
+            if (identity in named) == (identity in there):
+                continue
+            if identity in there:
+                insort(named, identity)
+                self._named[identity.key] = named
+            else:
+                named.remove(identity)
+            again.update(named)
+            if not named:
+                del self._named[identity.key]
+        return again
+
+    def _key(self, identity: Identity) -> str:
+        """Its own, unless a gang of an earlier source has the same one."""
+        named = self._named[identity.key]
+        if named[0] == identity:
+            return identity.key
+        alike = [i for i in named[1:] if i.source.title == identity.source.title]
+        number = "" if alike[0] == identity else f"-{alike.index(identity) + 1}"
+        return f"{identity.key}@{identity.source.title}{number}"
 
     def _match_anew(self) -> None:
         """A selector that nobody used before may match any pod: then all tasks are made again."""
@@ -118,26 +165,21 @@ class Gangs:
 
     def _make(
         self, identity: Identity, now: float, covered: Mapping[str, tuple[str, ...]]
-    ) -> tuple[Gang, tuple[Task, ...]] | None:
-        rank, namespace, name = identity
-        pods, shapes, matcher = self._pods, self._pods.shapes, self._matcher
+    ) -> tuple[Gang, tuple[Task, ...]]:
+        pods, shapes, matcher, source = self._pods, self._pods.shapes, self._matcher, identity.source
         members = [pods.members[key] for key in self._roster.pods(identity)]
         group = self._elastic.standing(identity)
-        if not members and (group is None or not group.stands or not group.gang):
-            return None
-        if rank == ALONE_RANK:
+        if source is ALONE:
             group = alone(members[0])
         elif group is None:
-            group = self._groups.missing(identity, [m.pod for m in members])
-        key = f"{namespace}/{name}"
-        if self._keys.get(key, identity) != identity:
-            key = f"{key}@{self._groups.dialect(identity)}"
+            group = source.missing(identity.namespace, identity.name, [m.pod for m in members])
+        key = self._key(identity)
         gang = gang_of(key, group, members, pods.priorities, now)
         gang.job = self._groups.with_admission(identity, group, gang.job)
-        gang.job = with_elastic(gang.job, gang.reading, shapes, matcher)
-        gang.job = self._learning.laid_over(identity, gang.job, gang.reading)
-        if rank in (PLAIN_RANK, OWNERS_RANK) and group.minimum is None:
-            gang.job = msgspec.structs.replace(gang.job, settles=self._roster.grew(identity) + SETTLING)
+        gang.job = with_elastic(gang.job, gang.elastic, shapes, matcher, self._images_of(identity, gang.elastic))
+        gang.job = self._learning.laid_over(identity, gang.job, gang.elastic)
+        if self._settling is not None and source.settles and group.minimum is None:
+            gang.job = msgspec.structs.replace(gang.job, settles=self._roster.grew(identity) + self._settling)
         return gang, tuple(
             task(
                 m,
@@ -149,3 +191,8 @@ class Gangs:
             )
             for m in members
         )
+
+    def _images_of(self, identity: Identity, elastic: ElasticSpec | None) -> frozenset[str]:
+        """The images of a job's future pods that some node has."""
+        pods = () if elastic is None else (elastic.worker, *elastic.beside)
+        return frozenset(self._images.use(identity, {name for pod in pods for name in names_of(pod.spec)}))

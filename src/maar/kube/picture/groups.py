@@ -1,135 +1,177 @@
-"""The live picture's groups: what the objects of gangs say, and to which gang a pod belongs.
+"""The gangs that objects state, and which gang a pod belongs to.
 
-A part of `maar.kube.picture.picture`, which tells it of PodGroups and of jobs that may own pods. An admission that was
-decided is laid over its group until the object says as much. Groups know no pods: which ones each gang has is in
-`maar.kube.picture.roster`; what is assumed of elastic jobs is in `maar.kube.picture.elastic_jobs`.
+A part of the picture, which tells it about PodGroups and about jobs that own pods. An admission that was decided is
+laid over its gang until the object says so itself. Which pods each gang has is in `roster`; what is assumed about
+elastic jobs is in `elastic_jobs`.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 
-from maar.kube.dialects import dialects
-from maar.kube.dialects.owners import Owners
-from maar.kube.read.groups import Dialect, Group
-from maar.kube.read.jobs import ALONE, Identity, identity_of
-from maar.kube.read.objects import Objects
+from maar.kube.kinds import ALONE, SOURCES, AnyJobKind, Identity
+from maar.kube.kinds.gang import GangSpec
+from maar.kube.kinds.kind import GangSource, JobKind, PodGroupKind
+from maar.kube.picture.owners import Owner, Owners, describer
+from maar.kube.read.elastic import with_elastic_spec
 from maar.kube.wire.base import Object
 from maar.kube.wire.pods import Pod
 from maar.model.jobs import Job, Phase
 
-GROUP_HOMES = ("upstream_groups", "volcano_groups", "plugins_groups")
-"""Homes of group objects; their place here is their dialect's rank."""
-OWNER_HOMES = ("kubeflow_jobs", "volcano_jobs", "job_sets", "batch_jobs")
-PLAIN_RANK, OWNERS_RANK = 3, 4
-ALONE_RANK = OWNERS_RANK + 1
-"""Of pods that speak no dialect: each is a gang of one."""
+BY_PODS: tuple[GangSource, ...] = tuple(s for s in SOURCES if s is not ALONE and not isinstance(s, JobKind))
+"""Sources that pods name themselves, in their order of precedence; all come before owners."""
 
 
-class Regrouped(NamedTuple):
-    """An object that makes a group came, went or changed: the group that it made, and the one that it makes now."""
+class Restated(NamedTuple):
+    """A gang whose statement came, went or changed: as it was, and as it is now."""
 
     identity: Identity
-    was: Group | None
-    made: Group | None
+    was: GangSpec | None
+    made: GangSpec | None
 
 
 class Groups:
-    """All groups that have an object, by identity."""
+    """All gangs that an object states, by identity."""
 
-    def __init__(self, scheduler_names: frozenset[str] | None) -> None:
-        self.there: dict[Identity, Group] = {}
-        owners = Owners(Objects(), scheduler_names)
+    def __init__(self, owners: Owners, scheduler_names: frozenset[str] | None) -> None:
+        self.there: dict[Identity, GangSpec] = {}
+        self._owners = owners
         self._names = scheduler_names
-        self._dialects: tuple[Dialect, ...] = (*dialects(Objects())[:OWNERS_RANK], owners)
-        self._gang_jobs = owners.gang_jobs
+        self._stated: dict[tuple[AnyJobKind, str], dict[Identity, GangSpec]] = {}
+        """The gangs of each job, by its kind and key."""
         self._admitted: dict[Identity, str] = {}
-        """Groups whose admission is decided and not seen yet, with their uids."""
+        """Gangs whose admission is decided and not seen yet, with the uids of their objects."""
 
     # -- what watches say
 
-    def note_group(self, home: str, before: Object | None, after: Object | None) -> Regrouped | None:
-        """A gang's own object; `None` if all that it says is known already, as after a write of ours."""
-        change = self._regroup(GROUP_HOMES.index(home), home, before, after)
-        identity, was, made = change
+    def note_group(self, kind: PodGroupKind[Any], before: Object | None, after: Object | None) -> Restated | None:
+        """A PodGroup; `None` if everything that it says is known already, as after a write of ours."""
+        item = after or before
+        assert item is not None
+        identity = Identity.of(kind, item.namespace, item.name)
+        was = self.there.pop(identity, None)
+        made = None if after is None else kind.gang(after)
+        if made is not None:
+            self.there[identity] = made
         if was is not None and made is not None and made == self._as_known(identity, was):
             if made.phase is not Phase.PENDING:
                 self._admitted.pop(identity, None)
             return None
         if made is None:
             self._admitted.pop(identity, None)
-        return change
+        return Restated(identity, was, made)
 
-    def note_owner(self, home: str, before: Object | None, after: Object | None) -> Regrouped:
-        """A job that may own pods."""
-        change = self._regroup(OWNERS_RANK, home, before, after)
-        (_, namespace, name), was, made = change
-        if home == "batch_jobs" and (was is None) != (made is None):
-            (self._gang_jobs.discard if made is None else self._gang_jobs.add)(f"{namespace}/{name}")
-        return change
+    def note_job(self, owner: Owner) -> list[Restated]:
+        """State the gangs of a job again: none if it does not exist, or if another known object made it."""
+        before = self._stated.pop(owner.place, {})
+        now = self._gangs_of(owner) if owner.item is not None and self._owners.outer(owner) is None else {}
+        if now:
+            self._stated[owner.place] = now
+        changes = []
+        for identity in {**before, **now}:
+            was, made = before.get(identity), now.get(identity)
+            if made is None:
+                del self.there[identity]
+            else:
+                self.there[identity] = made
+            changes.append(Restated(identity, was, made))
+        return changes
 
-    def set_broken(self, home: str, key: str, error: str) -> None:
-        """An object of which only the name is known: nobody knows how many its gang needs, so all that are there."""
-        namespace, _, name = key.rpartition("/")
-        group = self.there[GROUP_HOMES.index(home), namespace, name]
-        group.broken, group.gang, group.minimum = error, True, None
+    def _gangs_of(self, owner: Owner) -> dict[Identity, GangSpec]:
+        """Each part of a job; the first one is what is elastic, or suspended and resumed."""
+        made = self._owners.made_by(owner.kind, owner.item) if owner.kind.delegates else owner
+        if made is None:
+            return {}
+        elastic = owner.kind.elastic(owner.item, None if made is owner else made.item, self._names)
+        gangs: dict[Identity, GangSpec] = {}
+        for spec in made.kind.gangs(made.item):
+            if made is not owner:
+                spec = _for_outer(spec, owner.item)
+            if elastic is not None and not spec.part:
+                spec = with_elastic_spec(spec, elastic)
+            if spec.gang:
+                gangs[owner.identity(spec.part)] = spec
+        return gangs
+
+    def set_broken(self, kind: PodGroupKind[Any], namespace: str, name: str, error: str) -> None:
+        """An object of which only the name is known: nobody knows its minimum, so it is all pods that are there."""
+        gang = self.there[Identity.of(kind, namespace, name)]
+        gang.broken, gang.gang, gang.minimum = error, True, None
 
     # -- admissions
 
     def admit(self, identity: Identity) -> bool:
-        """Take a group as admitted, until its object says as much; false if it has no object."""
-        group = self.there.get(identity)
-        if group is None:
+        """Take a gang as admitted until its object says so; false if it has no object."""
+        gang = self.there.get(identity)
+        if gang is None:
             return False
-        self._admitted[identity] = group.uid
+        self._admitted[identity] = gang.uid
         return True
 
-    def with_admission(self, identity: Identity, group: Group, job: Job) -> Job:
-        """The job of a group, in the queue if that was decided and nothing else has been seen since."""
+    def with_admission(self, identity: Identity, gang: GangSpec, job: Job) -> Job:
+        """The job of a gang, in the queue if that was decided and nothing else has been seen since."""
         uid = self._admitted.get(identity)
         if uid is None:
             return job
-        if group.phase is not Phase.PENDING or group.uid != uid:
+        if gang.phase is not Phase.PENDING or gang.uid != uid:
             del self._admitted[identity]
             return job
         return msgspec.structs.replace(job, phase=Phase.INQUEUE)
 
-    # -- whose gang
+    def _as_known(self, identity: Identity, gang: GangSpec) -> GangSpec:
+        """A gang as it was seen, with what was assumed about it."""
+        if self._admitted.get(identity) != gang.uid or gang.phase is not Phase.PENDING:
+            return gang
+        return msgspec.structs.replace(gang, phase=Phase.INQUEUE)
+
+    # -- which gang
 
     def identity_of(self, pod: Pod) -> Identity:
-        """To which gang a pod of ours belongs."""
-        return identity_of(pod, self._dialects, self.there)
+        """The gang that a pod belongs to: of the first source that it names, else its own."""
+        for source in BY_PODS:
+            if name := source.name_in(pod):
+                identity = Identity.of(source, pod.namespace, name)
+                gang = self.there.get(identity)
+                if gang is None and (job := self._job_of(pod)) is not None and self._is_elastic(job):
+                    # Its PodGroup is gone, as while its operator suspends it, or has yet to be seen.
+                    return job
+                if gang is None or gang.gang:
+                    return identity
+                break
+        else:
+            if (job := self._job_of(pod)) is not None:
+                return job
+        return Identity.of(ALONE, pod.namespace, pod.name)
 
-    def missing(self, identity: Identity, pods: list[Pod]) -> Group:
-        """The group of pods that name one which has no object."""
-        rank, namespace, name = identity
-        return self._dialects[rank].missing(namespace, name, pods)
+    def _is_elastic(self, identity: Identity) -> bool:
+        gang = self.there.get(identity)
+        return gang is not None and gang.elastic is not None
 
-    def dialect(self, identity: Identity) -> str:
-        """The name of the dialect in which a gang is said, which tells two gangs of one name apart."""
-        rank = identity[0]
-        return ALONE if rank == ALONE_RANK else self._dialects[rank].name
+    def _job_of(self, pod: Pod) -> Identity | None:
+        """The gang of the job that owns a pod."""
+        owner = self._owners.of_pod(pod)
+        if owner is None:
+            return None
+        chain = self._owners.chain(owner)
+        states, job = describer(chain), chain[-1]
+        part = states.kind.part(states.item, pod)
+        if part is None:
+            return None
+        identity = job.identity(part)
+        return identity if identity in self.there or job.kind.claims(pod) else None
 
-    def _regroup(self, rank: int, home: str, before: Object | None, after: Object | None) -> Regrouped:
-        item = after or before
-        assert item is not None
-        identity = (rank, item.namespace, item.name)
-        was = self.there.pop(identity, None)
-        made = None if after is None else self._read(rank, home, after)
-        if made is not None:
-            self.there[identity] = made
-        return Regrouped(identity, was, made)
 
-    def _read(self, rank: int, home: str, item: Object) -> Group | None:
-        """The group that one object makes; `None` where it makes none (a batch Job that is no gang)."""
-        objects = Objects()
-        getattr(objects, home).append(item)
-        return next(iter(dialects(objects, self._names)[rank].groups()), None)
-
-    def _as_known(self, identity: Identity, group: Group) -> Group:
-        """A group as it was seen, with what was assumed of it."""
-        if self._admitted.get(identity) != group.uid or group.phase is not Phase.PENDING:
-            return group
-        return msgspec.structs.replace(group, phase=Phase.INQUEUE)
+def _for_outer(gang: GangSpec, item: Object) -> GangSpec:
+    """A gang that an inner object states, as one of the outer object."""
+    meta = item.metadata
+    return msgspec.structs.replace(
+        gang,
+        name=item.name,
+        created=None if meta.creation_timestamp is None else meta.creation_timestamp.timestamp(),
+        uid=meta.uid,
+        annotations={**gang.annotations, **meta.annotations},
+        labels={**gang.labels, **meta.labels},
+        owners=meta.owner_references,
+    )

@@ -11,14 +11,13 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import msgspec
-
-from maar.kube.read.cluster import to_cluster
-from maar.kube.read.objects import KINDS, Objects
+from maar.kube.kinds import AnyKind, kind_named
+from maar.kube.picture.picture import Picture
+from maar.kube.picture.problems import Problems
+from maar.kube.wire.base import Object
 from maar.kube.wire.decoding import decode
 from maar.kube.wire.documents import documents
-from maar.kube.wire.errors import FieldError, ManifestError, ObjectError
-from maar.kube.wire.resources import api_group
+from maar.kube.wire.errors import FieldError, ManifestError
 from maar.model.snapshot import Cluster
 
 SUFFIXES = (".yaml", ".yml", ".json")
@@ -48,28 +47,39 @@ class Place(NamedTuple):
         return ManifestError(f"{self.document}: {path or 'document'}: {problem}")
 
 
-class _Reading(msgspec.Struct):
-    """What has been read so far."""
+class _Files(Problems):
+    """What has been read so far; an object that cannot be used is an error that says where it is."""
 
-    objects: Objects
-    ignored: dict[str, int]
-    places: dict[tuple[str, str, str], Place]
-    """Where each object was found, by home, kind and key."""
+    def __init__(self) -> None:
+        super().__init__()
+        self.ignored: dict[str, int] = {}
+        self.places: dict[tuple[AnyKind, str], Place] = {}
+        """Where each object was found, by kind and key."""
+        self.objects: list[tuple[AnyKind, Object]] = []
+
+    def found(self, kind: AnyKind, item: Object, error: FieldError, so: str) -> None:
+        """A field of an object cannot be used."""
+        raise self.places[kind, kind.key_of(item)].error(error.field, error.problem) from None
 
 
 def read(paths: Iterable[str], scheduler_names: frozenset[str] | None = None, now: float = 0.0) -> Manifests:
-    """The cluster that manifests describe; the arguments are those of `maar.kube.read.cluster.to_cluster`."""
-    reading = _Reading(Objects(), {}, {})
+    """The cluster that manifests describe.
+
+    Pods with one of `scheduler_names` are ours (`None`: all are). Pods of other schedulers take room where they are
+    bound, belong to no queue and are never evicted. `now` is the creation time of what does not state one.
+    """
+    files = _Files()
     for path in paths:
         for source, text in _texts(path):
             for number, document in enumerate(documents(text, source), 1):
                 if document is not None:
-                    _take(document, Place(f"{source}: document {number}"), reading)
-    try:
-        cluster = to_cluster(reading.objects, scheduler_names, now)
-    except ObjectError as error:
-        raise _located(error, reading) from None
-    return Manifests(cluster, dict(sorted(reading.ignored.items())))
+                    _take(document, Place(f"{source}: document {number}"), files)
+    picture = Picture(scheduler_names, problems=files, settling=None)
+    for kind, item in files.objects:
+        picture.put(kind, item)
+    picture.read_short()
+    around = picture.take(now).around
+    return Manifests(picture.cluster(around), dict(sorted(files.ignored.items())))
 
 
 def _texts(path: str) -> Iterator[tuple[str, bytes]]:
@@ -92,7 +102,7 @@ def _texts(path: str) -> Iterator[tuple[str, bytes]]:
             raise ManifestError(f"{file}: cannot be read: {error.strerror}") from None
 
 
-def _take(document: Any, place: Place, reading: _Reading) -> None:
+def _take(document: Any, place: Place, files: _Files) -> None:
     """One document, or one object of a List in it."""
     if not isinstance(document, dict):
         raise place.error("", "expected an object with apiVersion and kind")
@@ -103,25 +113,23 @@ def _take(document: Any, place: Place, reading: _Reading) -> None:
                 # The API server leaves these out of the objects of a typed list.
                 inner = {"apiVersion": version, "kind": kind.removesuffix("List"), **inner}
             item = ".".join(filter(None, (place.item, f"items[{i}]")))
-            _take(inner, Place(place.document, item), reading)
+            _take(inner, Place(place.document, item), files)
         return
-    known = KINDS.get((api_group(version), kind))
+    known = kind_named(version, kind)
     if known is None:
-        reading.ignored[kind] = reading.ignored.get(kind, 0) + 1
+        files.ignored[kind] = files.ignored.get(kind, 0) + 1
         return
     try:
-        made = decode(document, known.struct)
+        made = decode(document, known.resource.struct)
     except FieldError as error:
         raise place.error(error.field, error.problem) from None
     if not made.name:
         raise place.error("metadata.name", "missing")
-    key = made.key if known.namespaced else made.name
-    identity = (known.home, kind, key)
-    if identity in reading.places:
-        twice = f"{kind} `{key}` is there twice, first in {reading.places[identity]}"
-        raise place.error("metadata.name", twice)
-    reading.places[identity] = place
-    getattr(reading.objects, known.home).append(made)
+    found = (known, key := known.key_of(made))
+    if found in files.places:
+        raise place.error("metadata.name", f"{kind} `{key}` is there twice, first in {files.places[found]}")
+    files.places[found] = place
+    files.objects.append((known, made))
 
 
 def _text(document: dict[str, Any], field: str, place: Place) -> str:
@@ -129,13 +137,3 @@ def _text(document: dict[str, Any], field: str, place: Place) -> str:
     if not isinstance(value, str) or not value:
         raise place.error(field, "missing" if value in (None, "") else f"expected text, got `{value}`")
     return value
-
-
-def _located(error: ObjectError, reading: _Reading) -> ManifestError:
-    """An object's error, with the place where the object was found."""
-    for (_, kind), known in KINDS.items():
-        key = error.key if known.namespaced else error.key.partition("/")[2]
-        place = reading.places.get((known.home, kind, key))
-        if kind == error.kind and place is not None:
-            return place.error(error.field, error.problem)
-    return ManifestError(str(error))

@@ -1,61 +1,74 @@
-"""The live picture: what watches have shown, and the model it makes, kept up to date object by object.
+"""The picture: what watches or files have shown, and the model it makes, kept up to date object by object.
 
-`to_cluster` reads everything at once; a picture does the same work only for what changed. Watches put objects in and
-take them out; a cycle takes the jobs that changed since the last one. What has been decided but not yet seen (a bind on
-its way, a nomination) is laid over the pods as `assumed`, so that the next decision knows it; so is a resize over the
-elastic job.
+`put` and `drop` take objects in and out; `take` gives a cycle the jobs that changed since the last one. What has been
+decided but not yet seen (a bind on its way, a nomination) is laid over the pods as `assumed`, so that the next decision
+knows it; so is a resize over its elastic job. `maar plan` fills a fresh picture from files and takes its cluster.
 
-This is the front, which says to whom an object matters. Behind it are rooms, each of which knows only those above it:
+This is the front, which says what an object matters to. Behind it are parts, each of which knows only those above it:
 
+    Store          all objects, by kind and key
+    Images         images that pods use, and the nodes that have them
     Surroundings   nodes, queues, budgets and all else that is neither job nor task
-    Groups         what the objects of gangs say
-    ElasticJobs    what elastic jobs say beyond that
-    Roster         which pods each gang has, and for whom it waits
-    Unreadable     pods of which nothing but the name counts
-    Pods           reads those that have changed, and enters them in the roster
+    Owners         which object made which, from pods to jobs
+    Groups         the gangs that objects state
+    ElasticJobs    what elastic jobs state beyond that
+    Roster         which pods each gang has, and which gangs lack pods
+    Unreadable     pods of which only the name can be read
+    Pods           reads pods that have changed, and enters them in the roster
     Gangs          makes jobs and tasks of it all
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple
 
 import msgspec
 
+from maar.kube.kinds import JOB_KINDS, AnyKind, Identity
+from maar.kube.kinds.cluster import CLAIMS, NAMESPACES, NODES, PODS, PRIORITY_CLASSES, QUEUES, STORAGE_CLASSES, VOLUMES
+from maar.kube.kinds.kind import JobKind, PodGroupKind
 from maar.kube.picture.elastic_jobs import ElasticJob, ElasticJobs
 from maar.kube.picture.gangs import Gangs
-from maar.kube.picture.groups import GROUP_HOMES, OWNER_HOMES, OWNERS_RANK, Groups
+from maar.kube.picture.groups import Groups
+from maar.kube.picture.images import Images
+from maar.kube.picture.owners import Owner, Owners
 from maar.kube.picture.pods import Assumed, Pods
+from maar.kube.picture.problems import Problems
 from maar.kube.picture.roster import Roster
+from maar.kube.picture.store import Store
 from maar.kube.picture.surroundings import Surroundings
 from maar.kube.picture.unreadable import Unreadable
-from maar.kube.read.jobs import Identity
 from maar.kube.read.knowledge import Knowledge
-from maar.kube.read.objects import KINDS
-from maar.kube.read.storage import HOMES as STORAGE_HOMES
+from maar.kube.read.storage import KINDS as STORAGE_KINDS
 from maar.kube.read.storage import Storage
 from maar.kube.wire import cluster as wire
 from maar.kube.wire.base import Object
 from maar.kube.wire.pods import Pod
+from maar.kube.wire.resources import Resource
 from maar.model.jobs import Job
 from maar.model.nodes import Node
 from maar.model.snapshot import Changed, Cluster
 
-__all__ = ["CLUSTER_WIDE", "GROUP_HOMES", "OWNER_HOMES", "Assumed", "Picture", "Update"]
-
-CLUSTER_WIDE = frozenset(kind.home for kind in KINDS.values() if not kind.namespaced)
-"""Homes of objects that are in no namespace: their key is their name."""
-STRUCTS = {kind.home: kind.struct for kind in KINDS.values()}
+SETTLING = 2.0
+"""Seconds without a new pod after which a gang whose size nobody states is taken to be complete."""
 
 
 class Update(msgspec.Struct, frozen=True):
     """What has changed since the last one was taken."""
 
-    rest: Cluster
+    around: Cluster
     """Everything but jobs and tasks."""
     changed: dict[str, Changed]
-    anew: bool
-    """Nodes or queues changed: tables are made anew."""
+    rebuild: bool
+    """Nodes or queues changed: tables must be built again."""
+
+
+class PodGroup(NamedTuple):
+    """The PodGroup of a job."""
+
+    kind: PodGroupKind[Any]
+    item: Any
 
 
 class Picture:
@@ -66,95 +79,118 @@ class Picture:
         scheduler_names: frozenset[str] | None = None,
         ours: Callable[[wire.Node], bool] = lambda _: True,
         knowledge: Knowledge | None = None,
+        problems: Problems | None = None,
+        settling: float | None = SETTLING,
     ) -> None:
-        self.objects: dict[str, dict[str, Object]] = {}
-        """Home (as in `Objects`) to key to object."""
+        """Pods with one of `scheduler_names` are ours (`None`: all are), and nodes by `ours`.
+
+        Without `settling`, gangs whose size nobody states are complete as they are.
+        """
+        self.objects = Store()
+        self.served: dict[AnyKind, Resource[Object]] = {}
+        """The version of each kind that the API server serves, where it has been asked."""
         self.assumed: dict[str, Assumed] = {}
-        """What was decided of pods and is not seen yet."""
-        self.storage = Storage(self.objects, self.assumed)
+        """What was decided for pods and is not seen yet."""
+        of = self.objects.of
+        self.storage = Storage(of(CLAIMS), of(VOLUMES), of(STORAGE_CLASSES), self.assumed)
         self._names = scheduler_names
+        problems = problems or Problems()
         self._dirty: set[Identity] = set()
-        """Gangs that the next cycle makes anew; all who see a change of one mark it here."""
-        self._around = Surroundings(self.objects, self.storage, ours)
-        self._groups = Groups(scheduler_names)
-        self.elastic = ElasticJobs(OWNERS_RANK, self._groups.there, self.objects, self._dirty)
+        """Gangs that the next cycle makes again; every part that sees a gang change marks it here."""
+        self._images = Images()
+        self._around = Surroundings(self.objects, self.storage, self._images, problems, ours)
+        self._owners = Owners(self.objects)
+        self._groups = Groups(self._owners, scheduler_names)
+        self.elastic = ElasticJobs(self.objects, self._owners, self._groups.there, self._dirty)
         self._roster = Roster(self._groups, self._dirty)
         self._unreadable = Unreadable()
         self._pods = Pods(
             self.objects,
             self.assumed,
             self._around.nodes,
+            self._images,
             self.storage,
+            self._owners,
             self._groups,
             self._roster,
             self._unreadable,
+            problems,
             scheduler_names,
         )
         self._broken_jobs: tuple[Job, ...] = ()
-        """Those of unreadable pods as the last cycle took them: watches go on while it decides."""
-        self._gangs = Gangs(self._groups, self._roster, self._pods, self.elastic, knowledge, self._dirty)
+        """Jobs of unreadable pods as the last cycle took them: watches go on while it decides."""
+        self._gangs = Gangs(
+            self._groups, self._roster, self._pods, self.elastic, self._images, knowledge, self._dirty, settling
+        )
 
     # -- what watches say
 
-    def put(self, home: str, item: Object) -> bool:
+    def put(self, kind: AnyKind, item: Any) -> bool:
         """Take in an object as it is now. False if it changes nothing that a decision could see."""
-        key = _key(home, item)
-        there = self.objects.setdefault(home, {})
+        key = kind.key_of(item)
+        fresh = self._note_images(key, item.status.images) if kind is NODES else False
+        if kind is NODES and item.status.images:
+            item = msgspec.structs.replace(item, status=msgspec.structs.replace(item.status, images=()))
+        there = self.objects.of(kind)
         before = there.get(key)
         there[key] = item
         if before is not None and _same(before, item):
-            return False
-        if home == "pods":
+            return fresh
+        if kind is PODS:
             self._unreadable.discard(key)
-        return self._note(home, key, before, item)
+        return self._note(kind, key, before, item) or fresh
 
-    def drop(self, home: str, key: str) -> bool:
+    def drop(self, kind: AnyKind, key: str) -> bool:
         """An object is gone."""
-        before = self.objects.get(home, {}).pop(key, None)
-        if home == "pods":
+        before = self.objects.of(kind).pop(key, None)
+        if kind is PODS:
             self._unreadable.discard(key)
-        return before is not None and self._note(home, key, before, None)
+        if kind is NODES:
+            self._note_images(key, None)
+        return before is not None and self._note(kind, key, before, None)
 
-    def replace(self, home: str, items: Iterable[Object]) -> None:
+    def replace(self, kind: AnyKind, items: Iterable[Any]) -> None:
         """All objects of a kind, after a list: those that are not among them are gone."""
         kept = set()
         for item in items:
-            kept.add(_key(home, item))
-            self.put(home, item)
-        for key in [k for k in self.objects.get(home, {}) if k not in kept]:
-            self.drop(home, key)
+            kept.add(kind.key_of(item))
+            self.put(kind, item)
+        for key in [k for k in self.objects.of(kind) if k not in kept]:
+            self.drop(kind, key)
 
-    def broken(self, home: str, key: str, error: str, scheduler: str | None = None) -> None:
+    def broken(self, kind: AnyKind, namespace: str, name: str, error: str, scheduler: str | None = None) -> None:
         """An object does not decode: what it was before is gone, and whatever depends on it waits with the reason.
 
-        A pod of ours becomes a job of its name. In the place of a group or a queue stands one that has only a name. A
-        pod that has a node stays as it was: it has its room still.
+        A pod of ours becomes a job of its name. A PodGroup or a queue is replaced by one that has only a name. A pod
+        that has a node stays as it was: it still takes its room.
         """
-        before = self.objects.get(home, {}).get(key)
-        if isinstance(before, Pod) and before.spec.node_name:
+        key = kind.key(namespace, name)
+        before = self.objects.of(kind).get(key)
+        if kind is PODS and before is not None and before.spec.node_name:
             return
-        self.drop(home, key)
-        if home == "queues":
-            self.put(home, _nothing_but_named(home, key))
+        self.drop(kind, key)
+        if kind is QUEUES:
+            self.put(kind, _only_named(kind, namespace, name))
             self._around.note_queue(key, error)
-        elif home in GROUP_HOMES:
-            self.put(home, _nothing_but_named(home, key))
-            self._groups.set_broken(home, key, error)
-        elif home == "pods" and (self._names is None or scheduler is None or scheduler in self._names):
+        elif isinstance(kind, PodGroupKind):
+            stub = _only_named(kind, namespace, name)
+            self.put(kind, stub)
+            self._groups.set_broken(kind, stub.namespace, name, error)
+        elif kind is PODS and (self._names is None or scheduler is None or scheduler in self._names):
             self._unreadable.add(key, error)
 
     def confirm(self, pod: Pod) -> bool:
         """A bind that was assumed is seen: false if it is not just that, and the pod must be put in as any other."""
         return self._pods.confirm(pod)
 
-    def can_wait(self, home: str, before: Object | None, after: Object) -> bool:
-        """Whether what was just put in helps nobody yet: a pod of a gang that lacks others, or a group's new status."""
+    def can_wait(self, kind: AnyKind, before: Object | None, after: Object) -> bool:
+        """Whether what was just put in helps no job yet: a pod of a gang that lacks others, or a group's new status."""
         if isinstance(after, Pod):
             return before is None and after.key not in self._pods.dirty
-        return before is not None and home in GROUP_HOMES and _same(before, after, status=True)
+        return before is not None and isinstance(kind, PodGroupKind) and _same(before, after, status=True)
 
     def read_short(self) -> None:
-        """Gangs that lack pods have lacked them for a while: their owners are to know it."""
+        """Gangs that lack pods have lacked them for a while: read them, so that their owners learn it."""
         self._pods.dirty.update(self._roster.short())
 
     def read_again(self, pods: Iterable[str]) -> None:
@@ -162,7 +198,7 @@ class Picture:
         self._pods.dirty.update(pods)
 
     def learn(self) -> bool:
-        """Something may have become known of elastic jobs: whether it has, of one of them."""
+        """Something may have become known about elastic jobs: whether it has, about one of them."""
         return self._gangs.learn()
 
     # -- what was decided
@@ -172,11 +208,11 @@ class Picture:
         self._pods.assume(pod, assumed)
 
     def forget(self, pod: str) -> None:
-        """What was assumed of a pod did not come true."""
+        """What was assumed about a pod did not come true."""
         self._pods.forget(pod)
 
     def admit(self, job: str) -> None:
-        """Take the group of a job as admitted, until its object says as much."""
+        """Take the PodGroup of a job as admitted, until its object says so."""
         identity = self._gangs.identity(job)
         if identity is not None and self._groups.admit(identity):
             self._dirty.add(identity)
@@ -190,34 +226,49 @@ class Picture:
         self._pods.read(now)
         self.elastic.read_workers(self._pods.shapes)
         self._roster.mark(self._around.cover(self._pods.members.values()))
-        rest = self._around.take(now)
         changed = self._gangs.take(now, self._around.covered)
+        around = self._around.take(now)
         changed.update(self._unreadable.take(self._gangs.keys()))
         self._broken_jobs = tuple(self._unreadable.jobs(self._gangs.keys()))
         # Last: what a cycle that fails has not made of it is left to the next.
         self._pods.outdated = False
-        anew, self._around.anew = self._around.anew, False
-        return Update(msgspec.structs.replace(rest, elect=self._gangs.elect()), changed, anew)
+        rebuild, self._around.rebuild = self._around.rebuild, False
+        return Update(msgspec.structs.replace(around, elect=self._gangs.elect()), changed, rebuild)
 
-    def cluster(self, rest: Cluster) -> Cluster:
-        """Everything, for tables made anew or a record."""
+    def cluster(self, around: Cluster) -> Cluster:
+        """Everything, for tables that are built again or a record."""
         jobs = (*self._gangs.jobs(), *self._broken_jobs)
-        return msgspec.structs.replace(rest, tasks=tuple(self._gangs.tasks()), jobs=jobs)
+        return msgspec.structs.replace(around, tasks=tuple(self._gangs.tasks()), jobs=jobs)
 
     # -- look-ups
+
+    def path(self, kind: AnyKind, item: Object, sub: str | None = None) -> str:
+        """The path of an object, or of a subresource of it, on the API server."""
+        return self.resource(kind).path(item.namespace, item.name, sub)
+
+    def resource(self, kind: AnyKind) -> Resource[Object]:
+        """A kind in the version that the API server serves."""
+        return self.served.get(kind, kind.resource)
+
+    def job(self, namespace: str, name: str, uid: str) -> Owner | None:
+        """The object of a job, if it exists."""
+        for kind in JOB_KINDS:
+            item = self.objects.of(kind).get(f"{namespace}/{name}")
+            if item is not None and item.metadata.uid == uid:
+                return Owner(kind, namespace, name, item)
+        return None
 
     def node(self, name: str) -> Node | None:
         """A node of ours, as it is now."""
         return self._around.nodes.get(name)
 
-    def group_of(self, job: str) -> tuple[str, Object] | None:
-        """The object of a job's group and its home, where it has one."""
+    def group_of(self, job: str) -> PodGroup | None:
+        """The PodGroup of a job, where it has one."""
         identity = self._gangs.identity(job)
-        if identity is None or identity[0] >= len(GROUP_HOMES):
+        if identity is None or not isinstance(kind := identity.source, PodGroupKind):
             return None
-        home = GROUP_HOMES[identity[0]]
-        found = self.objects.get(home, {}).get(f"{identity[1]}/{identity[2]}")
-        return None if found is None else (home, found)
+        item = self.objects.of(kind).get(f"{identity.namespace}/{identity.name}")
+        return None if item is None else PodGroup(kind, item)
 
     def elastic_job(self, job: str) -> ElasticJob | None:
         """The elastic job that a job is, with its own object."""
@@ -225,62 +276,80 @@ class Picture:
         return None if identity is None else self.elastic.of(identity)
 
     def is_unreadable(self, pod: str) -> bool:
-        """Whether a pod of ours is there of which nothing but its name can be read."""
+        """Whether a pod of ours is there of which only the name can be read."""
         return pod in self._unreadable
 
-    # -- to whom an object matters
+    # -- what an object matters to
 
-    def _note(self, home: str, key: str, before: Object | None, after: Object | None) -> bool:
-        if home == "pods":
+    def _note(self, kind: AnyKind, key: str, before: Any, after: Any) -> bool:
+        if kind is PODS:
             self._pods.note(key, before, after)
-        elif home == "nodes":
+        elif kind is NODES:
             return self._note_node(key, after)
-        elif home in GROUP_HOMES:
-            return self._note_group(home, before, after)
-        elif home in OWNER_HOMES:
-            return self._note_owner(home, before, after)
-        elif home in STORAGE_HOMES:
-            pods = self.storage.note(home, key, before, after)
+        elif isinstance(kind, PodGroupKind):
+            return self._note_group(kind, before, after)
+        elif isinstance(kind, JobKind):
+            return self._note_job(kind, before, after)
+        elif kind in STORAGE_KINDS:
+            pods = self.storage.note(kind, key, before, after)
             self._pods.dirty.update(pods)
             return bool(pods) or self.storage.stale
-        elif home == "queues":
+        elif kind is QUEUES:
             self._around.note_queue(key)
         else:
-            self._pods.outdated |= home in ("priority_classes", "namespaces")
+            self._pods.outdated |= kind in (PRIORITY_CLASSES, NAMESPACES)
             self._around.note()
         return True
 
-    def _note_node(self, key: str, after: Object | None) -> bool:
+    def _note_node(self, key: str, after: wire.Node | None) -> bool:
         was_there = key in self._around.nodes
         changed = self._around.note_node(key, after)
         if was_there != (key in self._around.nodes):
             self._pods.node_came_or_went()
         return changed
 
-    def _note_group(self, home: str, before: Object | None, after: Object | None) -> bool:
-        """A gang's own object; false if all that it says is known already, as after a write of ours."""
-        change = self._groups.note_group(home, before, after)
+    def _note_images(self, node: str, images: Iterable[wire.Image] | None) -> bool:
+        """The images of a node changed; false if no pod uses one of those that came or went."""
+        users = self._images.note(node, images)
+        self._pods.redraft({user for user in users if isinstance(user, str)})
+        self._dirty.update(user for user in users if isinstance(user, Identity))
+        return self._images.stale
+
+    def _note_group(self, kind: PodGroupKind[Any], before: Any, after: Any) -> bool:
+        """A PodGroup; false if everything that it says is known already, as after a write of ours."""
+        change = self._groups.note_group(kind, before, after)
         if change is None:
             return False
-        owners = self.elastic.note_group(*change)
-        self._pods.dirty.update(self._roster.regrouped(change, owners))
+        jobs = self.elastic.note_group(*change)
+        self._pods.dirty.update(self._roster.restated(change, jobs))
         self._dirty.add(change.identity)
         return True
 
-    def _note_owner(self, home: str, before: Object | None, after: Object | None) -> bool:
-        """A job that may own pods; false if what changed is only what was assumed of it already."""
-        change = self._groups.note_owner(home, before, after)
-        self._pods.dirty.update(self._roster.reowned(home, change))
-        return self.elastic.note_owner(home, *change)
+    def _note_job(self, kind: JobKind[Any], before: Any, after: Any) -> bool:
+        """A job that may own pods; false if what changed is only what was assumed about it already."""
+        item = after or before
+        owner = Owner(kind, item.namespace, item.name, after)
+        self._owners.note(kind, before, after)
+        inside = list(self._owners.inside_of(kind, item))
+        # What it made is, or was, part of it; and it is, or was, part of what made it.
+        outer = {o.place: o for seen in (before, after) if seen is not None for o in self._made_by(kind, seen)}
+        changes = [c for o in (owner, *inside, *outer.values()) for c in self._groups.note_job(o)]
+        if before is None or after is None or any((c.was is None) != (c.made is None) or _turned(c) for c in changes):
+            self._pods.dirty.update(self._owners.pods_naming((owner, *inside)))
+        seen = [self.elastic.note_job(*change) for change in changes]
+        return any(seen) or (before is None) != (after is None)
+
+    def _made_by(self, kind: JobKind[Any], item: Any) -> list[Owner]:
+        return self._owners.chain(Owner(kind, item.namespace, item.name, item))[1:]
 
 
-def _key(home: str, item: Object) -> str:
-    return item.name if home in CLUSTER_WIDE else item.key
+def _only_named(kind: AnyKind, namespace: str, name: str) -> Any:
+    return msgspec.convert({"metadata": {"namespace": namespace, "name": name}}, kind.resource.struct)
 
 
-def _nothing_but_named(home: str, key: str) -> Object:
-    namespace, _, name = key.rpartition("/")
-    return msgspec.convert({"metadata": {"namespace": namespace, "name": name}}, STRUCTS[home])
+def _turned(change: Any) -> bool:
+    """Whether a job became elastic, or is so no longer: pods whose PodGroup is missing change hands."""
+    return (change.was.elastic is None) != (change.made.elastic is None)
 
 
 def _same(before: Object, after: Object, *, status: bool = False) -> bool:

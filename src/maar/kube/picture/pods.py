@@ -11,21 +11,25 @@ decision sees. The life of what is assumed of a pod:
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 
 import msgspec
 
-from maar.kube.picture.groups import ALONE_RANK, Groups
+from maar.kube.kinds import ALONE, Identity
+from maar.kube.kinds.cluster import NAMESPACES, PODS, PRIORITY_CLASSES
+from maar.kube.picture.groups import Groups
+from maar.kube.picture.images import Images
+from maar.kube.picture.owners import Owners
+from maar.kube.picture.problems import Problems
 from maar.kube.picture.roster import Roster
+from maar.kube.picture.store import Store
 from maar.kube.picture.unreadable import Unreadable
 from maar.kube.read.neighbours import Namespaces
 from maar.kube.read.priorities import Priorities
-from maar.kube.read.shapes import Shapes, selectors_of
+from maar.kube.read.shapes import Shapes, names_of, selectors_of
 from maar.kube.read.storage import Storage
 from maar.kube.read.tasks import Member, member, moved_on
 from maar.kube.read.volumes import needs
-from maar.kube.wire import cluster as wire
-from maar.kube.wire.base import Object
 from maar.kube.wire.errors import FieldError
 from maar.kube.wire.pods import Pod
 from maar.model.nodes import Node
@@ -47,13 +51,16 @@ class Pods:
 
     def __init__(
         self,
-        objects: dict[str, dict[str, Object]],
+        store: Store,
         assumed: dict[str, Assumed],
         nodes: Mapping[str, Node],
+        images: Images,
         storage: Storage,
+        owners: Owners,
         groups: Groups,
         roster: Roster,
         unreadable: Unreadable,
+        problems: Problems,
         scheduler_names: frozenset[str] | None,
     ) -> None:
         self.members: dict[str, Member] = {}
@@ -62,9 +69,12 @@ class Pods:
         self.outdated = True
         """Whether priorities or namespaces have changed, so that all are to be read; who has heeded it says so."""
         self.priorities = Priorities(())
-        self.shapes = Shapes(Namespaces((), ()), frozenset())
-        self._objects = objects
-        self._pods = objects.setdefault("pods", {})
+        self.shapes = Shapes(Namespaces((), ()))
+        self._store = store
+        self._pods = store.of(PODS)
+        self._images = images
+        self._owners = owners
+        self._problems = problems
         self._assumed = assumed
         self._nodes = nodes
         self._storage = storage
@@ -74,12 +84,15 @@ class Pods:
         self._names = scheduler_names
         self._choosy: Counter[Shape] = Counter()
         """Drafts that mean other pods, and how many pods have each."""
+        self._redraft: set[str] = set()
+        """Pods whose shape is to be made again although their object is the same."""
 
     # -- what happens between cycles
 
-    def note(self, key: str, before: Object | None, after: Object | None) -> None:
-        """Read a pod in the next cycle; where its gang cannot start yet, with those that it lacks."""
-        if before is None and isinstance(after, Pod) and not after.spec.node_name:
+    def note(self, key: str, before: Pod | None, after: Pod | None) -> None:
+        """Read a pod in the next cycle; where its gang cannot start yet, together with the pods that it lacks."""
+        self._owners.note_pod(key, after)
+        if before is None and after is not None and not after.spec.node_name:
             self.dirty.update(self._roster.came(key, after))
         else:
             self.dirty.add(key)
@@ -88,6 +101,11 @@ class Pods:
         """Those whose volumes are made for a node must know whether it is there."""
         waiting = (key for key in self._storage.claims_of if key in self.members)
         self.dirty.update(key for key in waiting if self.members[key].status is not Status.BOUND)
+
+    def redraft(self, pods: Set[str]) -> None:
+        """Make the shapes of these pods again, since nodes have others of their images now."""
+        self.dirty.update(pods)
+        self._redraft.update(pods)
 
     def assume(self, key: str, assumed: Assumed) -> None:
         """Lay over a pod what was decided for it."""
@@ -125,7 +143,7 @@ class Pods:
         self._note_claims()
         for key in self.dirty:
             before = self.members.pop(key, None)
-            made = self._read(key, now, None if self.outdated else before)
+            made = self._read(key, now, None if self.outdated or key in self._redraft else before)
             if made is None or before is None or made.draft is not before.draft:
                 self._count_choosy(before, -1)
                 self._count_choosy(made, 1)
@@ -134,9 +152,10 @@ class Pods:
                 continue
             self.members[key] = made
             pod = made.pod
-            gang = (ALONE_RANK, pod.namespace, pod.name) if made.foreign else self._groups.identity_of(pod)
-            self._roster.enter(key, gang, now)
+            alone = Identity.of(ALONE, pod.namespace, pod.name)
+            self._roster.enter(key, alone if made.foreign else self._groups.identity_of(pod), now)
         self.dirty.clear()
+        self._redraft.clear()
 
     def selectors(self) -> frozenset[PodSelector]:
         """All by which pods mean other pods."""
@@ -144,11 +163,9 @@ class Pods:
 
     def _prepare(self) -> None:
         """Priorities or namespaces changed: every pod is read again."""
-        classes = self._objects.get("priority_classes", {}).values()
-        spaces = self._objects.get("namespaces", {}).values()
         used = {key.partition("/")[0] for key in self._pods}
-        self.priorities = Priorities(c for c in classes if isinstance(c, wire.PriorityClass))
-        self.shapes = Shapes(Namespaces([s for s in spaces if isinstance(s, wire.Namespace)], used), frozenset())
+        self.priorities = Priorities(self._store.of(PRIORITY_CLASSES).values())
+        self.shapes = Shapes(Namespaces(self._store.of(NAMESPACES).values(), used))
         self.dirty.update(self._pods)
 
     def _note_claims(self) -> None:
@@ -156,18 +173,22 @@ class Pods:
         concerned: set[str] = set()
         for key in self.dirty:
             pod = self._pods.get(key)
-            if key in self._storage.claims_of or (isinstance(pod, Pod) and pod.spec.volumes):
-                concerned |= self._storage.use(key, pod if isinstance(pod, Pod) else None)
+            if key in self._storage.claims_of or (pod is not None and pod.spec.volumes):
+                concerned |= self._storage.use(key, pod)
         self.dirty |= concerned
 
     def _read(self, key: str, now: float, before: Member | None) -> Member | None:
         """One pod; `None` if it does not count."""
         pod = self._pods.get(key)
-        if not isinstance(pod, Pod):
-            self._assumed.pop(key, None)
+        foreign = pod is not None and self._names is not None and pod.spec.scheduler_name not in self._names
+        if pod is None or (not pod.spec.node_name and pod.metadata.deletion_timestamp is not None and not pod.finished):
+            self._roster.enter_foreign(key, None)
+            self._images.use(key, ())
+            if pod is None:
+                self._assumed.pop(key, None)
             return None
-        foreign = self._names is not None and pod.spec.scheduler_name not in self._names
-        if not pod.spec.node_name and (foreign or (pod.metadata.deletion_timestamp is not None and not pod.finished)):
+        self._roster.enter_foreign(key, self._groups.identity_of(pod) if foreign else None)
+        if foreign and not pod.spec.node_name:
             return None
         if before is not None and before.foreign == foreign:
             known = moved_on(before, pod, self._nodes)
@@ -175,9 +196,10 @@ class Pods:
                 return self._overlaid(key, known)
         try:
             volumes = needs(self._storage, pod, self._nodes) if pod.spec.volumes else None
-            draft = self.shapes.draft(pod, volumes)
+            draft = self.shapes.draft(pod, volumes, self._images.use(key, names_of(pod.spec)))
             made = member(pod, draft, self.priorities, self._nodes, now, foreign, volumes)
         except FieldError as error:
+            self._problems.found(PODS, pod, error, "it waits")
             if not foreign:
                 self._unreadable.add(key, f"{error.field}: {error.problem}")
             return None

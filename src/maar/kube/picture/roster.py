@@ -1,18 +1,16 @@
-"""The live picture's roster: which pods each gang has, and who is still to be waited for.
+"""The roster: which pods each gang has, and which gangs still lack pods.
 
-A part of `maar.kube.picture.picture`. A pod that comes is held back while its gang cannot start without others, so that
-a gang is read once and not pod by pod. `maar.kube.picture.pods` reads those that are due and enters them here;
-`maar.kube.picture.gangs` makes gangs of who is in them. Where groups change hands, the roster says which pods to read
-again. It knows pods by their keys only.
+A part of the picture. A new pod is held back while its gang cannot start without others, so that a gang is read once
+and not pod by pod. `pods` reads the pods that are due and enters them here; `gangs` makes gangs of them. It knows pods
+by their keys only.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Set
 
-from maar.kube.picture.groups import OWNERS_RANK, Groups, Regrouped
-from maar.kube.read.groups import Group
-from maar.kube.read.jobs import Identity
+from maar.kube.kinds import Identity
+from maar.kube.picture.groups import Groups, Restated
 from maar.kube.wire.pods import Pod
 
 
@@ -28,12 +26,19 @@ class Roster:
         """When a gang last got a pod."""
         self._short: dict[Identity, list[str]] = {}
         """Pods that came and are not read yet: those of gangs that lack others still."""
+        self._foreign_of: dict[str, Identity] = {}
+        self._foreign: dict[Identity, set[str]] = {}
+        """Pods of other schedulers that name a gang."""
 
     # -- who is where
 
     def gangs(self) -> Set[Identity]:
         """Those that have pods."""
         return self._pods_of.keys()
+
+    def has_pods(self, gang: Identity) -> bool:
+        """Whether a gang has pods."""
+        return gang in self._pods_of
 
     def pods(self, gang: Identity) -> list[str]:
         """The pods of a gang, in order."""
@@ -56,6 +61,23 @@ class Roster:
             self._pods_of.setdefault(gang, set()).add(pod)
             self._grew[gang] = now
 
+    def enter_foreign(self, pod: str, gang: Identity | None) -> None:
+        """A pod of another scheduler names a gang, or none."""
+        was = self._foreign_of.pop(pod, None)
+        if was is not None:
+            self._foreign[was].discard(pod)
+            if not self._foreign[was]:
+                del self._foreign[was]
+                self._dirty.add(was)
+        if gang is not None:
+            self._foreign_of[pod] = gang
+            self._foreign.setdefault(gang, set()).add(pod)
+            self._dirty.add(gang)
+
+    def is_foreign(self, gang: Identity) -> bool:
+        """Whether pods of other schedulers belong to a gang: without pods of ours it is not ours."""
+        return gang in self._foreign
+
     def mark(self, pods: Iterable[str]) -> None:
         """Something else has changed for these pods, so that their gangs are made anew."""
         self._dirty.update(self._gang_of[pod] for pod in pods if pod in self._gang_of)
@@ -72,7 +94,7 @@ class Roster:
         """A new pod without a node: whom to read now, which is nobody while its gang lacks others."""
         identity = self._groups.identity_of(pod)
         group = self._groups.there.get(identity)
-        if group is None or group.minimum is None or group.owner or group.reading is not None:
+        if group is None or group.minimum is None or group.owners or group.elastic is not None:
             return (key,)
         waiting = self._short.setdefault(identity, [])
         waiting.append(key)
@@ -86,31 +108,14 @@ class Roster:
         self._short.clear()
         return waiting
 
-    def regrouped(self, change: Regrouped, owners: Iterable[Identity]) -> set[str]:
-        """A PodGroup, which stood or stands for these jobs, has changed: whom to read again."""
+    def restated(self, change: Restated, jobs: Iterable[Identity]) -> set[str]:
+        """A PodGroup, which stood or stands for these jobs, has changed: the pods to read again."""
         identity, was, made = change
         again = set(self._short.pop(identity, ()))
         if (was is None) != (made is None):
-            for owner in owners:
+            for job in jobs:
                 # While there is no PodGroup its pods belong to the job itself.
-                again.update(self._pods_of.get(owner, ()), self._pods_of.get(identity, ()))
+                again.update(self._pods_of.get(job, ()), self._pods_of.get(identity, ()))
         if (was is None or was.gang) != (made is None or made.gang):
-            again.update(self._within(identity[1]))
+            again.update(pod for pod, gang in self._gang_of.items() if gang.namespace == identity.namespace)
         return again
-
-    def reowned(self, home: str, change: Regrouped) -> set[str]:
-        """A job that may own pods has changed: whom to read again."""
-        (_, namespace, name), was, made = change
-        again: set[str] = set()
-        if home == "batch_jobs" and (was is None) != (made is None):
-            again.update(self._within(namespace))
-        if (was is None or was.reading is None) != (made is None or made.reading is None):
-            # Pods whose PodGroup is not there change hands.
-            uid = (made or was or Group(namespace=namespace, name=name)).uid
-            for rank in range(OWNERS_RANK + 1):
-                for group in (name, f"{name}-{uid}"):
-                    again.update(self._pods_of.get((rank, namespace, group), ()))
-        return again
-
-    def _within(self, namespace: str) -> Iterable[str]:
-        return (pod for pod, gang in self._gang_of.items() if gang[1] == namespace)

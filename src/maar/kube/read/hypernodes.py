@@ -6,17 +6,13 @@ that is an error; live nobody belongs to the domain by such a pattern, it is sai
 
 from __future__ import annotations
 
-import logging
 import re
-from functools import lru_cache
 
 from maar.kube.read.selectors import selector
 from maar.kube.wire.cluster import HyperNode as WireHyperNode
 from maar.kube.wire.cluster import HyperNodeMember
 from maar.kube.wire.errors import FieldError
 from maar.model.topology import HyperNode, Member
-
-log = logging.getLogger(__name__)
 
 
 def checked(wire: WireHyperNode) -> HyperNode:
@@ -32,15 +28,14 @@ def hypernode(wire: WireHyperNode) -> HyperNode:
     return HyperNode(
         name=wire.name,
         tier=wire.spec.tier,
-        members=tuple(_member(wire.name, m) for m in wire.spec.members),
+        members=tuple(map(_member, wire.spec.members)),
         tier_name=wire.spec.tier_name,
     )
 
 
-def _member(name: str, wire: HyperNodeMember) -> Member:
+def _member(wire: HyperNodeMember) -> Member:
     chosen = wire.selector
-    if problem := _problem(wire):
-        _say(name, problem)
+    if _problem(wire):
         return Member(wire.type)
     if chosen.exact_match is not None:
         return Member(wire.type, name=chosen.exact_match.name)
@@ -66,9 +61,3 @@ def _problem(wire: HyperNodeMember) -> str:
 def _anywhere(pattern: str) -> str:
     """Volcano looks for the pattern anywhere in the name; the model matches names whole."""
     return f".*(?:{pattern}).*" if pattern else pattern
-
-
-@lru_cache(maxsize=1024)
-def _say(name: str, problem: str) -> None:
-    """Once, though it is read in every cycle that something changed before."""
-    log.warning("HyperNode `%s`: nobody belongs to it by its pattern: %s", name, problem)

@@ -1,34 +1,25 @@
-"""Gangs: which pods belong together, and the job that a group and its pods make.
+"""The job that a gang's statement and its pods make.
 
-Pods are sorted into groups by the first dialect that they speak; each group with its pods becomes one `Job`. What a
-group leaves open (queue, closeness, deadline) its pods may say, the first in order of their keys that does. Whatever
-makes no sense becomes `Job.broken`: the job waits with that reason and all others go on.
+What a statement leaves open (queue, closeness, deadline) the pods may state; the first in order of their keys counts.
+Whatever makes no sense becomes `Job.broken`: the job waits with that reason and all others go on.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-
 import msgspec
 
-from maar.kube.kinds.reading import Reading
-from maar.kube.read.elastic import stand_in
-from maar.kube.read.groups import Dialect, Group
+from maar.kube.kinds.elastic import ElasticSpec
+from maar.kube.kinds.gang import GangSpec
 from maar.kube.read.priorities import Priorities, Priority
 from maar.kube.read.tasks import Member
 from maar.kube.wire import annotations as known
 from maar.kube.wire.annotations import Notes, text
-from maar.kube.wire.pods import Pod
 from maar.kube.wire.values import first, moment, runtime
 from maar.model.durations import duration
 from maar.model.jobs import Closeness, Job
 from maar.model.plan import Elect
 from maar.model.queues import DEFAULT
 from maar.model.tasks import Status
-
-ALONE = "pod"
-Identity = tuple[int, str, str]
-"""Which dialect (by precedence), namespace, name."""
 
 FROM_PODS = (
     *known.TOPOLOGY_KEY,
@@ -37,94 +28,25 @@ FROM_PODS = (
     *known.ELECTED_SINCE,
     *known.ELECTION_EXPIRED,
 )
-"""What a group's pods may say in its place."""
+"""What pods may state in place of their gang."""
 
 
 class Gang(msgspec.Struct):
-    """A job with its pods, and what its group says for all of them."""
+    """A job with its pods, and what is stated for all of them."""
 
     job: Job
     members: list[Member]
     promise: float | None = None
     checkpoint: float | None = None
     elect: Elect | None = None
-    reading: Reading | None = None
-    """What its elastic job says."""
+    elastic: ElasticSpec | None = None
+    """What its elastic job states."""
 
 
-def gangs(members: Iterable[Member], dialects: tuple[Dialect, ...], priorities: Priorities, now: float) -> list[Gang]:
-    """All gangs. `now` is when a group that does not say so was created."""
-    groups = {
-        (rank, group.namespace, group.name): group
-        for rank, dialect in enumerate(dialects)
-        for group in dialect.groups()
-    }
-    sorted_in, foreign = _sort_in(members, dialects, groups)
-    stand_in(groups, len(dialects) - 1)
-    for identity, group in groups.items():
-        if group.stands and identity not in foreign:
-            sorted_in.setdefault(identity, [])
-    names = (*(d.name for d in dialects), ALONE)
-    keys: set[str] = set()
-    made = []
-    for identity in sorted(sorted_in):
-        rank, namespace, name = identity
-        key = f"{namespace}/{name}"
-        if key in keys:
-            key = f"{key}@{names[rank]}"
-        keys.add(key)
-        inside = sorted(sorted_in[identity], key=lambda m: m.pod.name)
-        if rank == len(dialects):
-            group = alone(inside[0])
-        else:
-            found = groups.get(identity)
-            group = found or dialects[rank].missing(namespace, name, [m.pod for m in inside])
-        made.append(gang_of(key, group, inside, priorities, now))
-    return made
-
-
-def _sort_in(
-    members: Iterable[Member], dialects: tuple[Dialect, ...], groups: Mapping[Identity, Group]
-) -> tuple[dict[Identity, list[Member]], set[Identity]]:
-    """Pods by gang, and the groups that other schedulers' pods belong to: without pods of ours they are not ours."""
-    ours: dict[Identity, list[Member]] = {}
-    foreign: set[Identity] = set()
-    for member in members:
-        pod = member.pod
-        identity = identity_of(pod, dialects, groups)
-        if member.foreign:
-            foreign.add(identity)
-            if not pod.spec.node_name:
-                continue
-            identity = (len(dialects), pod.namespace, pod.name)
-        ours.setdefault(identity, []).append(member)
-    return ours, foreign
-
-
-def identity_of(pod: Pod, dialects: tuple[Dialect, ...], groups: Mapping[Identity, Group]) -> Identity:
-    """To which gang a pod belongs: that of the first dialect that it speaks, else its own."""
-    for rank, dialect in enumerate(dialects):
-        if name := dialect.group_of(pod):
-            group = groups.get((rank, pod.namespace, name))
-            if group is None and (owner := _elastic_owner(pod, dialects, groups)) is not None:
-                return owner
-            if group is None or group.gang:
-                return rank, pod.namespace, name
-            break
-    return len(dialects), pod.namespace, pod.name
-
-
-def _elastic_owner(pod: Pod, dialects: tuple[Dialect, ...], groups: Mapping[Identity, Group]) -> Identity | None:
-    """The elastic job of a pod whose PodGroup is gone, as while its operator suspends it, or has yet to be seen."""
-    identity = (len(dialects) - 1, pod.namespace, dialects[-1].group_of(pod))
-    owner = groups.get(identity) if identity[2] else None
-    return identity if owner is not None and owner.reading is not None else None
-
-
-def alone(member: Member) -> Group:
+def alone(member: Member) -> GangSpec:
     """A pod by itself is a gang of one and speaks for it."""
     meta = member.pod.metadata
-    return Group(
+    return GangSpec(
         namespace=member.pod.namespace,
         name=member.pod.name,
         created=member.created,
@@ -134,39 +56,39 @@ def alone(member: Member) -> Group:
     )
 
 
-def gang_of(key: str, group: Group, members: list[Member], priorities: Priorities, now: float) -> Gang:
-    """The job that a group and its pods make."""
-    notes = Notes(group.annotations, _from_pods(members))
-    own = Notes(group.annotations)
-    value, preempts, unknown_class = _priority(group, members, priorities)
+def gang_of(key: str, stated: GangSpec, members: list[Member], priorities: Priorities, now: float) -> Gang:
+    """The job that a statement and its pods make."""
+    notes = Notes(stated.annotations, _from_pods(members))
+    own = Notes(stated.annotations)
+    value, preempts, unknown_class = _priority(stated, members, priorities)
     promise, checkpoint = own.read(known.MAX_RUNTIME, runtime), own.read(known.CHECKPOINT, moment)
     elected = notes.read(known.ELECTED_SINCE, moment)
     job = Job(
         key=key,
-        queue=_queue(group, members),
-        min_member=_minimum(group, members),
-        role_min=group.role_min,
-        min_resources=group.min_resources,
+        queue=_queue(stated, members),
+        min_member=_minimum(stated, members),
+        role_min=stated.role_min,
+        min_resources=stated.min_resources,
         priority=value,
-        created=_created(group, members, now),
-        uid=group.uid,
-        phase=group.phase,
+        created=_created(stated, members, now),
+        uid=stated.uid,
+        phase=stated.phase,
         preempts=preempts,
-        declared=group.stands,
-        closeness=group.closeness or _closeness(notes),
+        declared=stated.stands,
+        closeness=stated.closeness or _closeness(notes),
         sla=notes.read(known.SLA, duration),
         promise=_promise(promise, members),
         election_expired=notes.read(known.ELECTION_EXPIRED, moment),
     )
-    broken = group.broken or unknown_class or notes.problem or own.problem or _pods_problem(members)
+    broken = stated.broken or unknown_class or notes.problem or own.problem or _pods_problem(members)
     if broken:
         job = msgspec.structs.replace(job, broken=broken)
     elect = None if elected is None else Elect(key, elected)
-    return Gang(job, members, promise, checkpoint, elect, group.reading)
+    return Gang(job, members, promise, checkpoint, elect, stated.elastic)
 
 
 def _from_pods(members: list[Member]) -> dict[str, str]:
-    """What pods say in place of their group."""
+    """What pods state in place of their gang."""
     said: dict[str, str] = {}
     for member in members:
         annotations = member.pod.metadata.annotations
@@ -177,25 +99,25 @@ def _from_pods(members: list[Member]) -> dict[str, str]:
     return said
 
 
-def _priority(group: Group, members: list[Member], priorities: Priorities) -> tuple[int, bool, str]:
+def _priority(stated: GangSpec, members: list[Member], priorities: Priorities) -> tuple[int, bool, str]:
     """Its value, whether it may push others out, and what is wrong with it."""
     preempts = all(m.priority.preempts for m in members)
-    unborn = Priority() if group.reading is None else priorities.of(group.reading.worker.spec)
+    unborn = Priority() if stated.elastic is None else priorities.of(stated.elastic.worker.spec)
     if not members:
         preempts = unborn.preempts
-    if group.priority_class:
-        found = priorities.named(group.priority_class)
+    if stated.priority_class:
+        found = priorities.named(stated.priority_class)
         return found.value, found.preempts and preempts, found.problem
-    value = group.priority
+    value = stated.priority
     if value is None:
         value = max((m.priority.value for m in members), default=unborn.value)
     return value, preempts, ""
 
 
-def _queue(group: Group, members: list[Member]) -> str:
-    if group.queue:
-        return group.queue
-    found = first(known.QUEUE_NAME, group.annotations, group.labels)
+def _queue(stated: GangSpec, members: list[Member]) -> str:
+    if stated.queue:
+        return stated.queue
+    found = first(known.QUEUE_NAME, stated.annotations, stated.labels)
     for member in members:
         if found:
             break
@@ -206,16 +128,16 @@ def _queue(group: Group, members: list[Member]) -> str:
     return found[1] if found else DEFAULT
 
 
-def _minimum(group: Group, members: list[Member]) -> int:
-    if group.minimum is not None and not group.whole:
-        return group.minimum
+def _minimum(stated: GangSpec, members: list[Member]) -> int:
+    if stated.minimum is not None and not stated.whole:
+        return stated.minimum
     there = sum(m.status not in (Status.FAILED, Status.RELEASING) for m in members)
-    return max(there, group.minimum or 1)
+    return max(there, stated.minimum or 1)
 
 
-def _created(group: Group, members: list[Member], now: float) -> float:
-    if group.created is not None:
-        return group.created
+def _created(stated: GangSpec, members: list[Member], now: float) -> float:
+    if stated.created is not None:
+        return stated.created
     return min((m.created for m in members), default=now)
 
 
@@ -232,7 +154,7 @@ def _is_hard(mode: str) -> bool:
 
 
 def _promise(said: float | None, members: list[Member]) -> float | None:
-    """When all of it will have ended: what the group says, or what all of its pods say, if that is sooner."""
+    """When all of it will have ended: what is stated for the gang, or what all of its pods say, if that is sooner."""
     pods = [m.promise for m in members]
     known_ends = [p for p in pods if p is not None]
     if not pods or len(known_ends) < len(pods):

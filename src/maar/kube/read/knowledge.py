@@ -13,8 +13,8 @@ from typing import Protocol
 import msgspec
 from msgspec.structs import replace
 
-from maar.kube.kinds.reading import Reading
-from maar.kube.read.elastic import Identity
+from maar.kube.kinds import Identity
+from maar.kube.kinds.elastic import ElasticSpec
 from maar.model.elastic import Elastic
 from maar.model.jobs import Job
 from maar.model.resources import is_accelerator
@@ -65,14 +65,14 @@ class Learning:
         self._knowledge = knowledge
         self._used: dict[Identity, tuple[Who, Learnt]] = {}
 
-    def laid_over(self, identity: Identity, job: Job, reading: Reading | None) -> Job:
+    def laid_over(self, identity: Identity, job: Job, spec: ElasticSpec | None) -> Job:
         """A job with what is known of it."""
-        if self._knowledge is None or job.elastic is None or reading is None:
+        if self._knowledge is None or job.elastic is None or spec is None:
             return job
-        who = who_is(reading, job.elastic)
+        who = who_is(spec, job.elastic)
         learnt = self._knowledge.of(who)
         self._used[identity] = who, learnt
-        restart = learnt.restart if reading.restart is None else reading.restart
+        restart = learnt.restart if spec.restart is None else spec.restart
         known = replace(job.elastic, speedup=learnt.speedup, remaining=learnt.remaining, restart=restart)
         return replace(job, elastic=known)
 
@@ -87,10 +87,10 @@ class Learning:
         return [identity for identity, (who, learnt) in self._used.items() if self._knowledge.of(who) != learnt]
 
 
-def who_is(reading: Reading, elastic: Elastic) -> Who:
+def who_is(spec: ElasticSpec, elastic: Elastic) -> Who:
     """Who an elastic job is."""
-    made = reading.worker.metadata
-    return Who(made.namespace, made.name, reading.category, accelerator_of(elastic), reading.epochs)
+    made = spec.worker.metadata
+    return Who(made.namespace, made.name, spec.category, accelerator_of(elastic), spec.epochs)
 
 
 def accelerator_of(elastic: Elastic) -> str:

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from maar.kube.read.requests import quantity_error
-from maar.kube.read.shapes import full_image
 from maar.kube.wire import annotations as known
 from maar.kube.wire.base import Quantities
 from maar.kube.wire.cluster import Node as WireNode
@@ -29,7 +26,6 @@ def node(wire: WireNode) -> Node:
         labels=wire.metadata.labels,
         taints=_taints(wire),
         unschedulable=wire.spec.unschedulable or wire.metadata.deletion_timestamp is not None,
-        images={full_image(name): i.size_bytes for i in wire.status.images for name in i.names},
     )
 
 
@@ -43,11 +39,6 @@ def lock(wire: WireNode) -> Lock | None:
     except ValueError:
         since = 0.0
     return Lock(wire.name, job, since)
-
-
-def image_names(nodes: Iterable[Node]) -> frozenset[str]:
-    """All images that some node has."""
-    return frozenset(name for n in nodes for name in n.images)
 
 
 def _allocatable(wire: WireNode) -> dict[str, int]:

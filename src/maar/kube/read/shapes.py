@@ -6,7 +6,7 @@ makes everything else, `finish` adds the matches. Equal shapes are one object.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Set
+from collections.abc import Iterable
 from functools import lru_cache
 
 from msgspec.structs import replace
@@ -23,14 +23,13 @@ from maar.model.shapes import Shape
 class Shapes:
     """All shapes of one reading."""
 
-    def __init__(self, namespaces: Namespaces, images: Set[str]) -> None:
+    def __init__(self, namespaces: Namespaces) -> None:
         self._namespaces = namespaces
-        self._images = images
         self._drafts: dict[Shape, Shape] = {}
         self._finished: dict[tuple[int, tuple[PodSelector, ...]], Shape] = {}
 
-    def draft(self, pod: Pod, needs: Needs | None = None) -> Shape:
-        """A pod's shape but for the selectors that match it; `needs` are those of its volumes."""
+    def draft(self, pod: Pod, needs: Needs | None = None, images: tuple[str, ...] = ()) -> Shape:
+        """A pod's shape but for the selectors that match it; `images` are those of its images that some node has."""
         spec = pod.spec
         shape = Shape(
             requests=pod_requests(pod),
@@ -38,18 +37,13 @@ class Shapes:
             tolerations=tuple(map(_toleration, spec.tolerations)),
             ports=_ports(spec),
             spread=tuple(spread(s, pod.namespace, pod.metadata.labels) for s in spec.topology_spread_constraints),
-            images=self._known_images(spec),
+            images=images,
         )
         if spec.affinity is not None:
             shape = self._with_affinity(shape, pod)
         if needs is not None:
             shape = replace(shape, volume_terms=needs.ways, volume_needs=needs.takes)
         return self._drafts.setdefault(shape, shape)
-
-    def selectors(self) -> Iterable[PodSelector]:
-        """All selectors that the drafts use."""
-        for shape in self._drafts:
-            yield from selectors_of(shape)
 
     def finish(self, draft: Shape, pod: Pod, matcher: Matcher) -> Shape:
         """The draft with the selectors that match the pod."""
@@ -82,12 +76,6 @@ class Shapes:
             ),
         )
 
-    def _known_images(self, spec: PodSpec) -> tuple[str, ...]:
-        if not self._images:
-            return ()
-        names = {full_image(c.image) for c in (*spec.init_containers, *spec.containers)}
-        return tuple(sorted(names & self._images))
-
 
 def selectors_of(shape: Shape) -> Iterable[PodSelector]:
     """All selectors by which a shape means other pods."""
@@ -97,6 +85,11 @@ def selectors_of(shape: Shape) -> Iterable[PodSelector]:
         yield term.pods
     for constraint in shape.spread:
         yield constraint.pods
+
+
+def names_of(spec: PodSpec) -> set[str]:
+    """The full names of all images of a pod."""
+    return {full_image(c.image) for c in (*spec.init_containers, *spec.containers) if c.image}
 
 
 @lru_cache(maxsize=4096)

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Container, Mapping
 
+from maar.kube.kinds import AnyKind
+from maar.kube.kinds.cluster import CLAIMS, CSI_NODES, STORAGE_CLASSES, VOLUMES
 from maar.kube.read.claims import NO_PROVISIONER, ONE_POD, claims_of, class_of, is_bound
 from maar.kube.read.free_volumes import FreeVolumes, wanted
-from maar.kube.read.objects import Objects
 from maar.kube.read.reach import Reach
 from maar.kube.wire.base import Object
 from maar.kube.wire.pods import Pod
@@ -19,14 +20,20 @@ from maar.kube.wire.volumes import CsiNode, PersistentVolume, PersistentVolumeCl
 from maar.model.nodes import Node
 from maar.model.volumes import Room
 
-HOMES = ("claims", "volumes", "storage_classes", "csi_nodes")
+KINDS: tuple[AnyKind, ...] = (CLAIMS, VOLUMES, STORAGE_CLASSES, CSI_NODES)
 
 
 class Storage:
     """All of it."""
 
-    def __init__(self, objects: dict[str, dict[str, Object]], given: Container[str] = ()) -> None:
-        self._claims, self._volumes, self._classes = (objects.setdefault(home, {}) for home in HOMES[:3])
+    def __init__(
+        self,
+        claims: Mapping[str, PersistentVolumeClaim],
+        volumes: Mapping[str, PersistentVolume],
+        classes: Mapping[str, StorageClass],
+        given: Container[str] = (),
+    ) -> None:
+        self._claims, self._volumes, self._classes = claims, volumes, classes
         self._given = given
         """Pods that have been given a node of which their object does not know yet."""
         self.claims_of: dict[str, tuple[str, ...]] = {}
@@ -41,34 +48,15 @@ class Storage:
         """Whether rooms have changed."""
         self._rooms: tuple[Room, ...] = ()
 
-    @classmethod
-    def of(cls, objects: Objects) -> Storage:
-        """Of objects that are all there at once."""
-        homes: dict[str, dict[str, Object]] = {
-            "claims": {c.key: c for c in objects.claims},
-            "volumes": {v.name: v for v in objects.volumes},
-            "storage_classes": {c.name: c for c in objects.storage_classes},
-        }
-        storage = cls(homes)
-        for volume in objects.volumes:
-            storage.free.note(volume.name, None, volume)
-        for csi_node in objects.csi_nodes:
-            storage._note_limits(csi_node.name, csi_node)
-        for pod in objects.pods:
-            storage.use(pod.key, pod)
-        return storage
-
     # -- look-ups
 
     def claim(self, key: str) -> PersistentVolumeClaim | None:
         """A claim as it is now."""
-        found = self._claims.get(key)
-        return found if isinstance(found, PersistentVolumeClaim) else None
+        return self._claims.get(key)
 
     def volume(self, name: str) -> PersistentVolume | None:
         """A volume as it is now."""
-        found = self._volumes.get(name)
-        return found if isinstance(found, PersistentVolume) else None
+        return self._volumes.get(name)
 
     def volume_of(self, claim: PersistentVolumeClaim) -> PersistentVolume | None:
         """The volume that a claim has, or that has been given to it."""
@@ -76,8 +64,7 @@ class Storage:
 
     def class_of(self, claim: PersistentVolumeClaim) -> StorageClass | None:
         """A claim's storage class, if there is such a one."""
-        found = self._classes.get(class_of(claim))
-        return found if isinstance(found, StorageClass) else None
+        return self._classes.get(class_of(claim))
 
     def is_static(self, claim: Object | None) -> bool:
         """Whether nobody makes volumes of its class: it must get one that is there."""
@@ -99,14 +86,14 @@ class Storage:
 
     # -- what changes
 
-    def note(self, home: str, key: str, before: Object | None, after: Object | None) -> set[str]:
-        """An object of one of the homes came, went or changed; the pods for which that means something."""
-        if home == "claims":
+    def note(self, kind: AnyKind, key: str, before: Object | None, after: Object | None) -> set[str]:
+        """An object of one of `KINDS` came, went or changed; the pods for which that means something."""
+        if kind is CLAIMS:
             self.stale |= self.is_static(before) or self.is_static(after)
             return set(self._users.get(key, ()))
-        if home == "volumes":
+        if kind is VOLUMES:
             return self._note_volume(key, before, after)
-        if home == "csi_nodes" and not self._note_limits(key, after):
+        if kind is CSI_NODES and not self._note_limits(key, after):
             return set()
         self.stale = True
         return set(self.claims_of)

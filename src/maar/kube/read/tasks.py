@@ -9,7 +9,7 @@ from collections.abc import Container
 
 import msgspec
 
-from maar.kube.kinds.roles import index, role
+from maar.kube.kinds import index, role
 from maar.kube.read.devices import unaccounted
 from maar.kube.read.priorities import SYSTEM, Priorities, Priority
 from maar.kube.read.requests import negative_request

@@ -33,6 +33,7 @@ class OwnerReference(Wire, frozen=True):
     kind: str
     name: str
     api_version: str = ""
+    uid: str = ""
     controller: bool = False
 
 

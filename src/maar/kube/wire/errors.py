@@ -16,16 +16,5 @@ class FieldError(ValueError):
         self.problem = problem
 
 
-class ObjectError(ValueError):
-    """An object that cannot be decoded."""
-
-    def __init__(self, kind: str, key: str, field: str, problem: str) -> None:
-        super().__init__(f"{kind} `{key}`: {field}: {problem}")
-        self.kind = kind
-        self.key = key
-        self.field = field
-        self.problem = problem
-
-
 class ManifestError(ValueError):
     """A file that cannot be read, a document that cannot be decoded, or two that say the same."""

@@ -1,7 +1,6 @@
-"""The one table of what Maar asks an API server for: where each kind is served and what its objects decode into.
+"""Where kinds of objects are served, and what they decode into; the resources that every cluster has.
 
-`maar.kube.client.discovery` finds out which of them a server serves; informers, the executor and the writers of leases
-and events take their paths from here.
+The resources of kinds that make gangs are in the files of `maar.kube.kinds`.
 """
 
 from __future__ import annotations
@@ -10,7 +9,6 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from maar.kube.wire import cluster as wire
-from maar.kube.wire import groups as wire_groups
 from maar.kube.wire import volumes as wire_volumes
 from maar.kube.wire.base import Object
 from maar.kube.wire.pods import Pod
@@ -37,6 +35,11 @@ class Resource(Generic[T_co]):
     def api_version(self) -> str:
         """`v1`, `scheduling.volcano.sh/v1beta1`"""
         return f"{self.group}/{self.version}" if self.group else self.version
+
+    @property
+    def group_kind(self) -> tuple[str, str]:
+        """What it is called whatever its version."""
+        return self.group, self.kind
 
     @property
     def root(self) -> str:
@@ -81,51 +84,5 @@ LEASES = Resource("coordination.k8s.io", "v1", "leases", "Lease", True, Plain)
 PRIORITY_CLASSES = Resource("scheduling.k8s.io", "v1", "priorityclasses", "PriorityClass", False, wire.PriorityClass)
 BUDGETS = Resource("policy", "v1", "poddisruptionbudgets", "PodDisruptionBudget", True, wire.PodDisruptionBudget)
 
-UPSTREAM = "scheduling.k8s.io"
-UPSTREAM_GROUPS_BETA = Resource(UPSTREAM, "v1beta1", "podgroups", "PodGroup", True, wire_groups.UpstreamGroup)
-UPSTREAM_GROUPS = Resource(UPSTREAM, "v1alpha2", "podgroups", "PodGroup", True, wire_groups.UpstreamGroup)
-VOLCANO = "scheduling.volcano.sh"
-VOLCANO_GROUPS = Resource(VOLCANO, "v1beta1", "podgroups", "PodGroup", True, wire_groups.VolcanoGroup)
-QUEUES = Resource(VOLCANO, "v1beta1", "queues", "Queue", False, wire.Queue)
-PLUGINS_GROUPS = Resource("scheduling.x-k8s.io", "v1alpha1", "podgroups", "PodGroup", True, wire_groups.PluginsGroup)
+QUEUES = Resource("scheduling.volcano.sh", "v1beta1", "queues", "Queue", False, wire.Queue)
 HYPERNODES = Resource("topology.volcano.sh", "v1alpha1", "hypernodes", "HyperNode", False, wire.HyperNode)
-
-BATCH_JOBS = Resource("batch", "v1", "jobs", "Job", True, wire_groups.BatchJob)
-VOLCANO_JOBS = Resource("batch.volcano.sh", "v1alpha1", "jobs", "Job", True, wire_groups.VolcanoJob)
-JOB_SETS = Resource("jobset.x-k8s.io", "v1alpha2", "jobsets", "JobSet", True, wire_groups.JobSet)
-VOLCANO_COMMANDS = Resource("bus.volcano.sh", "v1alpha1", "commands", "Command", True, Plain)
-"""Written only: how a Volcano Job is paused."""
-KUBEFLOW_JOBS = tuple(
-    Resource("kubeflow.org", "v1", f"{kind.lower()}s", kind, True, wire_groups.KubeflowJob)
-    for kind in ("PyTorchJob", "TFJob", "MPIJob", "XGBoostJob", "PaddleJob", "JAXJob")
-)
-MPI_JOBS_V2 = Resource("kubeflow.org", "v2beta1", "mpijobs", "MPIJob", True, wire_groups.KubeflowJob)
-"""Of the MPI operator; the training operator serves the same name in v1."""
-
-RESOURCES: tuple[Resource[Object], ...] = (
-    NODES,
-    PODS,
-    NAMESPACES,
-    QUOTAS,
-    CLAIMS,
-    VOLUMES,
-    EVENTS,
-    STORAGE_CLASSES,
-    CSI_NODES,
-    LEASES,
-    PRIORITY_CLASSES,
-    BUDGETS,
-    UPSTREAM_GROUPS_BETA,
-    UPSTREAM_GROUPS,
-    VOLCANO_GROUPS,
-    QUEUES,
-    PLUGINS_GROUPS,
-    HYPERNODES,
-    BATCH_JOBS,
-    VOLCANO_JOBS,
-    JOB_SETS,
-    VOLCANO_COMMANDS,
-    *KUBEFLOW_JOBS,
-    MPI_JOBS_V2,
-)
-"""All of them; of a kind in several versions the newest comes first."""

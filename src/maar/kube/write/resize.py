@@ -15,8 +15,9 @@ import msgspec
 
 from maar.kube.client.api import Api
 from maar.kube.client.errors import AlreadyExists, ApiError, Conflict, Invalid, NotFound
-from maar.kube.kinds.kind import Kind, Wanted
-from maar.kube.kinds.reading import Reading
+from maar.kube.kinds import AnyJobKind
+from maar.kube.kinds.elastic import ElasticSpec
+from maar.kube.kinds.kind import Wanted
 from maar.kube.wire.base import Object
 from maar.kube.wire.decoding import decode_json
 from maar.kube.wire.errors import FieldError
@@ -60,13 +61,15 @@ class AnnotateJob(Own):
 class ChangeJob(Own):
     """An elastic job gets another size, is suspended or resumed."""
 
-    kind: Kind
+    kind: AnyJobKind
     resource: Resource[Object]
     """As the server serves it."""
     item: Object
     """As it was last seen."""
-    reading: Reading
+    spec: ElasticSpec
     """What that says."""
+    made: Object | None
+    """What the object made, where that states the workers."""
     before: tuple[int, bool]
     """Size and suspension as the decision took them to be: what was seen, or what an earlier decision made of it."""
     wanted: Wanted
@@ -82,7 +85,7 @@ class ChangeJob(Own):
 
     async def once(self, api: Api) -> Done | Failed | Again:
         """Write, and look again where that is refused."""
-        item, was = self.item, self.reading
+        item, was = self.item, self.spec
         error: ApiError = Conflict("changed in between", verb="PATCH", path=self.key)
         for _ in range(LOOKS):
             if self._is_expected(was):
@@ -91,7 +94,7 @@ class ChangeJob(Own):
                 except (Conflict, Invalid) as refused:
                     error = refused
             found = await self._look(api)
-            now = self.kind.read(found, None)
+            now = self.kind.elastic(found, self.made, None)
             if found.metadata.uid != self.item.metadata.uid or now is None:
                 return Failed(Conflict("is another one by now, or has ended", verb="PATCH", path=self.key))
             if self._is_done(now):
@@ -101,21 +104,22 @@ class ChangeJob(Own):
             item, was = found, now
         return Again(error)
 
-    def _is_expected(self, was: Reading) -> bool:
+    def _is_expected(self, was: ElasticSpec) -> bool:
         """Whether a job stands as the decision took it to, or we are half way."""
         return (was.size, was.suspended) == self.before or self._is_ours(was)
 
-    def _is_ours(self, was: Reading) -> bool:
+    def _is_ours(self, was: ElasticSpec) -> bool:
         kept = self.wanted.kept
         return was.kept in (kept, msgspec.structs.replace(kept, running=False))
 
-    def _is_done(self, was: Reading) -> bool:
+    def _is_done(self, was: ElasticSpec) -> bool:
         wanted = self.wanted
         return (was.size, was.suspended) == (wanted.size, wanted.suspended) and self._is_ours(was)
 
-    async def _send(self, api: Api, item: Object, was: Reading) -> str:
+    async def _send(self, api: Api, item: Object, was: ElasticSpec) -> str:
         """All requests in their order; the version of the object that has it all, where there is one."""
         version = ""
+        assert self.kind.write is not None, "only kinds that can be written are elastic"
         requests = self.kind.write(item, self.resource, was, self.wanted)
         for request in requests:
             if request.create:

@@ -1,7 +1,7 @@
 """What an elastic job's own object says, in one form for all kinds.
 
 A module of `maar.kube.kinds` takes from its object where the workers are and how they stand; here it becomes a
-`Reading`: bounds, the size its owner asked for, and what Maar itself keeps on the object. From a reading and the shape
+`ElasticSpec`: bounds, the size its owner asked for, and what Maar itself keeps on the object. From it and the shape
 of its workers the model's `Elastic` is made. Whatever makes no sense becomes `broken`, and the job waits with it.
 
 A job is elastic where it states bounds. The annotations `maar.dev/min-workers` and `maar.dev/max-workers` come before
@@ -22,7 +22,7 @@ import msgspec
 from maar.kube.wire import annotations as known
 from maar.kube.wire.annotations import Notes, text
 from maar.kube.wire.base import Metadata, Object
-from maar.kube.wire.groups import PodTemplate
+from maar.kube.wire.jobs import PodTemplate
 from maar.kube.wire.pods import Pod
 from maar.kube.wire.values import first, runtime, whole
 from maar.model.elastic import Elastic, Past
@@ -92,10 +92,12 @@ class Stated(msgspec.Struct, frozen=True, kw_only=True):
     epochs: int | None = None
     keeps: str = ""
     """Why its operator would give it up if its size changed now, where it would."""
+    resizable: bool = True
+    """Whether its size can change at all; where not, bounds mean nothing and it is suspended and resumed only."""
     problem: str = ""
 
 
-class Reading(msgspec.Struct, frozen=True, kw_only=True):
+class ElasticSpec(msgspec.Struct, frozen=True, kw_only=True):
     """An elastic job as its object says it."""
 
     min: int
@@ -142,8 +144,8 @@ class Reading(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
-def reading(item: Object, stated: Stated, names: frozenset[str] | None) -> Reading | None:
-    """The reading of one job; `None`: its size is not ours to change. `names` are ours as schedulers (`None`: all)."""
+def elastic_spec(item: Object, stated: Stated, names: frozenset[str] | None) -> ElasticSpec | None:
+    """The spec of one job; `None`: its size is not ours to change. `names` are ours as schedulers (`None`: all)."""
     template, size = stated.worker.template, stated.worker.count
     scheduler = stated.scheduler or template.spec.scheduler_name
     if names is not None and scheduler not in names:
@@ -152,7 +154,9 @@ def reading(item: Object, stated: Stated, names: frozenset[str] | None) -> Readi
     if stated.suspended and (stated.ran if kept.running is None else kept.running):
         return None  # by its owner, who will resume it
     notes = Notes(item.metadata.annotations)
-    least, most = _stated(notes, known.MIN_WORKERS, stated.least), _stated(notes, known.MAX_WORKERS, stated.most)
+    least = most = Bound()
+    if stated.resizable:
+        least, most = _stated(notes, known.MIN_WORKERS, stated.least), _stated(notes, known.MAX_WORKERS, stated.most)
     bounded = any(b.value is not None or b.problem for b in (least, most))
     if not bounded and (size < 1 or not (stated.suspended or kept.rigid)):
         return None
@@ -170,7 +174,7 @@ def reading(item: Object, stated: Stated, names: frozenset[str] | None) -> Readi
     pool = notes.read(known.POOL, text)
     category = Notes(item.metadata.annotations, item.metadata.labels).read(known.CATEGORY, text)
     epochs, restart = notes.read(known.EPOCHS, _positive), notes.read(known.RESTART, runtime)
-    return Reading(
+    return ElasticSpec(
         min=low,
         max=high,
         size=max(size, 0),

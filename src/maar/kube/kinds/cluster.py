@@ -1,0 +1,25 @@
+"""The kinds that make no gangs: nodes, pods, queues, volumes, and what else a decision depends on."""
+
+from __future__ import annotations
+
+from maar.kube.kinds.kind import Kind, Right
+from maar.kube.wire import resources
+
+NODES = Kind(resource=resources.NODES, writes={"": ("patch",)})
+PODS = Kind(
+    resource=resources.PODS,
+    writes={"": ("patch",), "status": ("patch",), "binding": ("create",), "eviction": ("create",)},
+)
+NAMESPACES = Kind(resource=resources.NAMESPACES)
+QUOTAS = Kind(resource=resources.QUOTAS)
+CLAIMS = Kind(resource=resources.CLAIMS, writes={"": ("patch",)})
+VOLUMES = Kind(resource=resources.VOLUMES, writes={"": ("patch",)})
+STORAGE_CLASSES = Kind(resource=resources.STORAGE_CLASSES)
+CSI_NODES = Kind(resource=resources.CSI_NODES)
+PRIORITY_CLASSES = Kind(resource=resources.PRIORITY_CLASSES)
+BUDGETS = Kind(resource=resources.BUDGETS)
+QUEUES = Kind(resource=resources.QUEUES, writes={"": ("create",), "status": ("patch",)})
+HYPERNODES = Kind(resource=resources.HYPERNODES)
+
+WRITTEN_ONLY = (Right(resources.EVENTS.group, resources.EVENTS.plural, ("create", "patch")),)
+"""Rights on kinds that Maar never reads."""

@@ -1,0 +1,115 @@
+"""A gang as its object or its pods state it, before its pods are counted: what every kind makes of its own fields."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+
+from maar.kube.kinds.elastic import ElasticSpec
+from maar.kube.wire.base import Int, Object, OwnerReference, Quantities, Wire
+from maar.model.jobs import Closeness, Phase
+from maar.model.resources import QuantityError, units
+
+
+class GangSpec(msgspec.Struct, kw_only=True):
+    """What is stated about one gang. What it leaves open (queue, priority, closeness) its pods may state."""
+
+    namespace: str
+    name: str
+    part: str = ""
+    """Which part of a job that starts in several steps."""
+    minimum: int | None = 1
+    """`None`: as many as it has pods."""
+    whole: bool = False
+    """Its minimum is all of it: never less than the pods that are there."""
+    role_min: dict[str, int] = {}
+    queue: str = ""
+    priority_class: str = ""
+    priority: int | None = None
+    min_resources: dict[str, int] | None = None
+    closeness: Closeness | None = None
+    phase: Phase = Phase.INQUEUE
+    created: float | None = None
+    uid: str = ""
+    annotations: Mapping[str, str] = {}
+    labels: Mapping[str, str] = {}
+    gang: bool = True
+    """False: its pods are gangs of one."""
+    stands: bool = False
+    """A job even without pods."""
+    broken: str = ""
+    owners: tuple[OwnerReference, ...] = ()
+    """The owners of the object that states it."""
+    elastic: ElasticSpec | None = None
+    """What its elastic job states."""
+
+
+class NetworkTopology(Wire, frozen=True):
+    """Volcano's statement of how far apart on the network the pods of a gang may be."""
+
+    mode: str = ""
+    highest_tier_allowed: Int | None = None
+    highest_tier_name: str = ""
+
+
+def from_object(of: Object) -> GangSpec:
+    """A gang with what every object has."""
+    meta = of.metadata
+    return GangSpec(
+        namespace=of.namespace,
+        name=of.name,
+        created=None if meta.creation_timestamp is None else meta.creation_timestamp.timestamp(),
+        uid=meta.uid,
+        annotations=meta.annotations,
+        labels=meta.labels,
+        owners=meta.owner_references,
+    )
+
+
+def set_minimum(gang: GangSpec, field: str, value: int) -> None:
+    """The minimum as its object says it; a negative one breaks the job."""
+    if value < 0:
+        broken(gang, field, f"expected a number of at least 0, got `{value}`")
+    gang.minimum = max(value, 1)
+
+
+def set_min_resources(gang: GangSpec, field: str, quantities: Quantities | None) -> None:
+    """What the gang needs before its pods exist; a negative or unreadable amount breaks the job."""
+    if quantities is None:
+        return
+    gang.min_resources = {}
+    for name, value in quantities.items():
+        try:
+            amount = units(name, value, up=True)
+        except QuantityError as error:
+            broken(gang, f"{field}.{name}", str(error))
+            continue
+        if amount < 0:
+            broken(gang, f"{field}.{name}", f"expected an amount of at least 0, got `{value}`")
+        gang.min_resources[name] = max(amount, 0)
+
+
+def set_closeness(gang: GangSpec, field: str, wire: NetworkTopology | None) -> None:
+    """Volcano's networkTopology; hard without a tier asks for nothing, as there."""
+    if wire is None:
+        return
+    if wire.mode not in ("", "hard", "soft"):
+        broken(gang, f"{field}.mode", f"expected `hard` or `soft`, got `{wire.mode}`")
+        return
+    hard = wire.mode != "soft"
+    if hard and wire.highest_tier_allowed is None and not wire.highest_tier_name:
+        return
+    gang.closeness = Closeness(tier=wire.highest_tier_allowed, tier_name=wire.highest_tier_name, hard=hard)
+
+
+def broken(gang: GangSpec, field: str, problem: str) -> None:
+    """Keep the first thing that makes no sense."""
+    gang.broken = gang.broken or f"{field}: {problem}"
+
+
+def does_not_exist(namespace: str, name: str) -> GangSpec:
+    """A gang that is named and is not there: its pods wait for it; those that run are a gang as they are."""
+    return GangSpec(
+        namespace=namespace, name=name, minimum=None, broken=f"PodGroup `{namespace}/{name}` does not exist"
+    )

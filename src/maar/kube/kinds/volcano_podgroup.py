@@ -1,0 +1,131 @@
+"""PodGroup `scheduling.volcano.sh`: pods name it by annotation; Kubeflow's operators write
+`scheduling.k8s.io/group-name`.
+
+Groups are admitted. A group without a phase is Pending, and its operator creates the pods only once it is Inqueue.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from msgspec import field
+
+from maar.kube.kinds.gang import (
+    GangSpec,
+    NetworkTopology,
+    broken,
+    does_not_exist,
+    from_object,
+    set_closeness,
+    set_min_resources,
+    set_minimum,
+)
+from maar.kube.kinds.kind import PodGroupKind, StatusRules
+from maar.kube.kinds.status import CountingStatus, runs, text_of
+from maar.kube.wire import annotations as known
+from maar.kube.wire.annotations import Notes
+from maar.kube.wire.base import Int, Object, Quantities, Wire
+from maar.kube.wire.pods import Pod
+from maar.kube.wire.resources import Resource
+from maar.kube.wire.values import whole
+from maar.model.jobs import Phase
+from maar.model.plan import Wait
+
+UNSCHEDULABLE = "Unschedulable"
+
+
+class Spec(Wire, frozen=True):
+    """What a group asks for."""
+
+    min_member: Int = 1
+    min_task_member: dict[str, Int] = field(default_factory=dict)
+    queue: str = ""
+    priority_class_name: str = ""
+    min_resources: Quantities | None = None
+    network_topology: NetworkTopology | None = None
+
+
+class VolcanoGroup(Object, frozen=True):
+    """A PodGroup of `scheduling.volcano.sh`."""
+
+    spec: Spec = Spec()
+    status: CountingStatus = CountingStatus()
+
+
+def name_in(pod: Pod) -> str:
+    """The name in the pod's annotation."""
+    annotations = pod.metadata.annotations
+    if annotations:
+        for key in known.GROUP_NAME:
+            if name := annotations.get(key):
+                return name
+    return ""
+
+
+def missing(namespace: str, name: str, pods: list[Pod]) -> GangSpec:
+    """The pods wait for the object, unless they state the minimum themselves."""
+    for pod in pods:
+        notes = Notes(pod.metadata.annotations)
+        minimum = notes.read(known.GROUP_MIN_MEMBER, whole)
+        if notes.problem:
+            return GangSpec(namespace=namespace, name=name, broken=notes.problem)
+        if minimum is not None:
+            return GangSpec(namespace=namespace, name=name, minimum=max(minimum, 1))
+    return does_not_exist(namespace, name)
+
+
+def gang(item: VolcanoGroup) -> GangSpec:
+    """What a group states."""
+    spec, made = item.spec, from_object(item)
+    set_minimum(made, "spec.minMember", spec.min_member)
+    for role, minimum in spec.min_task_member.items():
+        if minimum < 0:
+            broken(made, f"spec.minTaskMember.{role}", f"expected a number of at least 0, got `{minimum}`")
+    made.role_min = {role: max(minimum, 0) for role, minimum in spec.min_task_member.items()}
+    set_min_resources(made, "spec.minResources", spec.min_resources)
+    set_closeness(made, "spec.networkTopology", spec.network_topology)
+    made.queue = spec.queue
+    made.priority_class = spec.priority_class_name
+    phase = item.status.phase or Phase.PENDING
+    if phase in list(Phase):
+        made.phase = Phase(phase)
+    else:
+        broken(made, "status.phase", f"expected one of {', '.join(Phase)}, got `{phase}`")
+    made.stands = made.phase is not Phase.COMPLETED
+    return made
+
+
+def status_of(item: VolcanoGroup, phase: Phase, line: str, wait: Wait | None, now: float) -> dict[str, Any]:
+    """The phase, and the condition `Scheduled` or `Unschedulable`."""
+    code = "Scheduled" if wait is None else wait.reasons[0].code
+    condition = {
+        "type": "Scheduled" if runs(phase) else UNSCHEDULABLE,
+        "status": "True",
+        "reason": "tasks in gang are ready to be scheduled" if runs(phase) else code,
+        "message": line,
+        "lastTransitionTime": text_of(now),
+        "transitionID": f"{now:.3f}",
+    }
+    return {"phase": str(phase), **({"conditions": [condition]} if runs(phase) or line else {})}
+
+
+def says(item: VolcanoGroup, phase: Phase) -> bool:
+    """Whether the object says that the group is in a phase."""
+    return item.status.phase == str(phase)
+
+
+def says_why(item: VolcanoGroup, phase: Phase, line: str) -> bool:
+    """Whether the object says that the group waits for the reasons in a line."""
+    return any(c.type == UNSCHEDULABLE and c.message == line for c in item.status.conditions) and says(item, phase)
+
+
+KIND = PodGroupKind(
+    resource=Resource("scheduling.volcano.sh", "v1beta1", "podgroups", "PodGroup", True, VolcanoGroup),
+    writes={"": ("patch",)},
+    title="volcano",
+    name_in=name_in,
+    missing=missing,
+    gang=gang,
+    # Volcano's PodGroup has no status subresource.
+    status=StatusRules(of=status_of, says=says, says_why=says_why, counts=True, sub=None),
+)

@@ -1,0 +1,31 @@
+"""Kubernetes objects as JSON, decoded as a watch would, and read from scratch as `maar plan` does."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+
+from maar.kube.kinds import AnyKind, kind_named
+from maar.kube.picture.picture import Picture
+from maar.kube.wire.decoding import decode_json
+from maar.model.snapshot import Cluster
+
+Json = dict[str, Any]
+
+
+def decoded(item: Json) -> tuple[AnyKind, Any]:
+    """An object and its kind."""
+    kind = kind_named(item["apiVersion"], item["kind"])
+    assert kind is not None, item["kind"]
+    return kind, decode_json(msgspec.json.encode(item), kind.resource.struct)
+
+
+def from_scratch(items: Iterable[Json], names: frozenset[str] | None, now: float) -> Cluster:
+    """What a picture makes that has seen nothing but these objects."""
+    picture = Picture(names, settling=None)
+    for item in items:
+        picture.put(*decoded(item))
+    picture.read_short()
+    return picture.cluster(picture.take(now).around)
