@@ -96,9 +96,6 @@ def test_a_job_set_waits_in_one_way_only(cluster: RealCluster) -> None:
 
 
 def test_a_train_job_names_a_runtime_of_the_cluster_by_default(cluster: RealCluster) -> None:
-    jobs = {"spec": {"replicatedJobs": [replicated("node")]}}
-    runtime = thing(TRAINER, "ClusterTrainingRuntime", {"mlPolicy": {"numNodes": 1, "torch": {}}, "template": jobs})
-    cluster.apply([runtime])
     spec = applied(cluster, TRAINER, "TrainJob", {"runtimeRef": {"name": "one"}, "trainer": {"numNodes": 4}})
     reference = {"apiGroup": "trainer.kubeflow.org", "kind": "ClusterTrainingRuntime", "name": "one"}
     assert (reference, False) == (spec["runtimeRef"], spec["suspend"])

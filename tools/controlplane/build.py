@@ -151,11 +151,7 @@ PARTS = (
         name="trainer",
         module="github.com/kubeflow/trainer/v2",
         binaries={},
-        files={
-            "clustertrainingruntimes.yaml": f"{KUBEFLOW_CRDS}/trainer.kubeflow.org_clustertrainingruntimes.yaml",
-            "trainingruntimes.yaml": f"{KUBEFLOW_CRDS}/trainer.kubeflow.org_trainingruntimes.yaml",
-            "trainjobs.yaml": f"{KUBEFLOW_CRDS}/trainer.kubeflow.org_trainjobs.yaml",
-        },
+        files={"trainjobs.yaml": f"{KUBEFLOW_CRDS}/trainer.kubeflow.org_trainjobs.yaml"},
         stamps={},
         minutes=1,
     ),

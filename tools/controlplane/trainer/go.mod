@@ -1,4 +1,4 @@
-// The CRDs of TrainJob and its runtimes, by the version of Kubeflow Trainer.
+// The CRD of TrainJob, by the version of Kubeflow Trainer.
 module maar/controlplane/trainer
 
 go 1.26.0
