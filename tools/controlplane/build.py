@@ -1,13 +1,14 @@
 """Build a real control plane from Go modules: what the tests in tests/real run on.
 
 `python tools/controlplane/build.py` builds kube-apiserver, kube-controller-manager, kubectl, etcd and kwok, once, into
-a cache outside the checkout; `build.py training-operator` builds that one part. Versions are those of the go.mod files
-beside this file, and go.sum vouches for every source. `build.py --where` prints as JSON in which folder each part
-belongs, built or not: tests.support.real asks it. No container engine, no download of binaries, only the standard
-library here: this runs before anything is installed.
+a cache outside the checkout, and copies the CRDs of KubeRay, LeaderWorkerSet, JobSet and Kubeflow Trainer there;
+`build.py training-operator` builds that one part. Versions are those of the go.mod files beside this file, and go.sum
+vouches for every source. `build.py --where` prints as JSON in which folder each part belongs, built or not:
+tests.support.real asks it. No container engine, no download of binaries, only the standard library here: this runs
+before anything is installed.
 
 A newer version: change it in the part's go.mod (kubernetes and kubectl: in the `replace` lines too), run `go mod tidy`
-there.
+there. For a part without binaries run `go mod download MODULE` instead, and delete the old lines of its go.sum.
 """
 # ruff: noqa: TID251 - far from the pure half: a build reads its environment
 
@@ -76,7 +77,7 @@ KUBERNETES_STAMPS = {
     "k8s.io/component-base/version.gitTreeState": "clean",
 }
 KWOK_STAGES = "kustomize/stage"
-OPERATOR_CRDS = "manifests/base/crds"
+KUBEFLOW_CRDS = "manifests/base/crds"  # of the training operator and of its successor, Trainer
 
 PARTS = (
     Part(
@@ -120,13 +121,48 @@ PARTS = (
         minutes=1,
     ),
     Part(
+        name="kuberay",
+        module="github.com/ray-project/kuberay/ray-operator",
+        binaries={},
+        files={
+            "rayclusters.yaml": "config/crd/bases/ray.io_rayclusters.yaml",
+            "rayjobs.yaml": "config/crd/bases/ray.io_rayjobs.yaml",
+        },
+        stamps={},
+        minutes=1,
+    ),
+    Part(
+        name="lws",
+        module="sigs.k8s.io/lws",
+        binaries={},
+        files={"leaderworkersets.yaml": "config/crd/bases/leaderworkerset.x-k8s.io_leaderworkersets.yaml"},
+        stamps={},
+        minutes=1,
+    ),
+    Part(
+        name="jobset",
+        module="sigs.k8s.io/jobset",
+        binaries={},
+        files={"jobsets.yaml": "config/components/crd/bases/jobset.x-k8s.io_jobsets.yaml"},
+        stamps={},
+        minutes=1,
+    ),
+    Part(
+        name="trainer",
+        module="github.com/kubeflow/trainer/v2",
+        binaries={},
+        files={"trainjobs.yaml": f"{KUBEFLOW_CRDS}/trainer.kubeflow.org_trainjobs.yaml"},
+        stamps={},
+        minutes=1,
+    ),
+    Part(
         name="training-operator",
         module="github.com/kubeflow/training-operator",
         binaries={"training-operator": "github.com/kubeflow/training-operator/cmd/training-operator.v1"},
         files={
-            "mpijobs.yaml": f"{OPERATOR_CRDS}/kubeflow.org_mpijobs.yaml",
-            "pytorchjobs.yaml": f"{OPERATOR_CRDS}/kubeflow.org_pytorchjobs.yaml",
-            "tfjobs.yaml": f"{OPERATOR_CRDS}/kubeflow.org_tfjobs.yaml",
+            "mpijobs.yaml": f"{KUBEFLOW_CRDS}/kubeflow.org_mpijobs.yaml",
+            "pytorchjobs.yaml": f"{KUBEFLOW_CRDS}/kubeflow.org_pytorchjobs.yaml",
+            "tfjobs.yaml": f"{KUBEFLOW_CRDS}/kubeflow.org_tfjobs.yaml",
         },
         stamps={},
         minutes=2,
@@ -240,12 +276,15 @@ def link_flags(part: Part) -> str:
 
 
 def module_folder(go: str, part: Part) -> Path:
-    """Where Go keeps the sources of a part's module."""
-    command = [go, "list", "-m", "-f", "{{.Dir}}", part.module]
+    """Where Go keeps the sources of a part's module, downloaded and checked against go.sum if they are not there."""
+    if f"{part.module} {part.version} h1:" not in (part.folder / "go.sum").read_text():
+        # Without this, Go would trust the download and add it to go.sum.
+        raise Failed(f"{part.folder / 'go.sum'}: has no sum of `{part.module} {part.version}`")
+    command = [go, "mod", "download", "-json", f"{part.module}@{part.version}"]
     said = subprocess.run(command, cwd=part.folder, env=go_environment(), capture_output=True, text=True)
-    if said.returncode or not said.stdout.strip():
-        raise Failed(f"`{' '.join(command)}` failed:\n{said.stderr}")
-    return Path(said.stdout.strip())
+    if said.returncode:
+        raise Failed(f"`{' '.join(command)}` failed:\n{said.stdout}{said.stderr}")
+    return Path(json.loads(said.stdout)["Dir"])
 
 
 def build(part: Part, jobs: int) -> None:
@@ -261,9 +300,10 @@ def build(part: Part, jobs: int) -> None:
             flags = ["-v", "-trimpath", "-buildvcs=false", "-mod=readonly", "-ldflags", link_flags(part)]
             run([go, "build", "-p", str(jobs), *flags, "-o", str(draft / binary), package], part.folder)
             say(f"  {binary} after {time.monotonic() - began:.0f} s")
-        sources = module_folder(go, part)
-        for name, path in part.files.items():
-            shutil.copyfile(sources / path, draft / name)
+        if part.files:
+            sources = module_folder(go, part)
+            for name, path in part.files.items():
+                shutil.copyfile(sources / path, draft / name)
 
 
 def main() -> int:
