@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 from tests.support.real import RealCluster, available
 
-from maar.embedded.jobs import Jobs
-from maar.embedded.kubelets import Kubelets
+from maar.embedded.parts.jobs import Jobs
+from maar.embedded.parts.kubelets import Kubelets
 from maar.embedded.server import EmbeddedServer
 
 os.environ["MAAR_HISTORY"] = "none"

@@ -21,7 +21,7 @@ import pytest
 import yaml
 from tests.support.real import RealCluster, available
 
-from maar.embedded.jobs import Jobs
+from maar.embedded.parts.jobs import Jobs
 from maar.embedded.server import EmbeddedServer
 
 Obj = dict[str, Any]

@@ -6,7 +6,7 @@ import aiohttp
 import pytest
 from tests.embedded.conftest import Cluster, cluster
 
-from maar.embedded.faults import Faults, all_binds
+from maar.embedded.http.faults import Faults, all_binds
 
 CUT = (aiohttp.ServerDisconnectedError, aiohttp.ClientOSError, ConnectionResetError)
 

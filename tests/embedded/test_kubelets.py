@@ -5,10 +5,10 @@ import time
 
 from tests.embedded.conftest import cluster, names
 
-from maar.embedded.errors import Obj
-from maar.embedded.jobs import Jobs
-from maar.embedded.kinds import PODS
-from maar.embedded.kubelets import Kubelets
+from maar.embedded.objects.errors import Obj
+from maar.embedded.objects.kinds import PODS
+from maar.embedded.parts.jobs import Jobs
+from maar.embedded.parts.kubelets import Kubelets
 
 
 def quick() -> Kubelets:

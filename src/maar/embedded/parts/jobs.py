@@ -6,12 +6,12 @@ replaced as soon as they go; a pod that fails counts against `backoffLimit`; a s
 
 from __future__ import annotations
 
-from maar.embedded.api import Api
-from maar.embedded.dirty import Dirty
-from maar.embedded.errors import ApiError, Obj
-from maar.embedded.kinds import JOBS, PODS
-from maar.embedded.metadata import now
-from maar.embedded.store import Event, Item, Key
+from maar.embedded.objects.api import Api
+from maar.embedded.objects.errors import ApiError, Obj
+from maar.embedded.objects.kinds import JOBS, PODS
+from maar.embedded.objects.metadata import now
+from maar.embedded.objects.store import Event, Item, Key
+from maar.embedded.parts.dirty import Dirty
 
 INDEX = "batch.kubernetes.io/job-completion-index"
 MOST_AT_ONCE = 500

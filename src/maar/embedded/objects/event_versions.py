@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from maar.embedded.errors import Obj
+from maar.embedded.objects.errors import Obj
 
 NEW_TO_CORE = {
     "regarding": "involvedObject",

@@ -6,12 +6,12 @@ from typing import Any
 
 import yaml
 
-from maar.embedded.api import Api
-from maar.embedded.errors import ApiError, Obj, bad_request, conflict, not_found
-from maar.embedded.metadata import typed
-from maar.embedded.patches import applied, json_patch, merge, strategic
-from maar.embedded.routes import Target
-from maar.embedded.store import Item, decode
+from maar.embedded.http.patches import applied, json_patch, merge, strategic
+from maar.embedded.http.routes import Target
+from maar.embedded.objects.api import Api
+from maar.embedded.objects.errors import ApiError, Obj, bad_request, conflict, not_found
+from maar.embedded.objects.metadata import typed
+from maar.embedded.objects.store import Item, decode
 
 JSON_PATCH = "application/json-patch+json"
 MERGE_PATCH = "application/merge-patch+json"

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import zlib
 
-from maar.embedded.errors import Obj
-from maar.embedded.metadata import now
-from maar.embedded.pods import set_condition
+from maar.embedded.objects.errors import Obj
+from maar.embedded.objects.metadata import now
+from maar.embedded.objects.pods import set_condition
 
 RESULT = "maar.dev/pretend-result"
 """`Failed` for a pod that ends badly."""

@@ -7,10 +7,10 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
 
-from maar.embedded.errors import Obj
-from maar.embedded.kinds import Column, Kind
-from maar.embedded.lists import Page
-from maar.embedded.store import Item, encode
+from maar.embedded.http.lists import Page
+from maar.embedded.objects.errors import Obj
+from maar.embedded.objects.kinds import Column, Kind
+from maar.embedded.objects.store import Item, encode
 
 Cells = Callable[[Obj], list[Any]]
 

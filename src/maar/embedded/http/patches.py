@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from maar.embedded.errors import ApiError, Obj, bad_request, invalid
+from maar.embedded.objects.errors import ApiError, Obj, bad_request, invalid
 
 MERGE_KEYS: dict[str, tuple[str, ...]] = {
     "conditions": ("type",),

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from maar.embedded.errors import Obj
-from maar.embedded.kinds import Column, Kind, Scale
+from maar.embedded.objects.errors import Obj
+from maar.embedded.objects.kinds import Column, Kind, Scale
 
 
 def kinds_of(crd: Obj) -> list[Kind]:

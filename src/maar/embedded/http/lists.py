@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 import msgspec
 
-from maar.embedded.api import Api
-from maar.embedded.errors import ApiError, bad_request, expired
-from maar.embedded.kinds import Kind
-from maar.embedded.selectors import Match
-from maar.embedded.store import Item, Key, encode
+from maar.embedded.http.selectors import Match
+from maar.embedded.objects.api import Api
+from maar.embedded.objects.errors import ApiError, bad_request, expired
+from maar.embedded.objects.kinds import Kind
+from maar.embedded.objects.store import Item, Key, encode
 
 
 class _Token(msgspec.Struct, rename={"version": "rv"}):

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from maar.embedded.api import Api
-from maar.embedded.dirty import Dirty
-from maar.embedded.errors import Obj
-from maar.embedded.evictions import budget_selector, is_ready
-from maar.embedded.kinds import BUDGETS, JOBS, PODS
-from maar.embedded.store import Event, Item
+from maar.embedded.objects.api import Api
+from maar.embedded.objects.errors import Obj
+from maar.embedded.objects.evictions import budget_selector, is_ready
+from maar.embedded.objects.kinds import BUDGETS, JOBS, PODS
+from maar.embedded.objects.store import Event, Item
+from maar.embedded.parts.dirty import Dirty
 
 
 class Budgets:

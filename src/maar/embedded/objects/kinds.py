@@ -1,7 +1,7 @@
 """The kinds that are served: one table of those built in; custom ones join it while the server runs.
 
-A kind is a face of a table of objects (`maar.embedded.store`). Two kinds may share a table: the versions of a custom
-resource do, and so do the two APIs for events.
+A kind is a face of a table of objects (`maar.embedded.objects.store`). Two kinds may share a table: the versions of a
+custom resource do, and so do the two APIs for events.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from maar.embedded.errors import Obj
-from maar.embedded.event_versions import from_core_event, to_core_event
+from maar.embedded.objects.errors import Obj
+from maar.embedded.objects.event_versions import from_core_event, to_core_event
 
 VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from maar.embedded.api import Api
-from maar.embedded.errors import Obj, bad_request
-from maar.embedded.patches import json_patch, merge
-from maar.embedded.patching import JSON_PATCH, decoded
-from maar.embedded.routes import Target
-from maar.embedded.selectors import value_at
+from maar.embedded.http.patches import json_patch, merge
+from maar.embedded.http.patching import JSON_PATCH, decoded
+from maar.embedded.http.routes import Target
+from maar.embedded.http.selectors import value_at
+from maar.embedded.objects.api import Api
+from maar.embedded.objects.errors import Obj, bad_request
 
 
 def scale_of(api: Api, target: Target) -> Obj:

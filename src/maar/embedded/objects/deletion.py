@@ -10,12 +10,12 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, NamedTuple
 
-from maar.embedded.errors import Obj, conflict
-from maar.embedded.kinds import NAMESPACES, PODS, Kind
-from maar.embedded.store import Item, Key
+from maar.embedded.objects.errors import Obj, conflict
+from maar.embedded.objects.kinds import NAMESPACES, PODS, Kind
+from maar.embedded.objects.store import Item, Key
 
 if TYPE_CHECKING:
-    from maar.embedded.api import Api
+    from maar.embedded.objects.api import Api
 
 FOREGROUND, ORPHAN = "foregroundDeletion", "orphan"
 POLICIES = {"Foreground": FOREGROUND, "Orphan": ORPHAN}

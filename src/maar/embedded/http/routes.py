@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from maar.embedded.api import Api
-from maar.embedded.errors import no_such_path
-from maar.embedded.kinds import Kind
+from maar.embedded.objects.api import Api
+from maar.embedded.objects.errors import no_such_path
+from maar.embedded.objects.kinds import Kind
 
 
 class Target(NamedTuple):

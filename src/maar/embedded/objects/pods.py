@@ -1,20 +1,29 @@
 """What the server does to pods alone: defaults, priority, what may change later, binding.
 
 A pod's spec is fixed but for a few fields; a node is given by a binding, once. Eviction is in
-`maar.embedded.evictions`, removal with grace in `maar.embedded.deletion`.
+`maar.embedded.objects.evictions`, removal with grace in `maar.embedded.objects.deletion`.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from maar.embedded.errors import Cause, Obj, bad_request, conflict, forbidden, invalid_value, not_allowed, required
-from maar.embedded.kinds import PODS, PRIORITY_CLASSES
-from maar.embedded.metadata import now
-from maar.embedded.store import Item
+from maar.embedded.objects.errors import (
+    Cause,
+    Obj,
+    bad_request,
+    conflict,
+    forbidden,
+    invalid_value,
+    not_allowed,
+    required,
+)
+from maar.embedded.objects.kinds import PODS, PRIORITY_CLASSES
+from maar.embedded.objects.metadata import now
+from maar.embedded.objects.store import Item
 
 if TYPE_CHECKING:
-    from maar.embedded.api import Api
+    from maar.embedded.objects.api import Api
 
 GRACE = 30
 """Seconds that a pod has to stop, as everywhere in Kubernetes."""

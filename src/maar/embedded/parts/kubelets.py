@@ -24,14 +24,14 @@ from functools import partial
 
 import msgspec
 
-from maar.embedded import lives
-from maar.embedded.api import Api
-from maar.embedded.dirty import Dirty
-from maar.embedded.errors import ApiError, Obj
-from maar.embedded.kinds import NODES, PODS
-from maar.embedded.metadata import now
-from maar.embedded.pods import set_condition
-from maar.embedded.store import Event, Item, Key
+from maar.embedded.objects.api import Api
+from maar.embedded.objects.errors import ApiError, Obj
+from maar.embedded.objects.kinds import NODES, PODS
+from maar.embedded.objects.metadata import now
+from maar.embedded.objects.pods import set_condition
+from maar.embedded.objects.store import Event, Item, Key
+from maar.embedded.parts import lives
+from maar.embedded.parts.dirty import Dirty
 from maar.kube.read.requests import pod_requests
 from maar.kube.wire.pods import Pod
 from maar.model.resources import allocatable

@@ -1,7 +1,7 @@
 """What the server fills in, keeps and refuses, kind by kind: defaulting, admission and validation.
 
-Called by the verbs (`maar.embedded.api`) with an object of the caller's own before it is stored. Only what a scheduler
-and its users notice is here; fields that no one here reads are taken as they come.
+Called by the verbs (`maar.embedded.objects.api`) with an object of the caller's own before it is stored. Only what a
+scheduler and its users notice is here; fields that no one here reads are taken as they come.
 """
 
 from __future__ import annotations
@@ -10,16 +10,16 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from maar.embedded.errors import Cause, Obj, forbidden, invalid_value, not_allowed, required
-from maar.embedded.kinds import NAMESPACES, PRIORITY_CLASSES, UPSTREAM_GROUPS
-from maar.embedded.metadata import now
-from maar.embedded.pods import change_pod, check_pod, check_pod_change, new_pod
+from maar.embedded.objects.errors import Cause, Obj, forbidden, invalid_value, not_allowed, required
+from maar.embedded.objects.kinds import NAMESPACES, PRIORITY_CLASSES, UPSTREAM_GROUPS
+from maar.embedded.objects.metadata import now
+from maar.embedded.objects.pods import change_pod, check_pod, check_pod_change, new_pod
 
 if TYPE_CHECKING:
-    from maar.embedded.api import Api
+    from maar.embedded.objects.api import Api
 
 PROTECTION = "scheduling.k8s.io/podgroup-protection"
-"""The finalizer of upstream's PodGroups; `maar.embedded.upstream` takes it off."""
+"""The finalizer of upstream's PodGroups; `maar.embedded.parts.upstream` takes it off."""
 
 
 @dataclass(frozen=True, slots=True)

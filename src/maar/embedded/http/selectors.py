@@ -6,8 +6,8 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from maar.embedded.errors import Obj, bad_request
-from maar.embedded.kinds import Kind
+from maar.embedded.objects.errors import Obj, bad_request
+from maar.embedded.objects.kinds import Kind
 from maar.model.selectors import Requirement, Selector
 
 Match = Callable[[Obj], bool]

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from maar.embedded.errors import Cause, Obj, invalid_value, required
+from maar.embedded.objects.errors import Cause, Obj, invalid_value, required
 
 PRESERVE, INT_OR_STRING = "x-kubernetes-preserve-unknown-fields", "x-kubernetes-int-or-string"
 ALWAYS = ("apiVersion", "kind", "metadata")

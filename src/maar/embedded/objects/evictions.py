@@ -6,18 +6,18 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from maar.embedded.deletion import delete
-from maar.embedded.errors import ApiError, Obj, forbidden, too_many_requests
-from maar.embedded.kinds import BUDGETS, PODS
-from maar.embedded.metadata import now
-from maar.embedded.pods import set_condition
-from maar.embedded.store import Item, Key
+from maar.embedded.objects.deletion import delete
+from maar.embedded.objects.errors import ApiError, Obj, forbidden, too_many_requests
+from maar.embedded.objects.kinds import BUDGETS, PODS
+from maar.embedded.objects.metadata import now
+from maar.embedded.objects.pods import set_condition
+from maar.embedded.objects.store import Item, Key
 from maar.kube.read.selectors import selector
 from maar.kube.wire.base import LabelSelector
 from maar.model.selectors import Selector
 
 if TYPE_CHECKING:
-    from maar.embedded.api import Api
+    from maar.embedded.objects.api import Api
 
 REFUSED = "Cannot evict pod as it would violate the pod's disruption budget."
 RETRY_AFTER = 10

@@ -11,25 +11,25 @@ from typing import TYPE_CHECKING
 
 from aiohttp import web
 
-from maar.embedded import discovery
-from maar.embedded.api import Api
-from maar.embedded.errors import ApiError, Obj, bad_request, invalid, no_such_path, not_allowed, success
-from maar.embedded.evictions import evict
-from maar.embedded.kinds import PODS
-from maar.embedded.lists import Page, listed, rendered
-from maar.embedded.patching import decoded, patch, without_nulls
-from maar.embedded.pods import bind
-from maar.embedded.routes import Group, Target, group_of, target
-from maar.embedded.scales import scale_of, set_scale
-from maar.embedded.selectors import Match, matcher
-from maar.embedded.store import Item, encode
-from maar.embedded.tables import table
-from maar.embedded.watches import Wanted, Watch
+from maar.embedded.http import discovery
+from maar.embedded.http.lists import Page, listed, rendered
+from maar.embedded.http.patching import decoded, patch, without_nulls
+from maar.embedded.http.routes import Group, Target, group_of, target
+from maar.embedded.http.scales import scale_of, set_scale
+from maar.embedded.http.selectors import Match, matcher
+from maar.embedded.http.tables import table
+from maar.embedded.http.watches import Wanted, Watch
+from maar.embedded.objects.api import Api
+from maar.embedded.objects.errors import ApiError, Obj, bad_request, invalid, no_such_path, not_allowed, success
+from maar.embedded.objects.evictions import evict
+from maar.embedded.objects.kinds import PODS
+from maar.embedded.objects.pods import bind
+from maar.embedded.objects.store import Item, encode
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from maar.embedded.faults import Faults
+    from maar.embedded.http.faults import Faults
 
 JSON = {"Content-Type": "application/json"}
 TEXT = {"Content-Type": "text/plain; charset=utf-8"}

@@ -1,8 +1,8 @@
 """Objects, their versions and what happened to them: the server's only memory.
 
-Below the verbs (`maar.embedded.api`), above nothing. A table holds the objects of one resource and a bounded history
-of events; every write of any table takes the next resourceVersion. Stored objects are never changed in place: a write
-replaces them, so a snapshot is a copy of a dictionary and bytes are encoded once for all who read them.
+Below the verbs (`maar.embedded.objects.api`), above nothing. A table holds the objects of one resource and a bounded
+history of events; every write of any table takes the next resourceVersion. Stored objects are never changed in place: a
+write replaces them, so a snapshot is a copy of a dictionary and bytes are encoded once for all who read them.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from itertools import islice
 
 import msgspec
 
-from maar.embedded.errors import Obj, expired
-from maar.embedded.kinds import Kind
+from maar.embedded.objects.errors import Obj, expired
+from maar.embedded.objects.kinds import Kind
 
 Key = tuple[str, str]
 """Namespace (empty for what has none) and name."""

@@ -12,12 +12,12 @@ from collections import deque
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 
-from maar.embedded.api import Api
-from maar.embedded.errors import ApiError
-from maar.embedded.kinds import Kind
-from maar.embedded.lists import parse_version, too_large
-from maar.embedded.selectors import Match
-from maar.embedded.store import Event, Item, encode, watch_line
+from maar.embedded.http.lists import parse_version, too_large
+from maar.embedded.http.selectors import Match
+from maar.embedded.objects.api import Api
+from maar.embedded.objects.errors import ApiError
+from maar.embedded.objects.kinds import Kind
+from maar.embedded.objects.store import Event, Item, encode, watch_line
 
 Render = Callable[[Item], bytes]
 

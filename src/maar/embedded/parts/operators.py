@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from maar.embedded.api import Api
-from maar.embedded.dirty import Dirty
-from maar.embedded.errors import ApiError, Obj
-from maar.embedded.kinds import CRDS, PODS, Kind
-from maar.embedded.metadata import now
-from maar.embedded.pods import set_condition
-from maar.embedded.store import Event, Item, Key
+from maar.embedded.objects.api import Api
+from maar.embedded.objects.errors import ApiError, Obj
+from maar.embedded.objects.kinds import CRDS, PODS, Kind
+from maar.embedded.objects.metadata import now
+from maar.embedded.objects.pods import set_condition
+from maar.embedded.objects.store import Event, Item, Key
+from maar.embedded.parts.dirty import Dirty
 
 GROUP, VERSION = "kubeflow.org", "v1"
 ROLES = {"PyTorchJob": "pytorchReplicaSpecs", "MPIJob": "mpiReplicaSpecs"}

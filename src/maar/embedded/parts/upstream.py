@@ -1,16 +1,16 @@
 """PodGroups of `scheduling.k8s.io` while pods use them: a part that lets a group go only after its last pod.
 
-Their other rules, as on 1.36 with the gates GenericWorkload and GangScheduling, are in `maar.embedded.rules`.
+Their other rules, as on 1.36 with the gates GenericWorkload and GangScheduling, are in `maar.embedded.objects.rules`.
 """
 
 from __future__ import annotations
 
-from maar.embedded.api import Api
-from maar.embedded.dirty import Dirty
-from maar.embedded.errors import Obj
-from maar.embedded.kinds import PODS, UPSTREAM_GROUPS
-from maar.embedded.rules import PROTECTION
-from maar.embedded.store import Event, Key
+from maar.embedded.objects.api import Api
+from maar.embedded.objects.errors import Obj
+from maar.embedded.objects.kinds import PODS, UPSTREAM_GROUPS
+from maar.embedded.objects.rules import PROTECTION
+from maar.embedded.objects.store import Event, Key
+from maar.embedded.parts.dirty import Dirty
 
 
 class GroupProtection:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 
-from maar.embedded.api import Api
-from maar.embedded.errors import Obj, no_such_path
-from maar.embedded.kinds import VERBS, Kind
+from maar.embedded.objects.api import Api
+from maar.embedded.objects.errors import Obj, no_such_path
+from maar.embedded.objects.kinds import VERBS, Kind
 
 OPEN_API_V2 = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
 

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from maar.embedded.api import Api
-from maar.embedded.deletion import FOREGROUND, ORPHAN
-from maar.embedded.dirty import Dirty
-from maar.embedded.errors import Obj
-from maar.embedded.kinds import NAMESPACES, Kind
-from maar.embedded.store import Event, Item, Key
+from maar.embedded.objects.api import Api
+from maar.embedded.objects.deletion import FOREGROUND, ORPHAN
+from maar.embedded.objects.errors import Obj
+from maar.embedded.objects.kinds import NAMESPACES, Kind
+from maar.embedded.objects.store import Event, Item, Key
+from maar.embedded.parts.dirty import Dirty
 
 Place = tuple[tuple[str, str], Key]
 """A table, and an object in it."""

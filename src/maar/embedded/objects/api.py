@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from maar.embedded import schemas
-from maar.embedded.crds import kinds_of
-from maar.embedded.deletion import Deleted, delete, ready_to_go
-from maar.embedded.errors import (
+from maar.embedded.objects import schemas
+from maar.embedded.objects.crds import kinds_of
+from maar.embedded.objects.deletion import Deleted, delete, ready_to_go
+from maar.embedded.objects.errors import (
     ApiError,
     Obj,
     already_exists,
@@ -23,11 +23,11 @@ from maar.embedded.errors import (
     not_allowed,
     not_found,
 )
-from maar.embedded.kinds import BUILT_IN, CRDS, NAMESPACES, PRIORITY_CLASSES, Kind
-from maar.embedded.metadata import checked, made_up, refuse, stamped, typed
-from maar.embedded.pods import SYSTEM_PRIORITIES
-from maar.embedded.rules import NONE, RULES
-from maar.embedded.store import Item, Key, Store, with_version
+from maar.embedded.objects.kinds import BUILT_IN, CRDS, NAMESPACES, PRIORITY_CLASSES, Kind
+from maar.embedded.objects.metadata import checked, made_up, refuse, stamped, typed
+from maar.embedded.objects.pods import SYSTEM_PRIORITIES
+from maar.embedded.objects.rules import NONE, RULES
+from maar.embedded.objects.store import Item, Key, Store, with_version
 
 Change = Callable[[Obj], Obj | None]
 """From an object of one's own to what it shall be; `None` leaves it."""

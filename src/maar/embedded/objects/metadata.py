@@ -11,8 +11,8 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from maar.embedded.errors import Cause, Obj, bad_request, invalid, invalid_value, required
-from maar.embedded.kinds import Kind
+from maar.embedded.objects.errors import Cause, Obj, bad_request, invalid, invalid_value, required
+from maar.embedded.objects.kinds import Kind
 
 ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
 """Kubernetes' own letters for made-up names: no vowels, so no words."""
