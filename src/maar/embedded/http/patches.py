@@ -6,7 +6,10 @@ a table of list names and their keys stands in, which covers what pods, nodes an
 
 from __future__ import annotations
 
+from types import MappingProxyType
 from typing import Any
+
+import jsonpatch
 
 from maar.embedded.objects.errors import ApiError, Obj, bad_request, invalid
 
@@ -51,20 +54,42 @@ def merge(target: Any, patch: Any) -> Any:
     return result
 
 
+class _Replace(jsonpatch.ReplaceOperation):
+    """Sets a missing field, against the RFC, as real servers do."""
+
+    def apply(self, obj: Any) -> Any:
+        place, name = self.pointer.to_last(obj)
+        if isinstance(place, dict):
+            place.setdefault(name, None)
+        return super().apply(obj)
+
+
+class _Patch(jsonpatch.JsonPatch):
+    operations = MappingProxyType({**jsonpatch.JsonPatch.operations, "replace": _Replace})
+
+
 def json_patch(document: Obj, operations: Any) -> Obj:
     """A JSON patch (RFC 6902); the document is the caller's own and may be changed."""
-    if not isinstance(operations, list):
-        raise bad_request("error decoding patch: json: cannot unmarshal object into Go value of type jsonpatch.Patch")
-    holder = {"": document}
+    if not isinstance(operations, list) or not all(isinstance(operation, dict) for operation in operations):
+        raise bad_request("error decoding patch: expected a list of operations")
+    result: Any = document
     for operation in operations:
         try:
-            _operate(holder, operation)
-        except (KeyError, IndexError, ValueError, TypeError) as error:
-            raise _unprocessable(f"{operation.get('op')} operation does not apply: {error}") from None
-    result = holder[""]
+            result = _Patch([operation]).apply(result, in_place=True)
+        except (jsonpatch.JsonPatchException, jsonpatch.JsonPointerException) as error:
+            where = operation.get("from", operation.get("path"))
+            raise _unprocessable(f"{operation.get('op')} operation does not apply: {where}: {_why(error)}") from None
     if not isinstance(result, dict):
-        raise _unprocessable("the document is no object any more")
+        raise _unprocessable("the document is not an object any more")
     return result
+
+
+def _why(error: Exception) -> str:
+    """The library's own message, but for those that print a whole object or only a key."""
+    if isinstance(error, jsonpatch.JsonPatchTestFailed):
+        return "the value differs"
+    missing = isinstance(error, (jsonpatch.JsonPatchPathNotFound, jsonpatch.JsonPointerException))
+    return "no such path" if missing else str(error)
 
 
 def _unprocessable(why: str) -> ApiError:
@@ -72,69 +97,6 @@ def _unprocessable(why: str) -> ApiError:
     refusal.message = f"the server rejected our request due to an error in our request: {why}"
     refusal.details = {}
     return refusal
-
-
-def _operate(holder: dict[str, Any], operation: Obj) -> None:
-    path, op = operation["path"], operation["op"]
-    if op == "add":
-        _add(holder, path, operation["value"])
-    elif op == "replace":
-        # A missing field is set, against the RFC, as real servers do.
-        parent, name = _parent(holder, path)
-        parent[name] = operation["value"]
-    elif op == "remove":
-        _remove(holder, path)
-    elif op == "test":
-        if _get(holder, path) != operation.get("value"):
-            raise ValueError(f"testing value {path} failed")
-    elif op == "copy":
-        _add(holder, path, _copied(_get(holder, operation["from"])))
-    elif op == "move":
-        value = _get(holder, operation["from"])
-        _remove(holder, operation["from"])
-        _add(holder, path, value)
-    else:
-        raise ValueError(f"unexpected kind: {op}")
-
-
-def _parent(holder: dict[str, Any], path: str) -> tuple[Any, Any]:
-    """The container that a path ends in, and the name or index in it."""
-    names = [name.replace("~1", "/").replace("~0", "~") for name in path.split("/")]
-    place: Any = holder
-    for name in names[:-1]:
-        place = place[int(name)] if isinstance(place, list) else place[name]
-    last = names[-1]
-    if isinstance(place, list):
-        return place, len(place) if last == "-" else int(last)
-    if not isinstance(place, dict):
-        raise ValueError(f"no such path: {path}")
-    return place, last
-
-
-def _get(holder: dict[str, Any], path: str) -> Any:
-    parent, name = _parent(holder, path)
-    return parent[name]
-
-
-def _add(holder: dict[str, Any], path: str, value: Any) -> None:
-    parent, name = _parent(holder, path)
-    if isinstance(parent, list):
-        if not 0 <= name <= len(parent):
-            raise ValueError(f"index out of bounds: {path}")
-        parent.insert(name, value)
-    else:
-        parent[name] = value
-
-
-def _remove(holder: dict[str, Any], path: str) -> None:
-    parent, name = _parent(holder, path)
-    del parent[name]
-
-
-def _copied(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {name: _copied(inner) for name, inner in value.items()}
-    return [_copied(inner) for inner in value] if isinstance(value, list) else value
 
 
 def strategic(target: Any, patch: Any) -> Any:
