@@ -10,7 +10,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.support.real import RealCluster, available
+from tests.support.real.cluster import RealCluster
+from tests.support.real.parts import available
 
 from maar.embedded.parts.jobs import Jobs
 from maar.embedded.parts.kubelets import Kubelets

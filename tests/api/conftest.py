@@ -19,7 +19,8 @@ import aiohttp
 import msgspec
 import pytest
 import yaml
-from tests.support.real import RealCluster, available
+from tests.support.real.cluster import RealCluster
+from tests.support.real.parts import available
 
 from maar.embedded.parts.jobs import Jobs
 from maar.embedded.server import EmbeddedServer

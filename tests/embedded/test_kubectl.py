@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from tests.support.real import available, folders
+from tests.support.real.parts import available, folders
 
 from maar.embedded.parts.jobs import Jobs
 from maar.embedded.parts.kubelets import Kubelets

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from tests.support.live import NAMESPACE, Live, Seen, connected, scheduling
-from tests.support.real import RealCluster
+from tests.support.real.cluster import RealCluster
 
 from maar.kube.wire.resources import HYPERNODES, PLUGINS_GROUPS, UPSTREAM_GROUPS
 

@@ -1,4 +1,4 @@
-"""Plain requests to the API server of a real cluster (tests.support.real), by the standard library alone.
+"""Plain requests to the API server of a real cluster (`cluster`), by the standard library alone.
 
 Not through maar.kube: what is tested does not arrange its own test.
 """
@@ -73,6 +73,12 @@ class Api:
         """The path of a kind's objects: in a namespace, or without one in the whole cluster."""
         plural, namespaced = self._resource(api_version, kind)
         return f"{group_path(api_version)}{f'/namespaces/{namespace}' if namespaced and namespace else ''}/{plural}"
+
+    def objects(self, api_version: str, kind: str, namespace: str = "", **query: str) -> list[Any]:
+        """All objects of a kind, in one namespace or in all; `query` as in `labelSelector="a=b"`."""
+        path = self.collection(api_version, kind, namespace)
+        items: list[Any] = self.request("GET", f"{path}?{urlencode(query)}")["items"]
+        return items
 
     def path(self, thing: Object) -> str:
         """The path of an object by its apiVersion, kind, namespace (or `default`) and name."""

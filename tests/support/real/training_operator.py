@@ -1,4 +1,4 @@
-"""Kubeflow's training operator beside a real cluster (tests.support.real): it makes pods of PyTorchJobs and MPIJobs.
+"""Kubeflow's training operator beside a real cluster (`cluster`): it makes pods of PyTorchJobs and MPIJobs.
 
 Outside of a cluster it wants a few things that its installation would bring: a namespace, a Secret that it fills with
 certificates for its webhook, and that these lie in the folder where its webhook's server looks for them.
@@ -9,8 +9,9 @@ from __future__ import annotations
 from base64 import b64decode
 from pathlib import Path
 
-from tests.support.real import RealCluster, available, folders, wait_until
-from tests.support.real_processes import StartFailed, free_port, listens
+from tests.support.real.cluster import RealCluster
+from tests.support.real.parts import available, folders
+from tests.support.real.processes import StartFailed, free_port, listens
 
 NAME = "training-operator"
 HOME = "kubeflow"
@@ -50,11 +51,8 @@ def start_training_operator(cluster: RealCluster, gangs: str = "") -> None:
         *([f"--gang-scheduler-name={gangs}"] if gangs else []),
     ]
     cluster.processes.start(NAME, command)
-    try:
-        wait_until(lambda: _certificates(cluster), "the training operator has made its certificates", 60.0)
-        wait_until(lambda: listens(health), "the training operator answers", 60.0)
-    except TimeoutError as late:
-        raise StartFailed(f"{late}\n{cluster.processes.tail(NAME)}") from late
+    cluster.processes.await_answer(NAME, lambda: _certificates(cluster))
+    cluster.processes.await_answer(NAME, lambda: listens(health))
 
 
 def stop_training_operator(cluster: RealCluster) -> None:
@@ -64,7 +62,6 @@ def stop_training_operator(cluster: RealCluster) -> None:
 
 def _certificates(cluster: RealCluster) -> bool:
     """Whether the operator has filled its Secret; then its files are written where its server looks for them."""
-    cluster.processes.check(NAME)
     data = cluster.get("v1", "Secret", SECRET, HOME).get("data") or {}
     if not all(name in data for name in CERTIFICATES):
         return False

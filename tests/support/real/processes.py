@@ -1,4 +1,4 @@
-"""The programs of a real cluster (tests.support.real): started, watched over, and ended, each by its own id."""
+"""The programs of a real cluster (`cluster`): started, watched over, and ended, each by its own id."""
 
 from __future__ import annotations
 
@@ -16,6 +16,8 @@ from pathlib import Path
 # Ports are drawn from below the ranges that kernels give to outgoing connections, where a port that is free
 # now may be some client's a moment later.
 PORTS = range(20_000, 32_000)
+
+START_S = 60.0  # 3 s on an idle machine; a full one may take many times that
 
 # Reads `+pid` and `-pid`; when the pipe closes, however we ended, kills what is left and clears the folder.
 _GUARD = """
@@ -87,6 +89,18 @@ class Processes:
             if not self.runs(name):
                 process = self._running.get(name)
                 raise StartFailed(f"{name} ended: code {process and process.returncode}\n{self.tail(name)}")
+
+    def await_answer(self, name: str, answers: Callable[[], bool], *needs: str) -> None:
+        """Wait until a process answers; raise with its log if it, or what it needs, ends or takes too long."""
+
+        def ready() -> bool:
+            self.check(*needs, name)
+            return answers()
+
+        try:
+            wait_until(ready, f"{name} answers", START_S)
+        except TimeoutError as late:
+            raise StartFailed(f"{late}\n{self.tail(name)}") from late
 
     def tail(self, name: str, lines: int = 30) -> str:
         if not self.log(name).is_file():
