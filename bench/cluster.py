@@ -23,7 +23,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from tests.support.real import RealCluster
+from tests.support.real.cluster import RealCluster
 
 from maar.kube.client.access import load_access
 from maar.kube.client.api import Api

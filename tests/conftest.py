@@ -10,10 +10,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.support.real import RealCluster, available
+from tests.support.real.cluster import RealCluster
+from tests.support.real.parts import available
 
-from maar.embedded.jobs import Jobs
-from maar.embedded.kubelets import Kubelets
+from maar.embedded.parts.jobs import Jobs
+from maar.embedded.parts.kubelets import Kubelets
 from maar.embedded.server import EmbeddedServer
 
 os.environ["MAAR_HISTORY"] = "none"

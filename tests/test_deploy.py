@@ -17,7 +17,8 @@ import pytest
 import yaml
 from tests.support.live import NAMESPACE, Live, bound, connected, scheduling
 from tests.support.provisioner import claim, storage_class, using, volume
-from tests.support.real import UPSTREAM_GANGS, RealCluster, available
+from tests.support.real.cluster import UPSTREAM_GANGS, RealCluster
+from tests.support.real.parts import available
 
 from maar import __version__
 from maar.cli.run import run

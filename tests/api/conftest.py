@@ -19,9 +19,10 @@ import aiohttp
 import msgspec
 import pytest
 import yaml
-from tests.support.real import RealCluster, available
+from tests.support.real.cluster import RealCluster
+from tests.support.real.parts import available
 
-from maar.embedded.jobs import Jobs
+from maar.embedded.parts.jobs import Jobs
 from maar.embedded.server import EmbeddedServer
 
 Obj = dict[str, Any]

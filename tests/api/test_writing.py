@@ -161,6 +161,48 @@ def test_a_json_patch_whose_test_fails_changes_nothing(api: Client, maps: str) -
     assert made == api.get(f"{maps}/a")
 
 
+def test_a_json_patch_sets_a_missing_field_and_changes_lists(api: Client, maps: str) -> None:
+    api.post(maps, {"metadata": {"name": "a", "finalizers": ["x.io/a", "x.io/b"]}, "data": {"x": "1"}})
+    operations = [
+        {"op": "replace", "path": "/data/missing", "value": "set"},
+        {"op": "add", "path": "/metadata/finalizers/0", "value": "x.io/first"},
+        {"op": "add", "path": "/metadata/finalizers/-", "value": "x.io/last"},
+        {"op": "replace", "path": "/metadata/finalizers/1", "value": "x.io/c"},
+        {"op": "remove", "path": "/metadata/finalizers/2"},
+    ]
+    patched = api.patch(f"{maps}/a", operations, JSON_PATCH)
+    assert {"x": "1", "missing": "set"} == patched["data"]
+    assert ["x.io/first", "x.io/c", "x.io/last"] == patched["metadata"]["finalizers"]
+    api.patch(f"{maps}/a", {"metadata": {"finalizers": None}})
+
+
+BAD_PATCHES: dict[str, tuple[Any, int]] = {
+    "missing field": ([{"op": "remove", "path": "/data/missing"}], 422),
+    "missing parent": ([{"op": "replace", "path": "/missing/x", "value": "1"}], 422),
+    "below a value": ([{"op": "add", "path": "/data/x/y", "value": "1"}], 422),
+    "past the end": ([{"op": "add", "path": "/metadata/finalizers/9", "value": "x.io/a"}], 422),
+    "no index": ([{"op": "add", "path": "/metadata/finalizers/one", "value": "x.io/a"}], 422),
+    "missing source": ([{"op": "move", "from": "/data/missing", "path": "/data/y"}], 422),
+    "into itself": ([{"op": "move", "from": "/data", "path": "/data/y"}], 422),
+    "unknown operation": ([{"op": "frob", "path": "/data/x"}], 422),
+    "no operation": ([{"path": "/data/x"}], 422),
+    "no path": ([{"op": "remove"}], 422),
+    "the whole object": ([{"op": "replace", "path": "", "value": []}], 422),
+    "not a list": ({"op": "remove", "path": "/data/x"}, 400),
+    "not operations": (["remove"], 400),
+}
+
+
+@pytest.mark.parametrize("what", BAD_PATCHES)
+def test_a_bad_json_patch_is_refused(api: Client, maps: str, what: str) -> None:
+    made = api.post(maps, new_map("a", finalizers=["x.io/a"]))
+    operations, code = BAD_PATCHES[what]
+    answer = api.ask("PATCH", f"{maps}/a", operations, JSON_PATCH)
+    assert (code, {400: "BadRequest", 422: "Invalid"}[code]) == (answer.code, answer.reason)
+    assert made == api.get(f"{maps}/a")
+    api.patch(f"{maps}/a", {"metadata": {"finalizers": None}})
+
+
 def test_a_strategic_patch_merges_lists_by_name(api: Client, pods: str) -> None:
     pod = new_pod("a")
     pod["spec"]["containers"].append({"name": "side", "image": "side:1"})

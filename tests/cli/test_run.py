@@ -22,8 +22,8 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from tests.support.confs import ALLOCATE
 from tests.support.live import NAMESPACE, Live, bound, tell, where
-from tests.support.real import RealCluster
-from tests.support.real_processes import free_port
+from tests.support.real.cluster import RealCluster
+from tests.support.real.processes import free_port
 from tests.support.scheduler import Child
 
 from maar import __version__

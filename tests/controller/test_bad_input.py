@@ -11,7 +11,7 @@ import pytest
 import yaml
 from tests.support.live import CRDS, NAMESPACE, OUR_CRDS, Live, bound, scheduling, tell, where
 
-from maar.embedded.kinds import PODS as EMBEDDED_PODS
+from maar.embedded.objects.kinds import PODS as EMBEDDED_PODS
 from maar.embedded.server import EmbeddedServer
 from maar.kube.client.errors import ApiError
 from maar.kube.kinds import volcano_podgroup

@@ -21,8 +21,8 @@ from tests.support.live import NAMESPACE, OUR_CRDS, bound, connected, scheduling
 from maar.controller.brakes import Brakes
 from maar.controller.brakes import Settings as BrakeSettings
 from maar.controller.run import Scheduler
-from maar.embedded.kubelets import Kubelets
-from maar.embedded.operators import TrainingOperator
+from maar.embedded.parts.kubelets import Kubelets
+from maar.embedded.parts.operators import TrainingOperator
 from maar.embedded.server import EmbeddedServer
 from maar.kube.wire.resources import NODES
 

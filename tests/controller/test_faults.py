@@ -14,9 +14,9 @@ from maar.controller.cache import Cache
 from maar.controller.reload import ConfigFile
 from maar.controller.run import Scheduler
 from maar.controller.settings import Settings
-from maar.embedded.faults import all_binds
+from maar.embedded.http.faults import all_binds
+from maar.embedded.objects.store import Event
 from maar.embedded.server import EmbeddedServer
-from maar.embedded.store import Event
 from maar.kube.picture.picture import Picture
 from maar.kube.wire.resources import PODS, QUEUES
 

@@ -14,9 +14,9 @@ from tests.support.live import GPU, NAMESPACE, Live, Seen, bound, scheduling, te
 from maar.controller.loop import Cycle
 from maar.controller.run import Scheduler
 from maar.controller.settings import Settings
-from maar.embedded.faults import all_binds
-from maar.embedded.kinds import PODS as EMBEDDED_PODS
-from maar.embedded.kubelets import Kubelets
+from maar.embedded.http.faults import all_binds
+from maar.embedded.objects.kinds import PODS as EMBEDDED_PODS
+from maar.embedded.parts.kubelets import Kubelets
 from maar.embedded.server import EmbeddedServer
 from maar.kube.kinds import volcano_podgroup
 from maar.kube.wire.resources import EVENTS, NODES

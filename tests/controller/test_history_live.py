@@ -23,8 +23,8 @@ from maar.controller.record import read_recording
 from maar.controller.run import Scheduler
 from maar.controller.settings import Settings
 from maar.decide import decide
-from maar.embedded.kubelets import Kubelets
-from maar.embedded.operators import TrainingOperator
+from maar.embedded.parts.kubelets import Kubelets
+from maar.embedded.parts.operators import TrainingOperator
 from maar.embedded.server import EmbeddedServer
 from maar.history.address import read_address
 from maar.history.history import History

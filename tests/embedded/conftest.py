@@ -10,7 +10,7 @@ from typing import Any
 
 import aiohttp
 
-from maar.embedded.kinds import JOBS, NODES, PODS
+from maar.embedded.objects.kinds import JOBS, NODES, PODS
 from maar.embedded.server import EmbeddedServer, Part
 
 Obj = dict[str, Any]

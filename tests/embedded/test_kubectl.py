@@ -10,10 +10,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from tests.support.real import available, folders
+from tests.support.real.parts import available, folders
 
-from maar.embedded.jobs import Jobs
-from maar.embedded.kubelets import Kubelets
+from maar.embedded.parts.jobs import Jobs
+from maar.embedded.parts.kubelets import Kubelets
 from maar.embedded.server import EmbeddedServer
 
 CRDS = Path(__file__).parents[2] / "deploy" / "crds"

@@ -1,14 +1,13 @@
 """Pretend kubelets: pods start, end, stop and are turned away; nodes die and come back."""
 
 import asyncio
-import time
 
 from tests.embedded.conftest import cluster, names
 
-from maar.embedded.errors import Obj
-from maar.embedded.jobs import Jobs
-from maar.embedded.kinds import PODS
-from maar.embedded.kubelets import Kubelets
+from maar.embedded.objects.errors import Obj
+from maar.embedded.objects.kinds import PODS
+from maar.embedded.parts.jobs import Jobs
+from maar.embedded.parts.kubelets import Kubelets
 
 
 def quick() -> Kubelets:
@@ -59,11 +58,15 @@ def test_a_pod_that_has_ended_does_not_start() -> None:
 
     async def main() -> None:
         kubelets = Kubelets(start=0.2)
+        clock = asyncio.get_running_loop().time
         async with cluster(kubelets) as c:
             await c.add_node("n1")
             await c.add_pod("a", "n1")
-            await c.until(lambda: any(pod.timer for pod in kubelets.pods.values()))
-            time.sleep(0.3)  # its start is due before its kubelet looks at it again
+            await c.until(lambda: kubelets.pods)
+            (timer,) = (pod.timer for pod in kubelets.pods.values())
+            assert timer is not None
+            while clock() <= timer.when():
+                pass  # nothing else runs: its start is due before its kubelet looks at it again
             c.server.api.change(PODS, "default", "a", ended, part="status")
             await c.until(lambda: not kubelets.pods)
             assert "Succeeded" == c.phase("a")

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from tests.embedded.conftest import Cluster, cluster
 
-from maar.embedded.kubelets import RUNTIME, Kubelets
-from maar.embedded.lives import RESULT
-from maar.embedded.operators import TrainingOperator
+from maar.embedded.parts.kubelets import RUNTIME, Kubelets
+from maar.embedded.parts.lives import RESULT
+from maar.embedded.parts.operators import TrainingOperator
 
 Obj = dict[str, Any]
 Story = Callable[[Cluster], Awaitable[None]]

@@ -11,8 +11,8 @@ import pytest
 import yaml
 from tests.embedded.conftest import cluster
 
-from maar.embedded.kinds import NODES, PODS
-from maar.embedded.kubelets import Kubelets
+from maar.embedded.objects.kinds import NODES, PODS
+from maar.embedded.parts.kubelets import Kubelets
 from maar.embedded.server import EmbeddedServer
 
 

@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from maar.embedded.tables import age, at_path
+from maar.embedded.http.tables import age, at_path
 
 
 @pytest.mark.parametrize(

@@ -96,10 +96,12 @@ def volcano_group(name: str, minimum: int, phase: str = "Inqueue", **metadata: A
 
 
 GROUP = {"annotations": {"scheduling.k8s.io/group-name": "g"}}
-APART = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [{"topologyKey": "zone"}]}}
-APART["podAntiAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"][0] |= {
-    "labelSelector": {"matchLabels": {"app": "x"}}, "namespaceSelector": {"matchLabels": {"team": "a"}},
-}  # fmt: skip
+REPELS = {
+    "topologyKey": "zone",
+    "labelSelector": {"matchLabels": {"app": "x"}},
+    "namespaceSelector": {"matchLabels": {"team": "a"}},
+}
+APART = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [REPELS]}}
 LABELLED = {"labels": {"training.kubeflow.org/job-name": "t", "training.kubeflow.org/replica-type": "worker"}}
 PYTORCH = ("PyTorchJob", "pytorchReplicaSpecs", "t")
 
@@ -142,7 +144,7 @@ VERSIONS: list[list[Json]] = [
      volcano_group("g", 2, annotations={"maar.dev/elected-since": NEW})],
     [
         thing("scheduling.k8s.io/v1beta1", "PodGroup", "g", spec={"schedulingPolicy": policy})
-        for policy in ({"gang": {"minCount": 2}}, {"basic": {}}, {"gang": {"minCount": 4}})
+        for policy in (dict[str, Any](gang={"minCount": 2}), {"basic": {}}, {"gang": {"minCount": 4}})
     ],
     [thing("scheduling.x-k8s.io/v1alpha1", "PodGroup", "g", spec={"minMember": n}) for n in (1, 2)],
     [pod("g-0", metadata=GROUP), pod("g-0", metadata=GROUP, spec={"priorityClassName": "high"}),
@@ -204,7 +206,8 @@ MOVES = st.lists(
 @given(MOVES)
 def test_safety_live_reading_equals_reading_from_scratch(moves: list[tuple[int, int, bool]]) -> None:
     """A version of 4 deletes the object; a true third value runs a cycle after the move."""
-    picture, there, snapshot = Picture(MAAR, settling=None), dict[int, Json](), None
+    picture, there = Picture(MAAR, settling=None), dict[int, Json]()
+    snapshot: Snapshot | None = None
     for place, version, cycle in moves:
         versions = VERSIONS[place]
         if version == 4:

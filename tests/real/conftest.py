@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.support.real import RealCluster, available
+from tests.support.real.cluster import RealCluster
+from tests.support.real.parts import available
 
 HERE = Path(__file__).parent
 

@@ -8,7 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.support.real import UPSTREAM_GANGS, RealCluster, Refused, StartFailed, wait_until
+from tests.support.real.api import Refused
+from tests.support.real.cluster import UPSTREAM_GANGS, RealCluster
+from tests.support.real.parts import CHECKOUT
+from tests.support.real.processes import StartFailed, wait_until
 
 
 def node(name: str, **allocatable: str) -> dict[str, Any]:
@@ -215,7 +218,7 @@ def test_a_cluster_starts_again_after_it_was_stopped(real_parts: None) -> None:
 
 KILLED = """
 import os, signal, sys
-from tests.support.real import RealCluster
+from tests.support.real.cluster import RealCluster
 cluster = RealCluster().start()
 print(cluster.folder, *(cluster.processes.pid(name) for name in ("etcd", "kube-apiserver")), flush=True)
 os.kill(os.getpid(), signal.SIGKILL)
@@ -223,7 +226,7 @@ os.kill(os.getpid(), signal.SIGKILL)
 
 
 def test_nothing_outlives_a_program_that_is_killed(real_parts: None) -> None:
-    said = subprocess.run([sys.executable, "-c", KILLED], stdout=subprocess.PIPE, text=True)
+    said = subprocess.run([sys.executable, "-c", KILLED], cwd=CHECKOUT, stdout=subprocess.PIPE, text=True)
     folder, *pids = said.stdout.split()
     assert -9 == said.returncode
     wait_until(lambda: not any(lives(int(pid)) for pid in pids), "the processes are gone")

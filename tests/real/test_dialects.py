@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from tests.support.live import NAMESPACE, Live, Seen, connected, scheduling
-from tests.support.real import RealCluster
+from tests.support.real.cluster import RealCluster
 
 from maar.kube.kinds import plugins_podgroup, upstream_podgroup
 from maar.kube.wire.resources import HYPERNODES
@@ -97,6 +97,9 @@ async def pod(play: Live, name: str, said: Mapping[str, Any], gpu: int = 4) -> N
     await play.pod(name, gpu=gpu, metadata=metadata, **said.get("spec", {}))
 
 
+SETTLING = "waits for more of its pods to be created"
+
+
 def all_bound(pods: list[Seen]) -> bool:
     return all(p.node for p in pods)
 
@@ -142,11 +145,9 @@ def test_a_gang_of_unknown_size_is_what_came_before_it_settled(cluster: RealClus
     said = {"annotations": {"pod_group": "train"}}
 
     async def story(play: Live) -> None:
-        await pod(play, "train-0", said, gpu=8)
-        await asyncio.sleep(0.5)
-        await pod(play, "train-1", said, gpu=8)
-        await asyncio.sleep(0.5)
-        await pod(play, "train-2", said, gpu=8)
+        for i in range(3):
+            await pod(play, f"train-{i}", said, gpu=8)
+            await play.until(lambda ps: all(SETTLING in p.message for p in ps), "it waits for more of its pods")
         pods = await play.until(lambda ps: all("nodes fit" in p.message for p in ps), "all pods say why they wait")
         assert not any(p.node for p in pods)
         await play.nodes(1, gpu=8, first=2)

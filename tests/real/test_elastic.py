@@ -14,8 +14,9 @@ from pathlib import Path
 import pytest
 from tests.support.elastic_story import CONFIG, playing
 from tests.support.live import OUR_CRDS, bound, connected
-from tests.support.real import RealCluster, available
-from tests.support.real_operator import start_training_operator
+from tests.support.real.cluster import RealCluster
+from tests.support.real.parts import available
+from tests.support.real.training_operator import start_training_operator
 from tests.support.scheduler import Child
 
 

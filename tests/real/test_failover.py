@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from tests.support.live import NAMESPACE, Live, Seen, bound, connected
-from tests.support.real import RealCluster
+from tests.support.real.cluster import RealCluster
 from tests.support.scheduler import Child
 
 from maar.kube.client.errors import NotFound

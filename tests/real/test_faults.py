@@ -16,7 +16,7 @@ from pathlib import Path
 from tests.support.burst import Burst, Witness, in_part, without_locks
 from tests.support.live import NAMESPACE, Live, connected
 from tests.support.proxy import Fate, Proxy
-from tests.support.real import RealCluster
+from tests.support.real.cluster import RealCluster
 from tests.support.scheduler import Child
 
 from maar.kube.client.errors import ApiError

@@ -7,7 +7,9 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from tests.support.real import RealCluster, Refused, available, folders
+from tests.support.real.api import Refused
+from tests.support.real.cluster import RealCluster
+from tests.support.real.parts import available, folders
 
 PARTS = ("kuberay", "lws", "jobset", "trainer")
 RAY = "ray.io/v1"

@@ -17,8 +17,8 @@ from tests.support.live import NAMESPACE, OUR_CRDS, connected, scheduling
 
 from maar.config.file import read_config
 from maar.controller.settings import Settings
-from maar.embedded.kubelets import Kubelets
-from maar.embedded.operators import TrainingOperator
+from maar.embedded.parts.kubelets import Kubelets
+from maar.embedded.parts.operators import TrainingOperator
 from maar.embedded.server import EmbeddedServer
 from maar.kube.kinds import volcano_podgroup
 from maar.kube.wire.resources import PODS

@@ -8,7 +8,7 @@ from tests.support.live import NAMESPACE, Live, bound, scheduling, tell
 
 from maar.cli.trace_file import load_trace
 from maar.controller.record import read_recording
-from maar.embedded.kubelets import Kubelets
+from maar.embedded.parts.kubelets import Kubelets
 from maar.embedded.server import EmbeddedServer
 from maar.kube.kinds import volcano_podgroup
 

@@ -30,6 +30,8 @@ TOO_MANY = 20
 """How many pods more than there is room for a fed burst ends with at least; more than the largest gang."""
 NEARLY_FULL = 0.8
 """The share of the room from which on gangs of a fed burst end."""
+MARKER = "one-more"
+"""A pod that wants a whole node, which most likely it will not get."""
 PAUSE_S = 0.05
 """Before somebody tries again whose write was refused."""
 
@@ -110,7 +112,7 @@ class Burst:
         )
 
     async def until_settled(self, patience: float) -> None:
-        """Wait for that, and see that it stays so."""
+        """Wait for that, and see that it is still so after the scheduler has decided about one pod more."""
         ends = time.monotonic() + patience
         while True:
             pods: list[Seen] = []
@@ -123,8 +125,9 @@ class Burst:
             running = in_use(pods)
             assert time.monotonic() < ends, f"not settled: {running.total()} of {self.room} run: {running}"
             await asyncio.sleep(0.1)
-        await asyncio.sleep(1.0)
-        assert self.is_settled(await self._cluster.pods())
+        await stubborn(lambda: self._cluster.pod(MARKER, gpu=2 * PER_NODE))
+        pods = await self._cluster.until(lambda pods: any(p.name == MARKER and (p.node or p.message) for p in pods))
+        assert self.is_settled([p for p in pods if p.name != MARKER])
 
 
 def in_use(pods: Iterable[Seen]) -> Counter[str]:

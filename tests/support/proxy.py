@@ -1,8 +1,8 @@
 """A bad road to a good API server: between a client and a real server, in plain HTTP on this machine.
 
-What the embedded server does to its own clients (`maar.embedded.faults`) this does to those of a server that has no
-faults of its own. Every so often all watches are cut. Of the writes a share is refused (429 with a time to come again,
-or 500), and some of those have been carried out all the same: only their answer is a lie.
+What the embedded server does to its own clients (`maar.embedded.http.faults`) this does to those of a server that has
+no faults of its own. Every so often all watches are cut. Of the writes a share is refused (429 with a time to come
+again, or 500), and some of those have been carried out all the same: only their answer is a lie.
 """
 
 from __future__ import annotations

@@ -12,8 +12,8 @@ from tests.support.elastic_story import CONFIG, Play, playing
 from tests.support.live import NAMESPACE, OUR_CRDS, connected, scheduling
 
 from maar.controller.loop import Cycle
-from maar.embedded.kubelets import Kubelets
-from maar.embedded.operators import TrainingOperator
+from maar.embedded.parts.kubelets import Kubelets
+from maar.embedded.parts.operators import TrainingOperator
 from maar.embedded.server import EmbeddedServer
 from maar.model.plan import Evict, Plan, Resize, Suspend, Target
 from maar.session.resizing.migrating import MIGRATED

@@ -25,12 +25,12 @@ from maar.config.file import default_text
 from maar.demo.manifests import Elastic, Gang, elastic_job, job, node, priority_class, queue
 from maar.demo.picture import Column, columns, owner
 from maar.demo.score import Ledger
-from maar.embedded.jobs import Jobs
-from maar.embedded.kinds import EVENTS, JOBS, NODES, PODS
-from maar.embedded.kubelets import RUNTIME, Kubelets
-from maar.embedded.operators import TrainingOperator
+from maar.embedded.objects.kinds import EVENTS, JOBS, NODES, PODS
+from maar.embedded.objects.store import Event
+from maar.embedded.parts.jobs import Jobs
+from maar.embedded.parts.kubelets import RUNTIME, Kubelets
+from maar.embedded.parts.operators import TrainingOperator
 from maar.embedded.server import EmbeddedServer
-from maar.embedded.store import Event
 from maar.kube.client.access import load_access
 from maar.kube.client.api import Api
 

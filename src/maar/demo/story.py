@@ -15,8 +15,8 @@ from maar.demo.breathing import Breathing
 from maar.demo.manifests import Gang
 from maar.demo.score import EVICTED, LOST
 from maar.demo.teller import Teller
-from maar.embedded.faults import all_binds
-from maar.embedded.store import Event
+from maar.embedded.http.faults import all_binds
+from maar.embedded.objects.store import Event
 
 BERT = Gang("bert", 4, 8, "research")
 RESNET = Gang("resnet", 4, 4, "research", "low")

@@ -24,12 +24,12 @@ from typing import Protocol, TypeVar
 import yaml
 from aiohttp import web
 
-from maar.embedded.api import Api
-from maar.embedded.budgets import Budgets
-from maar.embedded.collector import Collector
-from maar.embedded.faults import Faults
-from maar.embedded.handler import Handler
-from maar.embedded.upstream import GroupProtection
+from maar.embedded.http.faults import Faults
+from maar.embedded.http.handler import Handler
+from maar.embedded.objects.api import Api
+from maar.embedded.parts.budgets import Budgets
+from maar.embedded.parts.collector import Collector
+from maar.embedded.parts.upstream import GroupProtection
 
 T = TypeVar("T")
 

@@ -1,0 +1,54 @@
+"""The scale subresource: how many replicas, the same for every kind that has any."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from maar.embedded.http.patches import json_patch, merge
+from maar.embedded.http.patching import JSON_PATCH, decoded
+from maar.embedded.http.routes import Target
+from maar.embedded.http.selectors import value_at
+from maar.embedded.objects.api import Api
+from maar.embedded.objects.errors import Obj, bad_request
+
+
+def scale_of(api: Api, target: Target) -> Obj:
+    """The Scale of an object."""
+    item, paths = api.get(target.kind, target.namespace, target.name), target.kind.scale
+    assert paths is not None, "routes offer a scale only for kinds that have one"
+    metadata = item.obj["metadata"]
+    kept = {
+        k: metadata[k] for k in ("name", "namespace", "uid", "resourceVersion", "creationTimestamp") if k in metadata
+    }
+    return {
+        "kind": "Scale",
+        "apiVersion": "autoscaling/v1",
+        "metadata": kept,
+        "spec": {"replicas": value_at(item.obj, paths.wanted) or 0},
+        "status": {"replicas": value_at(item.obj, paths.current) or 0},
+    }
+
+
+def set_scale(api: Api, target: Target, body: bytes, content_type: str) -> Obj:
+    """Replace or patch the Scale of an object."""
+    change = decoded(body, content_type)
+    scale = scale_of(api, target)
+    if content_type == JSON_PATCH:
+        scale = json_patch(scale, change)
+    else:
+        scale = merge(scale, change)
+    replicas = (scale.get("spec") or {}).get("replicas")
+    if not isinstance(replicas, int) or replicas < 0:
+        raise bad_request("spec.replicas: must be greater than or equal to 0")
+    paths = target.kind.scale
+    assert paths is not None, "checked by scale_of"
+
+    def scaled(obj: Obj) -> Obj:
+        place: dict[str, Any] = obj
+        for name in paths.wanted[:-1]:
+            place = place.setdefault(name, {})
+        place[paths.wanted[-1]] = replicas
+        return obj
+
+    api.change(target.kind, target.namespace, target.name, scaled)
+    return scale_of(api, target)

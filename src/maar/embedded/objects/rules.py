@@ -1,0 +1,233 @@
+"""What the server fills in, keeps and refuses, kind by kind: defaulting, admission and validation.
+
+Called by the verbs (`maar.embedded.objects.api`) with an object of the caller's own before it is stored. Only what a
+scheduler and its users notice is here; fields that no one here reads are taken as they come.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from maar.embedded.objects.errors import Cause, Obj, forbidden, invalid_value, not_allowed, required
+from maar.embedded.objects.kinds import NAMESPACES, PRIORITY_CLASSES, UPSTREAM_GROUPS
+from maar.embedded.objects.metadata import now
+from maar.embedded.objects.pods import change_pod, check_pod, check_pod_change, new_pod
+
+if TYPE_CHECKING:
+    from maar.embedded.objects.api import Api
+
+PROTECTION = "scheduling.k8s.io/podgroup-protection"
+"""The finalizer of upstream's PodGroups; `maar.embedded.parts.upstream` takes it off."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """One kind's own rules; each may change the object it is given."""
+
+    new: Callable[[Api, Obj], None] | None = None
+    check: Callable[[Obj], list[Cause]] | None = None
+    changed: Callable[[Obj, Obj], None] | None = None
+    """The new object, the old one."""
+    check_change: Callable[[Obj, Obj], list[Cause]] | None = None
+
+
+def no_status(api: Api, obj: Obj) -> None:
+    """A new object has none."""
+    obj.pop("status", None)
+    obj["status"] = {}
+
+
+def new_node(api: Api, node: Obj) -> None:
+    """Allocatable is the capacity where nothing else is said."""
+    node.setdefault("spec", {})
+    status = node.setdefault("status", {})
+    if status.get("capacity") and not status.get("allocatable"):
+        status["allocatable"] = status["capacity"]
+
+
+def new_namespace(api: Api, namespace: Obj) -> None:
+    """A namespace is active, carries its name as a label, and goes only when it has been emptied."""
+    namespace["spec"] = {"finalizers": ["kubernetes"]}
+    namespace["status"] = {"phase": "Active"}
+    namespace["metadata"].setdefault("labels", {})["kubernetes.io/metadata.name"] = namespace["metadata"]["name"]
+
+
+def new_claim(api: Api, claim: Obj) -> None:
+    """A claim waits."""
+    claim.setdefault("spec", {}).setdefault("volumeMode", "Filesystem")
+    claim["status"] = {"phase": "Pending"}
+
+
+def new_volume(api: Api, volume: Obj) -> None:
+    """A volume waits."""
+    volume.setdefault("spec", {}).setdefault("volumeMode", "Filesystem")
+    volume["spec"].setdefault("persistentVolumeReclaimPolicy", "Retain")
+    volume["status"] = {"phase": "Pending"}
+
+
+def new_priority_class(api: Api, obj: Obj) -> None:
+    """It preempts unless it says otherwise; only one may be everybody's default."""
+    obj.setdefault("preemptionPolicy", "PreemptLowerPriority")
+    obj.setdefault("value", 0)
+    if obj.get("globalDefault"):
+        for item in api.store.table(PRIORITY_CLASSES).items.values():
+            if item.obj.get("globalDefault"):
+                name = obj["metadata"].get("name", "")
+                why = f"PriorityClass {item.obj['metadata']['name']} is already marked as default"
+                raise forbidden("scheduling.k8s.io", "priorityclasses", name, why)
+
+
+def check_priority_change(new: Obj, old: Obj) -> list[Cause]:
+    """A priority never changes."""
+    if new.get("value", 0) != old.get("value", 0):
+        return [not_allowed("value", "may not be changed in an update.")]
+    return []
+
+
+def new_upstream_group(api: Api, group: Obj) -> None:
+    """What 1.36 makes of a PodGroup whose other feature gates are off; it is protected from the start."""
+    group["status"] = {}
+    spec = group.setdefault("spec", {})
+    for gated in ("priority", "priorityClassName", "schedulingConstraints"):
+        spec.pop(gated, None)
+    spec.setdefault("disruptionMode", "Pod")
+    finalizers = group["metadata"].setdefault("finalizers", [])
+    if PROTECTION not in finalizers:
+        finalizers.append(PROTECTION)
+
+
+def check_upstream_group(group: Obj) -> list[Cause]:
+    """One of the two policies, and a gang of at least one."""
+    policy = group["spec"].get("schedulingPolicy") or {}
+    if ("basic" in policy) == ("gang" in policy):
+        return [invalid_value("spec.schedulingPolicy", "", "must specify one of: `basic`, `gang`")]
+    if "gang" in policy and not (policy["gang"] or {}).get("minCount"):
+        return [required("spec.schedulingPolicy.gang.minCount")]
+    return []
+
+
+def check_upstream_change(new: Obj, old: Obj) -> list[Cause]:
+    """A policy never changes."""
+    if (new.get("spec") or {}).get("schedulingPolicy") != old["spec"].get("schedulingPolicy"):
+        return [invalid_value("spec.schedulingPolicy", "", "field is immutable")]
+    return []
+
+
+def check_budget(budget: Obj) -> list[Cause]:
+    """At most one of the two limits."""
+    spec = budget.get("spec") or {}
+    if "minAvailable" in spec and "maxUnavailable" in spec:
+        return [invalid_value("spec", "", "minAvailable and maxUnavailable cannot be both set")]
+    return []
+
+
+def new_job(api: Api, job: Obj) -> None:
+    """One pod at a time, once, unless it says otherwise; its pods carry its uid."""
+    job["status"] = {}
+    spec = job.setdefault("spec", {})
+    if spec.get("completions") is None and spec.get("parallelism") is None:
+        spec["completions"] = 1
+    for name, value in (("parallelism", 1), ("backoffLimit", 6), ("suspend", False), ("completionMode", "NonIndexed")):
+        spec.setdefault(name, value)
+    uid = job["metadata"]["uid"]
+    labels = {
+        "batch.kubernetes.io/controller-uid": uid,
+        "batch.kubernetes.io/job-name": job["metadata"]["name"],
+        "controller-uid": uid,
+        "job-name": job["metadata"]["name"],
+    }
+    spec.setdefault("selector", {"matchLabels": {"batch.kubernetes.io/controller-uid": uid}})
+    template = spec.setdefault("template", {})
+    metadata = template.setdefault("metadata", {})
+    metadata["labels"] = {**(metadata.get("labels") or {}), **labels}
+
+
+def check_job(job: Obj) -> list[Cause]:
+    """Its pods must end some day."""
+    policy = (job["spec"]["template"].get("spec") or {}).get("restartPolicy", "Always")
+    if policy not in ("OnFailure", "Never"):
+        says = 'supported values: "OnFailure", "Never"'
+        return [
+            Cause(
+                "spec.template.spec.restartPolicy", "FieldValueNotSupported", f'Unsupported value: "{policy}": {says}'
+            )
+        ]
+    return []
+
+
+def new_event(api: Api, event: Obj) -> None:
+    """The field that `kubectl get events` sorts by."""
+    event.setdefault("involvedObject", {})
+
+
+def new_lease(api: Api, lease: Obj) -> None:
+    """A lease may be empty."""
+    lease.setdefault("spec", {})
+
+
+def check_crd(crd: Obj) -> list[Cause]:
+    """Its name says what it defines, and every version has a schema."""
+    spec = crd.get("spec") or {}
+    names, group = spec.get("names") or {}, spec.get("group") or ""
+    causes = []
+    wanted = f"{names.get('plural', '')}.{group}"
+    if crd["metadata"].get("name") != wanted:
+        causes.append(
+            invalid_value("metadata.name", crd["metadata"].get("name"), 'must be spec.names.plural+"."+spec.group')
+        )
+    if not names.get("kind"):
+        causes.append(required("spec.names.kind"))
+    if spec.get("scope") not in ("Namespaced", "Cluster"):
+        causes.append(required("spec.scope"))
+    for i, version in enumerate(spec.get("versions") or []):
+        if not (version.get("schema") or {}).get("openAPIV3Schema"):
+            causes.append(required(f"spec.versions[{i}].schema.openAPIV3Schema", "schemas are required"))
+    if sum(bool(v.get("storage")) for v in spec.get("versions") or []) != 1:
+        causes.append(invalid_value("spec.versions", "", "must have exactly one version marked as storage version"))
+    return causes
+
+
+def new_crd(api: Api, crd: Obj) -> None:
+    """It is served at once; a real server takes a moment."""
+    spec = crd.setdefault("spec", {})
+    names = spec.setdefault("names", {})
+    if names.get("kind"):
+        names.setdefault("singular", names["kind"].lower())
+        names.setdefault("listKind", names["kind"] + "List")
+    spec.setdefault("conversion", {"strategy": "None"})
+    conditions = [
+        {"type": type, "status": "True", "reason": reason, "message": message, "lastTransitionTime": now()}
+        for type, reason, message in (
+            ("NamesAccepted", "NoConflicts", "no conflicts found"),
+            ("Established", "InitialNamesAccepted", "the initial names have been accepted"),
+        )
+    ]
+    stored = [version["name"] for version in spec.get("versions") or [] if version.get("storage")]
+    crd["status"] = {"conditions": conditions, "acceptedNames": names, "storedVersions": stored}
+
+
+RULES: dict[tuple[str, str], Rules] = {
+    ("", "pods"): Rules(new_pod, check_pod, change_pod, check_pod_change),
+    ("", "nodes"): Rules(new_node),
+    NAMESPACES.table: Rules(new_namespace),
+    ("", "events"): Rules(new_event),
+    ("", "services"): Rules(no_status),
+    ("", "resourcequotas"): Rules(no_status),
+    ("", "persistentvolumes"): Rules(new_volume),
+    ("", "persistentvolumeclaims"): Rules(new_claim),
+    ("scheduling.k8s.io", "priorityclasses"): Rules(new_priority_class, check_change=check_priority_change),
+    UPSTREAM_GROUPS.table: Rules(new_upstream_group, check_upstream_group, check_change=check_upstream_change),
+    ("policy", "poddisruptionbudgets"): Rules(no_status, check_budget),
+    ("coordination.k8s.io", "leases"): Rules(new_lease),
+    ("batch", "jobs"): Rules(new_job, check_job),
+    ("apps", "deployments"): Rules(no_status),
+    ("apps", "replicasets"): Rules(no_status),
+    ("apps", "statefulsets"): Rules(no_status),
+    ("apps", "daemonsets"): Rules(no_status),
+    ("apiextensions.k8s.io", "customresourcedefinitions"): Rules(new_crd, check_crd),
+}
+"""By table; a kind that is not here has no rules of its own."""
+
+NONE = Rules()

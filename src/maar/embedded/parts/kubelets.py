@@ -1,0 +1,318 @@
+"""Pretend kubelets: they run pods without running anything, and nodes can die under them.
+
+A part of the server. What becomes of a pod:
+
+    bound ──► does it fit? ──no──► Failed (OutOfcpu, ...)
+                  │ yes
+                  ▼ `start` seconds
+               Running ──`maar.dev/pretend-runtime`──► Succeeded, or Failed if so annotated
+                  │ deleted
+                  ▼ `stop` seconds, never more than its grace
+                gone
+
+A node that is killed stops all of that: nothing on it starts, ends or goes. The node lifecycle controller of a real
+cluster marks it unreachable and, later, deletes its pods, which then hang in Terminating until the node is back.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import partial
+
+import msgspec
+
+from maar.embedded.objects.api import Api
+from maar.embedded.objects.errors import ApiError, Obj
+from maar.embedded.objects.kinds import NODES, PODS
+from maar.embedded.objects.metadata import now
+from maar.embedded.objects.pods import set_condition
+from maar.embedded.objects.store import Event, Item, Key
+from maar.embedded.parts import lives
+from maar.embedded.parts.dirty import Dirty
+from maar.kube.read.requests import pod_requests
+from maar.kube.wire.pods import Pod
+from maar.model.resources import allocatable
+
+RUNTIME = "maar.dev/pretend-runtime"
+"""Seconds that a pod runs; without it, for ever."""
+STOP = "maar.dev/pretend-stop"
+"""Seconds that a pod takes to stop when deleted, within its grace."""
+
+UNREACHABLE = "node.kubernetes.io/unreachable"
+
+
+@dataclass(slots=True)
+class Running:
+    """A pod that a kubelet has taken."""
+
+    key: Key
+    node: str
+    requests: dict[str, int]
+    timer: asyncio.TimerHandle | None = None
+    stopping: bool = False
+
+
+@dataclass(slots=True)
+class Room:
+    """What is in use on a node."""
+
+    used: dict[str, int] = field(default_factory=dict)
+
+    def add(self, requests: dict[str, int], sign: int = 1) -> None:
+        """Take room, or give it back."""
+        for name, amount in requests.items():
+            self.used[name] = self.used.get(name, 0) + sign * amount
+
+    def short_of(self, requests: dict[str, int], capacity: dict[str, int]) -> str:
+        """The first resource that is not there; empty if all is."""
+        order = sorted(requests, key=lambda name: (name != "pods", name))
+        return next((n for n in order if self.used.get(n, 0) + requests[n] > capacity.get(n, 0)), "")
+
+
+class Kubelets:
+    """A kubelet for every node."""
+
+    def __init__(
+        self, *, start: float = 0.2, stop: float = 0.1, evict_after: float = 2.0, forget_after: float | None = None
+    ) -> None:
+        """Pods start and stop after so many seconds.
+
+        `evict_after`: until the pods of a dead node are deleted (300 in a real cluster). `forget_after`: until they are
+        removed by force after that; as in a real cluster, by default never.
+        """
+        self.start, self.stop = start, stop
+        self.evict_after, self.forget_after = evict_after, forget_after
+        self.rooms: dict[str, Room] = {}
+        self.pods: dict[str, Running] = {}
+        """By uid."""
+        self.dead: set[str] = set()
+        self._timers: dict[str, list[asyncio.TimerHandle]] = {}
+        """What will happen to the pods of a dead node."""
+        self._dirty_pods: Dirty[Key] = Dirty(self._look)
+        self._dirty_nodes: Dirty[str] = Dirty(self._look_at_node)
+
+    def open(self, api: Api) -> None:
+        """Take what is there, and listen."""
+        self.api = api
+        api.store.table(PODS).listeners.append(self._listen)
+        api.store.table(NODES).listeners.append(self._listen_to_nodes)
+        for key in api.store.table(NODES).items:
+            self.rooms[key[1]] = Room()
+            self._dirty_nodes.add(key[1])
+        for key in api.store.table(PODS).items:
+            self._dirty_pods.add(key)
+
+    def close(self) -> None:
+        """Stop all timers."""
+        self.api.store.table(PODS).listeners.remove(self._listen)
+        self.api.store.table(NODES).listeners.remove(self._listen_to_nodes)
+        self._dirty_pods.close()
+        self._dirty_nodes.close()
+        for running in self.pods.values():
+            _cancel(running)
+        for node in tuple(self._timers):
+            self._cancel_node(node)
+
+    def kill(self, node: str) -> None:
+        """A node dies: its kubelet falls silent."""
+        self.dead.add(node)
+        for running in self._on(node):
+            _cancel(running)
+        self._mark(node, "Unknown", "NodeStatusUnknown", "Kubelet stopped posting node status.")
+        for running in self._on(node):
+            self._status(running.key, lives.unreachable)
+        self._later(node, self.evict_after, self._evict)
+
+    def revive(self, node: str) -> None:
+        """A dead node comes back: what was deleted meanwhile goes, what was not runs on."""
+        self.dead.discard(node)
+        self._cancel_node(node)
+        self._mark(node, "True", "KubeletReady", "kubelet is posting ready status")
+        for running in self._on(node):
+            running.stopping = False
+            self._dirty_pods.add(running.key)
+        for item in self._bound_to(node):
+            self._dirty_pods.add(_key(item.obj))
+
+    def _on(self, node: str) -> list[Running]:
+        return [running for running in self.pods.values() if running.node == node]
+
+    def _bound_to(self, node: str) -> list[Item]:
+        return [item for item in self.api.objects(PODS) if item.obj["spec"].get("nodeName") == node]
+
+    def _mark(self, node: str, ready: str, reason: str, message: str) -> None:
+        """The Ready condition of a node, and the taints that follow from it."""
+
+        def marked(obj: Obj) -> Obj:
+            set_condition(obj["status"], "Ready", ready, reason, message)
+            return obj
+
+        def tainted(obj: Obj) -> Obj:
+            spec = obj.setdefault("spec", {})
+            taints = [taint for taint in spec.get("taints") or [] if taint["key"] != UNREACHABLE]
+            if ready != "True":
+                times = {"timeAdded": now()}
+                taints += [{"key": UNREACHABLE, "effect": "NoSchedule", **times}]
+                taints += [{"key": UNREACHABLE, "effect": "NoExecute", **times}]
+            spec["taints"] = taints
+            if not taints:
+                del spec["taints"]
+            return obj
+
+        self.api.change(NODES, "", node, marked, part="status")
+        self.api.change(NODES, "", node, tainted)
+
+    def _later(self, node: str, seconds: float, do: Callable[[str], None]) -> None:
+        timer = asyncio.get_running_loop().call_later(seconds, do, node)
+        self._timers.setdefault(node, []).append(timer)
+
+    def _cancel_node(self, node: str) -> None:
+        for timer in self._timers.pop(node, []):
+            timer.cancel()
+
+    def _evict(self, node: str) -> None:
+        """Delete the pods of a dead node, but those that tolerate it for ever."""
+        for item in self._bound_to(node):
+            if not lives.stays(item.obj, UNREACHABLE) and item.obj["status"].get("phase") not in lives.FINISHED:
+                self._status(_key(item.obj), lives.doomed)
+                self._delete(_key(item.obj), {})
+        if self.forget_after is not None:
+            self._later(node, self.forget_after, self._forget)
+
+    def _forget(self, node: str) -> None:
+        for item in self._bound_to(node):
+            if item.obj["metadata"].get("deletionTimestamp"):
+                self._delete(_key(item.obj), {"gracePeriodSeconds": 0})
+
+    def _delete(self, key: Key, options: Obj) -> None:
+        with suppress(ApiError):  # gone meanwhile
+            self.api.delete(PODS, *key, options)
+
+    def _listen(self, event: Event) -> None:
+        if event.item.obj["spec"].get("nodeName"):
+            self._dirty_pods.add(event.key)
+            if event.type == "DELETED":
+                self._release(event.item.obj["metadata"]["uid"])
+
+    def _listen_to_nodes(self, event: Event) -> None:
+        self._dirty_nodes.add(event.key[1])
+
+    def _look_at_node(self, node: str) -> None:
+        """A new node says that it is ready; the pods of one that is gone are removed."""
+        item = self.api.store.table(NODES).items.get(("", node))
+        if item is None:
+            self._cancel_node(node)
+            self.dead.discard(node)
+            for pod in self._bound_to(node):
+                self._delete(_key(pod.obj), {"gracePeriodSeconds": 0})
+        elif not any(c["type"] == "Ready" for c in item.obj["status"].get("conditions") or []):
+            self._mark(node, "True", "KubeletReady", "kubelet is posting ready status")
+        if item is not None:
+            for pod in self._bound_to(node) if node not in self.rooms else []:
+                self._dirty_pods.add(_key(pod.obj))
+            self.rooms.setdefault(node, Room())
+
+    def _release(self, uid: str) -> None:
+        running = self.pods.pop(uid, None)
+        if running is not None:
+            _cancel(running)
+            self.rooms[running.node].add(running.requests, -1)
+
+    def _look(self, key: Key) -> None:
+        """Do for one pod what its kubelet does next."""
+        item = self.api.store.table(PODS).items.get(key)
+        node = item.obj["spec"].get("nodeName", "") if item else ""
+        if item is None or node in self.dead or ("", node) not in self.api.store.table(NODES).items:
+            return
+        pod, uid = item.obj, item.obj["metadata"]["uid"]
+        if pod["status"].get("phase") in lives.FINISHED:
+            self._release(uid)
+            return
+        if pod["metadata"].get("deletionTimestamp"):
+            self._stop(pod, self.pods.get(uid) or Running(key, node, {}))
+            return
+        running = self.pods.get(uid) or self._take(item, node)
+        if running is None or running.timer is not None:
+            return
+        loop = asyncio.get_running_loop()
+        if pod["status"].get("phase") == "Pending":
+            running.timer = loop.call_later(self.start, self._run, uid)
+        elif (seconds := _annotated(pod, RUNTIME)) is not None:
+            running.timer = loop.call_later(seconds, self._finish, uid)
+
+    def _take(self, item: Item, node: str) -> Running | None:
+        """Admit a pod if there is room for it; otherwise it has failed."""
+        key = _key(item.obj)
+        room = self.rooms.setdefault(node, Room())
+        try:
+            requests = dict(pod_requests(msgspec.convert(item.obj, Pod)))
+        except ValueError as error:  # what decodes for the API server and not for Maar
+            self._status(key, partial(lives.rejected, reason="UnexpectedAdmissionError", message=str(error)))
+            return None
+        capacity = self.api.store.table(NODES).items["", node].obj["status"]
+        offered = allocatable(capacity.get("allocatable") or capacity.get("capacity") or {})
+        if short := room.short_of(requests, offered):
+            counts = f"requested: {requests[short]}, used: {room.used.get(short, 0)}, capacity: {offered.get(short, 0)}"
+            why = f"Node didn't have enough resource: {short}, {counts}"
+            self._status(key, partial(lives.rejected, reason=f"OutOf{short}", message=why))
+            return None
+        room.add(requests)
+        running = self.pods[item.obj["metadata"]["uid"]] = Running(key, node, requests)
+        return running
+
+    def _run(self, uid: str) -> None:
+        running = self.pods[uid]
+        running.timer = None
+        self._status(running.key, lives.running)
+
+    def _finish(self, uid: str) -> None:
+        running = self.pods[uid]
+        running.timer = None
+        self._status(running.key, lives.finished)
+
+    def _stop(self, pod: Obj, running: Running) -> None:
+        if running.stopping:
+            return
+        _cancel(running)
+        running.stopping = True
+        self.pods.setdefault(pod["metadata"]["uid"], running)
+        self.rooms.setdefault(running.node, Room())
+        wanted = _annotated(pod, STOP)
+        grace = pod["metadata"].get("deletionGracePeriodSeconds") or 0
+        seconds = min(self.stop if wanted is None else wanted, grace)
+        options = {"gracePeriodSeconds": 0, "preconditions": {"uid": pod["metadata"]["uid"]}}
+        running.timer = asyncio.get_running_loop().call_later(seconds, self._delete, running.key, options)
+
+    def _status(self, key: Key, change: Callable[[Obj], None]) -> None:
+        """Write a pod's status, if it is still there; an end is the last that is said of a pod."""
+
+        def changed(pod: Obj) -> Obj | None:
+            if pod["status"].get("phase") in lives.FINISHED:
+                return None
+            change(pod)
+            return pod
+
+        with suppress(ApiError):  # gone meanwhile
+            self.api.change(PODS, *key, changed, part="status")
+
+
+def _key(pod: Obj) -> Key:
+    return pod["metadata"]["namespace"], pod["metadata"]["name"]
+
+
+def _cancel(running: Running) -> None:
+    if running.timer is not None:
+        running.timer.cancel()
+        running.timer = None
+
+
+def _annotated(pod: Obj, name: str) -> float | None:
+    """Seconds from an annotation; what is no number counts as not given."""
+    text = (pod["metadata"].get("annotations") or {}).get(name)
+    try:
+        return None if text is None else max(float(text), 0.0)
+    except ValueError:
+        return None

@@ -1,0 +1,276 @@
+"""Kubeflow's training operator, as far as a cluster in a box needs it: PyTorchJobs and MPIJobs of `kubeflow.org/v1`.
+
+It serves their definitions, makes pods for each role with the labels of the real one, takes the highest indices when a
+role shrinks, deletes all pods while a job is suspended, and says in conditions how a job stands. A pod that fails is
+made anew where its role says so; else its job has failed. It is written from what the real one (v1.8.1) is seen to do.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from maar.embedded.objects.api import Api
+from maar.embedded.objects.errors import ApiError, Obj
+from maar.embedded.objects.kinds import CRDS, PODS, Kind
+from maar.embedded.objects.metadata import now
+from maar.embedded.objects.pods import set_condition
+from maar.embedded.objects.store import Event, Item, Key
+from maar.embedded.parts.dirty import Dirty
+
+GROUP, VERSION = "kubeflow.org", "v1"
+ROLES = {"PyTorchJob": "pytorchReplicaSpecs", "MPIJob": "mpiReplicaSpecs"}
+LEADERS = {"PyTorchJob": "Master", "MPIJob": "Launcher"}
+"""The role that decides whether a job is done."""
+RESTARTS = {"PyTorchJob": "OnFailure", "MPIJob": "Never"}
+"""What a role without a restartPolicy has."""
+PREFIX = "training.kubeflow.org/"
+ENDS = ("Succeeded", "Failed")
+
+
+def definition(kind: str) -> Obj:
+    """A definition that takes any spec; a real cluster has the operator's own."""
+    plural = f"{kind.lower()}s"
+    anything = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+    version: Obj = {
+        "name": VERSION,
+        "served": True,
+        "storage": True,
+        "subresources": {"status": {}},
+        "schema": {"openAPIV3Schema": {"type": "object", "properties": {"spec": anything, "status": anything}}},
+    }
+    if kind == "PyTorchJob":
+        of = f"{ROLES[kind]}.Worker.replicas"
+        version["subresources"]["scale"] = {
+            "specReplicasPath": f".spec.{of}",
+            "statusReplicasPath": ".status.replicaStatuses.Worker.active",
+        }
+    names = {"plural": plural, "singular": kind.lower(), "kind": kind, "listKind": f"{kind}List"}
+    spec = {"group": GROUP, "scope": "Namespaced", "names": names, "versions": [version]}
+    return {"metadata": {"name": f"{plural}.{GROUP}"}, "spec": spec}
+
+
+@dataclass
+class _Served:
+    """One kind: its table, and what must be looked at."""
+
+    kind: Kind
+    dirty: Dirty[Key]
+    pods: dict[str, set[Key]] = field(default_factory=dict)
+    """Of each job, by the job's uid."""
+    remade: dict[str, int] = field(default_factory=dict)
+    """How many pods of each job failed and were made anew."""
+
+    def listen(self, event: Event) -> None:
+        """A job has changed."""
+        if event.type == "DELETED":
+            self.pods.pop(event.item.obj["metadata"]["uid"], None)
+            self.remade.pop(event.item.obj["metadata"]["uid"], None)
+        self.dirty.add(event.key)
+
+
+class TrainingOperator:
+    """The operator."""
+
+    def __init__(self, delay: float = 0.0) -> None:
+        """`delay`: seconds until it acts on what it sees; real ones take their time."""
+        self._delay = delay
+        self._served: dict[str, _Served] = {}
+
+    def open(self, api: Api) -> None:
+        """Serve the kinds, learn what there is, and listen."""
+        self.api = api
+        for name in ROLES:
+            crd = definition(name)
+            if ("", crd["metadata"]["name"]) not in api.store.table(CRDS).items:
+                api.create(CRDS, "", crd)
+            kind = api.kind(GROUP, VERSION, f"{name.lower()}s")
+            look = lambda key, name=name: self._look(name, key)  # noqa: E731
+            served = _Served(kind, Dirty(look, self._delay))
+            self._served[name] = served
+            api.store.table(kind).listeners.append(served.listen)
+            for key in api.store.table(kind).items:
+                served.dirty.add(key)
+        for item in api.objects(PODS):
+            self._learn(Event("ADDED", (item.obj["metadata"]["namespace"], item.obj["metadata"]["name"]), item, None))
+        api.store.table(PODS).listeners.append(self._learn)
+
+    def close(self) -> None:
+        """Stop."""
+        self.api.store.table(PODS).listeners.remove(self._learn)
+        for served in self._served.values():
+            self.api.store.table(served.kind).listeners.remove(served.listen)
+            served.dirty.close()
+
+    def _learn(self, event: Event) -> None:
+        for owner in event.item.obj["metadata"].get("ownerReferences") or ():
+            served = self._served.get(owner["kind"])
+            if served is None or not owner.get("controller") or owner["apiVersion"] != served.kind.api_version:
+                continue
+            pods = served.pods.setdefault(owner["uid"], set())
+            if event.type == "DELETED":
+                pods.discard(event.key)
+            else:
+                pods.add(event.key)
+            served.dirty.add((event.key[0], owner["name"]))
+
+    def _look(self, name: str, key: Key) -> None:
+        served = self._served[name]
+        item = self.api.store.table(served.kind).items.get(key)
+        if item is None or item.obj["metadata"].get("deletionTimestamp"):
+            return
+        uid, table = item.obj["metadata"]["uid"], self.api.store.table(PODS).items
+        pods = [table[pod].obj for pod in sorted(served.pods.get(uid, ())) if pod in table]
+        state = _State(name, item.copy(), pods, served.remade.get(uid, 0))
+        try:
+            for pod in state.leaving():
+                self.api.delete(PODS, pod["metadata"]["namespace"], pod["metadata"]["name"])
+            for pod in state.missing():
+                self.api.create(PODS, key[0], pod)
+        except ApiError:
+            return  # the namespace is going away, or a template is refused: nothing to be done here
+        served.remade[uid] = state.remade
+        self.api.change(served.kind, *key, state.written, part="status")
+
+
+class _State:
+    """One job, its pods, and what follows."""
+
+    def __init__(self, kind: str, job: Obj, pods: list[Obj], remade: int) -> None:
+        self.kind, self.job, self.pods, self.remade = kind, job, pods, remade
+        spec = job["spec"]
+        self.policy: Obj = spec.get("runPolicy") or {}
+        self.roles: dict[str, Obj] = spec.get(ROLES[kind]) or {}
+        self.suspended = bool(self.policy.get("suspend"))
+        status = job.get("status") or {}
+        self.ended = any(c["type"] in ENDS and c["status"] == "True" for c in status.get("conditions") or [])
+        self.failure = "" if self.ended or self.suspended else self._failure()
+        self.success = not (self.ended or self.suspended or self.failure) and self._success()
+
+    def replicas(self, role: str) -> int:
+        number: int = self.roles[role].get("replicas", 1)
+        return number
+
+    def of(self, role: str, *phases: str) -> list[Obj]:
+        """The pods of a role, in the order of their indices; only those in some phases, where these are given."""
+        found = [p for p in self.pods if p["metadata"]["labels"].get(f"{PREFIX}replica-type") == role.lower()]
+        return sorted((p for p in found if not phases or p["status"].get("phase") in phases), key=_index)
+
+    def _again(self, role: str) -> bool:
+        return self.roles[role].get("restartPolicy", RESTARTS[self.kind]) in ("OnFailure", "Always")
+
+    def _failure(self) -> str:
+        """Why the operator gives up."""
+        limit = self.policy.get("backoffLimit")
+        for role in self.roles:
+            failed = [p for p in self.of(role, "Failed") if not p["metadata"].get("deletionTimestamp")]
+            if failed and not self._again(role):
+                return f"{len(failed)} {role} replica(s) failed"
+            if failed and limit is not None and self.remade + len(failed) > limit:
+                return "the backoff limit is reached"
+        return ""
+
+    def _success(self) -> bool:
+        leader = LEADERS[self.kind]
+        role = leader if leader in self.roles else "Worker"
+        if role not in self.roles:
+            return False
+        done = len(self.of(role, "Succeeded"))
+        return done >= max(self.replicas(role), 1) or (
+            role == "Worker" and done > 0 and "elasticPolicy" in self.job["spec"]
+        )
+
+    def leaving(self) -> list[Obj]:
+        """Pods that go now."""
+        if self.suspended and not self.ended:
+            gone = self.pods
+        elif self.ended:
+            clean = self.policy.get("cleanPodPolicy", "None")
+            kept = ENDS if clean == "Running" else () if clean == "All" else ("Pending", "Running", *ENDS)
+            gone = [p for p in self.pods if p["status"].get("phase") not in kept]
+        elif self.failure or self.success:
+            return []
+        else:
+            gone = [p for role in self.roles for p in self.of(role) if _index(p) >= self.replicas(role)]
+            failed = [p for role in self.roles if self._again(role) for p in self.of(role, "Failed")]
+            failed = [p for p in failed if not p["metadata"].get("deletionTimestamp") and p not in gone]
+            self.remade += len(failed)
+            gone += failed
+        return [p for p in gone if not p["metadata"].get("deletionTimestamp")]
+
+    def missing(self) -> list[Obj]:
+        """Pods to make; one that is still going has its name until it is gone."""
+        if self.ended or self.suspended or self.failure or self.success:
+            return []
+        made = []
+        for role in self.roles:
+            there = {_index(pod) for pod in self.of(role)}
+            made += [self._pod(role, index) for index in range(self.replicas(role)) if index not in there]
+        return made
+
+    def _pod(self, role: str, index: int) -> Obj:
+        about, spec = self.job["metadata"], self.roles[role]
+        template = Item(spec["template"], 0).copy()
+        metadata = template.get("metadata") or {}
+        labels = {
+            f"{PREFIX}job-name": about["name"],
+            f"{PREFIX}operator-name": f"{self.kind.lower()}-controller",
+            f"{PREFIX}replica-type": role.lower(),
+            f"{PREFIX}replica-index": str(index),
+        }
+        if role == "Master" or ("Master" not in self.roles and self.kind == "PyTorchJob" and index == 0):
+            labels[f"{PREFIX}job-role"] = "master"
+        owner = {"apiVersion": f"{GROUP}/{VERSION}", "kind": self.kind, "name": about["name"], "uid": about["uid"]}
+        name = f"{about['name']}-{role.lower()}"
+        return {
+            "metadata": {
+                "name": name if role == "Launcher" else f"{name}-{index}",
+                "labels": {**(metadata.get("labels") or {}), **labels},
+                "annotations": metadata.get("annotations") or {},
+                "ownerReferences": [{**owner, "controller": True, "blockOwnerDeletion": True}],
+            },
+            "spec": template.get("spec") or {},
+        }
+
+    def written(self, job: Obj) -> Obj:
+        """The job with its status."""
+        status = dict(job.get("status") or {})
+        status["conditions"] = [dict(c) for c in status.get("conditions") or []]
+        set_condition(status, "Created", "True", f"{self.kind}Created", f"{self.kind} is created.")
+        status["replicaStatuses"] = {role: self._counts(role) for role in self.roles}
+        if self.suspended and not self.ended:
+            self._turn(status, "Suspended", f"{self.kind} is suspended.")
+        elif self.failure:
+            self._turn(status, "Failed", f"{self.kind} is failed because {self.failure}.")
+            status.setdefault("completionTime", now())
+        elif self.success:
+            self._turn(status, "Succeeded", f"{self.kind} is successfully completed.")
+            status.setdefault("completionTime", now())
+        elif not self.ended:
+            if any(c["type"] == "Suspended" and c["status"] == "True" for c in status["conditions"]):
+                set_condition(status, "Suspended", "False", f"{self.kind}Resumed", f"{self.kind} is resumed.")
+            status.setdefault("startTime", now())
+            leader = LEADERS[self.kind]
+            if self.of("Worker", "Failed"):
+                self._turn(status, "Restarting", f"{self.kind} is restarting because some replicas failed.")
+            elif self.of(leader if leader in self.roles else "Worker", "Running"):
+                self._turn(status, "Running", f"{self.kind} is running.")
+        return {**job, "status": status}
+
+    def _counts(self, role: str) -> Obj:
+        counts = {
+            "active": len([p for p in self.of(role, "Running") if not p["metadata"].get("deletionTimestamp")]),
+            "succeeded": len(self.of(role, "Succeeded")),
+            "failed": len(self.of(role, "Failed")),
+        }
+        return {name: count for name, count in counts.items() if count}
+
+    def _turn(self, status: Obj, type: str, message: str) -> None:
+        """One condition comes true, and those that it excludes are no more."""
+        set_condition(status, type, "True", f"{self.kind}{type}", message)
+        for other in ("Running", "Restarting"):
+            if other != type and any(c["type"] == other for c in status["conditions"]):
+                set_condition(status, other, "False", f"{self.kind}{type}", message)
+
+
+def _index(pod: Obj) -> int:
+    return int(pod["metadata"]["labels"].get(f"{PREFIX}replica-index", 0))

@@ -1,0 +1,395 @@
+"""Leader election, against a server that keeps one Lease and can be made to fail."""
+
+import asyncio
+import json
+from typing import Any
+
+import pytest
+from aiohttp import web
+from tests.support.sockets import answer, cut, refusal, serving, stream, until
+
+from maar.kube.client.access import Access
+from maar.kube.client.api import Api
+from maar.kube.write.leases import LeaderElection
+
+PATH = "/apis/coordination.k8s.io/v1/namespaces/maar/leases"
+
+
+class Store:
+    """One Lease, with optimistic locking."""
+
+    def __init__(self) -> None:
+        self.lease: dict[str, Any] | None = None
+        self.version = 0
+        self.trouble: Any = None
+        self.refused = 0
+        self.reads = 0
+        self.silent = False
+        """Carries out what it is asked for and does not answer."""
+        self.holders: list[str] = []
+        """Who held it, one after the other."""
+        self.watched: asyncio.Condition | None = None
+        """Where it may be watched."""
+        self.watches: list[str] = []
+
+    async def handle(self, request: web.Request) -> web.StreamResponse:
+        if "watch" in request.query:
+            return await self.watch(request)
+        if self.trouble is cut:
+            cut(request)
+        if self.trouble == "hang":
+            await asyncio.Event().wait()
+        if self.trouble is not None:
+            self.refused += 1
+            return refusal(500, "", "because")
+        if request.method == "GET":
+            self.reads += 1
+            return answer(self.lease) if self.lease else refusal(404, "NotFound", "no lease")
+        document = json.loads(await request.read())
+        if request.method == "POST":
+            assert PATH == request.path
+            if self.lease is not None:
+                return refusal(409, "AlreadyExists", "there is one")
+        elif self.lease is None:
+            return refusal(404, "NotFound", "no lease")
+        elif document["metadata"].get("resourceVersion") != self.lease["metadata"]["resourceVersion"]:
+            return refusal(409, "Conflict", "the object has been modified")
+        stored = self.put(document)
+        if self.watched is not None:
+            await self.tell()
+        if self.silent:
+            await asyncio.Event().wait()
+        return answer(stored)
+
+    async def watch(self, request: web.Request) -> web.StreamResponse:
+        """What it is and becomes, as an API server tells it where no version is asked for."""
+        self.watches.append(request.query["fieldSelector"])
+        if self.watched is None:
+            return refusal(403, "Forbidden", "not for you")
+        response = await stream(request)
+        async with self.watched:
+            while True:
+                if self.lease is not None:
+                    await response.write(json.dumps({"type": "MODIFIED", "object": self.lease}).encode() + b"\n")
+                await self.watched.wait()
+
+    async def tell(self) -> None:
+        assert self.watched is not None
+        async with self.watched:
+            self.watched.notify_all()
+
+    def put(self, document: dict[str, Any]) -> dict[str, Any]:
+        self.version += 1
+        document["metadata"]["resourceVersion"] = str(self.version)
+        self.lease = document
+        if (holder := document["spec"]["holderIdentity"]) not in self.holders[-1:]:
+            self.holders.append(holder)
+        return document
+
+    @property
+    def spec(self) -> dict[str, Any]:
+        assert self.lease is not None
+        spec: dict[str, Any] = self.lease["spec"]
+        return spec
+
+
+class Stage:
+    """Candidates of one Lease."""
+
+    def __init__(self, api: Api, store: Store) -> None:
+        self.api = api
+        self.store = store
+        self.now = 1000.0
+        self.said: list[str] = []
+
+    def candidate(self, identity: str, **options: Any) -> LeaderElection:
+        times: dict[str, Any] = {
+            "lease_seconds": 15.0,
+            "renew_seconds": 10.0,
+            "retry_seconds": 0.005,
+            "clock": lambda: self.now,
+        }
+        return LeaderElection(self.api, "maar", "maar", identity, **times | options)
+
+    def run(self, election: LeaderElection) -> asyncio.Task[None]:
+        name = election.identity
+        return asyncio.create_task(
+            election.lead(lambda: self.said.append(f"{name} started"), lambda: self.said.append(f"{name} lost"))
+        )
+
+
+def play(scene: Any) -> Store:
+    store = Store()
+
+    async def main() -> None:
+        async with serving(store.handle) as address:
+            api = await Api.open(Access(address))
+            try:
+                await asyncio.wait_for(scene(Stage(api, store)), 30)
+            finally:
+                await api.close()
+
+    asyncio.run(main())
+    return store
+
+
+async def stopped(task: asyncio.Task[None]) -> None:
+    task.cancel()
+    await asyncio.wait([task])
+
+
+def test_the_first_leads_and_gives_back_at_the_end() -> None:
+    async def scene(stage: Stage) -> None:
+        election = stage.candidate("a")
+        task = stage.run(election)
+        await until(lambda: election.leading)
+        assert (True, "a") == (election.valid, election.holder)
+        assert ("a", 15, 0) == tuple(
+            stage.store.spec[key] for key in ("holderIdentity", "leaseDurationSeconds", "leaseTransitions")
+        )
+        acquired, version = stage.store.spec["acquireTime"], stage.store.version
+        await until(lambda: stage.store.version > version + 2)
+        assert acquired == stage.store.spec["acquireTime"]
+        assert stage.store.spec["renewTime"].endswith("Z")
+        await stopped(task)
+        assert not election.leading
+        assert ["a started"] == stage.said
+
+    store = play(scene)
+    assert ["a", ""] == store.holders
+
+
+def test_a_standby_waits_for_a_clean_stop_and_then_leads() -> None:
+    async def scene(stage: Stage) -> None:
+        first, second = stage.candidate("a"), stage.candidate("b")
+        leading = stage.run(first)
+        await until(lambda: first.leading)
+        standby = stage.run(second)
+        await until(lambda: second.holder == "a")
+        await stopped(leading)
+        await until(lambda: second.leading)
+        assert 1 == stage.store.spec["leaseTransitions"]
+        await stopped(standby)
+
+    assert ["a", "", "b", ""] == play(scene).holders
+
+
+def test_a_dead_leader_is_succeeded_by_our_own_clock() -> None:
+    """Its renewTime lies far in the future: that must not matter, only how long ago we saw it change."""
+
+    async def scene(stage: Stage) -> None:
+        spec = {"holderIdentity": "dead", "leaseDurationSeconds": 15, "renewTime": "2999-01-01T00:00:00.000000Z"}
+        stage.store.put({"metadata": {"name": "maar", "labels": {"kept": "yes"}}, "spec": spec})
+        election = stage.candidate("b")
+        task = stage.run(election)
+        await until(lambda: election.holder == "dead")
+        stage.now += 14.9
+        before, reads = stage.store.version, stage.store.reads
+        await until(lambda: stage.store.reads > reads + 3)  # it has looked at the lease since, and again
+        assert (False, before) == (election.leading, stage.store.version)
+        stage.now += 0.2
+        await until(lambda: election.leading)
+        assert stage.store.lease is not None
+        assert {"kept": "yes"} == stage.store.lease["metadata"]["labels"]
+        await stopped(task)
+
+    assert ["dead", "b", ""] == play(scene).holders
+
+
+SLOW = {"lease_seconds": 60.0, "renew_seconds": 59.0, "retry_seconds": 58.0}
+"""Of a standby that would not look again within a test's patience."""
+
+
+def test_a_standby_that_watches_leads_as_soon_as_the_lease_is_given_back() -> None:
+    async def scene(stage: Stage) -> None:
+        stage.store.watched = asyncio.Condition()
+        first, second = stage.candidate("a"), stage.candidate("b", **SLOW)
+        leading = stage.run(first)
+        await until(lambda: first.leading)
+        standby = stage.run(second)
+        await until(lambda: second.holder == "a" and len(stage.store.watches) == 2)
+        await stopped(leading)
+        await until(lambda: second.leading)
+        await stopped(standby)
+
+    store = play(scene)
+    assert ["a", "", "b", ""] == store.holders
+    assert {"metadata.name=maar"} == set(store.watches)
+
+
+def test_a_standby_that_watches_leads_in_the_moment_in_which_the_last_renewal_expires() -> None:
+    async def scene(stage: Stage) -> None:
+        stage.store.watched = asyncio.Condition()
+        loop = asyncio.get_running_loop()
+        spec = {"holderIdentity": "dead", "leaseDurationSeconds": 1}
+        stage.store.put({"metadata": {"name": "maar"}, "spec": spec})
+        election = stage.candidate("b", **SLOW, clock=loop.time)
+        task = stage.run(election)
+        await until(lambda: election.holder == "dead" and bool(stage.store.watches))
+        seen = loop.time()
+        await until(lambda: loop.time() - seen > 0.7)
+        stage.store.put({"metadata": {"name": "maar"}, "spec": {**spec, "renewTime": "2026-01-01T00:00:00.000000Z"}})
+        renewed = loop.time()
+        await stage.store.tell()
+        await until(lambda: election.leading)
+        assert 1.0 <= loop.time() - renewed < 20
+        await stopped(task)
+
+    assert ["dead", "b", ""] == play(scene).holders
+
+
+def test_a_stop_in_the_middle_of_a_renewal_gives_back_what_the_server_has() -> None:
+    """The renewal was carried out and its answer lost, so that our version of the lease is old."""
+
+    async def scene(stage: Stage) -> None:
+        election = stage.candidate("a")
+        task = stage.run(election)
+        await until(lambda: election.leading)
+        stage.store.silent = True
+        version = stage.store.version
+        await until(lambda: stage.store.version > version)
+        stage.store.silent = False
+        await stopped(task)
+
+    assert ["a", ""] == play(scene).holders
+
+
+def test_of_two_that_take_it_at_once_one_leads() -> None:
+    async def scene(stage: Stage) -> None:
+        elections = [stage.candidate(name) for name in "abcdef"]
+        tasks = [stage.run(election) for election in elections]
+        await until(lambda: any(election.leading for election in elections))
+        leader = next(election for election in elections if election.leading)
+        await until(lambda: all(election.holder == leader.identity for election in elections))
+        assert [leader] == [election for election in elections if election.leading]
+        # The leader last: what it gives back, a standby would take at once.
+        for _, task in sorted(zip(elections, tasks, strict=True), key=lambda pair: pair[0] is leader):
+            await stopped(task)
+        assert [f"{leader.identity} started"] == stage.said
+
+    play(scene)
+
+
+@pytest.mark.parametrize("trouble", [500, cut], ids=["500", "cut"])
+def test_a_leader_that_cannot_renew_gives_up_before_its_lease_ends(trouble: Any) -> None:
+    async def scene(stage: Stage) -> None:
+        election = stage.candidate("a")
+        task = stage.run(election)
+        await until(lambda: election.leading)
+        stage.store.trouble = trouble
+        stage.now += 9.0
+        assert election.valid
+        stage.now += 1.5
+        await asyncio.wait_for(task, 60)
+        assert ["a started", "a lost"] == stage.said
+        assert not election.leading
+
+    assert ["a"] == play(scene).holders
+
+
+def test_a_leader_does_not_wait_for_the_next_try_to_give_up() -> None:
+    """The first try fails at 2 s; the next would be at 4 s, and the lease is sure for 2.2 s."""
+
+    async def scene(stage: Stage) -> None:
+        loop = asyncio.get_running_loop()
+        election = stage.candidate("a", lease_seconds=9.0, renew_seconds=2.2, retry_seconds=2.0, clock=loop.time)
+        begun = loop.time()
+        task = stage.run(election)
+        await until(lambda: election.leading)
+        stage.store.trouble = 500
+        await asyncio.wait_for(task, 60)
+        assert 2.2 <= loop.time() - begun < 4.0
+        assert ["a started", "a lost"] == stage.said
+
+    play(scene)
+
+
+def test_a_server_that_hangs_does_not_keep_a_leader() -> None:
+    async def scene(stage: Stage) -> None:
+        loop = asyncio.get_running_loop()
+        election = stage.candidate("a", lease_seconds=0.3, renew_seconds=0.1, clock=loop.time)
+        task = stage.run(election)
+        await until(lambda: election.leading)
+        stage.store.trouble = "hang"
+        await asyncio.wait_for(task, 60)
+        assert ["a started", "a lost"] == stage.said
+
+    play(scene)
+
+
+def test_a_leader_that_was_overtaken_stops() -> None:
+    async def scene(stage: Stage) -> None:
+        election = stage.candidate("a")
+        task = stage.run(election)
+        await until(lambda: election.leading)
+        assert stage.store.lease is not None
+        stage.store.put(
+            json.loads(json.dumps(stage.store.lease)) | {"spec": stage.store.spec | {"holderIdentity": "x"}}
+        )
+        await asyncio.wait_for(task, 60)
+        assert (["a started", "a lost"], "x") == (stage.said, election.holder)
+
+    assert ["a", "x"] == play(scene).holders
+
+
+def test_trouble_that_passes_changes_nothing_and_a_deleted_lease_is_made_anew() -> None:
+    async def scene(stage: Stage) -> None:
+        election = stage.candidate("a")
+        task = stage.run(election)
+        await until(lambda: election.leading)
+        stage.store.trouble = 500
+        stage.now += 5.0
+        await until(lambda: stage.store.refused > 1)
+        stage.store.trouble = None
+        version = stage.store.version
+        await until(lambda: stage.store.version > version)
+        stage.store.lease = None
+        await until(lambda: stage.store.lease is not None)
+        assert election.leading
+        await stopped(task)
+        assert ["a started"] == stage.said
+
+    play(scene)
+
+
+def test_the_work_is_cancelled_when_the_lease_is_lost_and_ends_before_it_is_given_back() -> None:
+    async def scene(stage: Stage) -> None:
+        async def work() -> None:
+            try:
+                await asyncio.Event().wait()
+            finally:
+                stage.said.append(f"work ended, held by {stage.store.spec['holderIdentity']}")
+
+        election = stage.candidate("a")
+        task = asyncio.create_task(election.lead(work, lambda: stage.said.append("lost")))
+        await until(lambda: election.leading)
+        await stopped(task)
+        assert "" == stage.store.spec["holderIdentity"]
+        again = asyncio.create_task(election.lead(work, lambda: stage.said.append("lost")))
+        await until(lambda: election.leading)
+        stage.store.trouble = 500
+        stage.now += 11.0
+        await asyncio.wait([again])
+        assert ["work ended, held by a", "lost", "work ended, held by a"] == stage.said
+
+    play(scene)
+
+
+def test_work_that_ends_gives_the_lease_back_and_its_error_is_told() -> None:
+    async def scene(stage: Stage) -> None:
+        async def work() -> None:
+            raise RuntimeError("a defect")
+
+        with pytest.raises(RuntimeError, match="a defect"):
+            await stage.candidate("a").lead(work, lambda: stage.said.append("lost"))
+        assert [] == stage.said
+
+    assert ["a", ""] == play(scene).holders
+
+
+def test_times_that_make_no_sense_are_refused() -> None:
+    async def scene(stage: Stage) -> None:
+        with pytest.raises(ValueError, match="outlast"):
+            stage.candidate("a", renew_seconds=20.0)
+
+    play(scene)

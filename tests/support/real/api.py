@@ -1,0 +1,156 @@
+"""Plain requests to the API server of a real cluster (`cluster`), by the standard library alone.
+
+Not through maar.kube: what is tested does not arrange its own test.
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+import ssl
+import threading
+from collections import deque
+from collections.abc import Mapping, Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote, urlencode
+
+Object = Mapping[str, Any]
+
+
+class Refused(Exception):
+    """The API server answered with an error."""
+
+    def __init__(self, status: int, reason: str, message: str) -> None:
+        super().__init__(f"{status} {reason}: {message}")
+        self.status = status
+        self.reason = reason
+
+
+class Api:
+    """Plain requests to one API server."""
+
+    def __init__(self, port: int, ca: Path, token: str) -> None:
+        self._port = port
+        self._ca = ca
+        self._token = token
+        self._tls: ssl.SSLContext | None = None
+        self._served: dict[tuple[str, str], tuple[str, bool]] = {}  # (apiVersion, kind) to (plural, namespaced)
+
+    def connect(self) -> http.client.HTTPSConnection:
+        if self._tls is None:  # the server makes its certificate when it first starts
+            self._tls = ssl.create_default_context(cafile=str(self._ca))
+        return http.client.HTTPSConnection("127.0.0.1", self._port, context=self._tls, timeout=60)
+
+    def request(
+        self,
+        method: str,
+        path: str,
+        body: object = None,
+        *,
+        token: str | None = None,
+        content_type: str = "application/json",
+        connection: http.client.HTTPSConnection | None = None,
+    ) -> Any:
+        """One request, with a decoded answer (text where it is not JSON); `Refused` on an error of the server's."""
+        if connection is None:
+            with closing(self.connect()) as own:
+                return self.request(method, path, body, token=token, content_type=content_type, connection=own)
+        headers = {"Authorization": f"Bearer {token or self._token}", "Content-Type": content_type}
+        sent = None if body is None else json.dumps(body, separators=(",", ":")).encode()
+        connection.request(method, path, sent, headers)
+        response = connection.getresponse()
+        data = response.read()
+        is_json = "json" in response.headers.get("Content-Type", "")
+        answer = json.loads(data) if is_json else data.decode(errors="replace")
+        if response.status >= 400:
+            status = answer if isinstance(answer, dict) else {}
+            raise Refused(response.status, status.get("reason", response.reason), status.get("message", str(answer)))
+        return answer
+
+    def collection(self, api_version: str, kind: str, namespace: str = "") -> str:
+        """The path of a kind's objects: in a namespace, or without one in the whole cluster."""
+        plural, namespaced = self._resource(api_version, kind)
+        return f"{group_path(api_version)}{f'/namespaces/{namespace}' if namespaced and namespace else ''}/{plural}"
+
+    def objects(self, api_version: str, kind: str, namespace: str = "", **query: str) -> list[Any]:
+        """All objects of a kind, in one namespace or in all; `query` as in `labelSelector="a=b"`."""
+        path = self.collection(api_version, kind, namespace)
+        items: list[Any] = self.request("GET", f"{path}?{urlencode(query)}")["items"]
+        return items
+
+    def path(self, thing: Object) -> str:
+        """The path of an object by its apiVersion, kind, namespace (or `default`) and name."""
+        return f"{self._home(thing)}/{quote(thing['metadata']['name'])}"
+
+    def create(self, thing: Object, connection: http.client.HTTPSConnection | None = None) -> Any:
+        """Create an object or, if it is there, change what `thing` says about it."""
+        try:
+            return self.request("POST", self._home(thing), thing, connection=connection)
+        except Refused as refused:
+            if refused.reason != "AlreadyExists":
+                raise
+        query = urlencode({"fieldManager": "maar-testing", "force": "true"})
+        content_type = "application/apply-patch+yaml"
+        path = f"{self.path(thing)}?{query}"
+        return self.request("PATCH", path, thing, content_type=content_type, connection=connection)
+
+    def create_all(self, things: Sequence[Object], parallel: int) -> list[Any]:
+        """Create many objects, each thread over a connection of its own; the first failure ends it all."""
+        answers: list[Any] = [None] * len(things)
+        waiting, failures = deque(range(len(things))), list[Exception]()
+
+        def work() -> None:
+            with closing(self.connect()) as connection:
+                while waiting and not failures:
+                    try:
+                        index = waiting.popleft()
+                    except IndexError:  # another thread was faster
+                        return
+                    try:
+                        answers[index] = self.create(things[index], connection)
+                    except Exception as failure:
+                        failures.append(failure)
+
+        threads = [threading.Thread(target=work) for _ in range(min(parallel, len(things)))]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        if failures:
+            raise failures[0]
+        return answers
+
+    def serves(self, api_version: str, kind: str) -> bool:
+        try:
+            self._resource(api_version, kind)
+        except LookupError:
+            return False
+        return True
+
+    def answers(self, path: str) -> bool:
+        try:
+            self.request("GET", path)
+        except (OSError, http.client.HTTPException, Refused):
+            return False
+        return True
+
+    def _home(self, thing: Object) -> str:
+        return self.collection(thing["apiVersion"], thing["kind"], thing["metadata"].get("namespace", "default"))
+
+    def _resource(self, api_version: str, kind: str) -> tuple[str, bool]:
+        if (api_version, kind) not in self._served:
+            try:
+                found = self.request("GET", group_path(api_version))["resources"]
+            except Refused as refused:
+                raise LookupError(f"not served: {api_version} ({refused})") from refused
+            plain = [resource for resource in found if "/" not in resource["name"]]
+            self._served |= {(api_version, r["kind"]): (r["name"], r["namespaced"]) for r in plain}
+        if (api_version, kind) not in self._served:
+            raise LookupError(f"not served: {kind} of {api_version}")
+        return self._served[api_version, kind]
+
+
+def group_path(api_version: str) -> str:
+    return f"/apis/{api_version}" if "/" in api_version else f"/api/{api_version}"

@@ -1,0 +1,68 @@
+"""Deletes what tests leave behind in a cluster that they share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from urllib.parse import urlencode
+
+from tests.support.real.api import Api, Object, Refused
+
+# What `clear` deletes, owners first, lest a controller make their pods anew.
+CLEARED = (
+    ("apps/v1", "Deployment"),
+    ("apps/v1", "ReplicaSet"),
+    ("apps/v1", "StatefulSet"),
+    ("batch/v1", "Job"),
+    ("v1", "Pod"),
+    ("scheduling.k8s.io/v1alpha2", "PodGroup"),
+    ("policy/v1", "PodDisruptionBudget"),
+    ("v1", "PersistentVolumeClaim"),
+    ("v1", "PersistentVolume"),
+    ("storage.k8s.io/v1", "StorageClass"),
+    ("storage.k8s.io/v1", "CSINode"),
+    ("scheduling.k8s.io/v1", "PriorityClass"),
+    ("coordination.k8s.io/v1", "Lease"),
+    ("v1", "Node"),
+    ("v1", "Event"),
+)
+BUILT_IN = ("system-cluster-critical", "system-node-critical")  # priority classes
+
+
+def clear(api: Api, crds: Iterable[Object]) -> None:
+    """Delete all objects of `CLEARED` and of these CRDs, at once.
+
+    Namespaces and rights stay: without the controller manager no namespace ever goes.
+    """
+    kinds = [(api_version, kind) for api_version, kind in CLEARED if api.serves(api_version, kind)]
+    for crd in crds:
+        served = [version["name"] for version in crd["spec"]["versions"] if version["served"]]
+        kinds.append((f"{crd['spec']['group']}/{served[0]}", crd["spec"]["names"]["kind"]))
+    for api_version, kind in kinds:
+        _clear(api, api_version, kind)
+
+
+def _clear(api: Api, api_version: str, kind: str) -> None:
+    there = [thing for thing in api.objects(api_version, kind) if not is_built_in(thing)]
+    spare = urlencode({"fieldSelector": ",".join(f"metadata.name!={name}" for name in BUILT_IN)})
+    for namespace in sorted({thing["metadata"].get("namespace", "") for thing in there}):
+        path = api.collection(api_version, kind, namespace)
+        api.request("DELETE", f"{path}?{spare}", {"gracePeriodSeconds": 0})
+    for thing in api.objects(api_version, kind) if there else []:
+        if not is_built_in(thing):  # held by a finalizer whose controller may not run
+            _let_go(api, {"apiVersion": api_version, "kind": kind, **thing})
+
+
+def _let_go(api: Api, thing: Object) -> None:
+    content_type = "application/merge-patch+json"
+    patch = {"metadata": {"finalizers": None}}
+    try:
+        api.request("PATCH", api.path(thing), patch, content_type=content_type)
+    except Refused as refused:
+        if refused.status != 404:  # gone by itself
+            raise
+
+
+def is_built_in(thing: Object) -> bool:
+    """Whether the API server made an object, and would make it again."""
+    metadata = thing["metadata"]
+    return metadata["name"] in BUILT_IN or metadata.get("namespace") == "kube-system"

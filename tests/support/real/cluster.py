@@ -1,0 +1,285 @@
+"""A real cluster without containers: etcd and kube-apiserver as processes, kwok as its kubelets.
+
+    with RealCluster() as cluster:
+        cluster.apply([node, pod])
+        cluster.start_kwok()
+        subprocess.run(["maar", "run", "--kubeconfig", cluster.kubeconfig])
+
+The binaries come from tools/controlplane/build.py (`make real`); `parts.available()` says whether they exist. A cluster
+has a folder of its own and free ports, so several run side by side. Everything it starts ends with it: on `stop()`,
+when the program ends, and, by a guard that outlives us, when the program is killed.
+"""
+
+from __future__ import annotations
+
+import atexit
+import secrets
+import shutil
+import tempfile
+from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import yaml
+from tests.support.real import commands
+from tests.support.real.api import Api, Object
+from tests.support.real.clearing import clear
+from tests.support.real.parts import CHECKOUT, available, folders
+from tests.support.real.processes import Processes, StartFailed, free_port, listens, wait_until
+
+CRDS = CHECKOUT / "deploy" / "crds"
+
+ADMIN = "admin"
+# What upstream's own PodGroup (scheduling.k8s.io/v1alpha2) needs on 1.36.
+UPSTREAM_GANGS: Mapping[str, bool] = {"GenericWorkload": True, "GangScheduling": True}
+
+
+class RealCluster:
+    """etcd and kube-apiserver, and what is started beside them; a context manager, startable again after `stop()`.
+
+    `gates` are feature gates and `runtime_config` API versions to switch on (see `UPSTREAM_GANGS`); `flags` go to
+    kube-apiserver as they are. `users` get tokens and no rights (name to groups); the admin may do anything.
+    """
+
+    server: str  # https://127.0.0.1:port
+    folder: Path  # logs and data, removed on stop
+    kubeconfig: Path  # the admin's
+    token: str  # the admin's
+    ca: Path  # what vouches for the server
+
+    def __init__(
+        self,
+        *,
+        gates: Mapping[str, bool] | None = None,
+        runtime_config: Sequence[str] = (),
+        flags: Sequence[str] = (),
+        users: Mapping[str, Sequence[str]] | None = None,
+        crds: bool = True,
+    ) -> None:
+        self._gates = dict(gates or {})
+        self._runtime_config = list(runtime_config)
+        self._flags = list(flags)
+        self._users: dict[str, Sequence[str]] = {ADMIN: ["system:masters"], **(users or {"maar": ["schedulers"]})}
+        self._crds = crds
+        self._processes: Processes | None = None
+
+    @classmethod
+    def with_upstream_gangs(cls) -> RealCluster:
+        """A cluster that serves upstream's own PodGroup."""
+        return cls(gates=UPSTREAM_GANGS, runtime_config=["scheduling.k8s.io/v1alpha2=true"])
+
+    def __enter__(self) -> RealCluster:
+        return self.start()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    # starting and stopping
+
+    def start(self) -> RealCluster:
+        """Start etcd and the API server, install the CRDs of deploy/crds, and return when all answers."""
+        if self._processes is not None:
+            raise RuntimeError("already started")
+        if not (found := available("etcd", "kubernetes")):
+            raise StartFailed(found.why_not)
+        self._homes = folders()
+        self.folder = Path(tempfile.mkdtemp(prefix="maar-real-"))
+        self._processes = Processes(self.folder)
+        atexit.register(self.stop)
+        try:
+            self._write_files()
+            self._start_etcd()
+            self._start_api_server()
+            if self._crds and CRDS.is_dir():
+                self.apply_files(sorted(CRDS.glob("*.yaml")))
+        except BaseException:
+            self.stop()
+            raise
+        return self
+
+    def stop(self) -> None:
+        """End all that was started here, and clear its folder; nothing happens a second time."""
+        atexit.unregister(self.stop)
+        if self._processes is not None:
+            self._processes.end_all()
+            self._processes = None
+            shutil.rmtree(self.folder, ignore_errors=True)
+
+    @property
+    def processes(self) -> Processes:
+        if self._processes is None:
+            raise RuntimeError("not started")
+        return self._processes
+
+    def kill_api_server(self) -> None:
+        """kill -9; watches and requests in flight are cut, etcd keeps every object."""
+        self.processes.end("kube-apiserver")
+
+    def restart_api_server(self) -> None:
+        """Start the API server again, on the same port and the same etcd; one that runs is killed first."""
+        self.kill_api_server()
+        self._start_api_server()
+        # It says it is ready, and then answers 429 for custom objects until it has looked at their CRDs.
+        for crd in self._crds_there():
+            self._await_crd(crd)
+
+    def start_kwok(self) -> None:
+        """Pretend kubelets for all nodes: bound pods run, pods of Jobs complete, deleted pods go.
+
+        A node that says nothing about being Ready becomes Ready; one that a test makes NotReady stays so.
+        """
+        port = free_port()
+        self.processes.start(
+            "kwok", commands.kwok(self._part("kwok"), self.folder, port=port, kubeconfig=self.kubeconfig)
+        )
+        self.processes.await_answer("kwok", lambda: listens(port))
+
+    def stop_kwok(self) -> None:
+        self.processes.end("kwok")
+
+    def start_controller_manager(self, controllers: Sequence[str] = ("*", "-node-lifecycle-controller")) -> None:
+        """Kubernetes' own controllers; the one that taints nodes whose kubelet is silent is left out by default."""
+        port = free_port()
+        command = commands.controller_manager(
+            self._part("kubernetes"),
+            self.folder,
+            port=port,
+            kubeconfig=self.kubeconfig,
+            controllers=controllers,
+            gates=self._gates,
+        )
+        self.processes.start("kube-controller-manager", command)
+        self.processes.await_answer("kube-controller-manager", lambda: listens(port))
+
+    def stop_controller_manager(self) -> None:
+        self.processes.end("kube-controller-manager")
+
+    # talking to it
+
+    def token_of(self, user: str) -> str:
+        return self._tokens[user]
+
+    def kubeconfig_of(self, user: str) -> Path:
+        """A kubeconfig for one of `users`."""
+        path = self.folder / f"{user}.kubeconfig"
+        cluster = {"server": self.server, "certificate-authority": str(self.ca)}
+        config = {
+            "apiVersion": "v1",
+            "kind": "Config",
+            "clusters": [{"name": "real", "cluster": cluster}],
+            "users": [{"name": user, "user": {"token": self._tokens[user]}}],
+            "contexts": [{"name": "real", "context": {"cluster": "real", "user": user}}],
+            "current-context": "real",
+        }
+        path.write_text(yaml.safe_dump(config))
+        path.chmod(0o600)
+        return path
+
+    def request(
+        self,
+        method: str,
+        path: str,
+        body: object = None,
+        *,
+        token: str | None = None,
+        content_type: str = "application/json",
+    ) -> Any:
+        """One request as the admin, or with another token; `Refused` on an error of the server's."""
+        return self._api.request(method, path, body, token=token, content_type=content_type)
+
+    def serves(self, api_version: str, kind: str) -> bool:
+        return self._api.serves(api_version, kind)
+
+    def get(self, api_version: str, kind: str, name: str, namespace: str = "default") -> Any:
+        thing = {"apiVersion": api_version, "kind": kind, "metadata": {"name": name, "namespace": namespace}}
+        return self.request("GET", self._api.path(thing))
+
+    def objects(self, api_version: str, kind: str, namespace: str = "", **query: str) -> list[Any]:
+        """All objects of a kind, in one namespace or in all; `query` as in `labelSelector="a=b"`."""
+        return self._api.objects(api_version, kind, namespace, **query)
+
+    def delete(self, thing: Object, **options: Any) -> None:
+        """Delete an object; `options` as in `gracePeriodSeconds=0`."""
+        self.request("DELETE", self._api.path(thing), options)
+
+    def apply(self, objects: Iterable[Object], *, parallel: int = 16) -> list[Any]:
+        """Create objects, or change those that exist; returns them, in order, as the server has them.
+
+        Namespaces and CRDs go first, and CRDs are served before the rest is tried; the rest goes in parallel.
+        """
+        wanted = list(objects)
+        answers: list[Any] = [None] * len(wanted)
+        for index, thing in enumerate(wanted):
+            if thing["kind"] in ("Namespace", "CustomResourceDefinition"):
+                answers[index] = self._api.create(thing)
+                if thing["kind"] == "CustomResourceDefinition":
+                    self._await_crd(thing)
+        rest = [index for index in range(len(wanted)) if answers[index] is None]
+        for index, answer in zip(rest, self._api.create_all([wanted[i] for i in rest], parallel), strict=True):
+            answers[index] = answer
+        return answers
+
+    def apply_files(self, paths: Iterable[Path]) -> list[Any]:
+        """Apply all documents of some YAML files."""
+        documents = [thing for path in paths for thing in yaml.load_all(path.read_text(), yaml.CSafeLoader) if thing]
+        return self.apply(documents)
+
+    def bind(self, pod: str, node: str, namespace: str = "default") -> None:
+        """Bind a pod to a node, as a scheduler does."""
+        target = {"apiVersion": "v1", "kind": "Node", "name": node}
+        binding = {"apiVersion": "v1", "kind": "Binding", "metadata": {"name": pod}, "target": target}
+        self.request("POST", f"/api/v1/namespaces/{namespace}/pods/{pod}/binding", binding)
+
+    def clear(self) -> None:
+        """Delete what tests leave behind, custom objects included: for clusters that tests share."""
+        clear(self._api, self._crds_there())
+
+    # steps of the above
+
+    def _part(self, name: str) -> Path:
+        if not (found := available(name)):
+            raise StartFailed(found.why_not)
+        return self._homes[name]
+
+    def _write_files(self) -> None:
+        """Choose ports and tokens, and write what the API server reads."""
+        self._etcd_port, self._port = free_port(), free_port()
+        self._tokens = {user: secrets.token_hex(16) for user in self._users}
+        self.server = f"https://127.0.0.1:{self._port}"
+        self.token = self._tokens[ADMIN]
+        self.ca = self.folder / commands.CERTIFICATE
+        self.kubeconfig = self.kubeconfig_of(ADMIN)
+        self._api = Api(self._port, self.ca, self.token)
+        commands.write_files(self.folder, self._tokens, self._users)
+
+    def _start_etcd(self) -> None:
+        command = commands.etcd(self._homes["etcd"], self.folder, port=self._etcd_port, peer_port=free_port())
+        self.processes.start("etcd", command)
+
+    def _start_api_server(self) -> None:
+        command = commands.api_server(
+            self._homes["kubernetes"],
+            self.folder,
+            port=self._port,
+            etcd_port=self._etcd_port,
+            gates=self._gates,
+            versions=self._runtime_config,
+        )
+        self.processes.start("kube-apiserver", [*command, *self._flags])
+        # The namespace is made in the background once the server is ready, and most objects of tests live in it.
+        for path in ("/readyz", "/api/v1/namespaces/default"):
+            self.processes.await_answer("kube-apiserver", partial(self._api.answers, path), "etcd")
+
+    def _crds_there(self) -> list[Any]:
+        return self.objects("apiextensions.k8s.io/v1", "CustomResourceDefinition")
+
+    def _await_crd(self, crd: Object) -> None:
+        group, names = crd["spec"]["group"], crd["spec"]["names"]
+        served = [version["name"] for version in crd["spec"]["versions"] if version["served"]]
+        for version in served:
+            path = f"/apis/{group}/{version}/{names['plural']}?limit=1"
+            wait_until(partial(self._api.answers, path), f"{names['kind']} of {group}/{version} is served")

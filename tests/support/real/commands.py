@@ -1,0 +1,112 @@
+"""The command lines of a real cluster's programs, and the files that they read.
+
+Every function takes the folder of its binary (`home`) and the folder of the cluster (`folder`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import trustme
+import yaml
+
+Command = list[str | Path]
+
+TOKENS = "tokens.csv"
+SIGNING_KEY = "service-account.key"
+CERTIFICATE = Path("certs") / "apiserver.crt"
+"""The API server makes it at its first start, and keeps it."""
+
+
+def write_files(folder: Path, tokens: Mapping[str, str], users: Mapping[str, Sequence[str]]) -> None:
+    """Write what the API server reads: tokens with their users and groups, and the key of service account tokens."""
+    rows = [f'{tokens[user]},{user},{user},"{",".join(groups)}"\n' for user, groups in users.items()]
+    (folder / TOKENS).write_text("".join(rows))
+    (folder / SIGNING_KEY).write_bytes(trustme.CA().private_key_pem.bytes())
+
+
+def etcd(home: Path, folder: Path, *, port: int, peer_port: int) -> Command:
+    client, peer = f"http://127.0.0.1:{port}", f"http://127.0.0.1:{peer_port}"
+    return [
+        home / "etcd",
+        f"--data-dir={folder / 'etcd'}",
+        f"--listen-client-urls={client}",
+        f"--advertise-client-urls={client}",
+        f"--listen-peer-urls={peer}",
+        f"--initial-advertise-peer-urls={peer}",
+        f"--initial-cluster=default={peer}",
+        "--unsafe-no-fsync",
+        "--quota-backend-bytes=8589934592",  # 50,000 pods and their history do not fit into the default 2 GiB
+        "--log-level=warn",
+    ]
+
+
+def api_server(
+    home: Path, folder: Path, *, port: int, etcd_port: int, gates: Mapping[str, bool], versions: Sequence[str]
+) -> Command:
+    """`versions` are API versions to switch on."""
+    return [
+        home / "kube-apiserver",
+        f"--etcd-servers=http://127.0.0.1:{etcd_port}",
+        "--bind-address=127.0.0.1",
+        f"--secure-port={port}",
+        f"--cert-dir={(folder / CERTIFICATE).parent}",
+        f"--token-auth-file={folder / TOKENS}",
+        "--authorization-mode=RBAC",
+        # The first would taint every node that a test creates; the second would want a token for every pod.
+        "--disable-admission-plugins=TaintNodesByCondition,ServiceAccount",
+        "--service-account-issuer=https://kubernetes.default.svc",
+        f"--service-account-key-file={folder / SIGNING_KEY}",
+        f"--service-account-signing-key-file={folder / SIGNING_KEY}",
+        "--service-cluster-ip-range=10.96.0.0/16",
+        "--delete-collection-workers=16",  # one by default, and `clear` deletes thousands
+        "--endpoint-reconciler-type=none",  # it would advertise a loopback address, and be refused for it
+        *([f"--runtime-config={','.join(versions)}"] if versions else []),
+        *_gate_flags(gates),
+    ]
+
+
+def controller_manager(
+    home: Path, folder: Path, *, port: int, kubeconfig: Path, controllers: Sequence[str], gates: Mapping[str, bool]
+) -> Command:
+    return [
+        home / "kube-controller-manager",
+        f"--kubeconfig={kubeconfig}",
+        f"--controllers={','.join(controllers)}",
+        "--leader-elect=false",
+        "--bind-address=127.0.0.1",
+        f"--secure-port={port}",
+        f"--cert-dir={folder / 'controller-manager-certs'}",
+        f"--service-account-private-key-file={folder / SIGNING_KEY}",
+        f"--root-ca-file={folder / CERTIFICATE}",
+        *_gate_flags(gates),
+    ]
+
+
+def kwok(home: Path, folder: Path, *, port: int, kubeconfig: Path) -> Command:
+    return [
+        home / "kwok",
+        f"--kubeconfig={kubeconfig}",
+        "--manage-all-nodes=true",
+        "--node-lease-duration-seconds=0",  # with leases, every node would cost a request every ten seconds
+        f"--server-address=127.0.0.1:{port}",
+        f"--config={_write_stages(home, folder)}",
+    ]
+
+
+def _write_stages(home: Path, folder: Path) -> Path:
+    """kwok's own fast stages, but for nodes: its own would make a node Ready again whenever it is not."""
+    stages = [yaml.safe_load(path.read_text()) for path in sorted(home.glob("*.yaml"))]
+    for stage in stages:
+        if stage["spec"]["resourceRef"]["kind"] == "Node":
+            (unready,) = stage["spec"]["selector"]["matchExpressions"]
+            stage["spec"]["selector"]["matchExpressions"] = [{"key": unready["key"], "operator": "DoesNotExist"}]
+    path = folder / "kwok-stages.yaml"
+    path.write_text(yaml.safe_dump_all(stages))
+    return path
+
+
+def _gate_flags(gates: Mapping[str, bool]) -> list[str]:
+    given = ",".join(f"{name}={str(on).lower()}" for name, on in gates.items())
+    return [f"--feature-gates={given}"] if given else []

@@ -1,0 +1,117 @@
+"""What users install: the command, what authors of plugins need, the CRDs; nothing that only our own tests use."""
+
+import ast
+import os
+import re
+import subprocess
+import sys
+import tomllib
+from importlib.metadata import packages_distributions
+from pathlib import Path
+from zipfile import ZipFile
+
+import pytest
+from hatchling.builders.wheel import WheelBuilder
+from packaging.utils import canonicalize_name
+
+ROOT = Path(__file__).parents[1]
+FOR_USERS = {"maar.report", "maar.testing.builders", "maar.testing.scenario"}
+"""Modules that users import, and nothing of Maar does."""
+
+IMPORTS = """
+import sys
+
+class Refuse:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in sys.argv[1].split(","):
+            raise ImportError(f"not a runtime dependency: {name}")
+
+sys.meta_path.insert(0, Refuse())
+import maar.testing.builders, maar.testing.scenario
+print(maar.__file__)
+"""
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder that a wheel of this checkout is unpacked to."""
+    folder = tmp_path_factory.mktemp("wheel")
+    (file,) = WheelBuilder(str(ROOT)).build(directory=str(folder), versions=["standard"])
+    with ZipFile(file) as archive:
+        archive.extractall(folder / "unpacked")
+    return folder / "unpacked"
+
+
+def modules(wheel: Path) -> dict[str, ast.Module]:
+    """All modules of the wheel, by name."""
+    found = {}
+    for file in wheel.rglob("*.py"):
+        name = ".".join(file.relative_to(wheel).with_suffix("").parts)
+        found[name.removesuffix(".__init__")] = ast.parse(file.read_text(encoding="utf-8"))
+    return found
+
+
+def imported(tree: ast.Module) -> set[str]:
+    """The modules that a module names in imports, and what it takes from them."""
+    names: set[str] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            names |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            names |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
+    return names
+
+
+def pinned(file: str) -> set[str]:
+    """The distributions that a requirements file pins."""
+    return {canonicalize_name(name) for name in re.findall(r"^([\w.-]+)==", (ROOT / file).read_text(), re.MULTILINE)}
+
+
+def development_only() -> set[str]:
+    """Top-level modules of distributions that developers have and users do not."""
+    theirs = pinned("requirements-dev.txt") - pinned("requirements.txt")
+    return {
+        module
+        for module, distributions in packages_distributions().items()
+        if theirs.issuperset(map(canonicalize_name, distributions))
+    }
+
+
+def test_it_contains_maar_and_nothing_else(wheel: Path) -> None:
+    version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
+    assert {"maar", f"maar-{version}.dist-info"} == {path.name for path in wheel.iterdir()}
+    assert {"__init__", "builders", "scenario"} == {path.stem for path in wheel.glob("maar/testing/*")}
+
+
+def test_every_module_is_used_by_another_or_is_for_users(wheel: Path) -> None:
+    found = modules(wheel)
+    used = set().union(*(imported(tree) - {name} for name, tree in found.items()))
+    packages = {".".join(file.relative_to(wheel).parts[:-1]) for file in wheel.rglob("__init__.py")}
+    commands = {name for name in found if name.startswith("maar.cli.")}  # imported by name when they are called
+    assert "maar.decide" in found
+    assert FOR_USERS == found.keys() - used - packages - commands
+
+
+def test_no_module_imports_what_only_developers_have(wheel: Path) -> None:
+    tools = development_only()
+    assert {"pytest", "hypothesis", "trustme", "mypy"} <= tools
+    named = {name: {each.partition(".")[0] for each in imported(tree)} for name, tree in modules(wheel).items()}
+    assert {} == {name: found for name, tops in named.items() if (found := tops & tools)}
+
+
+def test_plugin_tests_need_runtime_dependencies_only(wheel: Path) -> None:
+    said = subprocess.run(
+        [sys.executable, "-c", IMPORTS, ",".join(development_only())],
+        env=os.environ | {"PYTHONPATH": str(wheel)},
+        capture_output=True,
+        text=True,
+    )
+    assert (0, "") == (said.returncode, said.stderr)
+    assert wheel / "maar/__init__.py" == Path(said.stdout.strip())
+
+
+def test_the_custom_resource_definitions_are_in(wheel: Path) -> None:
+    ours = {path.name: path.read_bytes() for path in (ROOT / "deploy/crds").glob("*.yaml")}
+    assert ours
+    assert ours == {path.name: path.read_bytes() for path in (wheel / "maar/embedded/crds").iterdir()}
+    assert (wheel / "maar/default.yaml").is_file()
