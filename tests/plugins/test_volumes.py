@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from maar.actions import allocate
-from maar.config.config import ActionOption, Config, Kind, NoArguments, PluginOption
+from maar.config.config import ActionOption, Config, NoArguments, PluginOption, Registration
 from maar.decide import decide
 from maar.model.plan import Plan
 from maar.model.reasons import in_one_line
@@ -30,10 +30,10 @@ ONE: dict[str, Any] = {"constraints": {"volume_needs": (DISK,)}}
 def config(**switches: bool) -> Config:
     arguments = msgspec.structs.replace(predicates.Arguments(), **switches)
     plugins = (
-        PluginOption(Kind(gang_plugin.NAME, gang_plugin.Gang), gang_plugin.Arguments()),
-        PluginOption(Kind(predicates.NAME, predicates.Predicates), arguments),
+        PluginOption(Registration(gang_plugin.NAME, gang_plugin.Gang), gang_plugin.Arguments()),
+        PluginOption(Registration(predicates.NAME, predicates.Predicates), arguments),
     )
-    return Config((ActionOption(Kind(allocate.NAME, allocate.Allocate), NoArguments()),), (plugins,))
+    return Config((ActionOption(Registration(allocate.NAME, allocate.Allocate), NoArguments()),), (plugins,))
 
 
 def plan(*parts: Part, room: dict[str, Any], **switches: bool) -> Plan:

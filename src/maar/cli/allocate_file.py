@@ -16,7 +16,6 @@ import numpy as np
 import yaml
 
 from maar.config.arguments import build, clean
-from maar.config.config import Kind
 from maar.config.problems import ConfigError, Findings, shown, unknown
 from maar.elastic.jobs import Jobs, make_jobs
 from maar.elastic.speedup import LINEAR, Curve, curve
@@ -66,7 +65,6 @@ class Listed(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 FIELDS = Listed.__struct_fields__
-_JOB = Kind("job", Listed, Listed)
 
 
 def read_jobs(text: str, source: str) -> Jobs:
@@ -157,10 +155,10 @@ def _job(raw: object, path: str, findings: Findings) -> Listed | None:
     given = {key: value for key, value in raw.items() if key in FIELDS}
     if not _points_are_good(given.get("speedup"), f"{path}.speedup", findings):
         del given["speedup"]
-    cleaned = clean(_JOB, given, path, findings, {})
+    cleaned = clean("job", Listed, given, path, findings)
     if len(findings.problems) > before:
         return None
-    job = build(_JOB, cleaned, path, findings)
+    job = build("job", Listed, cleaned, path, findings)
     assert job is None or isinstance(job, Listed)
     return job
 

@@ -14,7 +14,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from maar.config.config import ActionOption, Config, Kind, PluginOption
+from maar.config.config import ActionOption, Config, PluginOption, Registration
 from maar.config.file import ConfigError, default_text, read_config
 from maar.registry import catalog
 
@@ -66,26 +66,26 @@ def _print_config(source: str, chosen: Config) -> None:
     click.echo(f"{source}: can be used\n")
     actions = Table("", "action", "what it does", "settings", box=box.SIMPLE_HEAD, pad_edge=False)
     for i, action in enumerate(chosen.actions, start=1):
-        actions.add_row(str(i), action.name, meaning(action.kind), "\n".join(settings(action)))
+        actions.add_row(str(i), action.name, meaning(action.registration), "\n".join(settings(action)))
     plugins = Table("tier", "plugin", "what it does", "settings", box=box.SIMPLE_HEAD, pad_edge=False)
     for i, tier in enumerate(chosen.tiers, start=1):
         for plugin in tier:
-            plugins.add_row(str(i), plugin.name, meaning(plugin.kind), "\n".join(settings(plugin)))
+            plugins.add_row(str(i), plugin.name, meaning(plugin.registration), "\n".join(settings(plugin)))
         plugins.add_section()
     console.print(actions)
     console.print(plugins)
 
 
-def meaning(kind: Kind) -> str:
+def meaning(registration: Registration) -> str:
     """What a plugin or action does, in its module's own words."""
-    module = inspect.getmodule(kind.make)
+    module = inspect.getmodule(registration.make)
     first = (inspect.getdoc(module) or "").partition("\n")[0]
-    return first.removeprefix(f"{kind.name}: ").removesuffix(".")
+    return first.removeprefix(f"{registration.name}: ").removesuffix(".")
 
 
 def settings(option: PluginOption | ActionOption) -> list[str]:
     """What differs from the defaults: arguments, then flags, as a file would say it."""
-    defaults = {f.name: f for f in msgspec.structs.fields(option.kind.arguments)}
+    defaults = {f.name: f for f in msgspec.structs.fields(option.registration.arguments)}
     lines = []
     for name, field in defaults.items():
         value = getattr(option.arguments, name)

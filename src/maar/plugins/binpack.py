@@ -11,6 +11,7 @@ from typing import NamedTuple
 import msgspec
 import numpy as np
 
+from maar.config.config import OpenArguments
 from maar.model.resources import CPU, MEMORY, Floats, Ints
 from maar.plugins.fullness import Fullness
 from maar.session.register import Register
@@ -23,7 +24,7 @@ JUST_FULL = 1.0 + 1e-9
 """A node that would be full to the last unit does not exceed, whatever a division rounds to."""
 
 
-class Arguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class Arguments(OpenArguments, frozen=True, forbid_unknown_fields=True):
     """How much each resource weighs. As in Volcano, a negative weight of a resource counts as 1."""
 
     weight: float = msgspec.field(name="binpack.weight", default=1.0)

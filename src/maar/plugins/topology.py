@@ -14,6 +14,7 @@ from collections.abc import Callable
 import msgspec
 import numpy as np
 
+from maar.config.config import OpenArguments
 from maar.model.jobs import Closeness, Job
 from maar.model.reasons import Reason
 from maar.model.resources import Ints, Mask
@@ -29,7 +30,7 @@ NAME = "topology"
 RESOURCES = "hypernode.binpack.resources"
 
 
-class Arguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class Arguments(OpenArguments, frozen=True, forbid_unknown_fields=True):
     """Those of Volcano's network-topology-aware. Only the last one matters here, the others tune its scores."""
 
     weight: float = 1.0

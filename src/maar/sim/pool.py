@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from maar.config.config import Kind
+from maar.config.config import Registration
 from maar.elastic.allocate import allocate
 from maar.model.resources import Ints, Mask
 from maar.sim import models
@@ -28,7 +28,7 @@ Progress = Callable[[int, int], None]
 """Told how many jobs have ended, of how many."""
 
 
-def simulate(trace: Trace, policy: Kind, setting: Setting, progress: Progress | None = None) -> Run:
+def simulate(trace: Trace, policy: Registration, setting: Setting, progress: Progress | None = None) -> Run:
     """One policy on one trace."""
     pool = Pool(trace, policy, setting)
     while pool.step():
@@ -40,7 +40,7 @@ def simulate(trace: Trace, policy: Kind, setting: Setting, progress: Progress | 
 class Pool:
     """One run, event by event."""
 
-    def __init__(self, trace: Trace, policy: Kind, setting: Setting) -> None:
+    def __init__(self, trace: Trace, policy: Registration, setting: Setting) -> None:
         order = sorted(range(len(trace.jobs)), key=lambda i: trace.jobs[i].submit)
         jobs = [trace.jobs[i] for i in order]
         self._order: Ints = np.argsort(np.array(order, dtype=np.int64))
@@ -129,7 +129,7 @@ class Pool:
 
     def _ask(self, now: float) -> Ints:
         jobs = self.model.question(now)
-        return allocate(self._policy, jobs, self.model.room(self.gpus), self.model.arguments)
+        return allocate(self._policy, jobs, self.gpus, self.model.arguments, self.model.serve)
 
     def run(self) -> Run:
         """What it gave."""
