@@ -18,7 +18,7 @@ from maar.model.tasks import Status
 from maar.model.topology import HyperNode, Member
 from maar.plugins import gang as gang_plugin
 from maar.plugins import predicates, topology
-from maar.plugins.tiers import by_hypernodes, by_label
+from maar.plugins.support.tiers import by_hypernodes, by_label
 from maar.plugins.topology import Arguments
 from maar.session.session import Session
 from maar.testing.builders import Gang, cluster, gang, node

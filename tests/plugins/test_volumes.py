@@ -19,7 +19,7 @@ from maar.model.tasks import Status
 from maar.model.volumes import Room, VolumeNeed
 from maar.plugins import gang as gang_plugin
 from maar.plugins import predicates
-from maar.plugins.volumes import LIMIT, reach_words
+from maar.plugins.support.volumes import LIMIT, reach_words
 from maar.testing.builders import Part, cluster, gang, node
 
 DISK = VolumeNeed("disk", "disk", 1)

@@ -17,9 +17,9 @@ import numpy as np
 from maar.config.config import OpenArguments
 from maar.model.queues import Queue
 from maar.model.resources import Ints, Mask
-from maar.plugins.fair_tree import FairTree
-from maar.plugins.quotas import vote_by_kind, wanted_row
-from maar.plugins.shares import Dominant, Row, less, plus
+from maar.plugins.support.fair_tree import FairTree
+from maar.plugins.support.quotas import vote_by_kind, wanted_row
+from maar.plugins.support.shares import Dominant, Row, less, plus
 from maar.session.hooks import Claim
 from maar.session.register import Register
 from maar.session.session import Session

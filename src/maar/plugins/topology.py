@@ -19,8 +19,8 @@ from maar.model.jobs import Closeness, Job
 from maar.model.reasons import Reason
 from maar.model.resources import Ints, Mask
 from maar.model.tasks import Status
-from maar.plugins.binpack import gather_weights
-from maar.plugins.tiers import Tier, by_hypernodes, by_label
+from maar.plugins.support.tiers import Tier, by_hypernodes, by_label
+from maar.plugins.support.weights import gather_weights
 from maar.session.hooks import Rejection
 from maar.session.placement import Group, groups_of, missing
 from maar.session.register import Register
