@@ -16,9 +16,9 @@ import msgspec
 from maar.kube.read.cluster import to_cluster
 from maar.kube.read.objects import KINDS, Objects
 from maar.kube.wire.decoding import decode
-from maar.kube.wire.documents import documents
 from maar.kube.wire.errors import FieldError, ManifestError, ObjectError
 from maar.kube.wire.resources import api_group
+from maar.model.documents import DocumentError, documents
 from maar.model.snapshot import Cluster
 
 SUFFIXES = (".yaml", ".yml", ".json")
@@ -62,7 +62,7 @@ def read(paths: Iterable[str], scheduler_names: frozenset[str] | None = None, no
     reading = _Reading(Objects(), {}, {})
     for path in paths:
         for source, text in _texts(path):
-            for number, document in enumerate(documents(text, source), 1):
+            for number, document in enumerate(_documents(text, source), 1):
                 if document is not None:
                     _take(document, Place(f"{source}: document {number}"), reading)
     try:
@@ -70,6 +70,14 @@ def read(paths: Iterable[str], scheduler_names: frozenset[str] | None = None, no
     except ObjectError as error:
         raise _located(error, reading) from None
     return Manifests(cluster, dict(sorted(reading.ignored.items())))
+
+
+def _documents(text: bytes, source: str) -> Iterator[Any]:
+    try:
+        yield from documents(text)
+    except DocumentError as error:
+        line = "" if error.place is None else f"line {error.place.line}: "
+        raise ManifestError(f"{source}: {line}not YAML: {error.problem}") from None
 
 
 def _texts(path: str) -> Iterator[tuple[str, bytes]]:
