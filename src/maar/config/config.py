@@ -70,38 +70,31 @@ class Catalog(msgspec.Struct, frozen=True):
     """By plugin or action: arguments (`*` for any ending) that Volcano has and that change nothing here, and why."""
 
 
-class PluginOption(msgspec.Struct, frozen=True):
-    """One configured plugin."""
+class Option(msgspec.Struct, frozen=True):
+    """One configured plugin or action."""
 
     registration: Registration
     arguments: msgspec.Struct
-    flags: dict[str, bool] = {}
-    """Hooks switched on or off, as in `register.FLAGS`; what the file does not say is missing."""
 
     @property
     def name(self) -> str:
-        """The plugin's name."""
+        """The name in the registry."""
         return self.registration.name
 
     def build(self) -> Any:
-        """A plugin for one session, as `maar.session.extension.Plugin`."""
+        """An action or a plugin for one session, as in `maar.session.extension`."""
         return self.registration.make(self.arguments)
 
 
-class ActionOption(msgspec.Struct, frozen=True):
+class ActionOption(Option, frozen=True):
     """One configured action."""
 
-    registration: Registration
-    arguments: msgspec.Struct
 
-    @property
-    def name(self) -> str:
-        """The action's name."""
-        return self.registration.name
+class PluginOption(Option, frozen=True):
+    """One configured plugin."""
 
-    def build(self) -> Any:
-        """An action for one session, as `maar.session.extension.Action`."""
-        return self.registration.make(self.arguments)
+    flags: dict[str, bool] = msgspec.field(default_factory=dict)
+    """Hooks switched on or off, as in `register.FLAGS`; what the file does not say is missing."""
 
 
 class PoolOption(msgspec.Struct, frozen=True):
