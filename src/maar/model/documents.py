@@ -54,7 +54,7 @@ def documents(text: str | bytes, repeated: Repeated | None = None) -> Iterator[A
         yield from _yaml(text, repeated) if found is None else found
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
-        raise DocumentError(str(error.problem or error.context), mark and _place(mark)) from None
+        raise DocumentError(str(error.problem or error.context), None if mark is None else _place(mark)) from None
     except RecursionError:
         raise DocumentError("lists and mappings lie too deep in each other") from None
     except DocumentError:
