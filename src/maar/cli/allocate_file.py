@@ -16,7 +16,7 @@ from maar.config.arguments import build, clean
 from maar.config.problems import ConfigError, Findings, shown, unknown
 from maar.elastic.jobs import Jobs, make_jobs
 from maar.elastic.speedup import LINEAR, Curve, curve
-from maar.model.documents import DocumentError, documents, refuse_repeated
+from maar.model.documents import DocumentError, TooDeep, documents, refuse_repeated
 
 MOST = 1_000_000
 """Workers of a job, and GPUs of a worker: more than any cluster has, few enough for a table of speed-ups."""
@@ -79,6 +79,8 @@ def _document(text: str, findings: Findings) -> object:
     """What the text says, as plain data."""
     try:
         found = list(documents(text, refuse_repeated))
+    except TooDeep as error:
+        findings.problem("", error.problem)
     except DocumentError as error:
         findings.problem(str(error.place or ""), f"not valid YAML: {error.problem}")
     else:

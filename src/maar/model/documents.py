@@ -37,6 +37,10 @@ class DocumentError(ValueError):
         self.place = place
 
 
+class TooDeep(DocumentError):
+    """Text that may be valid, but is nested too deep to be read."""
+
+
 Repeated = Callable[[Place, str], None]
 """Told where a mapping gives a key again. It may refuse that with a `DocumentError`; if not, the last value counts."""
 
@@ -56,7 +60,7 @@ def documents(text: str | bytes, repeated: Repeated | None = None) -> Iterator[A
         mark = error.problem_mark or error.context_mark
         raise DocumentError(str(error.problem or error.context), None if mark is None else _place(mark)) from None
     except RecursionError:
-        raise DocumentError("lists and mappings lie too deep in each other") from None
+        raise TooDeep("lists and mappings lie too deep in each other") from None
     except DocumentError:
         raise
     except (yaml.YAMLError, ValueError) as error:
