@@ -81,12 +81,7 @@ ALGORITHMS: tuple[Registration, ...] = (
     Registration(elastic_fifo.NAME, elastic_fifo.plan, serving=Serving.IN_LINE),
     Registration(elastic_srjf.NAME, elastic_srjf.plan, serving=Serving.IN_LINE),
     Registration(
-        tiresias.NAME,
-        tiresias.plan,
-        tiresias.Arguments,
-        Serving.IN_LINE,
-        tiresias.wake_after,
-        tiresias.promotes_after,
+        tiresias.NAME, tiresias.plan, tiresias.Arguments, Serving.IN_LINE, tiresias.wake_after, tiresias.promotes_after
     ),
     Registration(
         elastic_tiresias.NAME,

@@ -15,17 +15,15 @@ from rich import box
 from rich.table import Table
 
 from maar.cli.allocate_file import MOST, read_jobs
+from maar.cli.inputs import CANNOT_READ, read_text, source_of
 from maar.cli.printing import printed
-from maar.config.arguments import build, clean
+from maar.config.arguments import read_arguments
 from maar.config.config import Registration
 from maar.config.problems import ConfigError, Findings, unknown
 from maar.elastic.allocate import InvalidPlan
 from maar.elastic.allocate import allocate as ask
 from maar.elastic.jobs import Ints, Jobs
 from maar.registry import catalog
-
-CANNOT_READ = 2
-"""The exit code for input that cannot be read; click uses the same for options."""
 
 
 def _algorithm(ctx: click.Context, param: click.Parameter, name: str) -> Registration:
@@ -51,9 +49,8 @@ def allocate(file: str, algorithm: Registration, gpus: int, settings: tuple[str,
     `priority`, `first_start`, `waited` and `ran`; times are in seconds.
     """
     arguments = _arguments(algorithm, settings)
-    source = "standard input" if file == "-" else file
     try:
-        jobs = read_jobs(_text(file, source), source)
+        jobs = read_jobs(read_text(file), source_of(file))
         workers = ask(algorithm, jobs, gpus, arguments)
     except (ConfigError, InvalidPlan) as error:
         click.echo(str(error), err=True)
@@ -72,21 +69,10 @@ def _arguments(algorithm: Registration, settings: tuple[str, ...]) -> msgspec.St
             raise click.BadOptionUsage("--set", f"--set: `{name.strip()}` is given twice")
         raw[name.strip()] = value.strip()
     findings = Findings("--set")
-    name, wanted = algorithm.name, algorithm.arguments
-    arguments = build(name, wanted, clean(name, wanted, raw, name, findings), name, findings)
+    arguments = read_arguments(algorithm.name, algorithm.arguments, raw, algorithm.name, findings)
     if arguments is None or findings.problems:
         raise click.BadOptionUsage("--set", "\n".join(findings.problems))
     return arguments
-
-
-def _text(file: str, source: str) -> str:
-    try:
-        with click.open_file(file, "rb") as stream:
-            return str(stream.read().decode())
-    except FileNotFoundError:
-        raise ConfigError([f"{source}: no such file"]) from None
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError([f"{source}: cannot be read: {error}"]) from None
 
 
 def as_json(jobs: Jobs, workers: Ints) -> str:

@@ -14,6 +14,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
+from maar.cli.inputs import CANNOT_READ, read_text, source_of
 from maar.config.config import ActionOption, Config, PluginOption, Registration
 from maar.config.file import ConfigError, default_text, read_config
 from maar.registry import catalog
@@ -35,13 +36,12 @@ def check(file: str) -> None:
     FILE is a configuration of Maar or of Volcano's scheduler, or a ConfigMap that holds one. Exits with 0 if it can be
     used, 1 if not, and 2 if it cannot be read at all.
     """
-    source = "standard input" if file == "-" else file
+    source = source_of(file)
     try:
-        with click.open_file(file, "rb") as stream:
-            text = stream.read().decode()
-    except (OSError, UnicodeDecodeError) as error:
-        click.echo(f"{source}: cannot be read: {error}", err=True)
-        sys.exit(2)
+        text = read_text(file)
+    except ConfigError as error:
+        click.echo(str(error), err=True)
+        sys.exit(CANNOT_READ)
     try:
         loaded = read_config(text, source, catalog())
     except ConfigError as error:

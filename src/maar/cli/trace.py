@@ -12,6 +12,7 @@ from pathlib import Path
 import click
 import msgspec
 
+from maar.cli.inputs import CANNOT_READ
 from maar.cli.trace_file import load_trace
 from maar.cli.trace_options import Finite, distribution, numbers, weights
 from maar.cli.trace_text import as_text
@@ -24,9 +25,6 @@ from maar.sim.traces.curves import CLASSES
 from maar.sim.traces.formats import FORMATS
 from maar.sim.traces.own import write_csv, write_json_lines
 from maar.sim.traces.problems import TraceError
-
-CANNOT_READ = 2
-"""The exit code for input that cannot be read; click uses the same for options."""
 
 DEFAULTS = Recipe()
 

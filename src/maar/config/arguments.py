@@ -70,6 +70,13 @@ def build(
         return None
 
 
+def read_arguments(
+    name: str, wanted: Wanted, raw: dict[str, object], path: str, findings: Findings
+) -> msgspec.Struct | None:
+    """The struct of what is written; `clean` and `build` in one."""
+    return build(name, wanted, clean(name, wanted, raw, path, findings), path, findings)
+
+
 def _fields(wanted: Wanted) -> dict[str, msgspec.structs.FieldInfo]:
     return {field.encode_name: field for field in msgspec.structs.fields(wanted)}
 

@@ -19,7 +19,7 @@ from typing import Any
 
 import msgspec
 
-from maar.config.arguments import Wanted, build, clean
+from maar.config.arguments import read_arguments
 from maar.config.config import PoolOption, Registration
 from maar.config.problems import Findings, shown, unknown
 from maar.model.durations import parse_duration
@@ -92,7 +92,7 @@ def _pool(raw: dict[str, Any], path: str, algorithms: dict[str, Registration], f
     if not isinstance(arguments, dict):
         findings.problem(arguments_path, f"expected a mapping, got {shown(arguments)}")
         return None
-    made = _read(algorithm.name, algorithm.arguments, arguments, arguments_path, findings)
+    made = read_arguments(algorithm.name, algorithm.arguments, arguments, arguments_path, findings)
     settings = _settings({k: v for k, v in raw.items() if k not in OWN}, path, findings)
     if made is None or settings is None:
         return None
@@ -113,13 +113,8 @@ def _settings(raw: dict[str, object], path: str, findings: Findings) -> PoolSett
     strange = [key for key in raw if key not in KEYS]
     for key in strange:
         findings.problem(path, unknown("key", key, KEYS))
-    made = _read("pool", PoolSettings, {k: v for k, v in raw.items() if k in KEYS}, path, findings)
+    made = read_arguments("pool", PoolSettings, {k: v for k, v in raw.items() if k in KEYS}, path, findings)
     return made if isinstance(made, PoolSettings) and not strange else None
-
-
-def _read(name: str, wanted: Wanted, raw: dict[str, object], path: str, findings: Findings) -> msgspec.Struct | None:
-    """A pool's settings are read by the same rules as the arguments of its algorithm."""
-    return build(name, wanted, clean(name, wanted, raw, path, findings), path, findings)
 
 
 def _option(
