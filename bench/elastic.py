@@ -14,7 +14,7 @@ from timeit import repeat
 
 import numpy as np
 
-from maar.config.config import Kind
+from maar.config.config import Registration
 from maar.elastic.allocate import allocate
 from maar.elastic.jobs import Jobs, make_jobs
 from maar.elastic.speedup import curve
@@ -67,11 +67,11 @@ def make_roomy() -> Jobs:
     return jobs.bounded(max=np.where(np.arange(JOBS) % 10 == 0, MAX, 1)).only(np.arange(0, JOBS, 2))
 
 
-def seconds(kind: Kind, jobs: Jobs, gpus: int) -> float:
+def seconds(algorithm: Registration, jobs: Jobs, gpus: int) -> float:
     """Of one plan."""
     gc.collect()
     start = time.perf_counter()
-    allocate(kind, jobs, gpus)
+    allocate(algorithm, jobs, gpus)
     return time.perf_counter() - start
 
 
@@ -80,12 +80,12 @@ def main() -> None:
     figures: dict[str, float] = {}
     large, small = scenes(), scene(4, SIMULATED, 1, (1, 8))
     print(f"{JOBS} jobs, {GPUS} GPUs, max {MAX}: seconds of one plan; {SIMULATED} jobs and GPUs: microseconds")
-    for kind in ALGORITHMS:
-        each = {name: seconds(kind, jobs, GPUS) for name, jobs in large.items()}
-        figures[kind.name] = round(max(each.values()), 4)
-        quick = min(repeat(partial(allocate, kind, small, SIMULATED), number=10, repeat=5)) / 10 * 1e6
+    for algorithm in ALGORITHMS:
+        each = {name: seconds(algorithm, jobs, GPUS) for name, jobs in large.items()}
+        figures[algorithm.name] = round(max(each.values()), 4)
+        quick = min(repeat(partial(allocate, algorithm, small, SIMULATED), number=10, repeat=5)) / 10 * 1e6
         by_scene = ", ".join(f"{name} {took:.3f}" for name, took in each.items())
-        print(f"{kind.name:<17} {figures[kind.name]:>7.3f} s ({by_scene}); {quick:>6.0f} us")
+        print(f"{algorithm.name:<17} {figures[algorithm.name]:>7.3f} s ({by_scene}); {quick:>6.0f} us")
     print(json.dumps({"elastic": figures}))
 
 

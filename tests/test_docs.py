@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from maar.config.config import Catalog, Kind
+from maar.config.config import Catalog, Registration
 from maar.config.file import read_config
 from maar.decide import decide
 from maar.model.snapshot import Snapshot
@@ -29,7 +29,7 @@ def test_the_plugin_of_ones_own_works() -> None:
     made: dict[str, Any] = {}
     exec(blocks("your-own.md", "python")[0], made)
     even = made["even"]
-    assert isinstance(even, Kind)
+    assert isinstance(even, Registration)
     known = catalog()
     more = Catalog({**known.plugins, "even": even}, known.actions, known.aliases, known.missing)
     text = 'actions: "allocate"\n' + blocks("your-own.md", "yaml")[0]
@@ -45,7 +45,7 @@ def test_the_plugin_of_ones_own_works() -> None:
 
 
 def test_the_action_of_ones_own_works(capsys: pytest.CaptureFixture[str]) -> None:
-    made: dict[str, Any] = {"Kind": Kind}
+    made: dict[str, Any] = {"Registration": Registration}
     exec(blocks("your-own.md", "python")[2], made)
     known = catalog()
     more = Catalog(known.plugins, {**known.actions, "report": made["report"]})

@@ -10,28 +10,32 @@ import msgspec
 import pytest
 
 from maar import registry
-from maar.config.config import Kind
+from maar.config.config import Registration
 
 
 class Nothing(msgspec.Struct, frozen=True):
     """No arguments."""
 
 
-@pytest.mark.parametrize("kinds", [registry.PLUGINS, registry.ACTIONS], ids=["plugins", "actions"])
-def test_every_one_can_be_made_from_its_defaults(kinds: tuple[Kind, ...]) -> None:
+@pytest.mark.parametrize("registrations", [registry.PLUGINS, registry.ACTIONS], ids=["plugins", "actions"])
+def test_every_one_can_be_made_from_its_defaults(registrations: tuple[Registration, ...]) -> None:
     verbs = {"open", "execute"}
-    assert [] == [kind.name for kind in kinds if not verbs & set(dir(kind.make(kind.arguments())))]
+    assert [] == [
+        registration.name
+        for registration in registrations
+        if not verbs & set(dir(registration.make(registration.arguments())))
+    ]
 
 
-@pytest.mark.parametrize("kinds", [registry.PLUGINS, registry.ACTIONS], ids=["plugins", "actions"])
-def test_every_one_says_what_it_does(kinds: tuple[Kind, ...]) -> None:
-    for kind in kinds:
-        doc = sys.modules[kind.make.__module__].__doc__ or ""
-        assert doc.startswith(f"{kind.name}: "), f"the docstring of {kind.name}"
+@pytest.mark.parametrize("registrations", [registry.PLUGINS, registry.ACTIONS], ids=["plugins", "actions"])
+def test_every_one_says_what_it_does(registrations: tuple[Registration, ...]) -> None:
+    for registration in registrations:
+        doc = sys.modules[registration.make.__module__].__doc__ or ""
+        assert doc.startswith(f"{registration.name}: "), f"the docstring of {registration.name}"
 
 
 def test_a_name_given_twice_is_refused() -> None:
-    twice = (Kind("a", Nothing), Kind("b", Nothing), Kind("a", Nothing))
+    twice = (Registration("a", Nothing), Registration("b", Nothing), Registration("a", Nothing))
     with pytest.raises(ValueError, match=r"^registered twice: `a`$"):
         registry.by_name(twice)
 
@@ -63,16 +67,16 @@ def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[
     (tmp_path / "acme_policies.py").write_text(
         dedent(
             """
-            from maar.config.config import Kind
+            from maar.config.config import Registration
 
             class Fair:
                 def __init__(self, arguments): ...
                 def open(self, session, on): ...
 
-            FAIR = Kind("fair", Fair)
-            GANG = Kind("gang", Fair)
-            DANCE = Kind("dance", Fair)
-            GROW = Kind("grow", Fair)
+            FAIR = Registration("fair", Fair)
+            GANG = Registration("gang", Fair)
+            DANCE = Registration("dance", Fair)
+            GROW = Registration("grow", Fair)
             """
         )
     )
@@ -121,7 +125,7 @@ def test_what_cannot_be_used_is_left_out_and_says_why(installed: list[EntryPoint
         "gang": "the name `gang` is taken",
         "gone": "module 'acme_policies' has no attribute 'GONE'",
         "other": "`acme_policies:FAIR` calls itself `fair`",
-        "plain": "`acme_policies:Fair` is a type, expected a `maar.config.config.Kind`",
+        "plain": "`acme_policies:Fair` is a type, expected a `maar.config.config.Registration`",
     }
     assert {name: start.format(name) + why for name, why in expected.items()} == registry.make_catalog(installed).broken
 

@@ -2,7 +2,7 @@
 
 Built-in ones are listed here, by hand, so that a reader sees all of them and no import has side effects.
 Third parties add theirs by entry points (`maar.plugins`, `maar.actions`, `maar.algorithms`), each of which
-names a `Kind`. A name is given once: what would replace a built-in one is refused. One that cannot be loaded
+names a `Registration`. A name is given once: what would replace a built-in one is refused. One that cannot be loaded
 does not stop the rest: it is left out, `Catalog.broken` says why, and whoever reads a configuration is told.
 """
 
@@ -13,7 +13,7 @@ from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 
 from maar.actions import allocate, backfill, elect, enqueue, preempt, reclaim, reserve, resize
-from maar.config.config import Catalog, Kind
+from maar.config.config import Catalog, Registration, Serving
 from maar.elastic import (
     afs_l,
     elastic_fifo,
@@ -46,48 +46,57 @@ from maar.plugins import (
     topology,
 )
 
-PLUGINS: tuple[Kind, ...] = (
-    Kind(priority.NAME, priority.Priority, priority.Arguments),
-    Kind(gang.NAME, gang.Gang, gang.Arguments),
-    Kind(conformance.NAME, conformance.Conformance, conformance.Arguments),
-    Kind(sla.NAME, sla.Sla, sla.Arguments),
-    Kind(pdb.NAME, pdb.Pdb, pdb.Arguments),
-    Kind(cooldown.NAME, cooldown.Cooldown, cooldown.Arguments),
-    Kind(reservation.NAME, reservation.Reservation, reservation.Arguments),
-    Kind(overcommit.NAME, overcommit.Overcommit, overcommit.Arguments),
-    Kind(drf.NAME, drf.Drf, drf.Arguments),
-    Kind(predicates.NAME, predicates.Predicates, predicates.Arguments),
-    Kind(proportion.NAME, proportion.Proportion, proportion.Arguments),
-    Kind(capacity.NAME, capacity.Capacity, capacity.Arguments),
-    Kind(nodeorder.NAME, nodeorder.Nodeorder, nodeorder.Arguments),
-    Kind(binpack.NAME, binpack.Binpack, binpack.Arguments),
-    Kind(topology.NAME, topology.Topology, topology.Arguments),
+PLUGINS: tuple[Registration, ...] = (
+    Registration(priority.NAME, priority.Priority, priority.Arguments),
+    Registration(gang.NAME, gang.Gang, gang.Arguments),
+    Registration(conformance.NAME, conformance.Conformance, conformance.Arguments),
+    Registration(sla.NAME, sla.Sla, sla.Arguments),
+    Registration(pdb.NAME, pdb.Pdb, pdb.Arguments),
+    Registration(cooldown.NAME, cooldown.Cooldown, cooldown.Arguments),
+    Registration(reservation.NAME, reservation.Reservation, reservation.Arguments),
+    Registration(overcommit.NAME, overcommit.Overcommit, overcommit.Arguments),
+    Registration(drf.NAME, drf.Drf, drf.Arguments),
+    Registration(predicates.NAME, predicates.Predicates, predicates.Arguments),
+    Registration(proportion.NAME, proportion.Proportion, proportion.Arguments),
+    Registration(capacity.NAME, capacity.Capacity, capacity.Arguments),
+    Registration(nodeorder.NAME, nodeorder.Nodeorder, nodeorder.Arguments),
+    Registration(binpack.NAME, binpack.Binpack, binpack.Arguments),
+    Registration(topology.NAME, topology.Topology, topology.Arguments),
 )
 
-ACTIONS: tuple[Kind, ...] = (
-    Kind(enqueue.NAME, enqueue.Enqueue, enqueue.Arguments),
-    Kind(elect.NAME, elect.Elect, elect.Arguments),
-    Kind(allocate.NAME, allocate.Allocate, allocate.Arguments),
-    Kind(resize.NAME, resize.Resize, resize.Arguments),
-    Kind(preempt.NAME, preempt.Preempt, preempt.Arguments),
-    Kind(reclaim.NAME, reclaim.Reclaim, reclaim.Arguments),
-    Kind(backfill.NAME, backfill.Backfill, backfill.Arguments),
-    Kind(reserve.NAME, reserve.Reserve, reserve.Arguments),
+ACTIONS: tuple[Registration, ...] = (
+    Registration(enqueue.NAME, enqueue.Enqueue, enqueue.Arguments),
+    Registration(elect.NAME, elect.Elect, elect.Arguments),
+    Registration(allocate.NAME, allocate.Allocate, allocate.Arguments),
+    Registration(resize.NAME, resize.Resize, resize.Arguments),
+    Registration(preempt.NAME, preempt.Preempt, preempt.Arguments),
+    Registration(reclaim.NAME, reclaim.Reclaim, reclaim.Arguments),
+    Registration(backfill.NAME, backfill.Backfill, backfill.Arguments),
+    Registration(reserve.NAME, reserve.Reserve, reserve.Arguments),
 )
 
-ALGORITHMS: tuple[Kind, ...] = (
-    Kind(fifo.NAME, fifo.plan, fifo.Arguments),
-    Kind(srjf.NAME, srjf.plan, srjf.Arguments),
-    Kind(elastic_fifo.NAME, elastic_fifo.plan, elastic_fifo.Arguments),
-    Kind(elastic_srjf.NAME, elastic_srjf.plan, elastic_srjf.Arguments),
-    Kind(tiresias.NAME, tiresias.plan, tiresias.Arguments, tiresias.wake_after),
-    Kind(elastic_tiresias.NAME, elastic_tiresias.plan, elastic_tiresias.Arguments, elastic_tiresias.wake_after),
-    Kind(ffdl.NAME, ffdl.plan, ffdl.Arguments),
-    Kind(afs_l.NAME, afs_l.plan, afs_l.Arguments),
-    Kind(srtf.NAME, srtf.plan, srtf.Arguments),
-    Kind(srsf.NAME, srsf.plan, srsf.Arguments),
-    Kind(optimus.NAME, optimus.plan, optimus.Arguments),
-    Kind(max_min.NAME, max_min.plan, max_min.Arguments),
+ALGORITHMS: tuple[Registration, ...] = (
+    Registration(fifo.NAME, fifo.plan, serving=Serving.IN_LINE),
+    Registration(srjf.NAME, srjf.plan, serving=Serving.IN_LINE),
+    Registration(elastic_fifo.NAME, elastic_fifo.plan, serving=Serving.IN_LINE),
+    Registration(elastic_srjf.NAME, elastic_srjf.plan, serving=Serving.IN_LINE),
+    Registration(
+        tiresias.NAME, tiresias.plan, tiresias.Arguments, Serving.IN_LINE, tiresias.wake_after, tiresias.promotes_after
+    ),
+    Registration(
+        elastic_tiresias.NAME,
+        elastic_tiresias.plan,
+        elastic_tiresias.Arguments,
+        Serving.IN_ORDER,
+        tiresias.wake_after,
+        tiresias.promotes_after,
+    ),
+    Registration(ffdl.NAME, ffdl.plan),
+    Registration(afs_l.NAME, afs_l.plan),
+    Registration(srtf.NAME, srtf.plan, serving=Serving.IN_LINE),
+    Registration(srsf.NAME, srsf.plan, serving=Serving.IN_LINE),
+    Registration(optimus.NAME, optimus.plan, serving=Serving.IN_LINE),
+    Registration(max_min.NAME, max_min.plan, serving=Serving.IN_LINE),
 )
 """How many workers each elastic job gets."""
 
@@ -152,13 +161,13 @@ GROUPS = ("maar.plugins", "maar.actions", "maar.algorithms")
 """The entry point groups."""
 
 
-def by_name(kinds: Iterable[Kind]) -> dict[str, Kind]:
+def by_name(registrations: Iterable[Registration]) -> dict[str, Registration]:
     """A table that refuses a name given twice."""
-    table: dict[str, Kind] = {}
-    for kind in kinds:
-        if kind.name in table:
-            raise ValueError(f"registered twice: `{kind.name}`")
-        table[kind.name] = kind
+    table: dict[str, Registration] = {}
+    for registration in registrations:
+        if registration.name in table:
+            raise ValueError(f"registered twice: `{registration.name}`")
+        table[registration.name] = registration
     return table
 
 
@@ -168,26 +177,28 @@ def make_catalog(found: Iterable[EntryPoint]) -> Catalog:
     broken: dict[str, str] = {}
     for entry in sorted(found, key=lambda e: (e.group, e.name, origin(e), e.value)):
         try:
-            kind = load(entry)
-            if kind.name in tables[entry.group]:
-                raise ValueError(f"the name `{kind.name}` is taken")
+            registration = load(entry)
+            if registration.name in tables[entry.group]:
+                raise ValueError(f"the name `{registration.name}` is taken")
         except Exception as error:  # whatever a stranger's module raises, the others still work
             why = f"{entry.group}: `{entry.name}` of {origin(entry)} cannot be used: {error}"
             broken[entry.name] = f"{broken[entry.name]}; {why}" if entry.name in broken else why
         else:
-            tables[entry.group][kind.name] = kind
+            tables[entry.group][registration.name] = registration
     plugins, actions, algorithms = tables.values()
     return Catalog(plugins, actions, ALIASES, MISSING, algorithms, broken, IGNORED)
 
 
-def load(entry: EntryPoint) -> Kind:
+def load(entry: EntryPoint) -> Registration:
     """What an entry point names."""
-    kind = entry.load()
-    if not isinstance(kind, Kind):
-        raise TypeError(f"`{entry.value}` is a {type(kind).__name__}, expected a `maar.config.config.Kind`")
-    if kind.name != entry.name:
-        raise ValueError(f"`{entry.value}` calls itself `{kind.name}`")
-    return kind
+    registration = entry.load()
+    if not isinstance(registration, Registration):
+        raise TypeError(
+            f"`{entry.value}` is a {type(registration).__name__}, expected a `maar.config.config.Registration`"
+        )
+    if registration.name != entry.name:
+        raise ValueError(f"`{entry.value}` calls itself `{registration.name}`")
+    return registration
 
 
 def origin(entry: EntryPoint) -> str:

@@ -15,7 +15,7 @@ from click.testing import CliRunner, Result
 
 from maar.cli.allocate_file import read_jobs
 from maar.cli.main import main
-from maar.config.config import Kind
+from maar.config.config import Registration
 from maar.config.problems import ConfigError
 from maar.elastic.allocate import allocate
 from maar.elastic.jobs import make_jobs
@@ -82,8 +82,8 @@ def test_numbers_as_yaml_spells_them(write: Write) -> None:
     assert {"plan": {"a": 0, "7": 1, "c": 0}} == plan(file, "srjf", 1)
 
 
-@pytest.mark.parametrize("kind", ALGORITHMS, ids=lambda kind: kind.name)
-def test_every_field_reaches_the_algorithm(kind: Kind, write: Write) -> None:
+@pytest.mark.parametrize("algorithm", ALGORITHMS, ids=lambda algorithm: algorithm.name)
+def test_every_field_reaches_the_algorithm(algorithm: Registration, write: Write) -> None:
     dice = np.random.default_rng(5)
     n = 30
     least = dice.integers(1, 3, n)
@@ -105,8 +105,8 @@ def test_every_field_reaches_the_algorithm(kind: Kind, write: Write) -> None:
         {"name": name, "gpus_per_worker": int(gpus[i]), **{key: column[i].item() for key, column in columns.items()}}
         for i, name in enumerate(names)
     ]
-    expected = allocate(kind, make_jobs(names, gpus=gpus, **columns), 40).tolist()
-    assert {"plan": dict(zip(names, expected, strict=True))} == plan(write(listed), kind.name, 40)
+    expected = allocate(algorithm, make_jobs(names, gpus=gpus, **columns), 40).tolist()
+    assert {"plan": dict(zip(names, expected, strict=True))} == plan(write(listed), algorithm.name, 40)
 
 
 def test_text_says_who_waits_and_why(write: Write) -> None:
@@ -143,7 +143,7 @@ def test_a_mistyped_algorithm_gets_a_suggestion_and_no_plan(write: Write) -> Non
     """To Voda a mistyped name was an allocation that failed, and that a plan in which nobody runs."""
     result = run("--algorithm", "tiresia", "--gpus", "8", "-o", "json", write([{"name": "a"}]))
     assert (2, "") == (result.exit_code, result.stdout)
-    known = ", ".join(sorted(kind.name for kind in ALGORITHMS))
+    known = ", ".join(sorted(algorithm.name for algorithm in ALGORITHMS))
     assert f"unknown algorithm `tiresia`; did you mean `tiresias`? known: {known}\n" in result.stderr
 
 
@@ -298,10 +298,14 @@ def test_the_page_shows_what_comes_out(command: str, shown: str) -> None:
 
 
 def test_the_page_names_every_algorithm_field_and_parameter() -> None:
-    assert [] == [kind.name for kind in ALGORITHMS if f"| `{kind.name}` |" not in DOCS and f"`{kind.name}`" not in DOCS]
+    assert [] == [
+        algorithm.name
+        for algorithm in ALGORITHMS
+        if f"| `{algorithm.name}` |" not in DOCS and f"`{algorithm.name}`" not in DOCS
+    ]
     rows = set(re.findall(r"^\| `([a-z-]+)` \| ", DOCS, re.MULTILINE))
-    assert {kind.name for kind in ALGORITHMS} <= rows
-    parameters = {name for kind in ALGORITHMS for name in kind.arguments.__struct_fields__}
+    assert {algorithm.name for algorithm in ALGORITHMS} <= rows
+    parameters = {name for algorithm in ALGORITHMS for name in algorithm.arguments.__struct_fields__}
     assert [] == [name for name in sorted(parameters) if f"| `{name}` |" not in DOCS]
 
 

@@ -7,7 +7,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from maar.cli.config import config, meaning, settings
-from maar.config.config import Kind, PluginOption
+from maar.config.config import PluginOption, Registration
 from maar.config.file import default_text, read_config
 from maar.registry import catalog
 
@@ -116,10 +116,10 @@ class Toy:
 
 
 def test_settings_are_what_differs_from_the_defaults() -> None:
-    kind = Kind("toy", Toy, Arguments)
-    plain = PluginOption(kind, Arguments("z"))
+    registration = Registration("toy", Toy, Arguments)
+    plain = PluginOption(registration, Arguments("z"))
     changed = PluginOption(
-        kind, Arguments("z", 2, {"a": 1.0, "b": 2.5}, ("x", "y")), {"jobOrder": False, "hierarchy": True}
+        registration, Arguments("z", 2, {"a": 1.0, "b": 2.5}, ("x", "y")), {"jobOrder": False, "hierarchy": True}
     )
     assert ["zone: z"] == settings(plain)
     assert [
@@ -133,5 +133,5 @@ def test_settings_are_what_differs_from_the_defaults() -> None:
 
 
 def test_a_strangers_plugin_may_have_no_words() -> None:
-    assert "" == meaning(Kind("toy", msgspec.json.Decoder))
-    assert "`maar config`: what a person sees of a configuration, and how it exits" == meaning(Kind("toy", Toy))
+    assert "" == meaning(Registration("toy", msgspec.json.Decoder))
+    assert "`maar config`: what a person sees of a configuration, and how it exits" == meaning(Registration("toy", Toy))

@@ -13,7 +13,7 @@ from click.testing import CliRunner, Result
 from maar.cli.history import history
 from maar.cli.main import main
 from maar.history.address import read_address
-from maar.history.records import Event, Kind, Measurement, Record
+from maar.history.records import Event, EventKind, Measurement, Record
 from maar.history.store import Store
 
 T = 1_793_527_200.0
@@ -24,7 +24,7 @@ def run(*arguments: str, env: dict[str, str] | None = None) -> Result:
     return CliRunner().invoke(history, arguments, env={"MAAR_HISTORY": None, **(env or {})})
 
 
-def event(kind: Kind, at: float, before: int = 0, after: int = 0, **more: Any) -> Event:
+def event(kind: EventKind, at: float, before: int = 0, after: int = 0, **more: Any) -> Event:
     fields: dict[str, Any] = {"uid": "u", "category": "team/resnet", "accelerator": "a100", "gpus_per_worker": 8} | more
     return Event("team", "resnet-1", kind, T + at, before=before, after=after, **fields)
 
@@ -37,18 +37,18 @@ def epoch(number: int, workers: int, seconds: float, started: float, **more: Any
 
 
 STORY: list[Record] = [
-    event(Kind.SUBMITTED, 0),
-    event(Kind.STARTED, 60, 0, 1),
+    event(EventKind.SUBMITTED, 0),
+    event(EventKind.STARTED, 60, 0, 1),
     epoch(0, 1, 100, 70),
     epoch(1, 1, 100, 170),
-    event(Kind.RESIZED, 280, 1, 2),
+    event(EventKind.RESIZED, 280, 1, 2),
     epoch(2, 2, 60, 300),
     epoch(3, 2, 60, 360),
-    event(Kind.RESIZED, 425, 2, 4),
+    event(EventKind.RESIZED, 425, 2, 4),
     epoch(4, 4, 40, 440),
-    event(Kind.SUSPENDED, 500, 4, 0),
-    event(Kind.STARTED, 1000, 0, 2),
-    event(Kind.ENDED, 1960, 2, 0, how="completed"),
+    event(EventKind.SUSPENDED, 500, 4, 0),
+    event(EventKind.STARTED, 1000, 0, 2),
+    event(EventKind.ENDED, 1960, 2, 0, how="completed"),
 ]
 GPU_SECONDS = 8 * ((280 - 60) * 1 + (425 - 280) * 2 + (500 - 425) * 4 + (1960 - 1000) * 2)
 
@@ -107,7 +107,7 @@ def test_accounts_and_categories_as_json(file: str) -> None:
 
 def test_a_job_that_runs_is_counted_up_to_now(file: str) -> None:
     start = time.time() - 7200 - T
-    fill(file, [event(Kind.STARTED, start, 0, 2, attained=3600.0), epoch(0, 2, 60, start + 10)])
+    fill(file, [event(EventKind.STARTED, start, 0, 2, attained=3600.0), epoch(0, 2, 60, start + 10)])
     (job,) = json.loads(run("--history", file, "-o", "json").stdout)["jobs"]
     assert ("running", 2) == (job["state"], job["workers"])
     assert pytest.approx(1 + 2 * 8 * 2, abs=0.1) == job["gpu_hours"]

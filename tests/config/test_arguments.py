@@ -8,8 +8,8 @@ import msgspec
 import pytest
 from msgspec import Meta
 
-from maar.config.arguments import build, clean
-from maar.config.config import Kind, NoArguments
+from maar.config.arguments import Wanted, build, clean
+from maar.config.config import NoArguments, OpenArguments
 from maar.config.problems import Findings
 
 
@@ -34,11 +34,8 @@ class Arguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             raise ValueError("thirteen is too many")
 
 
-KIND = Kind("toy", lambda arguments: arguments, Arguments)
-
-
-class Open(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    weights: dict[str, int] = {}
+class Open(OpenArguments, frozen=True, forbid_unknown_fields=True):
+    weights: dict[str, int] = msgspec.field(default_factory=dict)
 
     @classmethod
     def normalise(cls, raw: dict[str, object]) -> dict[str, object]:
@@ -53,21 +50,18 @@ class Open(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return {"weights": weights, **raw}
 
 
-OPEN = Kind("open", lambda arguments: arguments, Open)
-
-
 class Needy(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     zone: str
     size: int
 
 
 def read(
-    raw: dict[str, object], kind: Kind = KIND, ignored: Mapping[str, str] = {}
+    raw: dict[str, object], wanted: Wanted = Arguments, ignored: Mapping[str, str] = {}
 ) -> tuple[Any, list[str], list[str]]:
     """The struct, the problems and the warnings."""
     findings = Findings("f")
-    cleaned = clean(kind, raw, "a", findings, ignored)
-    built = build(kind, cleaned, "a", findings)
+    cleaned = clean("toy", wanted, raw, "a", findings, ignored)
+    built = build("toy", wanted, cleaned, "a", findings)
     return built, findings.problems, findings.warnings
 
 
@@ -134,8 +128,8 @@ def test_all_problems_are_said() -> None:
 
 
 def test_one_that_takes_none_says_so() -> None:
-    _, problems, _ = read({"weight": 1}, Kind("plain", lambda arguments: arguments, NoArguments))
-    assert ["f: a: unknown argument `weight`; `plain` takes none"] == problems
+    _, problems, _ = read({"weight": 1}, NoArguments)
+    assert ["f: a: unknown argument `weight`; `toy` takes none"] == problems
 
 
 def test_parts_that_do_not_go_together_are_refused() -> None:
@@ -144,14 +138,14 @@ def test_parts_that_do_not_go_together_are_refused() -> None:
 
 
 def test_arguments_that_must_be_given() -> None:
-    built, problems, _ = read({}, Kind("needy", lambda arguments: arguments, Needy))
+    built, problems, _ = read({}, Needy)
     assert None is built
-    assert ["f: a: `needy` needs the argument `zone`", "f: a: `needy` needs the argument `size`"] == problems
+    assert ["f: a: `toy` needs the argument `zone`", "f: a: `toy` needs the argument `size`"] == problems
 
 
 def test_volcanos_arguments_without_effect_are_dropped_with_a_warning() -> None:
     built, problems, warnings = read(
-        {"cache": True, "old.one": 1, "toy.weight": 2}, KIND, {"cache": "nothing is cached", "old.*": "it is gone"}
+        {"cache": True, "old.one": 1, "toy.weight": 2}, Arguments, {"cache": "nothing is cached", "old.*": "it is gone"}
     )
     assert [] == problems
     assert 2 == built.weight
@@ -162,18 +156,18 @@ def test_volcanos_arguments_without_effect_are_dropped_with_a_warning() -> None:
 
 
 def test_an_argument_that_exists_is_never_without_effect() -> None:
-    built, _, warnings = read({"text": "x"}, KIND, {"text": "it is gone"})
+    built, _, warnings = read({"text": "x"}, Arguments, {"text": "it is gone"})
     assert ("x", []) == (built.text, warnings)
 
 
 def test_open_ended_names_are_gathered_first() -> None:
-    built, problems, _ = read({"weight.a": 1, "weight.nvidia.com/gpu": 2}, OPEN)
+    built, problems, _ = read({"weight.a": 1, "weight.nvidia.com/gpu": 2}, Open)
     assert [] == problems
     assert {"a": 1, "nvidia.com/gpu": 2} == built.weights
 
 
 def test_all_that_gathering_refuses_is_said() -> None:
-    _, problems, _ = read({"weight.a": "x", "weight.b": 1, "weight.c": "y", "other": 1}, OPEN)
+    _, problems, _ = read({"weight.a": "x", "weight.b": 1, "weight.c": "y", "other": 1}, Open)
     assert [
         "f: a.weight.a: expected a whole number, got `x`",
         "f: a.weight.c: expected a whole number, got `y`",
@@ -182,5 +176,5 @@ def test_all_that_gathering_refuses_is_said() -> None:
 
 
 def test_a_refusal_without_a_name_ends_the_gathering() -> None:
-    _, problems, _ = read({"broken": 1}, OPEN)
+    _, problems, _ = read({"broken": 1}, Open)
     assert ["f: a: nothing goes"] == problems

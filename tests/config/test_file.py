@@ -6,7 +6,7 @@ from typing import Literal
 import msgspec
 import pytest
 
-from maar.config.config import Catalog, Config, Kind, NoArguments, PluginOption
+from maar.config.config import Catalog, Config, NoArguments, PluginOption, Registration
 from maar.config.file import ConfigError, Loaded, read_config
 from maar.config.flags import FLAGS, spellings
 
@@ -33,12 +33,12 @@ class Needy(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     zone: str
 
 
-def kinds(**arguments: type[msgspec.Struct]) -> dict[str, Kind]:
-    return {name: Kind(name, lambda given: given, struct) for name, struct in arguments.items()}
+def registrations(**arguments: type[msgspec.Struct]) -> dict[str, Registration]:
+    return {name: Registration(name, lambda given: given, struct) for name, struct in arguments.items()}
 
 
 CATALOG = Catalog(
-    plugins=kinds(
+    plugins=registrations(
         priority=NoArguments,
         gang=Gang,
         overcommit=Overcommit,
@@ -47,7 +47,7 @@ CATALOG = Catalog(
         nodeorder=Nodeorder,
         topology=NoArguments,
     ),
-    actions=kinds(
+    actions=registrations(
         enqueue=NoArguments,
         allocate=NoArguments,
         preempt=Preempt,
@@ -203,7 +203,7 @@ def test_what_maar_has_not_yet_is_skipped() -> None:
 
 
 def test_an_installed_plugin_wins_over_a_missing_or_another_name() -> None:
-    installed = {**CATALOG.plugins, **kinds(tdm=NoArguments, **{"network-topology-aware": NoArguments})}
+    installed = {**CATALOG.plugins, **registrations(tdm=NoArguments, **{"network-topology-aware": NoArguments})}
     catalog = msgspec.structs.replace(CATALOG, plugins=installed)
     loaded = read(
         ALLOCATE + "tiers: [{plugins: [{name: tdm}, {name: topology}, {name: network-topology-aware}]}]", catalog

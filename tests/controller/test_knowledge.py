@@ -9,7 +9,7 @@ from tests.support.sockets import PATIENCE, until
 
 from maar.controller.knowledge import FromHistory, Learner
 from maar.history.history import History
-from maar.history.records import Event, Kind, Measurement, Record
+from maar.history.records import Event, EventKind, Measurement, Record
 from maar.kube.read.knowledge import Learnt, Who
 
 
@@ -44,12 +44,12 @@ def test_news_that_come_together_are_looked_at_once() -> None:
 
 def test_a_history_answers_for_the_category_of_a_job() -> None:
     history = History()
-    told: list[Record] = [Event("ns", "t-1", Kind.STARTED, 0.0, "u", "ns/t", "a100", 0, 1)]
+    told: list[Record] = [Event("ns", "t-1", EventKind.STARTED, 0.0, "u", "ns/t", "a100", 0, 1)]
     at = 0.0
     for number, workers in enumerate((1, 2, 1, 2, 1)):
         epoch = Measurement("ns", "t-1", number, 12.0 / workers, workers, at + 12.0 / workers, "u", "ns/t", "a100")
         at = epoch.arrived + 3.0  # what a resize costs
-        told += [epoch, Event("ns", "t-1", Kind.RESIZED, epoch.arrived, "u", "ns/t", "a100", workers, 3 - workers)]
+        told += [epoch, Event("ns", "t-1", EventKind.RESIZED, epoch.arrived, "u", "ns/t", "a100", workers, 3 - workers)]
     for record in told:
         history.model.feed(record)
     knows = FromHistory(history)

@@ -9,24 +9,24 @@ import msgspec
 import numpy as np
 import pytest
 
-from maar.config.config import Kind
+from maar.config.config import Registration, Serving
 from maar.elastic.allocate import InvalidPlan, allocate, wake_after
 from maar.elastic.jobs import Ints, Jobs, make_jobs
 from maar.registry import ALGORITHMS, by_name
 
 JOBS = make_jobs(["a", "b"], min=[1, 2], max=[4, 4], gpus=[1, 2])
-KINDS = by_name(ALGORITHMS)
+BY_NAME = by_name(ALGORITHMS)
 
 
-def answering(answer: object) -> Kind:
-    return Kind("mine", lambda jobs, gpus, arguments: answer)
+def answering(answer: object) -> Registration:
+    return Registration("mine", lambda jobs, gpus, arguments: answer)
 
 
 def test_every_algorithm_says_what_it_does_and_where_it_is_from() -> None:
-    for kind in ALGORITHMS:
-        doc = sys.modules[kind.make.__module__].__doc__ or ""
-        assert doc.startswith(f"{kind.name}: "), f"the docstring of {kind.name}"
-        assert "Source: " in doc, f"the docstring of {kind.name}"
+    for algorithm in ALGORITHMS:
+        doc = sys.modules[algorithm.make.__module__].__doc__ or ""
+        assert doc.startswith(f"{algorithm.name}: "), f"the docstring of {algorithm.name}"
+        assert "Source: " in doc, f"the docstring of {algorithm.name}"
 
 
 def test_a_valid_answer_is_given_back() -> None:
@@ -61,28 +61,45 @@ def test_a_failure_is_an_error_and_not_an_empty_plan() -> None:
         raise ZeroDivisionError("1 / 0")
 
     with pytest.raises(InvalidPlan, match=r"^algorithm `mine` failed: ZeroDivisionError: 1 / 0$"):
-        allocate(Kind("mine", fails), JOBS, 8)
+        allocate(Registration("mine", fails), JOBS, 8)
 
 
-def test_a_function_will_do() -> None:
+def test_arguments_reach_the_function() -> None:
     def all_of_a(jobs: Jobs, gpus: int, arguments: int) -> Ints:
         return np.array([arguments, 0])
 
-    assert [3, 0] == allocate(all_of_a, JOBS, 8, 3).tolist()
-    with pytest.raises(InvalidPlan, match="all_of_a`: job `a`"):
-        allocate(all_of_a, JOBS, 8, 9)
+    mine = Registration("mine", all_of_a)
+    assert [3, 0] == allocate(mine, JOBS, 8, 3).tolist()
+    with pytest.raises(InvalidPlan, match="mine`: job `a`"):
+        allocate(mine, JOBS, 8, 9)
+
+
+@pytest.mark.parametrize("algorithm", ALGORITHMS, ids=lambda algorithm: algorithm.name)
+def test_an_algorithm_that_serves_in_order_asks_who_fits(algorithm: Registration) -> None:
+    asked = []
+
+    def nobody(order: Ints, needs: Ints, gpus: int) -> tuple[Ints, int]:
+        asked.append((sorted(order.tolist()), gpus))
+        return order[:0], 0
+
+    if algorithm.serving is Serving.TOGETHER:
+        with pytest.raises(InvalidPlan, match="positional arguments"):
+            allocate(algorithm, JOBS, 8, serve=nobody)
+        return
+    assert [0, 0] == allocate(algorithm, JOBS, 8, serve=nobody).tolist()
+    assert [([0, 1], 8)] == asked
 
 
 def test_no_jobs_and_no_gpus() -> None:
-    for kind in ALGORITHMS:
-        assert [] == allocate(kind, make_jobs([]), 8).tolist()
-        assert [0, 0] == allocate(kind, JOBS, 0).tolist()
-        assert [0, 0] == allocate(kind, JOBS, -3).tolist()
+    for algorithm in ALGORITHMS:
+        assert [] == allocate(algorithm, make_jobs([]), 8).tolist()
+        assert [0, 0] == allocate(algorithm, JOBS, 0).tolist()
+        assert [0, 0] == allocate(algorithm, JOBS, -3).tolist()
 
 
 def test_arguments_are_used() -> None:
     jobs = make_jobs(["old", "young"], submit=[0, 1], first_start=[0, 1], attained=[100, 0])
-    tiresias = KINDS["tiresias"]
+    tiresias = BY_NAME["tiresias"]
     assert [1, 0] == allocate(tiresias, jobs, 1).tolist()
     strict = msgspec.convert({"thresholds": [50.0]}, tiresias.arguments)
     assert [0, 1] == allocate(tiresias, jobs, 1, strict).tolist()
@@ -90,7 +107,7 @@ def test_arguments_are_used() -> None:
 
 def test_only_the_tiresias_family_looks_at_time() -> None:
     timed = {"tiresias", "elastic-tiresias"}
-    assert timed == {kind.name for kind in ALGORITHMS if kind.wake_after is not None}
+    assert timed == {algorithm.name for algorithm in ALGORITHMS if algorithm.wake_after is not None}
     workers = np.array([1, 2])
-    assert {None} == {wake_after(kind, JOBS, workers) for kind in ALGORITHMS if kind.name not in timed}
-    assert 3600 / 4 + 0.001 == wake_after(KINDS["tiresias"], JOBS, workers)
+    assert {None} == {wake_after(algorithm, JOBS, workers) for algorithm in ALGORITHMS if algorithm.name not in timed}
+    assert 3600 / 4 + 0.001 == wake_after(BY_NAME["tiresias"], JOBS, workers)

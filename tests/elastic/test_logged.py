@@ -19,12 +19,12 @@ VODAS = ROOT.parent / "shared/traces/voda/elastic-fifo-run1.json"
 
 def differing(log: dict[str, Any]) -> list[tuple[dict[str, int], dict[str, int]]]:
     """The plans of a log that elastic-fifo would not make, and what it makes."""
-    kind = by_name(ALGORITHMS)["elastic-fifo"]
+    algorithm = by_name(ALGORITHMS)["elastic-fifo"]
     pairs = []
     for logged in log["plans"]:
         names = logged["jobs"]
         jobs = make_jobs(names, min=log["min"], max=log["max"], submit=list(range(len(names))))
-        made = dict(zip(names, allocate(kind, jobs, log["gpus"]).tolist(), strict=True))
+        made = dict(zip(names, allocate(algorithm, jobs, log["gpus"]).tolist(), strict=True))
         pairs.append((logged["plan"], made))
     assert pairs
     return [(logged, made) for logged, made in pairs if logged != made]

@@ -8,13 +8,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.elastic.reference import REFERENCE
 
-from maar.config.config import Kind
+from maar.config.config import Registration
 from maar.elastic.allocate import allocate
 from maar.elastic.jobs import Jobs, make_jobs
 from maar.elastic.speedup import LINEAR, curve
 from maar.registry import ALGORITHMS
 
-each = pytest.mark.parametrize("kind", ALGORITHMS, ids=lambda kind: kind.name)
+each = pytest.mark.parametrize("algorithm", ALGORITHMS, ids=lambda algorithm: algorithm.name)
 GROWS = {"elastic-fifo", "elastic-srjf", "afs-l", "max-min"}
 """These leave no GPU idle that a running job could use."""
 STARTS = GROWS | {"fifo", "srjf", "optimus"}
@@ -60,15 +60,15 @@ def tables(most: int = 14) -> st.SearchStrategy[Jobs]:
     return st.builds(table, st.integers(0, 2**32), st.integers(0, most))
 
 
-def sizes(kind: Kind, jobs: Jobs, gpus: int) -> dict[str, int]:
-    return dict(zip(jobs.names, allocate(kind, jobs, gpus).tolist(), strict=True))
+def sizes(algorithm: Registration, jobs: Jobs, gpus: int) -> dict[str, int]:
+    return dict(zip(jobs.names, allocate(algorithm, jobs, gpus).tolist(), strict=True))
 
 
 @each
 @settings(max_examples=40)
 @given(jobs=tables(), gpus=st.integers(0, 60))
-def test_safety_bounds_and_capacity(kind: Kind, jobs: Jobs, gpus: int) -> None:
-    workers = kind.make(jobs, gpus, kind.arguments())  # not by `allocate`, which would refuse what is wrong
+def test_safety_bounds_and_capacity(algorithm: Registration, jobs: Jobs, gpus: int) -> None:
+    workers = algorithm.make(jobs, gpus, algorithm.arguments())  # not by `allocate`, which would refuse what is wrong
     assert workers.dtype == np.int64
     assert bool(np.all((workers == 0) | ((jobs.min <= workers) & (workers <= jobs.max))))
     assert int((workers * jobs.gpus).sum()) <= gpus
@@ -77,44 +77,46 @@ def test_safety_bounds_and_capacity(kind: Kind, jobs: Jobs, gpus: int) -> None:
 @each
 @settings(max_examples=40)
 @given(jobs=tables(), gpus=st.integers(0, 60), data=st.data())
-def test_safety_the_order_of_rows_does_not_matter(kind: Kind, jobs: Jobs, gpus: int, data: st.DataObject) -> None:
+def test_safety_the_order_of_rows_does_not_matter(
+    algorithm: Registration, jobs: Jobs, gpus: int, data: st.DataObject
+) -> None:
     shuffled = data.draw(st.permutations(range(len(jobs))))
-    assert sizes(kind, jobs, gpus) == sizes(kind, jobs.only(np.array(shuffled, dtype=np.int64)), gpus)
+    assert sizes(algorithm, jobs, gpus) == sizes(algorithm, jobs.only(np.array(shuffled, dtype=np.int64)), gpus)
 
 
 @each
 @settings(max_examples=40)
 @given(jobs=tables(), gpus=st.integers(0, 60))
-def test_safety_the_table_is_only_read(kind: Kind, jobs: Jobs, gpus: int) -> None:
+def test_safety_the_table_is_only_read(algorithm: Registration, jobs: Jobs, gpus: int) -> None:
     columns = {name: getattr(jobs, name) for name in Jobs.__slots__ if name != "names"}
     before = {name: column.copy() for name, column in columns.items()}
-    first = sizes(kind, jobs, gpus)
+    first = sizes(algorithm, jobs, gpus)
     assert [] == [name for name in columns if not np.array_equal(before[name], columns[name])]
-    assert first == sizes(kind, jobs, gpus)
+    assert first == sizes(algorithm, jobs, gpus)
 
 
 @each
 @settings(max_examples=200)
 @given(jobs=tables(), gpus=st.integers(0, 60))
-def test_safety_it_is_the_rule(kind: Kind, jobs: Jobs, gpus: int) -> None:
-    if kind.name == "ffdl":
+def test_safety_it_is_the_rule(algorithm: Registration, jobs: Jobs, gpus: int) -> None:
+    if algorithm.name == "ffdl":
         jobs = jobs.only(np.arange(len(jobs))[:4])  # the reference tries everything
-    assert REFERENCE[kind.name](jobs, gpus) == sizes(kind, jobs, gpus)
+    assert REFERENCE[algorithm.name](jobs, gpus) == sizes(algorithm, jobs, gpus)
 
 
 @each
 @settings(max_examples=30)
 @given(jobs=tables(most=120), gpus=st.integers(0, 400))
-def test_safety_it_is_the_rule_for_many_jobs(kind: Kind, jobs: Jobs, gpus: int) -> None:
-    if kind.name != "ffdl":
-        assert REFERENCE[kind.name](jobs, gpus) == sizes(kind, jobs, gpus)
+def test_safety_it_is_the_rule_for_many_jobs(algorithm: Registration, jobs: Jobs, gpus: int) -> None:
+    if algorithm.name != "ffdl":
+        assert REFERENCE[algorithm.name](jobs, gpus) == sizes(algorithm, jobs, gpus)
 
 
 @given(jobs=tables(most=40), gpus=st.integers(0, 100))
 def test_safety_ffdl_finds_the_fastest_sum(jobs: Jobs, gpus: int) -> None:
     """Of one priority; by another, slower programme that keeps no sizes."""
     jobs = jobs.only(jobs.priority == 0)
-    (ffdl,) = [kind for kind in ALGORITHMS if kind.name == "ffdl"]
+    (ffdl,) = [algorithm for algorithm in ALGORITHMS if algorithm.name == "ffdl"]
     workers = allocate(ffdl, jobs, gpus)
     first = sorted(range(len(jobs)), key=lambda row: (jobs.submit[row], jobs.names[row]))[:gpus]
     best = [0.0] * (gpus + 1)
@@ -128,45 +130,47 @@ def test_safety_ffdl_finds_the_fastest_sum(jobs: Jobs, gpus: int) -> None:
 @each
 @settings(max_examples=40)
 @given(jobs=tables(), gpus=st.integers(0, 60))
-def test_safety_a_lower_priority_changes_nothing_above(kind: Kind, jobs: Jobs, gpus: int) -> None:
+def test_safety_a_lower_priority_changes_nothing_above(algorithm: Registration, jobs: Jobs, gpus: int) -> None:
     """Except growth: some algorithms share it by gain, and a shrunk job makes room for those that wait."""
-    if kind.name in {"optimus", "max-min", "elastic-fifo", "elastic-srjf", "elastic-tiresias"} or len(jobs) == 0:
+    if algorithm.name in {"optimus", "max-min", "elastic-fifo", "elastic-srjf", "elastic-tiresias"} or len(jobs) == 0:
         return
     highest = jobs.priority == jobs.priority.max()
-    alone = sizes(kind, jobs.only(highest), gpus)
-    assert alone == {name: size for name, size in sizes(kind, jobs, gpus).items() if name in alone}
+    alone = sizes(algorithm, jobs.only(highest), gpus)
+    assert alone == {name: size for name, size in sizes(algorithm, jobs, gpus).items() if name in alone}
 
 
 @each
 @settings(max_examples=40)
 @given(jobs=tables(), gpus=st.integers(0, 60))
-def test_liveness_no_gpu_idles_that_a_job_could_use(kind: Kind, jobs: Jobs, gpus: int) -> None:
-    workers = allocate(kind, jobs, gpus)
+def test_liveness_no_gpu_idles_that_a_job_could_use(algorithm: Registration, jobs: Jobs, gpus: int) -> None:
+    workers = allocate(algorithm, jobs, gpus)
     left = gpus - int((workers * jobs.gpus).sum())
-    if kind.name in GROWS:
+    if algorithm.name in GROWS:
         assert [] == [
             jobs.names[i] for i in np.flatnonzero((workers > 0) & (workers < jobs.max) & (jobs.gpus <= left)).tolist()
         ]
-    if kind.name in STARTS:
+    if algorithm.name in STARTS:
         assert [] == [jobs.names[i] for i in np.flatnonzero((workers == 0) & (jobs.min * jobs.gpus <= left)).tolist()]
 
 
 @each
 @settings(max_examples=40)
 @given(jobs=tables())
-def test_liveness_all_run_where_there_is_room(kind: Kind, jobs: Jobs) -> None:
-    workers = allocate(kind, jobs, 10_000)
+def test_liveness_all_run_where_there_is_room(algorithm: Registration, jobs: Jobs) -> None:
+    workers = allocate(algorithm, jobs, 10_000)
     assert bool(np.all(workers >= jobs.min))
 
 
 @each
 @settings(max_examples=40)
 @given(jobs=tables(), gpus=st.integers(0, 60), data=st.data())
-def test_safety_a_cap_below_the_minimum_is_nothing(kind: Kind, jobs: Jobs, gpus: int, data: st.DataObject) -> None:
+def test_safety_a_cap_below_the_minimum_is_nothing(
+    algorithm: Registration, jobs: Jobs, gpus: int, data: st.DataObject
+) -> None:
     caps = np.array([data.draw(st.integers(0, int(most))) for most in jobs.max], dtype=np.int64)
     capped = jobs.bounded(max=caps)
-    workers = allocate(kind, capped, gpus)
+    workers = allocate(algorithm, capped, gpus)
     assert bool(np.all(workers <= caps))
     runs = caps >= jobs.min
-    part = sizes(kind, capped.only(runs), gpus)
-    assert part == {name: size for name, size in sizes(kind, capped, gpus).items() if name in part}
+    part = sizes(algorithm, capped.only(runs), gpus)
+    assert part == {name: size for name, size in sizes(algorithm, capped, gpus).items() if name in part}

@@ -14,7 +14,7 @@ from maar.elastic.jobs import Jobs, make_jobs
 from maar.elastic.speedup import LINEAR, curve
 from maar.registry import ALGORITHMS, by_name
 
-KINDS = by_name(ALGORITHMS)
+BY_NAME = by_name(ALGORITHMS)
 HALF = curve({1: 1.0, 2: 1.5, 3: 1.75, 4: 1.875})
 """Each worker brings half of what the one before brought."""
 
@@ -24,8 +24,8 @@ def jobs(names: str, **columns: Any) -> Jobs:
 
 
 def sizes(algorithm: str, table: Jobs, gpus: int, **arguments: object) -> list[int]:
-    kind = KINDS[algorithm]
-    workers: list[int] = allocate(kind, table, gpus, msgspec.convert(arguments, kind.arguments)).tolist()
+    found = BY_NAME[algorithm]
+    workers: list[int] = allocate(found, table, gpus, msgspec.convert(arguments, found.arguments)).tolist()
     return workers
 
 
@@ -47,7 +47,7 @@ def test_ties_end_by_name() -> None:
 
 def test_a_higher_priority_goes_first_everywhere() -> None:
     table = jobs("ab", priority=[0, 1], remaining=[1.0, 2.0], first_start=[0.0, 1.0])
-    assert {kind.name: [0, 1] for kind in ALGORITHMS} == {kind.name: sizes(kind.name, table, 1) for kind in ALGORITHMS}
+    assert {name: [0, 1] for name in BY_NAME} == {name: sizes(name, table, 1) for name in BY_NAME}
 
 
 def test_srjf_goes_by_remaining_time_and_the_unknown_last() -> None:
@@ -127,24 +127,24 @@ def test_tiresias_more_queues() -> None:
 )
 def test_tiresias_refuses_queues_that_cannot_be(name: str, bad: dict[str, object], why: str) -> None:
     with pytest.raises(msgspec.ValidationError, match=why):
-        msgspec.convert(bad, KINDS[name].arguments)
+        msgspec.convert(bad, BY_NAME[name].arguments)
 
 
 @pytest.mark.parametrize("name", ["tiresias", "elastic-tiresias"])
 def test_tiresias_says_when_time_changes_the_answer(name: str) -> None:
-    kind = KINDS[name]
+    algorithm = BY_NAME[name]
     table = jobs("abc", max=4, gpus=2, attained=[3000, 3590, 9000], ran=[10, 10, 50], waited=[0, 0, 100])
-    assert 100.001 == pytest.approx(wake_after(kind, table, np.array([3, 0, 1])))
-    assert 5.001 == pytest.approx(wake_after(kind, table, np.array([3, 1, 0])))
-    assert 300.001 == pytest.approx(wake_after(kind, table, np.array([0, 0, 0])))
-    assert wake_after(kind, table, np.array([0, 0, 4])) is None
+    assert 100.001 == pytest.approx(wake_after(algorithm, table, np.array([3, 0, 1])))
+    assert 5.001 == pytest.approx(wake_after(algorithm, table, np.array([3, 1, 0])))
+    assert 300.001 == pytest.approx(wake_after(algorithm, table, np.array([0, 0, 0])))
+    assert wake_after(algorithm, table, np.array([0, 0, 4])) is None
 
 
 def test_tiresias_wakes_when_it_is_true() -> None:
     """After those seconds the queue has changed; just before, it has not."""
     table = jobs("ab", max=2, attained=[3000, 9000], first_start=[0, 1], ran=[10, 50], waited=[0, 390])
     assert [1, 0] == sizes("tiresias", table, 1)
-    after = wake_after(KINDS["tiresias"], table, np.array([1, 0]))
+    after = wake_after(BY_NAME["tiresias"], table, np.array([1, 0]))
     assert after is not None
     for seconds, expected in ((after - 0.01, 0), (after, 1)):
         later = jobs("ab", max=2, attained=[3000 + seconds, 9000], ran=[10, 50], waited=[0, 390 + seconds])

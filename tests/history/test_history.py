@@ -19,7 +19,7 @@ from maar.history import schema
 from maar.history.address import read_address
 from maar.history.errors import Unreachable
 from maar.history.history import History
-from maar.history.records import Event, Kind, Measurement
+from maar.history.records import Event, EventKind, Measurement
 
 
 def run(address: str, story: Callable[[History], Awaitable[None]], **options: float) -> None:
@@ -39,7 +39,7 @@ def epoch(workers: int, seconds: float, number: int = 0, **more: object) -> Meas
     return msgspec.convert(fields | {"arrived": 1000.0 + number} | more, Measurement)
 
 
-def event(kind: Kind, at: float, **more: object) -> Event:
+def event(kind: EventKind, at: float, **more: object) -> Event:
     return msgspec.convert({"namespace": "team", "name": "resnet-7", "kind": kind, "at": at} | more, Event)
 
 
@@ -50,7 +50,7 @@ async def ready(history: History) -> None:
 def test_what_is_told_is_learnt_and_stays(address: str) -> None:
     async def tell(history: History) -> None:
         await ready(history)
-        history.record(event(Kind.SUBMITTED, 1.0, uid="u", accelerator="a100"))
+        history.record(event(EventKind.SUBMITTED, 1.0, uid="u", accelerator="a100"))
         assert "" == history.add([epoch(1, 100, 0, total_epochs=10), epoch(2, 50, 1)])
         await history.settled()
         told(history)
@@ -100,12 +100,12 @@ def test_what_others_write_is_heard(address: str) -> None:
 def test_a_job_says_only_once_who_it_is(tmp_path: Path) -> None:
     async def story(history: History) -> None:
         await ready(history)
-        history.record(event(Kind.SUBMITTED, 1.0, uid="u", category="vision", accelerator="a100"))
-        history.record(event(Kind.STARTED, 2.0, after=2))
+        history.record(event(EventKind.SUBMITTED, 1.0, uid="u", category="vision", accelerator="a100"))
+        history.record(event(EventKind.STARTED, 2.0, after=2))
         history.add([epoch(2, 50, 0, arrived=100.0)])
-        history.record(event(Kind.ENDED, 200.0))
+        history.record(event(EventKind.ENDED, 200.0))
         history.add([epoch(2, 50, 1, arrived=300.0)])
-        history.record(event(Kind.SUBMITTED, 400.0, uid="v"))
+        history.record(event(EventKind.SUBMITTED, 400.0, uid="v"))
         history.add([epoch(2, 50, 2, arrived=500.0)])
         await history.settled()
         stored = await history.measurements_of("team", "resnet-7")
@@ -118,7 +118,7 @@ def test_a_job_says_only_once_who_it_is(tmp_path: Path) -> None:
 
 def test_none_is_no_history() -> None:
     async def story(history: History) -> None:
-        history.record(event(Kind.SUBMITTED, 1.0))
+        history.record(event(EventKind.SUBMITTED, 1.0))
         assert "there is no history" == history.add([epoch(1, 100)])
         assert {} == history.curves()
         assert history.remaining("team/resnet-7") is None
@@ -131,7 +131,7 @@ def test_a_database_that_is_not_there_is_said_once_and_costs_nobody_time(caplog:
         await until(lambda: "127.0.0.1" in history.problem)
         start = time.monotonic()
         for n in range(1000):
-            history.record(event(Kind.RESIZED, float(n), before=1, after=2))
+            history.record(event(EventKind.RESIZED, float(n), before=1, after=2))
         problem = history.add([epoch(1, 100)])
         assert time.monotonic() - start < 10
         assert problem.startswith("postgresql://me:***@127.0.0.1:1/maar: ")
@@ -152,7 +152,7 @@ def test_what_waits_while_the_database_is_gone_is_written_when_it_comes(tmp_path
 
     async def story(history: History) -> None:
         await until(lambda: "place" in history.problem)
-        history.record(event(Kind.SUBMITTED, 1.0))
+        history.record(event(EventKind.SUBMITTED, 1.0))
         place.unlink()
         await history.settled()
         assert "" == history.problem
@@ -168,7 +168,7 @@ def test_too_much_is_refused_or_lost_and_said_once(tmp_path: Path, caplog: pytes
         await ready(history)
         assert "too many measurements wait to be written" == history.add([epoch(1, 100, n) for n in range(4)])
         for n in range(5):
-            history.record(event(Kind.RESIZED, float(n)))
+            history.record(event(EventKind.RESIZED, float(n)))
         await history.settled()
         assert "" == history.add([epoch(1, 100, n) for n in range(3)])
 
@@ -239,7 +239,7 @@ def test_tables_that_are_dropped_are_made_again(address: str) -> None:
         with engine.begin() as connection:
             schema.metadata.drop_all(connection)
         engine.dispose()
-        history.record(event(Kind.SUBMITTED, 1.0))
+        history.record(event(EventKind.SUBMITTED, 1.0))
         history.add([epoch(1, 100)])
         await history.settled()
         await ready(history)

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from maar.elastic.speedup import curve
 from maar.history.estimates import Estimates
 from maar.history.model import KEYS, RECENT, SIZES, Model, speedups
-from maar.history.records import Event, Kind, Measurement, Record, time_of
+from maar.history.records import Event, EventKind, Measurement, Record, time_of
 
 KEY = ("vision", "a100")
 
@@ -51,7 +51,7 @@ def epoch(
     )
 
 
-def happened(kind: Kind, at: float, before: int = 0, after: int = 0, name: str = "resnet", uid: str = "") -> Event:
+def happened(kind: EventKind, at: float, before: int = 0, after: int = 0, name: str = "resnet", uid: str = "") -> Event:
     return Event("team", name, kind, at, uid=uid, before=before, after=after, category=KEY[0], accelerator=KEY[1])
 
 
@@ -113,7 +113,7 @@ def test_an_epoch_that_says_it_was_resized_belongs_to_no_size() -> None:
     assert {} == told(epoch(4, 40, resized=True)).points()
 
 
-CHANGES = [happened(k, 120.0, 2, 4) for k in (Kind.STARTED, Kind.RESIZED, Kind.SUSPENDED)]
+CHANGES = [happened(k, 120.0, 2, 4) for k in (EventKind.STARTED, EventKind.RESIZED, EventKind.SUSPENDED)]
 
 
 @pytest.mark.parametrize("change", CHANGES, ids=lambda e: str(e.kind))
@@ -127,22 +127,22 @@ def test_an_epoch_in_which_accounting_has_a_change_belongs_to_no_size(change: Ev
 
 @pytest.mark.parametrize("at", [99.0, 100.0, 140.0, 141.0])
 def test_a_change_at_or_beyond_its_ends_does_not_touch_an_epoch(at: float) -> None:
-    assert {KEY: {4: 4.0}} == told(epoch(4, 40, started=100.0), happened(Kind.RESIZED, at, 2, 4)).points()
+    assert {KEY: {4: 4.0}} == told(epoch(4, 40, started=100.0), happened(EventKind.RESIZED, at, 2, 4)).points()
 
 
 def test_a_change_of_another_job_does_not_matter() -> None:
-    assert {KEY: {4: 4.0}} == told(epoch(4, 40, 100.0), happened(Kind.RESIZED, 120.0, 2, 4, "other")).points()
+    assert {KEY: {4: 4.0}} == told(epoch(4, 40, 100.0), happened(EventKind.RESIZED, 120.0, 2, 4, "other")).points()
 
 
 def test_submission_and_end_do_not_change_a_size() -> None:
-    model = told(epoch(4, 40, 100.0), happened(Kind.SUBMITTED, 120.0), happened(Kind.ENDED, 139.0))
+    model = told(epoch(4, 40, 100.0), happened(EventKind.SUBMITTED, 120.0), happened(EventKind.ENDED, 139.0))
     assert {KEY: {4: 4.0}} == model.points()
 
 
 def test_without_a_start_the_epoch_is_counted_back_from_its_arrival() -> None:
     silent = Measurement("team", "resnet", 0, 40.0, 4, 140.0, category="vision", accelerator="a100")
-    assert {} == told(happened(Kind.RESIZED, 120.0, 2, 4), silent).points()
-    assert {KEY: {4: 4.0}} == told(happened(Kind.RESIZED, 99.0, 2, 4), silent).points()
+    assert {} == told(happened(EventKind.RESIZED, 120.0, 2, 4), silent).points()
+    assert {KEY: {4: 4.0}} == told(happened(EventKind.RESIZED, 99.0, 2, 4), silent).points()
 
 
 def test_the_category_on_other_accelerators_speaks_for_one_that_knows_less_than_two_sizes() -> None:
@@ -180,7 +180,9 @@ def test_safety_curves_of_any_measurements_rise_and_are_concave(times: dict[int,
 
 
 events = st.builds(
-    happened, st.sampled_from([Kind.RESIZED, Kind.SUSPENDED, Kind.STARTED]), st.integers(0, 300).map(float)
+    happened,
+    st.sampled_from([EventKind.RESIZED, EventKind.SUSPENDED, EventKind.STARTED]),
+    st.integers(0, 300).map(float),
 )
 epochs = st.builds(
     epoch, st.integers(1, 4), st.integers(1, 50).map(float), st.integers(1, 300).map(float), st.integers(0, 9)
@@ -233,9 +235,9 @@ def test_nothing_is_left_after_the_last_epoch() -> None:
 
 
 def test_a_new_job_of_the_same_name_begins_anew() -> None:
-    old: list[Record] = [happened(Kind.SUBMITTED, 1, uid="a"), epoch(1, 100, 2, 8, total=10, uid="a")]
+    old: list[Record] = [happened(EventKind.SUBMITTED, 1, uid="a"), epoch(1, 100, 2, 8, total=10, uid="a")]
     assert 100 == remaining(told(*old))
-    for again in (happened(Kind.SUBMITTED, 300, uid="b"), happened(Kind.ENDED, 200, uid="a")):
+    for again in (happened(EventKind.SUBMITTED, 300, uid="b"), happened(EventKind.ENDED, 200, uid="a")):
         assert 1000 == remaining(told(*old, again), "team/resnet", *KEY)
 
 
@@ -247,7 +249,7 @@ def resized_three_times(first: Measurement, *, known: bool = True) -> float | No
     records: list[Record] = [epoch(n, s, name="x") for n, s in ((2, 100), (4, 60)) for _ in range(5)] if known else []
     for n in range(3):
         job = f"j{n}"
-        records += [happened(Kind.RESIZED, 1000, 2, 4, job), msgspec.structs.replace(first, name=job)]
+        records += [happened(EventKind.RESIZED, 1000, 2, 4, job), msgspec.structs.replace(first, name=job)]
     return told(*records).restart(KEY)
 
 
@@ -277,7 +279,7 @@ def test_an_epoch_that_still_ran_on_the_old_size_is_passed_over() -> None:
     for n in range(3):
         job = f"j{n}"
         records += [
-            happened(Kind.RESIZED, 1000, 2, 4, job),
+            happened(EventKind.RESIZED, 1000, 2, 4, job),
             epoch(2, 100, started=905, name=job),
             epoch(4, 60, started=1040, name=job),
         ]
@@ -290,7 +292,7 @@ def test_few_restarts_are_no_cost_and_the_category_helps_out() -> None:
             record
             for n in range(times)
             for record in (
-                happened(Kind.RESIZED, 1000, 2, 4, f"{key[1]}{n}"),
+                happened(EventKind.RESIZED, 1000, 2, 4, f"{key[1]}{n}"),
                 epoch(4, 60, started=1010 + n, name=f"{key[1]}{n}", key=key),
             )
         ]
@@ -306,9 +308,9 @@ def test_a_suspension_after_a_resize_tells_no_cost() -> None:
     for n in range(3):
         job = f"j{n}"
         records += [
-            happened(Kind.RESIZED, 1000, 2, 4, job),
-            happened(Kind.SUSPENDED, 1010, 4, 0, job),
-            happened(Kind.STARTED, 1500, 0, 4, job),
+            happened(EventKind.RESIZED, 1000, 2, 4, job),
+            happened(EventKind.SUSPENDED, 1010, 4, 0, job),
+            happened(EventKind.STARTED, 1500, 0, 4, job),
             epoch(4, 60, started=1520, name=job),
         ]
     assert told(*records).restart(KEY) is None

@@ -12,7 +12,7 @@ from tests.support.postgres import Postgres
 
 from maar.history.address import read_address
 from maar.history.errors import HistoryError, NewerSchema, Refused, Unreachable
-from maar.history.records import Event, Kind, Measurement
+from maar.history.records import Event, EventKind, Measurement
 from maar.history.store import Store
 
 
@@ -36,7 +36,7 @@ FULL = Measurement(
     started=1.7e9 - 61,
 )
 HAPPENED = Event(
-    *("team", "resnet", Kind.RESIZED, 1.7e9 + 0.5),
+    *("team", "resnet", EventKind.RESIZED, 1.7e9 + 0.5),
     uid="u-1",
     category="vision",
     accelerator="a100",

@@ -144,7 +144,7 @@ VERSIONS: list[list[Json]] = [
      volcano_group("g", 2, annotations={"maar.dev/elected-since": NEW})],
     [
         thing("scheduling.k8s.io/v1beta1", "PodGroup", "g", spec={"schedulingPolicy": policy})
-        for policy in (dict[str, Any](gang={"minCount": 2}), {"basic": {}}, {"gang": {"minCount": 4}})
+        for policy in ({"gang": {"minCount": 2}}, {"basic": {"a": 1}}, {"gang": {"minCount": 4}})
     ],
     [thing("scheduling.x-k8s.io/v1alpha1", "PodGroup", "g", spec={"minMember": n}) for n in (1, 2)],
     [pod("g-0", metadata=GROUP), pod("g-0", metadata=GROUP, spec={"priorityClassName": "high"}),

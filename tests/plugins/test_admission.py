@@ -11,7 +11,7 @@ from maar.model.jobs import Phase
 from maar.model.queues import Queue
 from maar.model.snapshot import Snapshot
 from maar.model.tasks import Status
-from maar.plugins.admission import Admission
+from maar.plugins.support.admission import Admission
 from maar.session.register import Register
 from maar.session.session import Session
 from maar.testing.builders import GPU, cluster, gang, node

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from maar.actions import allocate
-from maar.config.config import ActionOption, Config, Kind, NoArguments, PluginOption
+from maar.config.config import ActionOption, Config, NoArguments, PluginOption, Registration
 from maar.model.snapshot import Cluster, Snapshot
 from maar.model.tasks import Status
 from maar.plugins import binpack
@@ -28,11 +28,11 @@ def arguments(**given: object) -> Arguments:
 
 def config(given: Arguments) -> Config:
     return Config(
-        (ActionOption(Kind(allocate.NAME, allocate.Allocate), NoArguments()),),
+        (ActionOption(Registration(allocate.NAME, allocate.Allocate), NoArguments()),),
         (
             (
-                PluginOption(Kind(gang_plugin.NAME, gang_plugin.Gang), gang_plugin.Arguments()),
-                PluginOption(Kind(binpack.NAME, binpack.Binpack), given),
+                PluginOption(Registration(gang_plugin.NAME, gang_plugin.Gang), gang_plugin.Arguments()),
+                PluginOption(Registration(binpack.NAME, binpack.Binpack), given),
             ),
         ),
     )

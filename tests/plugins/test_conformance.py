@@ -5,14 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from maar.config.config import Config, Kind, NoArguments, PluginOption
+from maar.config.config import Config, NoArguments, PluginOption, Registration
 from maar.model.snapshot import Snapshot
 from maar.plugins import conformance
 from maar.session.hooks import Claim
 from maar.session.session import Session
 from maar.testing.builders import cluster, gang, node
 
-CONFIG = Config((), ((PluginOption(Kind(conformance.NAME, conformance.Conformance), NoArguments()),),))
+CONFIG = Config((), ((PluginOption(Registration(conformance.NAME, conformance.Conformance), NoArguments()),),))
 
 
 @pytest.mark.parametrize("across_queues", [False, True])

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from maar.config.config import Config, Kind, NoArguments, PluginOption
+from maar.config.config import Config, NoArguments, PluginOption, Registration
 from maar.model.snapshot import Snapshot
 from maar.plugins import cooldown
 from maar.session.hooks import Claim
 from maar.session.session import Session
 from maar.testing.builders import cluster, gang, node
 
-CONFIG = Config((), ((PluginOption(Kind(cooldown.NAME, cooldown.Cooldown), NoArguments()),),))
+CONFIG = Config((), ((PluginOption(Registration(cooldown.NAME, cooldown.Cooldown), NoArguments()),),))
 
 
 def opened(now: float) -> Session:

@@ -9,7 +9,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from maar.actions import allocate
-from maar.config.config import ActionOption, Config, Kind, NoArguments, PluginOption
+from maar.config.config import ActionOption, Config, NoArguments, PluginOption, Registration
 from maar.model.nodes import Image, Node, NodeTable
 from maar.model.resources import Axes
 from maar.model.selectors import NodeTerm, PodSelector, PodTerm, Requirement, Selector, Spread, Taint, Toleration
@@ -33,12 +33,12 @@ def only(**weights: float) -> Arguments:
 
 def config(arguments: Arguments) -> Config:
     return Config(
-        (ActionOption(Kind(allocate.NAME, allocate.Allocate), NoArguments()),),
+        (ActionOption(Registration(allocate.NAME, allocate.Allocate), NoArguments()),),
         (
             (
-                PluginOption(Kind(gang_plugin.NAME, gang_plugin.Gang), gang_plugin.Arguments()),
-                PluginOption(Kind(predicates.NAME, predicates.Predicates), predicates.Arguments()),
-                PluginOption(Kind(nodeorder.NAME, nodeorder.Nodeorder), arguments),
+                PluginOption(Registration(gang_plugin.NAME, gang_plugin.Gang), gang_plugin.Arguments()),
+                PluginOption(Registration(predicates.NAME, predicates.Predicates), predicates.Arguments()),
+                PluginOption(Registration(nodeorder.NAME, nodeorder.Nodeorder), arguments),
             ),
         ),
     )

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from msgspec.structs import replace
 
-from maar.config.config import Config, Kind, NoArguments, PluginOption
+from maar.config.config import Config, NoArguments, PluginOption, Registration
 from maar.model.snapshot import Budget, Snapshot
 from maar.model.tasks import Status
 from maar.plugins import pdb
@@ -15,7 +15,7 @@ from maar.session.hooks import Claim
 from maar.session.session import Session
 from maar.testing.builders import Gang, cluster, gang, node
 
-CONFIG = Config((), ((PluginOption(Kind(pdb.NAME, pdb.Pdb), NoArguments()),),))
+CONFIG = Config((), ((PluginOption(Registration(pdb.NAME, pdb.Pdb), NoArguments()),),))
 
 
 def running(name: str, count: int, *budgets: str) -> Gang:

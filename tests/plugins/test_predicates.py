@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from maar.actions import allocate
-from maar.config.config import ActionOption, Config, Kind, NoArguments, PluginOption
+from maar.config.config import ActionOption, Config, NoArguments, PluginOption, Registration
 from maar.model.nodes import Node
 from maar.model.plan import Plan
 from maar.model.selectors import (
@@ -40,11 +40,11 @@ def config(**switches: bool) -> Config:
     """allocate with gangs and predicates, some parts of them switched off."""
     arguments = msgspec.structs.replace(predicates.Arguments(), **switches)
     return Config(
-        (ActionOption(Kind(allocate.NAME, allocate.Allocate), NoArguments()),),
+        (ActionOption(Registration(allocate.NAME, allocate.Allocate), NoArguments()),),
         (
             (
-                PluginOption(Kind(gang_plugin.NAME, gang_plugin.Gang), gang_plugin.Arguments()),
-                PluginOption(Kind(predicates.NAME, predicates.Predicates), arguments),
+                PluginOption(Registration(gang_plugin.NAME, gang_plugin.Gang), gang_plugin.Arguments()),
+                PluginOption(Registration(predicates.NAME, predicates.Predicates), arguments),
             ),
         ),
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from maar.config.config import Config, Kind, PluginOption
+from maar.config.config import Config, PluginOption, Registration
 from maar.model.nodes import Node
 from maar.model.selectors import PodSelector, PodTerm, Port, Requirement, Selector, Spread
 from maar.model.shapes import Shape
@@ -15,7 +15,7 @@ from maar.plugins import predicates
 from maar.session.session import Session
 from maar.testing.builders import cluster, node, shape
 
-CONFIG = Config((), ((PluginOption(Kind(predicates.NAME, predicates.Predicates), predicates.Arguments()),),))
+CONFIG = Config((), ((PluginOption(Registration(predicates.NAME, predicates.Predicates), predicates.Arguments()),),))
 SELECTORS = tuple(PodSelector(Selector((Requirement("app", "In", (app,)),)), ("ns",)) for app in "xyz")
 PORTS = (Port(80), Port(80, address="10.0.0.1"), Port(80, address="10.0.0.2"), Port(81))
 

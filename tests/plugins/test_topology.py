@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from maar.actions import allocate
-from maar.config.config import ActionOption, Config, Kind, NoArguments, PluginOption
+from maar.config.config import ActionOption, Config, NoArguments, PluginOption, Registration
 from maar.model.jobs import Closeness
 from maar.model.nodes import Node
 from maar.model.plan import Plan
@@ -18,7 +18,7 @@ from maar.model.tasks import Status
 from maar.model.topology import HyperNode, Member
 from maar.plugins import gang as gang_plugin
 from maar.plugins import predicates, topology
-from maar.plugins.tiers import by_hypernodes, by_label
+from maar.plugins.support.tiers import by_hypernodes, by_label
 from maar.plugins.topology import Arguments
 from maar.session.session import Session
 from maar.testing.builders import Gang, cluster, gang, node
@@ -30,13 +30,13 @@ SOFT = Closeness(key=RACK, hard=False)
 
 
 def config(flags: dict[str, bool] | None = None, arguments: Arguments | None = None) -> Config:
-    chosen = PluginOption(Kind(topology.NAME, topology.Topology), arguments or Arguments(), flags or {})
+    chosen = PluginOption(Registration(topology.NAME, topology.Topology), arguments or Arguments(), flags or {})
     return Config(
-        (ActionOption(Kind(allocate.NAME, allocate.Allocate), NoArguments()),),
+        (ActionOption(Registration(allocate.NAME, allocate.Allocate), NoArguments()),),
         (
             (
-                PluginOption(Kind(gang_plugin.NAME, gang_plugin.Gang), gang_plugin.Arguments()),
-                PluginOption(Kind(predicates.NAME, predicates.Predicates), predicates.Arguments()),
+                PluginOption(Registration(gang_plugin.NAME, gang_plugin.Gang), gang_plugin.Arguments()),
+                PluginOption(Registration(predicates.NAME, predicates.Predicates), predicates.Arguments()),
                 chosen,
             ),
         ),

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from maar.actions import allocate
-from maar.config.config import ActionOption, Config, Kind, NoArguments, PluginOption
+from maar.config.config import ActionOption, Config, NoArguments, PluginOption, Registration
 from maar.decide import decide
 from maar.model.plan import Plan
 from maar.model.reasons import in_one_line
@@ -19,7 +19,7 @@ from maar.model.tasks import Status
 from maar.model.volumes import Room, VolumeNeed
 from maar.plugins import gang as gang_plugin
 from maar.plugins import predicates
-from maar.plugins.volumes import LIMIT, reach_words
+from maar.plugins.support.volumes import LIMIT, reach_words
 from maar.testing.builders import Part, cluster, gang, node
 
 DISK = VolumeNeed("disk", "disk", 1)
@@ -30,10 +30,10 @@ ONE: dict[str, Any] = {"constraints": {"volume_needs": (DISK,)}}
 def config(**switches: bool) -> Config:
     arguments = msgspec.structs.replace(predicates.Arguments(), **switches)
     plugins = (
-        PluginOption(Kind(gang_plugin.NAME, gang_plugin.Gang), gang_plugin.Arguments()),
-        PluginOption(Kind(predicates.NAME, predicates.Predicates), arguments),
+        PluginOption(Registration(gang_plugin.NAME, gang_plugin.Gang), gang_plugin.Arguments()),
+        PluginOption(Registration(predicates.NAME, predicates.Predicates), arguments),
     )
-    return Config((ActionOption(Kind(allocate.NAME, allocate.Allocate), NoArguments()),), (plugins,))
+    return Config((ActionOption(Registration(allocate.NAME, allocate.Allocate), NoArguments()),), (plugins,))
 
 
 def plan(*parts: Part, room: dict[str, Any], **switches: bool) -> Plan:

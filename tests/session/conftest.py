@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 
 import pytest
 
-from maar.config.config import Config, Kind, NoArguments, PluginOption
+from maar.config.config import Config, NoArguments, PluginOption, Registration
 from maar.model.snapshot import Cluster, Snapshot
 from maar.session.register import Register
 from maar.session.session import Session
@@ -22,7 +22,7 @@ class Written:
 
 
 def option(name: str, function: Open, flags: dict[str, bool] | None = None) -> PluginOption:
-    return PluginOption(Kind(name, lambda _: Written(function)), NoArguments(), flags or {})
+    return PluginOption(Registration(name, lambda _: Written(function)), NoArguments(), flags or {})
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from msgspec.structs import replace
 
-from maar.config.config import Kind, PluginOption
+from maar.config.config import PluginOption, Registration
 from maar.model.queues import Queue
 from maar.model.reasons import Reason, in_one_line
 from maar.model.resources import Mask
@@ -22,7 +22,7 @@ from maar.session.session import Session
 from maar.testing.builders import Part, cluster, gang, node
 
 Opened = Callable[..., Session]
-GANG = PluginOption(Kind("gang", gang_plugin.Gang, gang_plugin.Arguments), gang_plugin.Arguments())
+GANG = PluginOption(Registration("gang", gang_plugin.Gang, gang_plugin.Arguments), gang_plugin.Arguments())
 
 
 def rows(session: Session, *names: str) -> Mask:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from maar.config.config import Kind, PluginOption
+from maar.config.config import PluginOption, Registration
 from maar.model.jobs import Phase
 from maar.model.plan import Admit, Bind, Elect, Evict, Lock, Nominate, Plan, Wait
 from maar.model.queues import Queue
@@ -20,7 +20,7 @@ from maar.session.session import Session
 from maar.testing.builders import cluster, gang, node
 
 Opened = Callable[..., Session]
-GANG = PluginOption(Kind("gang", gang_plugin.Gang, gang_plugin.Arguments), gang_plugin.Arguments())
+GANG = PluginOption(Registration("gang", gang_plugin.Gang, gang_plugin.Arguments), gang_plugin.Arguments())
 
 
 def put(session: Session, verb: Any, key: str, row: int) -> None:

@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 
 from maar.sim.describe import describe
 from maar.sim.draws import Distribution, Exponential, Lognormal, Uniform, streams
-from maar.sim.generate import DAY, Settings, generate
+from maar.sim.generate import DAY, Recipe, generate
 from maar.sim.trace import Trace, TraceJob
 from maar.sim.traces.curves import CLASSES
 from maar.sim.traces.own import write_csv
 
-MANY = Settings(seed=1, jobs=10_000, rate=120.0)
+MANY = Recipe(seed=1, jobs=10_000, rate=120.0)
 """Enough that a mean lies within a few percent."""
 
 
@@ -26,12 +26,12 @@ def made(**fields: object) -> Trace:
     return generate(msgspec.structs.replace(MANY, **fields))
 
 
-def digest(settings: Settings) -> str:
+def digest(settings: Recipe) -> str:
     return hashlib.sha256(write_csv(generate(settings)).encode()).hexdigest()
 
 
 def test_the_same_seed_gives_the_same_bytes_everywhere() -> None:
-    rich = Settings(seed=7, jobs=500, night=0.8, elastic=0.5, queues=(("a", 1.0), ("b", 2.0)), load=0.9)
+    rich = Recipe(seed=7, jobs=500, night=0.8, elastic=0.5, queues=(("a", 1.0), ("b", 2.0)), load=0.9)
     assert "cff98c5949c7a4ad1ca498712b05a42fdc59de0abca42eccaf846ac15b56a479" == digest(rich)
     assert digest(rich) != digest(msgspec.structs.replace(rich, seed=8))
 
@@ -113,7 +113,7 @@ def test_workers_have_the_gpus_that_were_asked_for() -> None:
 
 @given(st.integers(0, 2**63), st.floats(0, 1), st.floats(1, 64), st.integers(1, 8), st.floats(0, 1))
 def test_safety_every_job_makes_sense(seed: int, elastic: float, stretch: float, per_worker: int, night: float) -> None:
-    settings = Settings(
+    settings = Recipe(
         seed=seed, jobs=20, elastic=elastic, stretch=stretch, gpus_per_worker=per_worker, night=night, rate=1000.0
     )
     jobs = generate(settings).jobs
@@ -135,7 +135,7 @@ def test_uniform_numbers_lie_between_and_streams_differ() -> None:
 def test_the_example_is_what_its_first_line_says() -> None:
     text = (Path(__file__).parents[2] / "examples/traces/two-days.csv").read_text()
     note = text.splitlines()[0].removeprefix("# ")
-    settings = msgspec.json.decode(note.removeprefix("maar trace generate: "), type=Settings)
+    settings = msgspec.json.decode(note.removeprefix("maar trace generate: "), type=Recipe)
     assert text == write_csv(generate(settings), note)
 
 

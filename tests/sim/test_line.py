@@ -8,13 +8,14 @@ import msgspec
 import numpy as np
 import pytest
 
+from maar.config.config import Serving
 from maar.elastic.jobs import make_jobs
 from maar.registry import catalog
 from maar.sim.faults import Chance, Faults
 from maar.sim.models.default import Default
 from maar.sim.models.desk import Desk
 from maar.sim.models.line import FRONT, Line
-from maar.sim.pool import Pool
+from maar.sim.pool import Play
 from maar.sim.setting import Setting
 from maar.sim.trace import Trace, TraceJob
 
@@ -37,10 +38,10 @@ def overloaded(seed: int, jobs: int, at_once: bool = False) -> Trace:
 
 def played(policy: str, trace: Trace, setting: Setting, in_line: bool) -> tuple[bytes, int, int]:
     """What it gave; the most jobs that were there at once, and that the policy was asked about once they had come."""
-    kind = catalog().algorithms[policy]
-    if not in_line:  # the same by a name that the simulator does not know to serve one after the other
-        kind = msgspec.structs.replace(kind, name="anybody's")
-    pool = Pool(trace, kind, setting)
+    algorithm = catalog().algorithms[policy]
+    if not in_line:  # the same function, but the simulator is not told that it serves one after the other
+        algorithm = msgspec.structs.replace(algorithm, serving=Serving.TOGETHER)
+    pool = Play(trace, algorithm, setting)
     there = asked = 0
     while pool.step():
         assert isinstance(pool.model, Default)

@@ -139,8 +139,7 @@ def test_an_arrival_that_is_nearly_an_end_is_another_event(policy: str, comes: f
 def test_nodes_pass_over_what_does_not_fit() -> None:
     # 12 GPUs take an idle node and half of another; then 8 do not fit, 4 do, and 16 never do.
     nodes = Nodes(2, 8)
-    order = np.arange(5)
-    served, left = nodes.serve(order, np.array([12, 8, 16, 4, 1]))
+    served, left = nodes.serve(np.array([12, 8, 16, 4, 1]))
     assert ([0, 3], 0) == (served.tolist(), left)
 
 

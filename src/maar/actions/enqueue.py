@@ -21,7 +21,7 @@ from maar.model.jobs import Job, Phase
 from maar.model.reasons import Reason
 from maar.model.resources import Ints, in_words, total
 from maar.model.tasks import Status
-from maar.plugins.quotas import compared
+from maar.plugins.support.quotas import compared
 from maar.session.eviction.victims import Candidates, Unit, others
 from maar.session.hooks import Claim, Vote, combine_votes
 from maar.session.session import Session

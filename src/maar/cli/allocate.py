@@ -15,20 +15,18 @@ from rich import box
 from rich.table import Table
 
 from maar.cli.allocate_file import MOST, read_jobs
+from maar.cli.inputs import CANNOT_READ, read_text, source_of
 from maar.cli.printing import printed
-from maar.config.arguments import build, clean
-from maar.config.config import Kind
+from maar.config.arguments import read_arguments
+from maar.config.config import Registration
 from maar.config.problems import ConfigError, Findings, unknown
 from maar.elastic.allocate import InvalidPlan
 from maar.elastic.allocate import allocate as ask
 from maar.elastic.jobs import Ints, Jobs
 from maar.registry import catalog
 
-CANNOT_READ = 2
-"""The exit code for input that cannot be read; click uses the same for options."""
 
-
-def _algorithm(ctx: click.Context, param: click.Parameter, name: str) -> Kind:
+def _algorithm(ctx: click.Context, param: click.Parameter, name: str) -> Registration:
     """The algorithm of that name."""
     known = catalog()
     if name in known.algorithms:
@@ -39,29 +37,28 @@ def _algorithm(ctx: click.Context, param: click.Parameter, name: str) -> Kind:
 
 @click.command()
 @click.argument("file", type=click.Path(dir_okay=False, allow_dash=True))
-@click.option("--algorithm", "kind", callback=_algorithm, required=True, metavar="NAME", help="Who decides.")
+@click.option("--algorithm", callback=_algorithm, required=True, metavar="NAME", help="Who decides.")
 @click.option("--gpus", type=click.IntRange(0, MOST**2), required=True, metavar="N", help="How many there are.")
 @click.option("--set", "settings", multiple=True, metavar="NAME=VALUE", help="A parameter of the algorithm.")
 @click.option("-o", "output", type=click.Choice(["text", "json"]), default="text", help="How to print the sizes.")
-def allocate(file: str, kind: Kind, gpus: int, settings: tuple[str, ...], output: str) -> None:
+def allocate(file: str, algorithm: Registration, gpus: int, settings: tuple[str, ...], output: str) -> None:
     """Say how many workers each of the elastic jobs in FILE gets.
 
     FILE (- for standard input) is YAML or JSON: a list of jobs, or a mapping with such a list as `jobs`. A job has a
     `name`, and may have `submit`, `min`, `max`, `requested`, `gpus_per_worker`, `speedup`, `remaining`, `attained`,
     `priority`, `first_start`, `waited` and `ran`; times are in seconds.
     """
-    arguments = _arguments(kind, settings)
-    source = "standard input" if file == "-" else file
+    arguments = _arguments(algorithm, settings)
     try:
-        jobs = read_jobs(_text(file, source), source)
-        workers = ask(kind, jobs, gpus, arguments)
+        jobs = read_jobs(read_text(file), source_of(file))
+        workers = ask(algorithm, jobs, gpus, arguments)
     except (ConfigError, InvalidPlan) as error:
         click.echo(str(error), err=True)
         sys.exit(CANNOT_READ if isinstance(error, ConfigError) else 1)
     click.echo(as_json(jobs, workers) if output == "json" else as_text(jobs, workers, gpus), nl=False)
 
 
-def _arguments(kind: Kind, settings: tuple[str, ...]) -> msgspec.Struct:
+def _arguments(algorithm: Registration, settings: tuple[str, ...]) -> msgspec.Struct:
     """The algorithm's parameters, as configurations have them."""
     raw: dict[str, object] = {}
     for setting in settings:
@@ -72,20 +69,10 @@ def _arguments(kind: Kind, settings: tuple[str, ...]) -> msgspec.Struct:
             raise click.BadOptionUsage("--set", f"--set: `{name.strip()}` is given twice")
         raw[name.strip()] = value.strip()
     findings = Findings("--set")
-    arguments = build(kind, clean(kind, raw, kind.name, findings, {}), kind.name, findings)
+    arguments = read_arguments(algorithm.name, algorithm.arguments, raw, algorithm.name, findings)
     if arguments is None or findings.problems:
         raise click.BadOptionUsage("--set", "\n".join(findings.problems))
     return arguments
-
-
-def _text(file: str, source: str) -> str:
-    try:
-        with click.open_file(file, "rb") as stream:
-            return str(stream.read().decode())
-    except FileNotFoundError:
-        raise ConfigError([f"{source}: no such file"]) from None
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError([f"{source}: cannot be read: {error}"]) from None
 
 
 def as_json(jobs: Jobs, workers: Ints) -> str:

@@ -6,20 +6,17 @@ file. Files of machines are read in one go; only one that cannot be is looked at
 
 from __future__ import annotations
 
-import json
 import math
-from collections.abc import Hashable
-from typing import Annotated, Any
+from typing import Annotated
 
 import msgspec
 import numpy as np
-import yaml
 
 from maar.config.arguments import build, clean
-from maar.config.config import Kind
 from maar.config.problems import ConfigError, Findings, shown, unknown
 from maar.elastic.jobs import Jobs, make_jobs
 from maar.elastic.speedup import LINEAR, Curve, curve
+from maar.model.documents import DocumentError, TooDeep, documents, refuse_repeated
 
 MOST = 1_000_000
 """Workers of a job, and GPUs of a worker: more than any cluster has, few enough for a table of speed-ups."""
@@ -66,7 +63,6 @@ class Listed(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 FIELDS = Listed.__struct_fields__
-_JOB = Kind("job", Listed, Listed)
 
 
 def read_jobs(text: str, source: str) -> Jobs:
@@ -81,49 +77,17 @@ def read_jobs(text: str, source: str) -> Jobs:
 
 def _document(text: str, findings: Findings) -> object:
     """What the text says, as plain data."""
-    if text.lstrip()[:1] in ("[", "{"):
-        try:
-            return json.loads(text, object_pairs_hook=_once, parse_constant=_no_number)
-        except RecursionError:
-            raise ConfigError([f"{findings.source}: lists and mappings lie too deep in each other"]) from None
-        except ValueError:
-            pass  # YAML may begin so too, and says better where it breaks
     try:
-        return yaml.load(text, _Loader)
-    except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark or error.context_mark
-        place = "" if mark is None else f"line {mark.line + 1}, column {mark.column + 1}"
-        findings.problem(place, f"not valid YAML: {error.problem or error.context}")
-    except (yaml.YAMLError, ValueError) as error:
-        findings.problem("", f"not valid YAML: {str(error).splitlines()[0]}")
+        found = list(documents(text, refuse_repeated))
+    except TooDeep as error:
+        findings.problem("", error.problem)
+    except DocumentError as error:
+        findings.problem(str(error.place or ""), f"not valid YAML: {error.problem}")
+    else:
+        if len(found) <= 1:
+            return found[0] if found else None
+        findings.problem("", f"expected one document, got {len(found)}")
     raise ConfigError(findings.problems)
-
-
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """A mapping of JSON; where a key is given twice, YAML says so."""
-    made = dict(pairs)
-    if len(made) < len(pairs):
-        raise ValueError("a key is given twice")
-    return made
-
-
-def _no_number(said: str) -> Any:
-    """Python reads `NaN` and `Infinity`, which JSON does not have."""
-    raise ValueError(said)
-
-
-class _Loader(yaml.CSafeLoader):
-    """Plain data; a key given twice is refused, since nobody can know which one was meant."""
-
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
-        """A mapping."""
-        seen: set[str] = set()
-        for key, _ in node.value:
-            if isinstance(key, yaml.ScalarNode):
-                if key.value in seen:
-                    raise yaml.constructor.ConstructorError(None, None, f"`{key.value}` is given twice", key.start_mark)
-                seen.add(key.value)
-        return super().construct_mapping(node, deep)
 
 
 def _listed(document: object, findings: Findings) -> dict[int, Listed]:
@@ -157,10 +121,10 @@ def _job(raw: object, path: str, findings: Findings) -> Listed | None:
     given = {key: value for key, value in raw.items() if key in FIELDS}
     if not _points_are_good(given.get("speedup"), f"{path}.speedup", findings):
         del given["speedup"]
-    cleaned = clean(_JOB, given, path, findings, {})
+    cleaned = clean("job", Listed, given, path, findings)
     if len(findings.problems) > before:
         return None
-    job = build(_JOB, cleaned, path, findings)
+    job = build("job", Listed, cleaned, path, findings)
     assert job is None or isinstance(job, Listed)
     return job
 

@@ -14,7 +14,8 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from maar.config.config import ActionOption, Config, Kind, PluginOption
+from maar.cli.inputs import CANNOT_READ, read_text, source_of
+from maar.config.config import ActionOption, Config, PluginOption, Registration
 from maar.config.file import ConfigError, default_text, read_config
 from maar.registry import catalog
 
@@ -35,13 +36,12 @@ def check(file: str) -> None:
     FILE is a configuration of Maar or of Volcano's scheduler, or a ConfigMap that holds one. Exits with 0 if it can be
     used, 1 if not, and 2 if it cannot be read at all.
     """
-    source = "standard input" if file == "-" else file
+    source = source_of(file)
     try:
-        with click.open_file(file, "rb") as stream:
-            text = stream.read().decode()
-    except (OSError, UnicodeDecodeError) as error:
-        click.echo(f"{source}: cannot be read: {error}", err=True)
-        sys.exit(2)
+        text = read_text(file)
+    except ConfigError as error:
+        click.echo(str(error), err=True)
+        sys.exit(CANNOT_READ)
     try:
         loaded = read_config(text, source, catalog())
     except ConfigError as error:
@@ -66,26 +66,26 @@ def _print_config(source: str, chosen: Config) -> None:
     click.echo(f"{source}: can be used\n")
     actions = Table("", "action", "what it does", "settings", box=box.SIMPLE_HEAD, pad_edge=False)
     for i, action in enumerate(chosen.actions, start=1):
-        actions.add_row(str(i), action.name, meaning(action.kind), "\n".join(settings(action)))
+        actions.add_row(str(i), action.name, meaning(action.registration), "\n".join(settings(action)))
     plugins = Table("tier", "plugin", "what it does", "settings", box=box.SIMPLE_HEAD, pad_edge=False)
     for i, tier in enumerate(chosen.tiers, start=1):
         for plugin in tier:
-            plugins.add_row(str(i), plugin.name, meaning(plugin.kind), "\n".join(settings(plugin)))
+            plugins.add_row(str(i), plugin.name, meaning(plugin.registration), "\n".join(settings(plugin)))
         plugins.add_section()
     console.print(actions)
     console.print(plugins)
 
 
-def meaning(kind: Kind) -> str:
+def meaning(registration: Registration) -> str:
     """What a plugin or action does, in its module's own words."""
-    module = inspect.getmodule(kind.make)
+    module = inspect.getmodule(registration.make)
     first = (inspect.getdoc(module) or "").partition("\n")[0]
-    return first.removeprefix(f"{kind.name}: ").removesuffix(".")
+    return first.removeprefix(f"{registration.name}: ").removesuffix(".")
 
 
 def settings(option: PluginOption | ActionOption) -> list[str]:
     """What differs from the defaults: arguments, then flags, as a file would say it."""
-    defaults = {f.name: f for f in msgspec.structs.fields(option.kind.arguments)}
+    defaults = {f.name: f for f in msgspec.structs.fields(option.registration.arguments)}
     lines = []
     for name, field in defaults.items():
         value = getattr(option.arguments, name)

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import click
 
+from maar.cli.inputs import CANNOT_READ, read_text
 from maar.cli.simulate_text import as_json, as_text, jobs_text, watching
 from maar.cli.trace_file import load_trace
 from maar.cli.trace_options import Finite
@@ -31,8 +32,6 @@ from maar.sim.trace import Trace
 from maar.sim.traces.formats import FORMATS
 from maar.sim.traces.problems import TraceError
 
-CANNOT_READ = 2
-"""The exit code for input that cannot be read; click uses the same for options."""
 POLICIES = "fifo,srtf,tiresias,elastic-fifo"
 """What is compared where nothing is said, by taste: what most clusters do, what is best on average, and two between."""
 USUAL = Setting(8, 8)
@@ -149,12 +148,7 @@ def _entries(policies: list[str], configs: tuple[str, ...], depth: str | None, m
         policies = POLICIES.split(",")
     entries = [Entry(name, depth=depth or "pool") for name in policies]
     for name in dict.fromkeys(configs):
-        try:
-            text = Path(name).read_text(encoding="utf-8")
-        except FileNotFoundError:
-            raise ConfigError([f"{name}: no such file"]) from None
-        except (OSError, UnicodeDecodeError) as error:
-            raise ConfigError([f"{name}: cannot be read: {error}"]) from None
+        text = read_text(name)
         for warning in read_config(text, name, catalog()).warnings:
             click.echo(f"warning: {warning}", err=True)
         entries.append(Entry(name, text, "cluster"))

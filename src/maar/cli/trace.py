@@ -12,12 +12,13 @@ from pathlib import Path
 import click
 import msgspec
 
+from maar.cli.inputs import CANNOT_READ
 from maar.cli.trace_file import load_trace
 from maar.cli.trace_options import Finite, distribution, numbers, weights
 from maar.cli.trace_text import as_text
 from maar.sim.describe import describe as described
 from maar.sim.draws import Distribution, Weights
-from maar.sim.generate import Settings
+from maar.sim.generate import Recipe
 from maar.sim.generate import generate as generated
 from maar.sim.trace import Trace
 from maar.sim.traces.curves import CLASSES
@@ -25,10 +26,7 @@ from maar.sim.traces.formats import FORMATS
 from maar.sim.traces.own import write_csv, write_json_lines
 from maar.sim.traces.problems import TraceError
 
-CANNOT_READ = 2
-"""The exit code for input that cannot be read; click uses the same for options."""
-
-DEFAULTS = Settings()
+DEFAULTS = Recipe()
 
 FORMAT = click.option(
     "--format",
@@ -120,7 +118,7 @@ def generate(
     small = [size for size, _ in sizes or () if int(size) < 1]
     if small:
         raise click.BadParameter(f"expected sizes of at least 1 GPU, got `{small[0]}`", param_hint="--sizes")
-    settings = Settings(
+    recipe = Recipe(
         seed=seed,
         jobs=jobs,
         rate=DEFAULTS.rate if rate is None else rate,
@@ -136,7 +134,7 @@ def generate(
         queues=queues or DEFAULTS.queues,
         priorities=priorities or DEFAULTS.priorities,
     )
-    _write(generated(settings), out, kind, f"maar trace generate: {msgspec.json.encode(settings).decode()}")
+    _write(generated(recipe), out, kind, f"maar trace generate: {msgspec.json.encode(recipe).decode()}")
 
 
 @trace.command()

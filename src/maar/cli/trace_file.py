@@ -11,6 +11,7 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+from maar.cli.inputs import source_of
 from maar.controller.record import MAGIC, RecordingError, read_recording
 from maar.controller.record import Cycle as Recorded
 from maar.sim.trace import Trace
@@ -21,7 +22,7 @@ from maar.sim.traces.source import Source
 
 def load_trace(file: str, format: str | None = None) -> Trace:
     """The trace in a file; by the format that is named, or by what the file looks like."""
-    name = "standard input" if file == "-" else file
+    name = source_of(file)
     try:
         data = sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()
     except FileNotFoundError:

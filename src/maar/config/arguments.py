@@ -15,66 +15,77 @@ from typing import Any
 import msgspec
 from msgspec import inspect
 
-from maar.config.config import Kind
+from maar.config.config import OpenArguments
 from maar.config.problems import Findings, shown, unknown
+
+Wanted = type[msgspec.Struct]
+"""The struct that declares arguments: their names, types and defaults."""
 
 
 def clean(
-    kind: Kind, raw: dict[str, object], path: str, findings: Findings, ignored: Mapping[str, str]
+    name: str,
+    wanted: Wanted,
+    raw: dict[str, object],
+    path: str,
+    findings: Findings,
+    ignored: Mapping[str, str] = {},
 ) -> dict[str, object]:
-    """The arguments that can be used, by their names in the file; what is wrong with the others is reported."""
+    """The usable arguments of `name`, by their names in the file; what is wrong with the others is reported."""
     given = {name: value for name, value in raw.items() if value is not None}
-    for name in [n for n in given if n not in _fields(kind)]:
-        lost = next((why for pattern, why in ignored.items() if fnmatchcase(name, pattern)), None)
+    fields = _fields(wanted)
+    for key in [key for key in given if key not in fields]:
+        lost = next((why for pattern, why in ignored.items() if fnmatchcase(key, pattern)), None)
         if lost is not None:
-            del given[name]
-            findings.warn(f"{path}.{name}", f"has no effect: {lost}")
+            del given[key]
+            findings.warn(f"{path}.{key}", f"has no effect: {lost}")
     cleaned: dict[str, object] = {}
-    for name, value in _normalise(kind, given, path, findings).items():
-        field = _fields(kind).get(name)
+    for key, value in _normalise(wanted, given, path, findings).items():
+        field = fields.get(key)
         if field is None:
-            findings.problem(path, _unknown_argument(kind, name))
+            takes_none = f"unknown argument `{key}`; `{name}` takes none"
+            findings.problem(path, unknown("argument", key, fields) if fields else takes_none)
             continue
         value = _loosely(field.type, value)
         trouble = _refuse(field.type, value)
         if trouble:
-            findings.problem(f"{path}.{name}", trouble)
+            findings.problem(f"{path}.{key}", trouble)
         else:
-            cleaned[name] = value
+            cleaned[key] = value
     return cleaned
 
 
-def build(kind: Kind, cleaned: dict[str, object], path: str, findings: Findings) -> msgspec.Struct | None:
+def build(
+    name: str, wanted: Wanted, cleaned: dict[str, object], path: str, findings: Findings
+) -> msgspec.Struct | None:
     """The struct, unless it lacks something or its parts do not go together."""
-    missing = [name for name, field in _fields(kind).items() if field.required and name not in cleaned]
-    for name in missing:
-        findings.problem(path, f"`{kind.name}` needs the argument `{name}`")
+    missing = [key for key, field in _fields(wanted).items() if field.required and key not in cleaned]
+    for key in missing:
+        findings.problem(path, f"`{name}` needs the argument `{key}`")
     if missing:
         return None
     try:
-        return msgspec.convert(cleaned, kind.arguments, strict=False)
+        return msgspec.convert(cleaned, wanted, strict=False)
     except msgspec.ValidationError as error:
         findings.problem(path, str(error))
         return None
 
 
-def _fields(kind: Kind) -> dict[str, msgspec.structs.FieldInfo]:
-    return {field.encode_name: field for field in msgspec.structs.fields(kind.arguments)}
+def read_arguments(
+    name: str, wanted: Wanted, raw: dict[str, object], path: str, findings: Findings
+) -> msgspec.Struct | None:
+    """The struct of what is written; `clean` and `build` in one."""
+    return build(name, wanted, clean(name, wanted, raw, path, findings), path, findings)
 
 
-def _unknown_argument(kind: Kind, name: str) -> str:
-    if not _fields(kind):
-        return f"unknown argument `{name}`; `{kind.name}` takes none"
-    return unknown("argument", name, _fields(kind))
+def _fields(wanted: Wanted) -> dict[str, msgspec.structs.FieldInfo]:
+    return {field.encode_name: field for field in msgspec.structs.fields(wanted)}
 
 
-def _normalise(kind: Kind, given: dict[str, object], path: str, findings: Findings) -> dict[str, object]:
+def _normalise(wanted: Wanted, given: dict[str, object], path: str, findings: Findings) -> dict[str, object]:
     """Let arguments with open-ended names gather them first; whatever it refuses is left out and it tries again."""
-    normalise = getattr(kind.arguments, "normalise", None)
-    while normalise is not None:
+    while issubclass(wanted, OpenArguments):
         try:
-            gathered: dict[str, object] = normalise(dict(given))
-            return gathered
+            return wanted.normalise(dict(given))
         except ValueError as error:
             name, _, text = str(error).partition(": ")
             if name not in given:

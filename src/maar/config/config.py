@@ -1,11 +1,12 @@
 """A session's configuration: which actions in which order, which plugins in which tiers, which arguments.
 
-Plain data made once, when a configuration file is read (`config_file`); a session only builds from it. What
+Plain data, made once when a configuration file is read (`config.file`); a session only builds from it. What
 exists to choose from is a `Catalog`, handed in from the registry: nothing here knows a plugin by name.
 """
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -16,28 +17,52 @@ class NoArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """For plugins and actions that take none."""
 
 
-class Kind(msgspec.Struct, frozen=True):
-    """One plugin, action or algorithm to choose from."""
+class OpenArguments(msgspec.Struct, frozen=True):
+    """Arguments with open-ended names, such as `drf.namespace.<name>.weight`: the struct gathers them into fields."""
+
+    @classmethod
+    def normalise(cls, raw: dict[str, object]) -> dict[str, object]:
+        """The arguments by field; a `ValueError` begins with the name of the argument that it refuses."""
+        raise NotImplementedError
+
+
+class Serving(enum.Enum):
+    """Whether an algorithm serves jobs one after the other; the simulator relies on it."""
+
+    TOGETHER = enum.auto()
+    """It finds all sizes together, in no order."""
+    IN_ORDER = enum.auto()
+    """It serves jobs in an order. Its function takes a `maar.elastic.order.Serve` as a fourth argument."""
+    IN_LINE = enum.auto()
+    """As `IN_ORDER`, all jobs once, and waiting jobs keep their places in the order unless they are promoted."""
+
+
+class Registration(msgspec.Struct, frozen=True):
+    """One plugin, action or algorithm to choose from. The fields after `arguments` are for algorithms only."""
 
     name: str
     make: Callable[..., Any]
     """Makes a plugin or an action from its arguments. Of an algorithm: (jobs, gpus, arguments) to workers by row."""
     arguments: type[msgspec.Struct] = NoArguments
     """Their names, types and defaults."""
+    serving: Serving = Serving.TOGETHER
     wake_after: Callable[..., float | None] | None = None
-    """Of an algorithm that looks at time: (jobs, workers, arguments) to the seconds until it answers differently."""
+    """If time alone changes the answer: (jobs, workers, arguments) to the seconds until it does."""
+    promotes_after: Callable[..., float] | None = None
+    """If waiting promotes jobs: (arguments) to how many times as long as its last run a job waits for that. The GPU
+    seconds of a promoted job are counted from 0 again when it starts."""
 
 
 class Catalog(msgspec.Struct, frozen=True):
     """Everything there is to choose from."""
 
-    plugins: Mapping[str, Kind]
-    actions: Mapping[str, Kind]
+    plugins: Mapping[str, Registration]
+    actions: Mapping[str, Registration]
     aliases: Mapping[str, str] = {}
     """Names that Volcano's users write for what has another name here."""
     missing: Mapping[str, str] = {}
     """Names that Volcano has and Maar has not yet, and what is lost without them."""
-    algorithms: Mapping[str, Kind] = {}
+    algorithms: Mapping[str, Registration] = {}
     """How many workers each elastic job gets."""
     broken: Mapping[str, str] = {}
     """Names that are installed but cannot be loaded, and why."""
@@ -45,47 +70,40 @@ class Catalog(msgspec.Struct, frozen=True):
     """By plugin or action: arguments (`*` for any ending) that Volcano has and that change nothing here, and why."""
 
 
-class PluginOption(msgspec.Struct, frozen=True):
-    """One configured plugin."""
+class Option(msgspec.Struct, frozen=True):
+    """One configured plugin or action."""
 
-    kind: Kind
+    registration: Registration
     arguments: msgspec.Struct
-    flags: dict[str, bool] = {}
-    """Hooks switched on or off, as in `register.FLAGS`; what the file does not say is missing."""
 
     @property
     def name(self) -> str:
-        """The plugin's name."""
-        return self.kind.name
+        """The name in the registry."""
+        return self.registration.name
 
     def build(self) -> Any:
-        """A plugin for one session, as `maar.session.extension.Plugin`."""
-        return self.kind.make(self.arguments)
+        """An action or a plugin for one session, as in `maar.session.extension`."""
+        return self.registration.make(self.arguments)
 
 
-class ActionOption(msgspec.Struct, frozen=True):
+class ActionOption(Option, frozen=True):
     """One configured action."""
 
-    kind: Kind
-    arguments: msgspec.Struct
 
-    @property
-    def name(self) -> str:
-        """The action's name."""
-        return self.kind.name
+class PluginOption(Option, frozen=True):
+    """One configured plugin."""
 
-    def build(self) -> Any:
-        """An action for one session, as `maar.session.extension.Action`."""
-        return self.kind.make(self.arguments)
+    flags: dict[str, bool] = msgspec.field(default_factory=dict)
+    """Hooks switched on or off, as in `register.FLAGS`; what the file does not say is missing."""
 
 
 class PoolOption(msgspec.Struct, frozen=True):
-    """One configured pool. Times are seconds; a zero switches a brake off."""
+    """One configured pool. Times are seconds; a zero switches a limit off."""
 
     name: str
     nodes: dict[str, str]
     """Labels that its nodes have; empty: all nodes that no other pool names."""
-    algorithm: Kind
+    algorithm: Registration
     arguments: msgspec.Struct
     """The algorithm's."""
     rate_limit: float = 30.0

@@ -16,7 +16,7 @@ import msgspec
 
 from maar.config import gangs
 from maar.config.arguments import build, clean
-from maar.config.config import ActionOption, Catalog, Config, Kind, PluginOption, PoolOption
+from maar.config.config import ActionOption, Catalog, Config, PluginOption, PoolOption, Registration
 from maar.config.flags import HIERARCHY, read_flags
 from maar.config.pools import read_pools
 from maar.config.problems import ConfigError, Findings, shown, unknown
@@ -65,14 +65,23 @@ def default_text() -> str:
 class _Entry:
     """One plugin or action of the file, on its way into the configuration."""
 
-    __slots__ = ("arguments", "arguments_path", "flags", "kind", "path")
+    __slots__ = ("arguments", "arguments_path", "flags", "path", "registration")
 
-    def __init__(self, kind: Kind, path: str, arguments_path: str) -> None:
-        self.kind = kind
+    def __init__(self, registration: Registration, path: str, arguments_path: str) -> None:
+        self.registration = registration
         self.path = path
         self.arguments_path = arguments_path
         self.arguments: dict[str, object] = {}
         self.flags: dict[str, bool] = {}
+
+    @property
+    def name(self) -> str:
+        """The name of the plugin or action."""
+        return self.registration.name
+
+    def build(self, findings: Findings) -> msgspec.Struct | None:
+        """The struct of its arguments, unless they do not go together."""
+        return build(self.name, self.registration.arguments, self.arguments, self.arguments_path, findings)
 
 
 class _Reader:
@@ -94,8 +103,8 @@ class _Reader:
         actions = self._actions(names)
         whole = self._configurations(top, actions, names)
         tiers = self._tiers(top)
-        for entry in (e for tier in tiers for e in tier if e.kind.name == gangs.GANG):
-            gangs.permit_whole(whole, {e.kind.name for e in actions}, entry.arguments, entry.flags)
+        for entry in (e for tier in tiers for e in tier if e.name == gangs.GANG):
+            gangs.permit_whole(whole, {e.name for e in actions}, entry.arguments, entry.flags)
         # 5 how elastic jobs share nodes, 6 what does not count, 7 what does
         pools = read_pools(self._list(top.get("pools"), "pools"), dict(self._catalog.algorithms), self._findings)
         self._lost(top)
@@ -110,14 +119,14 @@ class _Reader:
         first: dict[str, str] = {}
         before = len(self._findings.problems)
         for written in names:
-            kind = self._find("action", written, "actions")
-            if kind is None:
+            registration = self._find("action", written, "actions")
+            if registration is None:
                 continue
-            other = first.setdefault(kind.name, written)
+            other = first.setdefault(registration.name, written)
             if other != written:
-                self._warn("actions", f"`{other}` and `{written}` are one action, `{kind.name}`: it acts once")
+                self._warn("actions", f"`{other}` and `{written}` are one action, `{registration.name}`: it acts once")
                 continue
-            entries.append(_Entry(kind, "actions", "actions"))
+            entries.append(_Entry(registration, "actions", "actions"))
         if names and not entries and len(self._findings.problems) == before:
             self._problem("actions", "no action is left that Maar has")
         return entries
@@ -151,23 +160,23 @@ class _Reader:
                 self._problem(path, f"`{written}` is configured twice: at `{places[written]}` and here")
                 continue
             places[written] = path
-            kind = self._find("action", written, path)
-            if kind is None:
+            registration = self._find("action", written, path)
+            if registration is None:
                 continue
             raw = self._mapping(options.get("arguments"), f"{path}.arguments")
             allowed = True
-            if kind.name in {verb for verb, _ in gangs.VERBS.values()}:
+            if registration.name in {verb for verb, _ in gangs.VERBS.values()}:
                 allowed = gangs.take_whole_bundle(raw, f"{path}.arguments", self._findings)
             if written in whole:
                 whole[written] = allowed
-            self._give(kind, raw, path, actions)
+            self._give(registration, raw, path, actions)
         return whole
 
-    def _give(self, kind: Kind, raw: dict[str, object], path: str, actions: list[_Entry]) -> None:
-        arguments = self._clean(kind, raw, f"{path}.arguments")
-        takers = [entry for entry in actions if entry.kind is kind]
+    def _give(self, registration: Registration, raw: dict[str, object], path: str, actions: list[_Entry]) -> None:
+        arguments = self._clean(registration, raw, f"{path}.arguments")
+        takers = [entry for entry in actions if entry.registration is registration]
         if not takers:
-            self._warn(path, f"`{kind.name}` is not among the `actions`: its arguments have no effect")
+            self._warn(path, f"`{registration.name}` is not among the `actions`: its arguments have no effect")
         for entry in takers:
             for name, value in arguments.items():
                 if entry.arguments.setdefault(name, value) != value:
@@ -200,33 +209,33 @@ class _Reader:
         written = self._name(plugin)
         if written is None:
             return None
-        kind = self._find("plugin", written, path)
-        if kind is None:
+        registration = self._find("plugin", written, path)
+        if registration is None:
             return None
-        if kind.name in places:
-            self._problem(path, f"`{kind.name}` is listed twice: at `{places[kind.name]}` and here")
+        if registration.name in places:
+            self._problem(path, f"`{registration.name}` is listed twice: at `{places[registration.name]}` and here")
             return None
-        places[kind.name] = path
-        entry = _Entry(kind, path, f"{path}.arguments")
+        places[registration.name] = path
+        entry = _Entry(registration, path, f"{path}.arguments")
         entry.flags = read_flags(plugin, path, self._findings)
         raw = self._mapping(plugin.get("arguments"), entry.arguments_path)
-        entry.arguments = self._clean(kind, raw, entry.arguments_path)
+        entry.arguments = self._clean(registration, raw, entry.arguments_path)
         return entry
 
     def _check_hierarchy(self, tier: list[_Entry]) -> None:
         """As in Volcano: both would order the queues, by different shares."""
-        drf = next((e for e in tier if e.kind.name == "drf" and e.flags.get(HIERARCHY)), None)
-        proportion = next((e for e in tier if e.kind.name == "proportion"), None)
+        drf = next((e for e in tier if e.name == "drf" and e.flags.get(HIERARCHY)), None)
+        proportion = next((e for e in tier if e.name == "proportion"), None)
         if drf is not None and proportion is not None:
             what = f"`drf` with `enableHierarchy` and `proportion` (`{proportion.path}`) cannot be in one tier"
             self._problem(drf.path, f"{what}: both share the cluster between queues")
 
     def _check_reclaim(self, actions: list[_Entry], plugins: list[_Entry]) -> None:
         """Somebody must say what a queue deserves, or none of them keeps anything."""
-        if all(action.kind.name != "reclaim" for action in actions):
+        if all(action.name != "reclaim" for action in actions):
             return
         for plugin in plugins:
-            shares = plugin.kind.name in SHARING or (plugin.kind.name == "drf" and plugin.flags.get(HIERARCHY))
+            shares = plugin.name in SHARING or (plugin.name == "drf" and plugin.flags.get(HIERARCHY))
             if shares and plugin.flags.get("reclaimable", True):
                 return
         self._warn("actions", f"`reclaim` lets any queue take from any other: {WITHOUT_SHARES}")
@@ -239,14 +248,16 @@ class _Reader:
         self._findings.warnings.extend(self._catalog.broken.values())
 
     def _config(self, actions: list[_Entry], tiers: list[list[_Entry]], pools: tuple[PoolOption, ...]) -> Config | None:
-        acting = [(e.kind, build(e.kind, e.arguments, e.arguments_path, self._findings)) for e in actions]
-        asked = [[(e, build(e.kind, e.arguments, e.arguments_path, self._findings)) for e in tier] for tier in tiers]
+        acting = [(e.registration, e.build(self._findings)) for e in actions]
+        asked = [[(e, e.build(self._findings)) for e in tier] for tier in tiers]
         if self._findings.problems:
             return None
         return Config(
-            tuple(ActionOption(kind, arguments) for kind, arguments in acting if arguments is not None),
+            tuple(ActionOption(registration, arguments) for registration, arguments in acting if arguments is not None),
             tuple(
-                tuple(PluginOption(e.kind, arguments, e.flags) for e, arguments in tier if arguments is not None)
+                tuple(
+                    PluginOption(e.registration, arguments, e.flags) for e, arguments in tier if arguments is not None
+                )
                 for tier in asked
             ),
             pools,
@@ -254,7 +265,7 @@ class _Reader:
 
     # -- names, mappings and lists
 
-    def _find(self, what: str, written: str, path: str) -> Kind | None:
+    def _find(self, what: str, written: str, path: str) -> Registration | None:
         """The plugin or action of that name. One that Maar has not yet is a warning, any other a problem."""
         catalog = self._catalog
         here, there = catalog.plugins, catalog.actions
@@ -289,9 +300,9 @@ class _Reader:
         name = options.get("name")
         return name.strip() or None if isinstance(name, str) else None
 
-    def _clean(self, kind: Kind, raw: dict[str, object], path: str) -> dict[str, object]:
-        ignored: Mapping[str, str] = self._catalog.ignored.get(kind.name, {})
-        return clean(kind, raw, path, self._findings, ignored)
+    def _clean(self, registration: Registration, raw: dict[str, object], path: str) -> dict[str, object]:
+        ignored: Mapping[str, str] = self._catalog.ignored.get(registration.name, {})
+        return clean(registration.name, registration.arguments, raw, path, self._findings, ignored)
 
     def _mapping(self, value: object, path: str) -> dict[str, object]:
         if value is None:

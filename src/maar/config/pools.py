@@ -19,8 +19,8 @@ from typing import Any
 
 import msgspec
 
-from maar.config.arguments import build, clean
-from maar.config.config import Kind, PoolOption
+from maar.config.arguments import read_arguments
+from maar.config.config import PoolOption, Registration
 from maar.config.problems import Findings, shown, unknown
 from maar.model.durations import parse_duration
 
@@ -41,14 +41,12 @@ class PoolSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rena
     migrate: bool = False
 
 
-SETTINGS = Kind("pool", PoolSettings, PoolSettings)
-"""Read by the same rules as the arguments of a plugin."""
 OWN = ("name", "nodes", "algorithm", "arguments")
 KEYS = (*OWN, *(field.encode_name for field in msgspec.structs.fields(PoolSettings)))
 TIMES = ("rate-limit", "minimum-time", "restart", "horizon", "hold")
 
 
-def read_pools(items: list[object], algorithms: dict[str, Kind], findings: Findings) -> tuple[PoolOption, ...]:
+def read_pools(items: list[object], algorithms: dict[str, Registration], findings: Findings) -> tuple[PoolOption, ...]:
     """All pools of a file, with `default` as the last where the file does not name it."""
     pools: list[PoolOption] = []
     for i, item in enumerate(items):
@@ -70,13 +68,13 @@ def read_pools(items: list[object], algorithms: dict[str, Kind], findings: Findi
     return tuple(pools)
 
 
-def default_pool(algorithms: dict[str, Kind]) -> PoolOption:
+def default_pool(algorithms: dict[str, Registration]) -> PoolOption:
     """All nodes that no other pool names, as a file that says nothing has it."""
-    kind = algorithms[ALGORITHM]
-    return _option(DEFAULT, {}, kind, kind.arguments(), PoolSettings())
+    algorithm = algorithms[ALGORITHM]
+    return _option(DEFAULT, {}, algorithm, algorithm.arguments(), PoolSettings())
 
 
-def _pool(raw: dict[str, Any], path: str, algorithms: dict[str, Kind], findings: Findings) -> PoolOption | None:
+def _pool(raw: dict[str, Any], path: str, algorithms: dict[str, Registration], findings: Findings) -> PoolOption | None:
     name, nodes = raw.get("name"), raw.get("nodes") or {}
     if not isinstance(name, str) or not name.strip():
         findings.problem(f"{path}.name", f"expected a name, got {shown(name)}")
@@ -85,8 +83,8 @@ def _pool(raw: dict[str, Any], path: str, algorithms: dict[str, Kind], findings:
         findings.problem(f"{path}.nodes", f"expected a mapping of label to value, got {shown(nodes)}")
         return None
     given = raw.get("algorithm", ALGORITHM)
-    kind = algorithms.get(given) if isinstance(given, str) else None
-    if kind is None:
+    algorithm = algorithms.get(given) if isinstance(given, str) else None
+    if algorithm is None:
         findings.problem(f"{path}.algorithm", unknown("algorithm", str(given), algorithms))
         return None
     arguments_path = f"{path}.arguments"
@@ -94,11 +92,11 @@ def _pool(raw: dict[str, Any], path: str, algorithms: dict[str, Kind], findings:
     if not isinstance(arguments, dict):
         findings.problem(arguments_path, f"expected a mapping, got {shown(arguments)}")
         return None
-    made = build(kind, clean(kind, arguments, arguments_path, findings, {}), arguments_path, findings)
+    made = read_arguments(algorithm.name, algorithm.arguments, arguments, arguments_path, findings)
     settings = _settings({k: v for k, v in raw.items() if k not in OWN}, path, findings)
     if made is None or settings is None:
         return None
-    return _option(name.strip(), nodes, kind, made, settings)
+    return _option(name.strip(), nodes, algorithm, made, settings)
 
 
 def _settings(raw: dict[str, object], path: str, findings: Findings) -> PoolSettings | None:
@@ -115,17 +113,17 @@ def _settings(raw: dict[str, object], path: str, findings: Findings) -> PoolSett
     strange = [key for key in raw if key not in KEYS]
     for key in strange:
         findings.problem(path, unknown("key", key, KEYS))
-    made = build(
-        SETTINGS, clean(SETTINGS, {k: v for k, v in raw.items() if k in KEYS}, path, findings, {}), path, findings
-    )
+    made = read_arguments("pool", PoolSettings, {k: v for k, v in raw.items() if k in KEYS}, path, findings)
     return made if isinstance(made, PoolSettings) and not strange else None
 
 
-def _option(name: str, nodes: dict[str, str], kind: Kind, arguments: msgspec.Struct, given: PoolSettings) -> PoolOption:
+def _option(
+    name: str, nodes: dict[str, str], algorithm: Registration, arguments: msgspec.Struct, given: PoolSettings
+) -> PoolOption:
     return PoolOption(
         name=name,
         nodes=dict(nodes),
-        algorithm=kind,
+        algorithm=algorithm,
         arguments=arguments,
         rate_limit=parse_duration(given.rate_limit),
         minimum_time=parse_duration(given.minimum_time),

@@ -20,7 +20,7 @@ import msgspec
 from maar.controller.cache import Cache
 from maar.controller.elastic import Change
 from maar.controller.loop import Cycle
-from maar.history.records import Event, Kind
+from maar.history.records import Event, EventKind
 from maar.kube.kinds.kind import DELETED, End
 from maar.kube.picture.elastic_jobs import ElasticJob
 from maar.kube.read.knowledge import who_is
@@ -30,7 +30,7 @@ from maar.model.jobs import Job
 from maar.model.snapshot import Changed
 from maar.model.tasks import Status, Task
 
-RUNS = (Kind.STARTED, Kind.RESIZED)
+RUNS = (EventKind.STARTED, EventKind.RESIZED)
 
 
 class Books(Protocol):
@@ -163,7 +163,7 @@ class Accounting:
             life.attained, life.last = told.attained or 0.0, told.at
             return life
         life.last = job.created
-        self._tell(life, Kind.SUBMITTED, job.created)
+        self._tell(life, EventKind.SUBMITTED, job.created)
         life.attained = elastic.past.attained
         return life
 
@@ -175,7 +175,7 @@ class Accounting:
         at = max(at, life.last)
         life.count(at)
         life.workers = workers
-        kind = Kind.STARTED if not before else Kind.RESIZED if workers else Kind.SUSPENDED
+        kind = EventKind.STARTED if not before else EventKind.RESIZED if workers else EventKind.SUSPENDED
         self._tell(life, kind, at, before=before, after=workers)
 
     def _is_over(self, life: Life, now: float) -> bool:
@@ -190,7 +190,7 @@ class Accounting:
             return False
         at = max(life.last, now if end.at is None else end.at)
         life.count(at)
-        self._tell(life, Kind.ENDED, at, before=life.workers, how=end.how)
+        self._tell(life, EventKind.ENDED, at, before=life.workers, how=end.how)
         del self._lives[life.uid]
         return True
 
@@ -207,7 +207,7 @@ class Accounting:
             workers = told.after if told.kind in RUNS else 0
             self._books.record(
                 msgspec.structs.replace(
-                    told, kind=Kind.ENDED, at=at, before=workers, after=0, attained=None, how=end.how, id=0
+                    told, kind=EventKind.ENDED, at=at, before=workers, after=0, attained=None, how=end.how, id=0
                 )
             )
 
@@ -231,7 +231,7 @@ class Accounting:
         if not found.standing.suspended:
             self._turn(self._lives[uid], found.standing.size, self._clock())
 
-    def _tell(self, life: Life, kind: Kind, at: float, before: int = 0, after: int = 0, how: str = "") -> None:
+    def _tell(self, life: Life, kind: EventKind, at: float, before: int = 0, after: int = 0, how: str = "") -> None:
         self._books.record(
             Event(
                 namespace=life.namespace,

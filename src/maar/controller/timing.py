@@ -35,10 +35,10 @@ def timed(config: Config, told: Told) -> Config:
     """The same configuration, each of whose actions says how long it takes."""
     options = []
     for option in config.actions:
-        make = option.kind.make
+        make = option.registration.make
 
         def made(arguments: Any, make: Callable[[Any], Action] = make, name: str = option.name) -> Timed:
             return Timed(make(arguments), name, told)
 
-        options.append(replace(option, kind=replace(option.kind, make=made)))
+        options.append(replace(option, registration=replace(option.registration, make=made)))
     return replace(config, actions=tuple(options))

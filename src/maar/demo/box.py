@@ -19,8 +19,6 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from maar.config.file import default_text
 from maar.demo.manifests import Elastic, Gang, elastic_job, job, node, priority_class, queue
 from maar.demo.picture import Column, columns, owner
@@ -33,6 +31,7 @@ from maar.embedded.parts.operators import TrainingOperator
 from maar.embedded.server import EmbeddedServer
 from maar.kube.client.access import load_access
 from maar.kube.client.api import Api
+from maar.model.documents import documents
 
 Obj = dict[str, Any]
 
@@ -256,7 +255,7 @@ def definitions() -> list[Obj]:
     if not folder.is_dir():
         folder = Path(__file__).parents[3] / "deploy" / "crds"
     texts = [file.read_text(encoding="utf-8") for file in folder.iterdir() if file.name.endswith(".yaml")]
-    return [document for text in sorted(texts) for document in yaml.safe_load_all(text) if document]
+    return [document for text in sorted(texts) for document in documents(text) if document]
 
 
 def _going(pod: Obj) -> bool:

@@ -1,7 +1,7 @@
-"""How many workers each elastic job gets: algorithms, a file each, over columns of jobs; the speed-up model.
+"""How many workers each elastic job gets: algorithms (one file each) over columns of jobs, and the speed-up model.
 
-Between the model and the session in the house: pure, without a cluster, a clock or a memory. What comes before is who
-describes the jobs (the `resize` action, the simulator, `maar allocate`); what comes after is who turns a size for each
-job into decisions. `jobs` has the columns, `speedup` what more workers bring, `allocate` runs an algorithm and refuses
-an answer that is not valid for the jobs it was asked for.
+`jobs` has the columns, `order` what algorithms share, `speedup` what more workers bring, `damping` which changes are
+worth a restart, `placement` which nodes workers go to. `allocate` runs an algorithm and refuses an invalid answer.
+Pure: no cluster, clock or memory. Imports `config` and `model`; `session`, `sim`, `cli` and the layers between import
+from here, and `history` the speed-up model only.
 """

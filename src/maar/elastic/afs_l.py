@@ -11,9 +11,9 @@ and the scan goes on where its last one came in; the next to beat a champion is 
 
 from __future__ import annotations
 
-import msgspec
 import numpy as np
 
+from maar.config.config import NoArguments
 from maar.elastic.jobs import Ints, Jobs, Mask
 from maar.elastic.order import in_order
 from maar.elastic.speedup import Floats
@@ -24,11 +24,7 @@ NEAR = 256
 """So many jobs are looked at first, by measurement: the next champion is often near."""
 
 
-class Arguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """None."""
-
-
-def plan(jobs: Jobs, gpus: int, arguments: Arguments) -> Ints:
+def plan(jobs: Jobs, gpus: int, arguments: NoArguments) -> Ints:
     """One more worker to the winner of a scan, or `min` if it has none, until nothing fits or all are at `max`.
 
     Between job a, with the shorter remaining / S(n), and job b: if both have none, the one with less remaining; else b

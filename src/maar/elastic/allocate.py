@@ -7,54 +7,34 @@ workers for anybody" would stop every job of a pool.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, Protocol
-
 import numpy as np
 
-from maar.elastic.jobs import Ints, Jobs
-
-Plan = Callable[..., Any]
-"""What an algorithm is: (jobs, gpus, arguments) -> workers by row."""
-
-
-class Algorithm(Protocol):
-    """What the registry keeps of an algorithm: a `maar.config.config.Kind`."""
-
-    @property
-    def name(self) -> str:
-        """What a configuration calls it."""
-
-    @property
-    def make(self) -> Plan:
-        """(jobs, gpus, arguments) -> workers by row."""
-
-    @property
-    def arguments(self) -> type:
-        """Its parameters, all with defaults."""
-
-    @property
-    def wake_after(self) -> Callable[..., float | None] | None:
-        """(jobs, workers, arguments) -> seconds until time alone changes the answer; None: it never does."""
+from maar.config.config import Registration
+from maar.elastic.jobs import Ints, Jobs, Mask
+from maar.elastic.order import Serve, is_promoted
 
 
 class InvalidPlan(Exception):
     """An algorithm failed, or gave sizes that these jobs cannot have: nothing may be changed by it."""
 
 
-def allocate(algorithm: Algorithm | Plan, jobs: Jobs, gpus: int, arguments: object = None) -> Ints:
-    """The workers of each job, by row, checked; without arguments, with the algorithm's defaults."""
-    name, plan = _named(algorithm)
-    if arguments is None and not callable(algorithm):
-        arguments = algorithm.arguments()
+def allocate(
+    algorithm: Registration, jobs: Jobs, gpus: int, arguments: object = None, serve: Serve | None = None
+) -> Ints:
+    """The workers of each job, by row, checked; without arguments, with the algorithm's defaults.
+
+    `serve` decides who fits in the algorithm's order, if it has one (`Registration.serving`); else GPUs are counted.
+    """
+    name = algorithm.name
+    asked = (jobs, gpus, algorithm.arguments() if arguments is None else arguments)
     try:
-        answer = plan(jobs, gpus, arguments)
+        answer = algorithm.make(*asked) if serve is None else algorithm.make(*asked, serve)
     except Exception as error:  # an algorithm may be anybody's, and may fail in any way
         raise InvalidPlan(f"algorithm `{name}` failed: {type(error).__name__}: {error}") from error
     return checked(name, jobs, gpus, answer)
 
 
-def wake_after(algorithm: Algorithm, jobs: Jobs, workers: Ints, arguments: object = None) -> float | None:
+def wake_after(algorithm: Registration, jobs: Jobs, workers: Ints, arguments: object = None) -> float | None:
     """Seconds until the algorithm would answer differently though nothing happens, if these sizes run until then."""
     if algorithm.wake_after is None:
         return None
@@ -86,7 +66,9 @@ def checked(name: str, jobs: Jobs, gpus: int, answer: object) -> Ints:
     return workers
 
 
-def _named(algorithm: Algorithm | Plan) -> tuple[str, Plan]:
-    if callable(algorithm):
-        return getattr(algorithm, "__qualname__", type(algorithm).__name__), algorithm
-    return algorithm.name, algorithm.make
+def promoted(algorithm: Registration, jobs: Jobs, arguments: object) -> Mask:
+    """Which jobs have waited long enough to be promoted."""
+    if algorithm.promotes_after is None:
+        return np.zeros(len(jobs), dtype=np.bool_)
+    mask: Mask = is_promoted(jobs.ran, jobs.waited, algorithm.promotes_after(arguments))
+    return mask

@@ -5,20 +5,15 @@ Remaining time is that on one worker, whatever size the job has. Source: Voda.
 
 from __future__ import annotations
 
-import msgspec
-
+from maar.config.config import NoArguments
 from maar.elastic.jobs import Ints, Jobs
-from maar.elastic.order import give, in_order, round_robin
+from maar.elastic.order import Serve, fitting, give, in_order, round_robin
 
 NAME = "elastic-srjf"
 
 
-class Arguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """None."""
-
-
-def plan(jobs: Jobs, gpus: int, arguments: Arguments) -> Ints:
+def plan(jobs: Jobs, gpus: int, arguments: NoArguments, serve: Serve = fitting) -> Ints:
     """As srjf; then, in the same order, one more worker each, round after round, up to `max`."""
     order = in_order(jobs, jobs.remaining)
-    workers, left = give(jobs, order, jobs.min, gpus)
+    workers, left = give(jobs, order, jobs.min, gpus, serve)
     return round_robin(jobs, order, workers, left)

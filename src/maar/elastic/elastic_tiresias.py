@@ -12,32 +12,21 @@ from typing import Annotated
 import msgspec
 import numpy as np
 
+from maar.elastic import tiresias
 from maar.elastic.jobs import Ints, Jobs
-from maar.elastic.order import give, in_order
-from maar.elastic.tiresias import Threshold, check_queues, levels, next_change
+from maar.elastic.order import Serve, fitting, give, in_order
 
 NAME = "elastic-tiresias"
 
 
-class Arguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class Arguments(tiresias.Arguments, frozen=True, forbid_unknown_fields=True):
     """The queues of tiresias, and when to shrink."""
 
-    thresholds: Annotated[
-        tuple[Threshold, ...], msgspec.Meta(description="GPU seconds that rise, e.g. `3600, 36000`")
-    ] = (3600.0,)
-    """GPU seconds past which a job is in the next queue. One hour is Voda's."""
-    queues: Annotated[int, msgspec.Meta(ge=1, le=100)] | None = None
-    """How many there are: one more than thresholds."""
-    knob: Annotated[float, msgspec.Meta(gt=0, le=1e9)] = 8.0
-    """Promoted after waiting so many times as long as it last ran."""
     compaction: Annotated[int, msgspec.Meta(ge=0, le=1_000_000_000)] = 10
     """Shrink if more jobs than this are left waiting. 10 is the paper's."""
 
-    def __post_init__(self) -> None:
-        check_queues(self.thresholds, self.queues)
 
-
-def plan(jobs: Jobs, gpus: int, arguments: Arguments) -> Ints:
+def plan(jobs: Jobs, gpus: int, arguments: Arguments, serve: Serve = fitting) -> Ints:
     """Requested sizes by tiresias; shrink the lower queues if many wait; then grow by priority, queue and gain.
 
     1. As tiresias.
@@ -46,9 +35,9 @@ def plan(jobs: Jobs, gpus: int, arguments: Arguments) -> Ints:
     3. While GPUs are free: of the highest priority and queue the job with the largest gain S(n+1) - S(n) gets one more
        worker, or `min` if it waits. What does not fit is passed over; a job without gain, or at `max`, is done.
     """
-    level = levels(jobs, arguments.thresholds, arguments.knob)
+    level = tiresias.levels(jobs, arguments.thresholds, arguments.knob)
     order = in_order(jobs, level, jobs.first_start)
-    workers, left = give(jobs, order, jobs.requested, gpus)
+    workers, left = give(jobs, order, jobs.requested, gpus, serve)
     if len(order) - np.count_nonzero(workers) > arguments.compaction:
         lower = (workers > 0) & ((level > 0) | (jobs.priority < jobs.priority[order[0]]))
         left += int(((workers - jobs.min) * jobs.gpus)[lower].sum())
@@ -85,8 +74,3 @@ def _grown(jobs: Jobs, order: Ints, level: Ints, workers: Ints, left: int) -> In
         else:
             heappop(heap)
     return np.array(size, dtype=np.int64)
-
-
-def wake_after(jobs: Jobs, workers: Ints, arguments: Arguments) -> float | None:
-    """Seconds until the first demotion or promotion, if the jobs run at these sizes until then."""
-    return next_change(jobs, workers, arguments.thresholds, arguments.knob)

@@ -12,10 +12,10 @@ from __future__ import annotations
 
 import math
 
-import msgspec
 import numpy as np
 import numpy.typing as npt
 
+from maar.config.config import NoArguments
 from maar.elastic.jobs import Ints, Jobs
 from maar.elastic.order import in_order
 
@@ -31,11 +31,7 @@ TOGETHER = 32
 """Sizes that are tried in one step: 32 times 10,000 GPUs still fit into a processor's cache."""
 
 
-class Arguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """None."""
-
-
-def plan(jobs: Jobs, gpus: int, arguments: Arguments) -> Ints:
+def plan(jobs: Jobs, gpus: int, arguments: NoArguments) -> Ints:
     """Maximise the sum of S(n) over the first K jobs by priority, submit time and name; K is the number of GPUs.
 
     Every n is 0 or from `min` to `max`; on ties it is the smallest, decided from the last job to the first. Of several

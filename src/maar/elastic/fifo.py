@@ -5,18 +5,13 @@ Source: the baseline of Voda and of most clusters.
 
 from __future__ import annotations
 
-import msgspec
-
+from maar.config.config import NoArguments
 from maar.elastic.jobs import Ints, Jobs
-from maar.elastic.order import give, in_order
+from maar.elastic.order import Serve, fitting, give, in_order
 
 NAME = "fifo"
 
 
-class Arguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """None."""
-
-
-def plan(jobs: Jobs, gpus: int, arguments: Arguments) -> Ints:
+def plan(jobs: Jobs, gpus: int, arguments: NoArguments, serve: Serve = fitting) -> Ints:
     """By priority, submit time and name: `min` each to whatever fits."""
-    return give(jobs, in_order(jobs), jobs.min, gpus)[0]
+    return give(jobs, in_order(jobs), jobs.min, gpus, serve)[0]

@@ -7,26 +7,22 @@ from __future__ import annotations
 
 from heapq import heapify, heappop, heapreplace
 
-import msgspec
 import numpy as np
 
+from maar.config.config import NoArguments
 from maar.elastic.jobs import Ints, Jobs
-from maar.elastic.order import give, in_order
+from maar.elastic.order import Serve, fitting, give, in_order
 
 NAME = "max-min"
 
 
-class Arguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """None."""
-
-
-def plan(jobs: Jobs, gpus: int, arguments: Arguments) -> Ints:
+def plan(jobs: Jobs, gpus: int, arguments: NoArguments, serve: Serve = fitting) -> Ints:
     """`min` each by priority, submit time and name; then one more worker to whom has the fewest GPUs, up to `max`.
 
     A worker that does not fit is passed over.
     """
     order = in_order(jobs)
-    workers, left = give(jobs, order, jobs.min, gpus)
+    workers, left = give(jobs, order, jobs.min, gpus, serve)
     rows = order[(workers[order] > 0) & (workers[order] < jobs.max[order]) & (jobs.gpus[order] <= left)]
     size, most, width = workers.tolist(), jobs.max.tolist(), jobs.gpus.tolist()
     heap = [(size[row] * width[row], place, row) for place, row in enumerate(rows.tolist())]

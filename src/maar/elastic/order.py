@@ -6,6 +6,7 @@ order of rows does not matter. Rows of jobs that cannot run now (`max` below `mi
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -13,13 +14,9 @@ import numpy as np
 from maar.elastic.jobs import Ints, Jobs
 from maar.elastic.speedup import Floats
 
-
-class Room(int):
-    """GPUs that say themselves who fits, by how they lie: what a model of the simulator may bring. Else a number."""
-
-    def serve(self, order: Ints, needs: Ints) -> tuple[Ints, int]:
-        """Who is served, of jobs that need so many GPUs each: places in the order; and the GPUs left."""
-        return fitting(needs, int(self))
+Serve = Callable[[Ints, Ints, int], tuple[Ints, int]]
+"""Decides which jobs of an order fit: (rows in that order, the GPUs each needs, the GPUs there are) to the places of
+the order that are served, and the GPUs left. `fitting` counts GPUs; a caller may look at nodes too."""
 
 
 def in_order(jobs: Jobs, *keys: Floats | Ints) -> Ints:
@@ -58,21 +55,11 @@ def _equals_stand(order: Ints, keys: list[Any], rank: Ints) -> bool:
     return bool((rank[before] < rank[after]).all())
 
 
-def give(jobs: Jobs, order: Ints, sizes: Ints, gpus: int) -> tuple[Ints, int]:
-    """Each job its size in this order, if that fits; what does not is passed over. Also the GPUs left."""
-    workers = np.zeros(len(jobs), dtype=np.int64)
-    needs = (sizes * jobs.gpus)[order]
-    places, left = gpus.serve(order, needs) if isinstance(gpus, Room) else fitting(needs, gpus)
-    served = order[places]
-    workers[served] = sizes[served]
-    return workers, left
-
-
 FEW = 200
 """Up to so many jobs, by measurement, a plain loop is faster than steps over arrays."""
 
 
-def fitting(needs: Ints, gpus: int) -> tuple[Ints, int]:
+def fitting(order: Ints, needs: Ints, gpus: int) -> tuple[Ints, int]:
     """The places of needs that are met, in their order, passing over what does not fit; and the GPUs left."""
     if len(needs) > FEW:
         return _fitting_many(needs, gpus)
@@ -104,6 +91,16 @@ def _fitting_many(needs: Ints, gpus: int) -> tuple[Ints, int]:
         places, needs = places[count:], needs[count:]
 
 
+def give(jobs: Jobs, order: Ints, sizes: Ints, gpus: int, serve: Serve = fitting) -> tuple[Ints, int]:
+    """Each job its size in this order, if that fits; what does not is passed over. Also the GPUs left."""
+    workers = np.zeros(len(jobs), dtype=np.int64)
+    needs = (sizes * jobs.gpus)[order]
+    places, left = serve(order, needs, gpus)
+    served = order[places]
+    workers[served] = sizes[served]
+    return workers, left
+
+
 def round_robin(jobs: Jobs, order: Ints, workers: Ints, gpus: int) -> Ints:
     """One more worker for each running job in turn, until no more fits or all are at their max.
 
@@ -126,3 +123,8 @@ def round_robin(jobs: Jobs, order: Ints, workers: Ints, gpus: int) -> Ints:
             if need <= gpus:
                 workers[row] += 1
                 gpus -= need
+
+
+def is_promoted(ran: Any, waited: Any, after: float) -> Any:
+    """Whether a job, or which of several, has waited `after` times as long as it last ran: then it comes first."""
+    return (ran > 0) & (waited >= after * ran)

@@ -5,18 +5,13 @@ Remaining time is that on one worker, whatever size the job has. Source: Voda.
 
 from __future__ import annotations
 
-import msgspec
-
+from maar.config.config import NoArguments
 from maar.elastic.jobs import Ints, Jobs
-from maar.elastic.order import give, in_order
+from maar.elastic.order import Serve, fitting, give, in_order
 
 NAME = "srjf"
 
 
-class Arguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """None."""
-
-
-def plan(jobs: Jobs, gpus: int, arguments: Arguments) -> Ints:
+def plan(jobs: Jobs, gpus: int, arguments: NoArguments, serve: Serve = fitting) -> Ints:
     """By priority, remaining time, submit time and name: `min` each to whatever fits."""
-    return give(jobs, in_order(jobs, jobs.remaining), jobs.min, gpus)[0]
+    return give(jobs, in_order(jobs, jobs.remaining), jobs.min, gpus, serve)[0]

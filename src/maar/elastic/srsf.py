@@ -6,20 +6,15 @@ Source: the yardstick of Gu et al., "Tiresias: A GPU Cluster Manager for Distrib
 
 from __future__ import annotations
 
-import msgspec
-
+from maar.config.config import NoArguments
 from maar.elastic.jobs import Ints, Jobs
-from maar.elastic.order import give, in_order
+from maar.elastic.order import Serve, fitting, give, in_order
 
 NAME = "srsf"
 
 
-class Arguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """None."""
-
-
-def plan(jobs: Jobs, gpus: int, arguments: Arguments) -> Ints:
+def plan(jobs: Jobs, gpus: int, arguments: NoArguments, serve: Serve = fitting) -> Ints:
     """By priority, remaining GPU seconds at the requested size, submit time, name: `requested` each, if it fits."""
     seconds = jobs.remaining / jobs.speed(jobs.requested)
     order = in_order(jobs, seconds * (jobs.requested * jobs.gpus))
-    return give(jobs, order, jobs.requested, gpus)[0]
+    return give(jobs, order, jobs.requested, gpus, serve)[0]

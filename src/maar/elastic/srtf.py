@@ -6,19 +6,14 @@ Gu et al., "Tiresias: A GPU Cluster Manager for Distributed Deep Learning", NSDI
 
 from __future__ import annotations
 
-import msgspec
-
+from maar.config.config import NoArguments
 from maar.elastic.jobs import Ints, Jobs
-from maar.elastic.order import give, in_order
+from maar.elastic.order import Serve, fitting, give, in_order
 
 NAME = "srtf"
 
 
-class Arguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """None."""
-
-
-def plan(jobs: Jobs, gpus: int, arguments: Arguments) -> Ints:
+def plan(jobs: Jobs, gpus: int, arguments: NoArguments, serve: Serve = fitting) -> Ints:
     """By priority, remaining time at the requested size, submit time and name: `requested` each, if it fits."""
     order = in_order(jobs, jobs.remaining / jobs.speed(jobs.requested))
-    return give(jobs, order, jobs.requested, gpus)[0]
+    return give(jobs, order, jobs.requested, gpus, serve)[0]

@@ -13,13 +13,13 @@ from __future__ import annotations
 import math
 from functools import cache
 from itertools import pairwise
-from typing import Annotated, Any
+from typing import Annotated
 
 import msgspec
 import numpy as np
 
-from maar.elastic.jobs import Ints, Jobs, Mask
-from maar.elastic.order import give, in_order
+from maar.elastic.jobs import Ints, Jobs
+from maar.elastic.order import Serve, fitting, give, in_order, is_promoted
 from maar.elastic.speedup import Floats
 
 NAME = "tiresias"
@@ -43,15 +43,12 @@ class Arguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Promoted after waiting so many times as long as it last ran. 8 is Voda's; the paper's own is 8 as well."""
 
     def __post_init__(self) -> None:
-        check_queues(self.thresholds, self.queues)
-
-
-def check_queues(thresholds: tuple[float, ...], queues: int | None) -> None:
-    """Refuse thresholds that make no queues."""
-    if any(b <= a for a, b in pairwise(thresholds)):
-        raise ValueError("thresholds: expected GPU seconds that rise")
-    if queues is not None and queues != len(thresholds) + 1:
-        raise ValueError(f"queues: {queues} queues have {queues - 1} thresholds between them, got {len(thresholds)}")
+        thresholds, queues = self.thresholds, self.queues
+        if any(b <= a for a, b in pairwise(thresholds)):
+            raise ValueError("thresholds: expected GPU seconds that rise")
+        if queues is not None and queues != len(thresholds) + 1:
+            between = f"{queues} queues have {queues - 1} thresholds between them"
+            raise ValueError(f"queues: {between}, got {len(thresholds)}")
 
 
 @cache
@@ -63,45 +60,34 @@ def bounds(thresholds: tuple[float, ...]) -> Floats:
 def levels(jobs: Jobs, thresholds: tuple[float, ...], knob: float) -> Ints:
     """The queue of each job: 0 is served first."""
     passed = bounds(thresholds).searchsorted(jobs.attained)
-    passed[promoted(jobs, knob)] = 0
+    passed[is_promoted(jobs.ran, jobs.waited, knob)] = 0
     return passed
 
 
-def promoted(jobs: Jobs, knob: float) -> Mask:
-    """Which jobs have waited long enough to be served first."""
-    mask: Mask = is_promoted(jobs.ran, jobs.waited, knob)
-    return mask
-
-
-def is_promoted(ran: Any, waited: Any, knob: float) -> Any:
-    """Whether a job, or which of several, has waited long enough to be served first."""
-    return (ran > 0) & (waited >= knob * ran)
-
-
-def plan(jobs: Jobs, gpus: int, arguments: Arguments) -> Ints:
+def plan(jobs: Jobs, gpus: int, arguments: Arguments, serve: Serve = fitting) -> Ints:
     """By priority, queue, first start, submit time and name: `requested` each, if it fits."""
     order = in_order(jobs, levels(jobs, arguments.thresholds, arguments.knob), jobs.first_start)
-    return give(jobs, order, jobs.requested, gpus)[0]
+    return give(jobs, order, jobs.requested, gpus, serve)[0]
 
 
 def wake_after(jobs: Jobs, workers: Ints, arguments: Arguments) -> float | None:
     """Seconds until the first demotion or promotion, if the jobs run at these sizes until then."""
-    return next_change(jobs, workers, arguments.thresholds, arguments.knob)
-
-
-def next_change(jobs: Jobs, workers: Ints, thresholds: tuple[float, ...], knob: float) -> float | None:
-    """Seconds until a running job passes a threshold, or one that waits has waited long enough."""
-    ends = bounds(thresholds)
+    ends = bounds(arguments.thresholds)
     runs = workers.nonzero()[0]
     attained = jobs.attained[runs]
     ahead = ends[ends.searchsorted(attained)] - attained
     demotions = ahead / (workers[runs] * jobs.gpus[runs])
-    promotions = knob * jobs.ran - jobs.waited
+    promotions = arguments.knob * jobs.ran - jobs.waited
     comes = promotions > 0  # has run, and is not promoted yet
     comes &= workers == 0
     comes &= jobs.attained > ends[0]
     first = min(_least(demotions), _least(promotions[comes]))
     return first + LATER if first < math.inf else None
+
+
+def promotes_after(arguments: Arguments) -> float:
+    """How many times as long as its last run a job waits until it is promoted."""
+    return arguments.knob
 
 
 def _least(values: Floats) -> float:

@@ -1,5 +1,5 @@
 """What jobs did: measurements of epochs and accounting, in SQL, and the speed-up model made of them.
 
-Below the line: it talks to a database. It holds a better model if there is one, never a need: whatever happens to the
-database, scheduling goes on.
+Below the line: it talks to a database, in a thread of its own. Scheduling works without it: if the database fails, only
+estimates get worse. Imports `model` and `elastic.speedup`; `controller`, `web` and `cli` import from here.
 """

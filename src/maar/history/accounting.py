@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 import msgspec
 
-from maar.history.records import Event, Kind
+from maar.history.records import Event, EventKind
 
 
 class Account(msgspec.Struct):
@@ -63,18 +63,18 @@ def _hear(account: Account, event: Event) -> None:
     account.category = event.category or account.category
     account.accelerator = event.accelerator or account.accelerator
     match event.kind:
-        case Kind.SUBMITTED:
+        case EventKind.SUBMITTED:
             account.submitted = event.at
-        case Kind.STARTED:
+        case EventKind.STARTED:
             account.first_start = event.at if account.first_start is None else account.first_start
             account.workers = event.after
-        case Kind.RESIZED:
+        case EventKind.RESIZED:
             account.resizes += 1
             account.workers = event.after
-        case Kind.SUSPENDED:
+        case EventKind.SUSPENDED:
             account.suspensions += 1
             account.workers = 0
-        case Kind.ENDED:
+        case EventKind.ENDED:
             account.ended, account.how, account.workers = event.at, event.how, 0
 
 

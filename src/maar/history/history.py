@@ -22,7 +22,7 @@ from maar.history.errors import HistoryError, Refused, Unreachable
 from maar.history.estimates import Estimates
 from maar.history.model import JOBS, Key, Model
 from maar.history.news import News
-from maar.history.records import Event, Kind, Measurement, Record
+from maar.history.records import Event, EventKind, Measurement, Record
 from maar.history.store import Store
 from maar.history.thread import Thread
 
@@ -153,7 +153,7 @@ class History:
         if known is not None and known.at > event.at:
             return
         self._known.pop(event.job, None)
-        if event.kind is not Kind.ENDED:
+        if event.kind is not EventKind.ENDED:
             self._known[event.job] = event
         if len(self._known) > JOBS:
             del self._known[next(iter(self._known))]

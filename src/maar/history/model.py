@@ -21,7 +21,7 @@ from statistics import median
 from typing import Any
 
 from maar.history.progress import Progress
-from maar.history.records import Event, Kind, Measurement, Record
+from maar.history.records import Event, EventKind, Measurement, Record
 from maar.history.restarts import restart_seconds, took_effect
 
 Key = tuple[str, str]
@@ -105,16 +105,16 @@ class Model:
 
     def _happened(self, e: Event) -> None:
         job = self._job(e)
-        if e.kind is Kind.ENDED:
+        if e.kind is EventKind.ENDED:
             self._jobs.pop(e.job, None)
             return
-        if e.kind is Kind.SUBMITTED:
+        if e.kind is EventKind.SUBMITTED:
             return
         for m in job.changed(e.at):
             key = (m.category, m.accelerator)
             if self._times.get(key, {}).get(m.workers, {}).pop(m.id, None) is not None:
                 self._stale.add(key)
-        job.resize = e if e.kind is Kind.RESIZED else None
+        job.resize = e if e.kind is EventKind.RESIZED else None
 
     def _job(self, record: Record) -> Progress:
         """The job of a record; another UID is another job of the same name."""

@@ -51,7 +51,7 @@ class Measurement(msgspec.Struct, frozen=True):
         return self.begin + self.seconds
 
 
-class Kind(enum.StrEnum):
+class EventKind(enum.StrEnum):
     """What can happen to a job."""
 
     SUBMITTED = "submitted"
@@ -68,7 +68,7 @@ class Event(msgspec.Struct, frozen=True):
 
     namespace: str
     name: str
-    kind: Kind
+    kind: EventKind
     at: float
     uid: str = ""
     category: str = ""

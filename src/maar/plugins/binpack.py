@@ -11,8 +11,10 @@ from typing import NamedTuple
 import msgspec
 import numpy as np
 
+from maar.config.config import OpenArguments
 from maar.model.resources import CPU, MEMORY, Floats, Ints
-from maar.plugins.fullness import Fullness
+from maar.plugins.support.fullness import Fullness
+from maar.plugins.support.weights import gather_weights
 from maar.session.register import Register
 from maar.session.session import Session
 
@@ -23,7 +25,7 @@ JUST_FULL = 1.0 + 1e-9
 """A node that would be full to the last unit does not exceed, whatever a division rounds to."""
 
 
-class Arguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class Arguments(OpenArguments, frozen=True, forbid_unknown_fields=True):
     """How much each resource weighs. As in Volcano, a negative weight of a resource counts as 1."""
 
     weight: float = msgspec.field(name="binpack.weight", default=1.0)
@@ -40,28 +42,6 @@ class Arguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         """Resource to its weight, without those that weigh nothing."""
         given = {**self.resources, CPU: self.cpu, MEMORY: self.memory}
         return {name: 1.0 if weight < 0 else weight for name, weight in given.items() if weight != 0}
-
-
-def gather_weights(raw: dict[str, object], key: str) -> dict[str, object]:
-    """Arguments with `key: a, b` and `key.a: 2` gathered as `key: {a: 2, b: 1}`."""
-    rest = {name: value for name, value in raw.items() if name != key and not name.startswith(f"{key}.")}
-    listed = raw.get(key, "")
-    if isinstance(listed, str):
-        listed = [name.strip() for name in listed.split(",")]
-    if not isinstance(listed, list) or not all(isinstance(name, str) for name in listed):
-        raise ValueError(f"{key}: expected names of resources separated by commas, got `{raw[key]}`")
-    weights: dict[str, object] = {name: 1.0 for name in listed if name}
-    for name, value in raw.items():
-        if name.startswith(f"{key}."):
-            weights[name.removeprefix(f"{key}.")] = _number(name, value)
-    return {**rest, key: weights} if weights else rest
-
-
-def _number(name: str, value: object) -> float:
-    try:
-        return msgspec.convert(value, float, strict=False)
-    except msgspec.ValidationError:
-        raise ValueError(f"{name}: expected a number, got `{value}`") from None
 
 
 class Term(NamedTuple):

@@ -14,11 +14,12 @@ from fractions import Fraction
 import msgspec
 import numpy as np
 
+from maar.config.config import OpenArguments
 from maar.model.queues import Queue
 from maar.model.resources import Ints, Mask
-from maar.plugins.fair_tree import FairTree
-from maar.plugins.quotas import vote_by_kind, wanted_row
-from maar.plugins.shares import Dominant, Row, less, plus
+from maar.plugins.support.fair_tree import FairTree
+from maar.plugins.support.quotas import vote_by_kind, wanted_row
+from maar.plugins.support.shares import Dominant, Row, less, plus
 from maar.session.hooks import Claim
 from maar.session.register import Register
 from maar.session.session import Session
@@ -28,7 +29,7 @@ NAME = "drf"
 _BEFORE, _AFTER = "drf.namespace.", ".weight"
 
 
-class Arguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class Arguments(OpenArguments, frozen=True, forbid_unknown_fields=True):
     """`drf.namespace.<name>.weight`: how much more than others a namespace may have before it waits its turn."""
 
     namespace_weights: dict[str, int] = msgspec.field(name="drf.namespace", default={})

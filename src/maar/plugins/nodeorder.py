@@ -18,8 +18,8 @@ from maar.model.nodes import NodeTable
 from maar.model.resources import CPU, MEMORY, UNLIMITED, Floats, Ints, Mask
 from maar.model.shapes import Shape
 from maar.model.snapshot import Snapshot
-from maar.plugins.fullness import Fullness
-from maar.plugins.neighbour_scores import NeighbourScores
+from maar.plugins.support.fullness import Fullness
+from maar.plugins.support.neighbour_scores import NeighbourScores
 from maar.session.hooks import Limit
 from maar.session.register import Register
 from maar.session.session import Session

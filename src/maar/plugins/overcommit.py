@@ -13,8 +13,8 @@ import msgspec
 from maar.model.jobs import Job
 from maar.model.reasons import Reason
 from maar.model.resources import in_words
-from maar.plugins.admission import Admission
-from maar.plugins.quotas import InUse, compared, minimum_row
+from maar.plugins.support.admission import Admission
+from maar.plugins.support.quotas import InUse, compared, minimum_row
 from maar.session.hooks import Vote
 from maar.session.register import Register
 from maar.session.session import Session

@@ -18,12 +18,12 @@ import numpy as np
 from maar.model.resources import Mask
 from maar.model.selectors import NodeTerm, Taint
 from maar.model.shapes import Shape
-from maar.plugins.neighbours import Neighbours
-from maar.plugins.node_masks import NodeMasks, refusing
-from maar.plugins.pod_affinity import Affinity, AntiAffinity
-from maar.plugins.ports import HostPorts
-from maar.plugins.spread import HardSpread
-from maar.plugins.volumes import Volumes, reach_words
+from maar.plugins.support.neighbours import Neighbours
+from maar.plugins.support.node_masks import NodeMasks, refusing
+from maar.plugins.support.pod_affinity import Affinity, AntiAffinity
+from maar.plugins.support.ports import HostPorts
+from maar.plugins.support.spread import HardSpread
+from maar.plugins.support.volumes import Volumes, reach_words
 from maar.session.hooks import Limit, Rejection
 from maar.session.register import Register
 from maar.session.session import Session

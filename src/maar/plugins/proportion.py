@@ -21,8 +21,8 @@ from maar.model.queues import Queue
 from maar.model.reasons import Reason
 from maar.model.resources import UNLIMITED, Ints, Mask
 from maar.model.tasks import Status, among
-from maar.plugins.admission import Admission
-from maar.plugins.quotas import (
+from maar.plugins.support.admission import Admission
+from maar.plugins.support.quotas import (
     closed,
     compared,
     has_own,
@@ -32,7 +32,7 @@ from maar.plugins.quotas import (
     vote_by_kind,
     wanted_row,
 )
-from maar.plugins.shares import Row, at_least, divide, how_many, less, plus, real_capability, share_of
+from maar.plugins.support.shares import Row, at_least, divide, how_many, less, plus, real_capability, share_of
 from maar.session.hooks import Claim, Vote
 from maar.session.register import Register
 from maar.session.resizing.workers import elastic_of

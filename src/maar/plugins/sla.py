@@ -10,6 +10,7 @@ import math
 
 import msgspec
 
+from maar.config.config import OpenArguments
 from maar.model.durations import duration
 from maar.model.jobs import Job
 from maar.session.hooks import Vote
@@ -20,7 +21,7 @@ NAME = "sla"
 ARGUMENT = "sla-waiting-time"
 
 
-class Arguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class Arguments(OpenArguments, frozen=True, forbid_unknown_fields=True):
     """`sla-waiting-time`: a duration such as `1h30m`, in seconds here; without it only jobs with their own count."""
 
     waiting_time: float | None = msgspec.field(name=ARGUMENT, default=None)

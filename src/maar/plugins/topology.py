@@ -14,12 +14,13 @@ from collections.abc import Callable
 import msgspec
 import numpy as np
 
+from maar.config.config import OpenArguments
 from maar.model.jobs import Closeness, Job
 from maar.model.reasons import Reason
 from maar.model.resources import Ints, Mask
 from maar.model.tasks import Status
-from maar.plugins.binpack import gather_weights
-from maar.plugins.tiers import Tier, by_hypernodes, by_label
+from maar.plugins.support.tiers import Tier, by_hypernodes, by_label
+from maar.plugins.support.weights import gather_weights
 from maar.session.hooks import Rejection
 from maar.session.placement import Group, groups_of, missing
 from maar.session.register import Register
@@ -29,7 +30,7 @@ NAME = "topology"
 RESOURCES = "hypernode.binpack.resources"
 
 
-class Arguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class Arguments(OpenArguments, frozen=True, forbid_unknown_fields=True):
     """Those of Volcano's network-topology-aware. Only the last one matters here, the others tune its scores."""
 
     weight: float = 1.0

@@ -1,6 +1,6 @@
-"""The simulator: any policy on any trace, on a virtual clock, by the code that decides live.
+"""The simulator: any policy on any trace, on a virtual clock.
 
-Traces come in (`trace` is what a trace is, `traces` reads and makes them), `pool` and `cluster` run one policy on one
-trace, at two depths, and `result` is what a run gives; `report` draws it. No clock and no network: the same inputs give
-the same output, to the byte.
+`trace` is what a trace is, `traces` reads and makes them. `pool` asks an algorithm on counted GPUs, `cluster` runs
+`decide` on virtual nodes; `models` say how jobs progress. `result` is what a run gives, `report` draws it. No network,
+and the same inputs give the same bytes. Imports the pure half; `cli` and tests import from here.
 """

@@ -22,7 +22,7 @@ from maar.model.nodes import Node
 from maar.model.plan import Plan
 from maar.model.resources import Ints
 from maar.model.tasks import Status, Task
-from maar.sim.engine import Calendar, Event, Kind
+from maar.sim.engine import Calendar, Event, EventKind
 from maar.sim.faults import NodeEvent, What
 from maar.sim.ledger import Ledger
 from maar.sim.pool import Progress
@@ -83,7 +83,7 @@ class Play:
         self._start = self._jobs[0].submit if self._jobs else 0.0
         for number, job in enumerate(self._jobs):
             if _possible(job, setting):
-                self._calendar.add(job.submit, Event(Kind.ARRIVAL, number))
+                self._calendar.add(job.submit, Event(EventKind.ARRIVAL, number))
         self._faults = [setting.faults.of(node) for node in range(setting.nodes)]
         for fault in self._faults:
             self._announce(fault)
@@ -91,7 +91,7 @@ class Play:
     def _announce(self, fault: Iterator[NodeEvent]) -> None:
         event = next(fault, None)
         if event is not None:
-            self._calendar.add(self._start + event.time, Event(Kind.NODE, event))
+            self._calendar.add(self._start + event.time, Event(EventKind.NODE, event))
 
     def step(self) -> bool:
         """The next moment; false where nothing is left to happen that could help anybody."""
@@ -102,7 +102,7 @@ class Play:
         for event in events:
             self._happens(now, event)
         self._decide(now)
-        self._calendar.add(min((w.end for w in self._moving.values()), default=math.inf), Event(Kind.END))
+        self._calendar.add(min((w.end for w in self._moving.values()), default=math.inf), Event(EventKind.END))
         self.ledger.moment(now, self._setting.gpus - len(self._down) * self._setting.gpus_per_node)
         return True
 
@@ -116,11 +116,11 @@ class Play:
     # -- what happens
 
     def _happens(self, now: float, event: Event) -> None:
-        if event.kind is Kind.ARRIVAL:
+        if event.kind is EventKind.ARRIVAL:
             self._arrive(now, event.what)
-        elif event.kind is Kind.END:
+        elif event.kind is EventKind.END:
             self._end(now)
-        elif event.kind is Kind.NODE:
+        elif event.kind is EventKind.NODE:
             self._node(now, event.what)
         else:
             self._resting = frozenset()
@@ -184,7 +184,7 @@ class Play:
                 break
         at = now if _goes_on(plan) else math.inf if plan.wake_at is None else plan.wake_at
         self._wakes = at < math.inf
-        self._calendar.add(max(at, now + SOON), Event(Kind.WAKE))
+        self._calendar.add(max(at, now + SOON), Event(EventKind.WAKE))
 
     def _tell_remaining(self, now: float) -> None:
         """Estimates, which live come from epochs that trainings report, are true here, and at most an epoch old."""

@@ -77,10 +77,14 @@ def config_of(entry: Entry, setting: Setting) -> Config:
     if entry.config is not None:
         return read_config(entry.config, entry.name, catalog()).config
     config = read_config(default_text(), "maar/default.yaml", catalog()).config
-    kind = catalog().algorithms[entry.name]
+    algorithm = catalog().algorithms[entry.name]
     pools = tuple(
         msgspec.structs.replace(
-            option, algorithm=kind, arguments=kind.arguments(), restart=setting.restart, horizon=setting.horizon
+            option,
+            algorithm=algorithm,
+            arguments=algorithm.arguments(),
+            restart=setting.restart,
+            horizon=setting.horizon,
         )
         for option in config.pools
     )

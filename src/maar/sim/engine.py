@@ -1,8 +1,8 @@
 """Virtual time: what happens next, in an order that never varies.
 
-The engine under both depths. A heap of (time, priority, sequence, event): what happens at one moment is handled in the
-order of `Kind`, and of two alike the one that was announced first comes first. Whoever runs it takes all that happens
-at one moment together (`next`), changes its cluster, and asks its policy once.
+The engine under both depths. A heap of (time, priority, sequence, event): events at one moment are handled in the order
+of `EventKind`, and two of one kind in the order in which they were added. The caller takes all events of one moment
+together (`next`), changes its cluster, and asks its policy once.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from heapq import heappop, heappush
 from typing import Any, NamedTuple
 
 
-class Kind(enum.IntEnum):
+class EventKind(enum.IntEnum):
     """What happens, in the order in which it counts where it happens at one moment."""
 
     END = 0
@@ -25,14 +25,14 @@ class Kind(enum.IntEnum):
     """Time alone changes the policy's answer."""
 
 
-ALONE = frozenset({Kind.END, Kind.WAKE})
+ALONE = frozenset({EventKind.END, EventKind.WAKE})
 """Of these only the next one is announced: a new one takes the place of the last."""
 
 
 class Event(NamedTuple):
     """Something that happens."""
 
-    kind: Kind
+    kind: EventKind
     what: Any = None
 
 
@@ -42,7 +42,7 @@ class Calendar:
     def __init__(self, together: float = 0.0) -> None:
         self._heap: list[tuple[float, int, int, Event]] = []
         self._sequence = 0
-        self._current: dict[Kind, int] = {}
+        self._current: dict[EventKind, int] = {}
         self._together = together
         """Times of one kind that are equal within so much of themselves are one moment."""
 

@@ -1,6 +1,6 @@
 """Synthetic traces from a seed: when jobs come, how large they are, how long they run, which of them are elastic.
 
-Beside the formats, where traces come from files; what comes out is the same `Trace`. The same settings give the same
+Beside the formats, where traces come from files; what comes out is the same `Trace`. The same recipe gives the same
 trace to the byte, on every machine: times are rounded to a thousandth, far above what their arithmetic may differ by.
 """
 
@@ -23,7 +23,7 @@ DEFAULT_SIZES: Weights = (("1", 50.0), ("2", 15.0), ("4", 15.0), ("8", 15.0), ("
 """By taste: most jobs are small, most GPU hours are in large ones."""
 
 
-class Settings(msgspec.Struct, frozen=True):
+class Recipe(msgspec.Struct, frozen=True):
     """What a synthetic trace is like. Weights need not sum to anything."""
 
     seed: int = 0
@@ -51,17 +51,17 @@ class Settings(msgspec.Struct, frozen=True):
     priorities: Weights = (("0", 1.0),)
 
 
-def generate(settings: Settings) -> Trace:
-    """The trace of these settings."""
-    n = settings.jobs
-    arrivals, sizes, durations, elastic, models, queues, priorities = streams(settings.seed, 7)
-    gpus = [int(sizes.choice(settings.sizes)) for _ in range(n)]
-    seconds = [max(round(settings.duration(durations.uniform()), 3), 1.0) for _ in range(n)]
-    rate = settings.rate / 3600.0
-    if settings.load is not None:
+def generate(recipe: Recipe) -> Trace:
+    """The trace of a recipe."""
+    n = recipe.jobs
+    arrivals, sizes, durations, elastic, models, queues, priorities = streams(recipe.seed, 7)
+    gpus = [int(sizes.choice(recipe.sizes)) for _ in range(n)]
+    seconds = [max(round(recipe.duration(durations.uniform()), 3), 1.0) for _ in range(n)]
+    rate = recipe.rate / 3600.0
+    if recipe.load is not None:
         work = sum(g * s for g, s in zip(gpus, seconds, strict=True))
-        rate = settings.load * settings.cluster * n / work
-    moments = _arrivals(arrivals, rate, settings.night)
+        rate = recipe.load * recipe.cluster * n / work
+    moments = _arrivals(arrivals, rate, recipe.night)
     width = len(str(n))
     jobs = tuple(
         _job(
@@ -69,15 +69,15 @@ def generate(settings: Settings) -> Trace:
             next(moments),
             seconds[i],
             gpus[i],
-            settings,
-            is_elastic=elastic.uniform() < settings.elastic,
-            model=models.choice(settings.models),
-            queue=queues.choice(settings.queues),
-            priority=int(priorities.choice(settings.priorities)),
+            recipe,
+            is_elastic=elastic.uniform() < recipe.elastic,
+            model=models.choice(recipe.models),
+            queue=queues.choice(recipe.queues),
+            priority=int(priorities.choice(recipe.priorities)),
         )
         for i in range(n)
     )
-    return Trace(jobs, f"generated from seed {settings.seed}")
+    return Trace(jobs, f"generated from seed {recipe.seed}")
 
 
 def _arrivals(stream: Stream, rate: float, night: float) -> Iterator[float]:
@@ -95,17 +95,17 @@ def _job(
     submit: float,
     duration: float,
     gpus: int,
-    settings: Settings,
+    recipe: Recipe,
     *,
     is_elastic: bool,
     model: str,
     queue: str,
     priority: int,
 ) -> TraceJob:
-    per_worker = settings.gpus_per_worker if gpus % settings.gpus_per_worker == 0 else gpus
+    per_worker = recipe.gpus_per_worker if gpus % recipe.gpus_per_worker == 0 else gpus
     workers = gpus // per_worker
-    low = max(round(workers / settings.stretch), 1) if is_elastic else workers
-    high = max(round(workers * settings.stretch), workers) if is_elastic else workers
+    low = max(round(workers / recipe.stretch), 1) if is_elastic else workers
+    high = max(round(workers * recipe.stretch), workers) if is_elastic else workers
     return TraceJob(
         name=name,
         submit=submit,

@@ -10,37 +10,36 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from maar.config.config import Kind
+from maar.config.config import Registration
 from maar.elastic.allocate import allocate
 from maar.model.resources import Ints, Mask
 from maar.sim import models
-from maar.sim.engine import Calendar, Event
-from maar.sim.engine import Kind as Happening
+from maar.sim.engine import Calendar, Event, EventKind
 from maar.sim.faults import NodeEvent, What
 from maar.sim.ledger import Ledger
 from maar.sim.result import Run
 from maar.sim.setting import Setting
 from maar.sim.trace import Trace
 
-END, WAKE = Event(Happening.END), Event(Happening.WAKE)
+END, WAKE = Event(EventKind.END), Event(EventKind.WAKE)
 
 Progress = Callable[[int, int], None]
 """Told how many jobs have ended, of how many."""
 
 
-def simulate(trace: Trace, policy: Kind, setting: Setting, progress: Progress | None = None) -> Run:
+def simulate(trace: Trace, policy: Registration, setting: Setting, progress: Progress | None = None) -> Run:
     """One policy on one trace."""
-    pool = Pool(trace, policy, setting)
+    pool = Play(trace, policy, setting)
     while pool.step():
         if progress is not None:
             progress(pool.done, pool.total)
     return pool.run()
 
 
-class Pool:
+class Play:
     """One run, event by event."""
 
-    def __init__(self, trace: Trace, policy: Kind, setting: Setting) -> None:
+    def __init__(self, trace: Trace, policy: Registration, setting: Setting) -> None:
         order = sorted(range(len(trace.jobs)), key=lambda i: trace.jobs[i].submit)
         jobs = [trace.jobs[i] for i in order]
         self._order: Ints = np.argsort(np.array(order, dtype=np.int64))
@@ -67,13 +66,13 @@ class Pool:
         first = 0
         for number, submit in enumerate(submits):
             if number + 1 == len(submits) or submits[number + 1] != submit:
-                self._calendar.add(submit, Event(Happening.ARRIVAL, (first, number + 1)))
+                self._calendar.add(submit, Event(EventKind.ARRIVAL, (first, number + 1)))
                 first = number + 1
 
     def _announce(self, fault: Iterator[NodeEvent]) -> None:
         event = next(fault, None)
         if event is not None:
-            self._calendar.add(self._start + event.time, Event(Happening.NODE, event))
+            self._calendar.add(self._start + event.time, Event(EventKind.NODE, event))
 
     def step(self) -> bool:
         """The next moment; false where nothing is left to happen."""
@@ -91,17 +90,17 @@ class Pool:
         return True
 
     def _happens(self, now: float, event: Event) -> None:
-        if event.kind is Happening.ARRIVAL:
+        if event.kind is EventKind.ARRIVAL:
             first, last = event.what
             for low, high in [event.what] if self._all_possible else _runs(self._possible[first:last], first):
                 self.model.arrive(low, high, now)
                 self.ledger.arrive(low, high)
-        elif event.kind is Happening.END:
+        elif event.kind is EventKind.END:
             ended = self.model.ended(now)
             self.ledger.finish(now, ended)
             self.done += len(ended)
             self._left -= len(ended)
-        elif event.kind is Happening.NODE:
+        elif event.kind is EventKind.NODE:
             self._node(now, event.what)
 
     def _node(self, now: float, event: NodeEvent) -> None:
@@ -129,7 +128,7 @@ class Pool:
 
     def _ask(self, now: float) -> Ints:
         jobs = self.model.question(now)
-        return allocate(self._policy, jobs, self.model.room(self.gpus), self.model.arguments)
+        return allocate(self._policy, jobs, self.gpus, self.model.arguments, self.model.serve)
 
     def run(self) -> Run:
         """What it gave."""

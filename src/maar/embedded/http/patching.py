@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-import yaml
-
 from maar.embedded.http.patches import applied, json_patch, merge, strategic
 from maar.embedded.http.routes import Target
 from maar.embedded.objects.api import Api
 from maar.embedded.objects.errors import ApiError, Obj, bad_request, conflict, not_found
 from maar.embedded.objects.metadata import typed
 from maar.embedded.objects.store import Item, decode
+from maar.model.documents import DocumentError, documents
 
 JSON_PATCH = "application/json-patch+json"
 MERGE_PATCH = "application/merge-patch+json"
@@ -27,8 +26,8 @@ def decoded(body: bytes, content_type: str = "") -> Any:
         if "yaml" not in content_type:
             raise bad_request(f"the object provided is unrecognized: {error}") from None
     try:
-        return yaml.load(body, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
-    except yaml.YAMLError as error:
+        return next(documents(body), None)
+    except DocumentError as error:
         raise bad_request(f"error parsing YAML: {error}") from None
 
 

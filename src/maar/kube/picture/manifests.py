@@ -16,8 +16,8 @@ from maar.kube.picture.picture import Picture
 from maar.kube.picture.problems import Problems
 from maar.kube.wire.base import Object
 from maar.kube.wire.decoding import decode
-from maar.kube.wire.documents import documents
 from maar.kube.wire.errors import FieldError, ManifestError
+from maar.model.documents import DocumentError, documents
 from maar.model.snapshot import Cluster
 
 SUFFIXES = (".yaml", ".yml", ".json")
@@ -71,7 +71,7 @@ def read(paths: Iterable[str], scheduler_names: frozenset[str] | None = None, no
     files = _Files()
     for path in paths:
         for source, text in _texts(path):
-            for number, document in enumerate(documents(text, source), 1):
+            for number, document in enumerate(_documents(text, source), 1):
                 if document is not None:
                     _take(document, Place(f"{source}: document {number}"), files)
     picture = Picture(scheduler_names, problems=files, settling=None)
@@ -80,6 +80,14 @@ def read(paths: Iterable[str], scheduler_names: frozenset[str] | None = None, no
     picture.read_short()
     around = picture.take(now).around
     return Manifests(picture.cluster(around), dict(sorted(files.ignored.items())))
+
+
+def _documents(text: bytes, source: str) -> Iterator[Any]:
+    try:
+        yield from documents(text)
+    except DocumentError as error:
+        line = "" if error.place is None else f"line {error.place.line}: "
+        raise ManifestError(f"{source}: {line}not YAML: {error.problem}") from None
 
 
 def _texts(path: str) -> Iterator[tuple[str, bytes]]:

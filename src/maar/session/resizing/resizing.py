@@ -13,10 +13,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from maar.elastic.allocate import InvalidPlan, allocate, wake_after
-from maar.elastic.brakes import Brakes, braked
+from maar.elastic.allocate import InvalidPlan, allocate, promoted, wake_after
+from maar.elastic.damping import Damping, damped
 from maar.elastic.jobs import Jobs
-from maar.elastic.tiresias import promoted
 from maar.model.jobs import Job
 from maar.model.reasons import Reason
 from maar.model.resources import Floats, Ints, Mask
@@ -189,8 +188,8 @@ class Resizing:
     # -- 4 worth
 
     def _worth(self, target: Ints, gpus: int, shares: Shares) -> Ints:
-        brakes = Brakes(self._option.hysteresis, self._option.horizon)
-        sizes = braked(self._table, self._now, target, gpus, self._restart(), brakes)
+        damping = Damping(self._option.hysteresis, self._option.horizon)
+        sizes = damped(self._table, self._now, target, gpus, self._restart(), damping)
         sizes = np.where(shares.beyond(sizes), np.minimum(sizes, target), sizes)
         # A job that cannot be paused and has started keeps its minimum.
         stays = [not elastic_of(job).pausable and now > 0 for job, now in zip(self._jobs, self._now, strict=True)]
@@ -230,8 +229,7 @@ class Resizing:
     # -- what comes out
 
     def _decide(self, sizes: Ints, why: str) -> None:
-        knob = getattr(self._option.arguments, "knob", None)
-        forgiven = promoted(self._table, knob) if knob is not None else np.zeros(len(self._jobs), dtype=np.bool_)
+        forgiven = promoted(self._option.algorithm, self._table, self._option.arguments)
         for row, job in enumerate(self._jobs):
             size, planned, because = int(sizes[row]), int(self._planned[row]), why
             if size and size == self._now[row] and elastic_of(job).keeps:

@@ -16,16 +16,15 @@ import math
 
 import numpy as np
 
-from maar.config.config import Kind
-from maar.elastic import tiresias
+from maar.config.config import Registration, Serving
 from maar.elastic.allocate import wake_after
-from maar.elastic.brakes import Brakes, braked, may_brake
+from maar.elastic.damping import Damping, damped, may_damp
 from maar.elastic.jobs import Jobs, make_jobs
+from maar.elastic.order import Serve, fitting, is_promoted
 from maar.elastic.speedup import curve
 from maar.model.resources import Floats, Ints
 from maar.sim.models.desk import Desk
 from maar.sim.models.line import Line
-from maar.sim.models.model import IN_LINE, Seen
 from maar.sim.setting import Setting
 from maar.sim.trace import TraceJob
 
@@ -37,21 +36,22 @@ class Default:
 
     together = 0.0
 
-    def __init__(self, jobs: list[TraceJob], policy: Kind, setting: Setting) -> None:
+    def __init__(self, jobs: list[TraceJob], policy: Registration, setting: Setting) -> None:
         self._policy = policy
         self._setting = setting
         self.arguments = policy.arguments()
-        self._knob: float | None = getattr(self.arguments, "knob", None)
+        promotes = policy.promotes_after
+        self._promotes_after = None if promotes is None else promotes(self.arguments)
         table = table_of(jobs)
         self.width: Ints = table.gpus
         self.least: Ints = table.min
         self.alone: Floats = np.array([job.duration for job in jobs])
-        self._brakes: Brakes | None = None
+        self._damping: Damping | None = None
         if (table.min < table.max).any() and (setting.restart > 0 or setting.hysteresis):
-            self._brakes = Brakes(setting.hysteresis, setting.horizon)
+            self._damping = Damping(setting.hysteresis, setting.horizon)
         self.desk = Desk(table)
-        in_line = policy.name in IN_LINE or policy.name == tiresias.NAME
-        self.line = Line(self.desk) if in_line else None
+        self.line = Line(self.desk) if policy.serving is Serving.IN_LINE else None
+        self.serve: Serve | None = None if self.line is None else self._serve
         self._is_whole = False
         """Whether the question is about all, for a line to be made of it."""
         self._widths: list[int] = table.gpus.tolist()
@@ -60,7 +60,8 @@ class Default:
         self._running = 0
         self._used = 0
         """GPUs that jobs have."""
-        self._room = Seen(0)
+        self._served: tuple[Ints, Ints] | None = None
+        """The policy's order in the last question, and what each job in it needs."""
 
     def arrive(self, first: int, last: int, now: float) -> None:
         """They wait."""
@@ -117,10 +118,10 @@ class Default:
                 self.line.bring_due(now, now)
         return self.desk.jobs
 
-    def room(self, gpus: int) -> int:
-        """A number of GPUs."""
-        self._room = Seen(gpus)
-        return self._room
+    def _serve(self, order: Ints, needs: Ints, gpus: int) -> tuple[Ints, int]:
+        """GPUs are only counted; the order is remembered, for a line to be made of it."""
+        self._served = order, needs
+        return fitting(order, needs, gpus)
 
     def suffices(self, now: float, workers: Ints) -> bool:
         """Whether those in the line would get nothing."""
@@ -133,15 +134,15 @@ class Default:
         desk = self.desk
         rows = (workers != desk.size).nonzero()[0]
         changes = self._changes(rows, workers)
-        if self._brakes is not None and may_brake([change[1:] for change in changes], gpus - self._used):
+        if self._damping is not None and may_damp([change[1:] for change in changes], gpus - self._used):
             restart = np.full(len(desk), self._setting.restart)
-            workers = braked(desk.jobs, desk.size, workers, gpus, restart, self._brakes)
+            workers = damped(desk.jobs, desk.size, workers, gpus, restart, self._damping)
             rows = (workers != desk.size).nonzero()[0]
             changes = self._changes(rows, workers)
         if changes:
             self._resize(rows, changes, now)
-        if self._is_whole and self.line is not None and self._room.order is not None:
-            self.line.set_aside(self._room.order, self._room.needs, self._due())
+        if self._is_whole and self.line is not None and self._served is not None:
+            self.line.set_aside(*self._served, self._due())
         return [number for number, *_ in changes], [after for _, _, after, _ in changes]
 
     def _changes(self, rows: Ints, workers: Ints) -> list[tuple[int, int, int, int]]:
@@ -172,7 +173,7 @@ class Default:
             moves += self._setting.restart if first < math.inf else 0.0
             end = moves + remaining / rate
         if takes and not took:
-            if self._knob is not None and tiresias.is_promoted(ran, waited, self._knob):
+            if self._promotes_after is not None and is_promoted(ran, waited, self._promotes_after):
                 forgiven, attained = had, 0.0  # begins at the top again, as in live pools
             first = min(first, now)
             ran, waited, begun = 0.0, 0.0, now
@@ -184,10 +185,10 @@ class Default:
     def _due(self) -> Floats:
         """When each row's job would be promoted; infinite if never, or already."""
         desk = self.desk
-        if self._knob is None:
+        if self._promotes_after is None:
             return np.full(len(desk), np.inf)
-        ever = (desk.ran > 0) & ~tiresias.promoted(desk.jobs, self._knob)
-        return np.where(ever, desk.begun + self._knob * desk.ran, np.inf)
+        ever = (desk.ran > 0) & ~is_promoted(desk.ran, desk.waited, self._promotes_after)
+        return np.where(ever, desk.begun + self._promotes_after * desk.ran, np.inf)
 
     def next_end(self) -> float:
         """The earliest."""

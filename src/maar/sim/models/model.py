@@ -5,15 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Protocol
 
-from maar.config.config import Kind
+from maar.config.config import Registration
 from maar.elastic.jobs import Jobs
-from maar.elastic.order import Room, fitting
+from maar.elastic.order import Serve
 from maar.model.resources import Floats, Ints
 from maar.sim.setting import Setting
 from maar.sim.trace import TraceJob
-
-IN_LINE = frozenset({"fifo", "srjf", "elastic-fifo", "elastic-srjf", "srtf", "srsf", "optimus", "max-min"})
-"""Policies that serve all jobs one after the other, once, in an order in which jobs that wait keep their places."""
 
 
 class Model(Protocol):
@@ -26,6 +23,10 @@ class Model(Protocol):
     @property
     def arguments(self) -> object:
         """What the policy is asked with."""
+
+    @property
+    def serve(self) -> Serve | None:
+        """Who fits in the policy's order; None: GPUs are counted, and the order does not matter to the model."""
 
     @property
     def width(self) -> Ints:
@@ -54,9 +55,6 @@ class Model(Protocol):
     def question(self, now: float) -> Jobs:
         """What the policy is asked about: a row a job. Who has no part in any answer may be left out."""
 
-    def room(self, gpus: int) -> int:
-        """What it is asked to share."""
-
     def suffices(self, now: float, workers: Ints) -> bool:
         """Whether all who were left out would get nothing. If not, more of them are in the next question."""
 
@@ -73,20 +71,8 @@ class Model(Protocol):
 class Maker(Protocol):
     """Makes a model for one run."""
 
-    def __call__(self, jobs: list[TraceJob], policy: Kind, setting: Setting) -> Model:
+    def __call__(self, jobs: list[TraceJob], policy: Registration, setting: Setting) -> Model:
         """Jobs by number: sorted by submission."""
-
-
-class Seen(Room):
-    """GPUs that are counted only, and remember the order in which a policy served jobs, and what they need."""
-
-    order: Ints | None = None
-    needs: Ints
-
-    def serve(self, order: Ints, needs: Ints) -> tuple[Ints, int]:
-        """As any number of GPUs would."""
-        self.order, self.needs = order, needs
-        return fitting(needs, int(self))
 
 
 class Names(Sequence[str]):

@@ -9,7 +9,7 @@ an arrival two milliseconds before an end, after two months, costs the job that 
 
 Nodes: at every event all jobs are placed anew on empty nodes in the policy's order (`Nodes`). Jobs that are equal to
 the policy keep the order of the list as it was; new ones are at its end. The policy is asked about its rows in that
-order, and its own order, which it shows when it serves (`maar.elastic.order.Room`), is the list from then on.
+order, and its own order, in which it asks who fits (`maar.elastic.order.Serve`), is the list from then on.
 
 For tiresias GPUs are counted without nodes, events are exact, queues end at 3250 and 7200 GPU seconds, a job's place in
 its queue is its place in the list, jobs that were not placed go behind those that were, and nobody is promoted. Queues,
@@ -25,12 +25,12 @@ import math
 
 import numpy as np
 
-from maar.config.config import Kind
+from maar.config.config import Registration, Serving
 from maar.elastic import tiresias
 from maar.elastic.jobs import Ints, Jobs, Mask
-from maar.elastic.order import Room
+from maar.elastic.order import Serve, fitting
 from maar.elastic.speedup import LINEAR, Floats
-from maar.sim.models.model import IN_LINE, Names, Seen
+from maar.sim.models.model import Names
 from maar.sim.setting import Setting
 from maar.sim.trace import TraceJob
 
@@ -75,14 +75,15 @@ def iteration(job: TraceJob) -> float:
 class Muri:
     """The jobs of one run: each is one worker with all its GPUs."""
 
-    def __init__(self, jobs: list[TraceJob], policy: Kind, setting: Setting) -> None:
+    def __init__(self, jobs: list[TraceJob], policy: Registration, setting: Setting) -> None:
         if setting.faults.events or setting.faults.chance:
             raise ValueError("the model `muri` knows no failing or draining nodes")
         n = len(jobs)
         self._setting = setting
         self._names = [job.name for job in jobs]
         self._queued = policy.name == tiresias.NAME
-        self._on_nodes = policy.name in IN_LINE
+        self._on_nodes = policy.serving is Serving.IN_LINE and not self._queued
+        self.serve: Serve | None = None if policy.serving is Serving.TOGETHER else self._serve
         self.together = 0.0 if self._queued else EQUAL
         self.arguments = tiresias.Arguments(LIMITS, knob=NEVER) if self._queued else policy.arguments()
         self.width: Ints = np.array([max(job.gpus, 1) for job in jobs], dtype=np.int64)
@@ -105,7 +106,8 @@ class Muri:
         """Who they are."""
         self._runs: Mask = np.zeros(n, dtype=np.bool_)
         self._last = 0.0
-        self._room: Seen | Nodes = Seen(0)
+        self._order: Ints | None = None
+        """The policy's order in the last question, as rows of the list."""
         self._ones, self._none, self._zeros = np.ones(n, dtype=np.int64), np.zeros(n, dtype=np.int64), np.zeros(n)
         self._rank = np.arange(n)
         self._place = self._rank.astype(np.float64)
@@ -170,10 +172,14 @@ class Muri:
             reach=ones,
         )
 
-    def room(self, gpus: int) -> int:
-        """Empty nodes, or a number of GPUs."""
-        self._room = Nodes(self._setting.nodes, self._setting.gpus_per_node) if self._on_nodes else Seen(gpus)
-        return self._room
+    def _serve(self, order: Ints, needs: Ints, gpus: int) -> tuple[Ints, int]:
+        """Who fits on empty nodes, or in a number of GPUs; the order is remembered."""
+        self._order = order
+        return (
+            Nodes(self._setting.nodes, self._setting.gpus_per_node).serve(needs)
+            if self._on_nodes
+            else fitting(order, needs, gpus)
+        )
 
     def suffices(self, now: float, workers: Ints) -> bool:
         """Nobody is left out."""
@@ -187,8 +193,8 @@ class Muri:
         numbers, sizes = rows[changed], workers[changed]
         self._checked[numbers] = now
         self._runs[rows] = runs
-        if self._room.order is not None:
-            self._list = rows[self._room.order]
+        if self._order is not None:
+            self._list = rows[self._order]
         placed = self._runs[self._list]
         self._running = self._list[placed]
         if self._queued:
@@ -229,23 +235,16 @@ def first_end(ends: Floats, together: float) -> tuple[float, Ints]:
     return time, np.array(groups[time], dtype=np.int64)
 
 
-class Nodes(Room):
+class Nodes:
     """Empty nodes on which jobs are placed in the policy's order."""
 
-    order: Ints | None
-
-    def __new__(cls, nodes: int, gpus_per_node: int) -> Nodes:
-        """As many GPUs as there are."""
-        return super().__new__(cls, nodes * gpus_per_node)
-
     def __init__(self, nodes: int, gpus_per_node: int) -> None:
-        self.order = None
         self._free = [gpus_per_node] * nodes
         self._each = gpus_per_node
 
-    def serve(self, order: Ints, needs: Ints) -> tuple[Ints, int]:
-        """Each in turn, if it fits on nodes. A number of GPUs that does not fit once does not fit any more."""
-        self.order = order
+    def serve(self, needs: Ints) -> tuple[Ints, int]:
+        """Each in turn, if it fits on nodes: the places that do, and the GPUs left. A number of GPUs that does not fit
+        once does not fit any more."""
         served: list[int] = []
         places: Ints = np.arange(len(needs))
         at = 0

@@ -15,7 +15,7 @@ from maar.elastic.jobs import Ints, Jobs
 from maar.model.resources import Floats, Mask
 
 
-class Brakes(msgspec.Struct, frozen=True):
+class Damping(msgspec.Struct, frozen=True):
     """How much a change must bring. Zeros: every change is made."""
 
     hysteresis: int = 0
@@ -24,7 +24,7 @@ class Brakes(msgspec.Struct, frozen=True):
     """Seconds within which a change must have paid for its restart."""
 
 
-def may_brake(changes: Sequence[tuple[int, int, int]], free: int) -> bool:
+def may_damp(changes: Sequence[tuple[int, int, int]], free: int) -> bool:
     """Whether any of some changes could be held back: a growth, or a shrink that nobody needs.
 
     Each is the size before and after, and the GPUs of one worker; `free` are those that are free before. For who asks
@@ -34,7 +34,7 @@ def may_brake(changes: Sequence[tuple[int, int, int]], free: int) -> bool:
     return any(before and (after > before or 0 < (before - after) * width <= free) for before, after, width in changes)
 
 
-def braked(jobs: Jobs, now: Ints, target: Ints, gpus: int, restart: Floats, brakes: Brakes) -> Ints:
+def damped(jobs: Jobs, now: Ints, target: Ints, gpus: int, restart: Floats, damping: Damping) -> Ints:
     """The sizes to make of the sizes planned: as they are now where a change is not worth it."""
     grows = target > now
     grows &= now > 0
@@ -44,11 +44,11 @@ def braked(jobs: Jobs, now: Ints, target: Ints, gpus: int, restart: Floats, brak
         unneeded &= given > 0
         if not np.count_nonzero(unneeded):
             return target
-    if not brakes.hysteresis and not restart.any():
+    if not damping.hysteresis and not restart.any():
         return target
     sizes = target.copy()
-    small = np.abs(target - now) <= brakes.hysteresis
-    idle = grows & (small | ~pays(jobs, now, target, restart, brakes.horizon))
+    small = np.abs(target - now) <= damping.hysteresis
+    idle = grows & (small | ~pays(jobs, now, target, restart, damping.horizon))
     sizes[idle] = now[idle]
     free = gpus - int((sizes * jobs.gpus).sum())
     less = np.flatnonzero(sizes < now)

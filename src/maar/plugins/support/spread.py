@@ -13,8 +13,8 @@ import numpy as np
 from maar.model.resources import UNLIMITED, Ints, Mask
 from maar.model.selectors import Spread
 from maar.model.shapes import Shape
-from maar.plugins.neighbours import Domains, Neighbours
-from maar.plugins.node_masks import NodeMasks
+from maar.plugins.support.neighbours import Domains, Neighbours
+from maar.plugins.support.node_masks import NodeMasks
 from maar.session.hooks import Limit, Rejection
 
 

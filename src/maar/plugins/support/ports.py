@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from maar.model.shapes import Shape
-from maar.plugins.neighbours import Neighbours
+from maar.plugins.support.neighbours import Neighbours
 from maar.session.hooks import Limit, Rejection
 
 

@@ -11,8 +11,8 @@ import numpy as np
 from maar.model.jobs import Job, Phase
 from maar.model.resources import UNLIMITED, Ints
 from maar.model.tasks import Status
-from maar.plugins.quotas import minimum_row, own_of
-from maar.plugins.shares import Row
+from maar.plugins.support.quotas import minimum_row, own_of
+from maar.plugins.support.shares import Row
 from maar.session.register import Register
 from maar.session.session import Session
 from maar.session.state import Array, queue_sums

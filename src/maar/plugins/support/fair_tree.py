@@ -15,9 +15,9 @@ import numpy as np
 from maar.model.resources import Ints, Mask, total
 from maar.model.snapshot import Snapshot
 from maar.model.tasks import Status
-from maar.plugins.hdrf import Part, Path, Standing, Tree
-from maar.plugins.quotas import InUse, has_own, vote_by_kind, wanted_row
-from maar.plugins.shares import Dominant, Row, at_least, less, plus
+from maar.plugins.support.hdrf import Part, Path, Standing, Tree
+from maar.plugins.support.quotas import InUse, has_own, vote_by_kind, wanted_row
+from maar.plugins.support.shares import Dominant, Row, at_least, less, plus
 from maar.session.hooks import Claim
 from maar.session.session import Session
 

@@ -8,7 +8,7 @@ from maar.model.resources import UNLIMITED, Ints
 from maar.model.selectors import NodeTerm
 from maar.model.shapes import Shape
 from maar.model.volumes import Room, Slot
-from maar.plugins.neighbours import Neighbours
+from maar.plugins.support.neighbours import Neighbours
 from maar.session.hooks import Limit, Rejection
 from maar.session.session import Session
 

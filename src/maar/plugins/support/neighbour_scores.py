@@ -15,8 +15,8 @@ import numpy as np
 
 from maar.model.resources import Floats, Mask
 from maar.model.selectors import PodSelector, PodTerm, Spread
-from maar.plugins.neighbours import Neighbours
-from maar.plugins.node_masks import NodeMasks
+from maar.plugins.support.neighbours import Neighbours
+from maar.plugins.support.node_masks import NodeMasks
 from maar.session.session import Session
 
 

@@ -15,7 +15,7 @@ import numpy as np
 from maar.model.resources import UNLIMITED, Ints, Mask
 from maar.model.selectors import PodTerm
 from maar.model.shapes import Shape
-from maar.plugins.neighbours import Neighbours
+from maar.plugins.support.neighbours import Neighbours
 from maar.session.hooks import Limit, Rejection
 
 MOST_SEEDS = 32

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from maar.elastic.brakes import Brakes, braked, may_brake
+from maar.elastic.damping import Damping, damped, may_damp
 from maar.elastic.jobs import make_jobs
 
 
@@ -23,15 +23,15 @@ def sizes(
     hysteresis: int = 0,
 ) -> list[int]:
     jobs = make_jobs([f"j{i}" for i in range(len(now))], min=1, max=8, submit=range(len(now)), remaining=remaining)
-    brakes = Brakes(hysteresis=hysteresis, horizon=600.0)
-    made = braked(jobs, np.array(now), np.array(target), gpus, np.full(len(now), restart), brakes)
+    damping = Damping(hysteresis=hysteresis, horizon=600.0)
+    made = damped(jobs, np.array(now), np.array(target), gpus, np.full(len(now), restart), damping)
     return list(made.tolist())
 
 
 @pytest.mark.parametrize(
     ("now", "target", "more", "expected"),
     [
-        ([2, 2], [6, 2], {}, [6, 2]),  # no brakes
+        ([2, 2], [6, 2], {}, [6, 2]),  # nothing is damped
         ([2, 2], [3, 2], {"hysteresis": 1}, [2, 2]),  # too small a change
         ([2, 2], [4, 2], {"hysteresis": 1}, [4, 2]),
         ([3, 0], [2, 1], {"hysteresis": 1, "gpus": 3}, [2, 1]),  # a start needs the room, however small the shrink
@@ -44,7 +44,7 @@ def sizes(
         ([2, 4], [8, 0], {"restart": 1.0}, [8, 0]),
     ],
 )
-def test_braked(now: list[int], target: list[int], more: dict[str, float], expected: list[int]) -> None:
+def test_damped(now: list[int], target: list[int], more: dict[str, float], expected: list[int]) -> None:
     assert expected == sizes(now, target, **more)  # type: ignore[arg-type]
 
 
@@ -53,9 +53,9 @@ CHANGES = st.lists(st.tuples(st.integers(0, 8), st.integers(0, 8), st.integers(1
 
 @given(CHANGES, st.integers(-4, 12))
 def test_safety_what_may_not_be_held_back_is_not(changes: list[tuple[int, int, int]], free: int) -> None:
-    """Whatever the brakes: and where a change may be held back, some brakes do so."""
+    """Whatever the damping; and where a change may be held back, some damping does so."""
     now, target, width = (np.array(column) for column in zip(*changes, strict=True))
     jobs = make_jobs([f"j{i}" for i in range(len(now))], min=1, max=8, gpus=width)
     gpus = int(now @ width) + free
-    made = braked(jobs, now, target, gpus, np.full(len(now), 1e9), Brakes(hysteresis=8))
-    assert may_brake(changes, free) == bool((made != target).any())
+    made = damped(jobs, now, target, gpus, np.full(len(now), 1e9), Damping(hysteresis=8))
+    assert may_damp(changes, free) == bool((made != target).any())

@@ -13,7 +13,7 @@ from maar.model.jobs import Job
 from maar.model.queues import Queue
 from maar.model.reasons import Reason
 from maar.model.resources import CPU, EPHEMERAL, MEMORY, PODS, UNLIMITED, Axes, Ints, Mask, in_words, total
-from maar.plugins.shares import Row, less
+from maar.plugins.support.shares import Row, less
 from maar.session.hooks import Claim
 from maar.session.session import Session
 from maar.session.state import Array

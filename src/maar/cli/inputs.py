@@ -1,0 +1,26 @@
+"""Files that commands read: a path, or `-` for standard input."""
+
+from __future__ import annotations
+
+import click
+
+from maar.config.problems import ConfigError
+
+CANNOT_READ = 2
+"""The exit code for input that cannot be read; click uses the same for options."""
+
+
+def source_of(file: str) -> str:
+    """What messages call a file."""
+    return "standard input" if file == "-" else file
+
+
+def read_text(file: str) -> str:
+    """The content of a file; a `ConfigError` if it cannot be read."""
+    try:
+        with click.open_file(file, "rb") as stream:
+            return str(stream.read().decode())
+    except FileNotFoundError:
+        raise ConfigError([f"{source_of(file)}: no such file"]) from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError([f"{source_of(file)}: cannot be read: {error}"]) from None
