@@ -15,7 +15,7 @@ from maar.config.file import default_config
 from maar.decide import decide
 from maar.model.jobs import Job
 from maar.model.outcome import carry_out
-from maar.model.plan import Evict, Plan
+from maar.model.plan import Cause, Evict, Plan
 from maar.model.snapshot import Cluster, Snapshot
 from maar.model.tasks import Status, Task
 from maar.registry import catalog
@@ -137,7 +137,7 @@ def test_the_same_question_gets_the_same_answer(cluster: Cluster) -> None:
 
 def taken(plan: Plan) -> list[Evict]:
     """Evictions for somebody else; what is left of a gang that cannot be finished goes for nobody."""
-    return [e for e in plan.evict if not e.reason.startswith("released: ")]
+    return [e for e in plan.evict if e.cause is not Cause.RELEASED]
 
 
 @settings(max_examples=200, deadline=None)
@@ -244,7 +244,7 @@ def do_anything(session: Session, dice: list[int]) -> None:
             case Status.NOMINATED:
                 state.withdraw(task)
             case Status.BOUND:
-                session.evict(task, session.job(job), "by chance")
+                session.evict(task, session.job(job), "by chance", Cause.PREEMPTED)
                 gone.append(task)
             case Status.RELEASING if task in gone:
                 state.spare(task)

@@ -14,7 +14,7 @@ import numpy as np
 from maar.model.jobs import Job
 from maar.model.tasks import Status, Task
 from maar.session.eviction.making_room import Search, needs_of, refusal
-from maar.session.eviction.victims import Unit, inside, others
+from maar.session.eviction.victims import CandidateBook, Unit, inside
 from maar.session.hooks import Claim
 from maar.session.placement import groups_of
 from maar.session.session import Session
@@ -44,9 +44,9 @@ class Preempt:
     def execute(self, session: Session) -> None:
         """Act."""
         waiting = [job for job in session.active() if may_claim(session, job)]
-        turns = Turns(session, waiting, skip_overused=False)
+        turns, book = Turns(session, waiting, skip_overused=False), CandidateBook(session)
         while (job := turns.next()) is not None:
-            if session.hooks.is_starving(job) and take(session, job) and session.hooks.is_starving(job):
+            if session.hooks.is_starving(job) and take(session, job, book) and session.hooks.is_starving(job):
                 turns.again(job)
         for job in waiting:
             take_inside(session, job)
@@ -70,13 +70,13 @@ def lower_in_queue(session: Session, job: Job) -> bool:
     )
 
 
-def take(session: Session, job: Job) -> bool:
+def take(session: Session, job: Job, book: CandidateBook) -> bool:
     """Make room for what a job lacks of its minimum."""
     needs = [] if not lower_in_queue(session, job) else needs_of(session, job)
     if not needs or all(session.snapshot.shapes.best_effort[group.shape] for group, _ in needs):
         return False
     claim = Claim(job, needs[0][0].shape, across_queues=False, priority=job.priority)
-    candidates = others(session, claim)
+    candidates = book.others(claim)
 
     def why(unit: Unit) -> str:
         victim = session.job(unit.job)
@@ -84,7 +84,7 @@ def take(session: Session, job: Job) -> bool:
         return f"preempted: {what} of `{victim.key}` (priority {victim.priority}) for `{job.key}` ({job.priority})"
 
     if len(candidates.tasks) and Search(session, claim, candidates, why).run(needs):
-        session.notes.pop(job.index, None)
+        session.clear_notes(job)
         return True
     session.note(job, refusal(session, NAME, claim, candidates, needs))
     return False

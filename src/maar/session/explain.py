@@ -55,10 +55,8 @@ def _why_nodes(session: Session, job: Job, group: Group, wanted: int) -> Reason 
         if job.closeness is not None:
             return _count_nodes(session, job, group, wanted, 0)
         closed = tuple((r.words, r.nodes.tobytes()) for _, r in session.closed_to(job))
-        asked = (group.shape, wanted, closed, session.state.cursor)
-        if asked not in session.explained:
-            session.explained[asked] = _count_nodes(session, job, group, wanted, 0)
-        return session.explained[asked]
+        asked = (group.shape, wanted, closed)
+        return session.memo.current("explain", asked, lambda: _count_nodes(session, job, group, wanted, 0))
     if session.hooks.allowed(job, group.shape, wanted) < wanted:
         return None  # its queue stops it before nodes could
     with session.statement():  # not committed: where one pod limits the next, see how far it gets and what stops it

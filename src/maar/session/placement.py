@@ -154,8 +154,8 @@ def _place_limited(session: Session, job: Job, group: Group, wanted: int, terms:
     while placed < wanted:
         limits = [limit for _, limit in session.limits(group.shape, terms.later)]
         step = 1 if any(limit.coupled for limit in limits) else wanted - placed
-        rest = group._replace(tasks=group.tasks[placed:])
-        count = _put(session, job, rest, step, terms, limits)
+        left = group._replace(tasks=group.tasks[placed:])
+        count = _put(session, job, left, step, terms, limits)
         placed += count
         if count == 0 or step > 1:
             break

@@ -83,7 +83,7 @@ def held(session: Session, job: Job) -> int:
 def held_for(session: Session, job: Job) -> list[Held]:
     """Room that is kept for workers to come, and not for who comes beside them."""
     shape = worker_shape(session, job)
-    return [h for h in session.state.held if h.job == job.index and h.shape == shape and not h.beside]
+    return [h for h in session.state.held.get(job.index, ()) if h.shape == shape and not h.beside]
 
 
 def is_ending(session: Session, job: Job) -> bool:
@@ -154,7 +154,7 @@ def set_size(session: Session, job: Job, size: int, nodes: Mask) -> int:
         return size
     with session.statement() as statement:
         usable = session.open_to(job)
-        kept = [h.rows for h in session.state.held if h.job == job.index and (h.counts > 0).all()]
+        kept = [h.rows for h in session.state.held.get(job.index, ()) if (h.counts > 0).all()]
         prefer = np.concatenate(kept) if kept else None
         session.state.let_go(job.index)
         terms = Terms(later=True, within=nodes if usable is None else nodes & usable, prefer=prefer)
