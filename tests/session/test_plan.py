@@ -65,6 +65,16 @@ def test_what_was_committed_is_in_the_plan(opened: Opened) -> None:
     assert plan.moves
 
 
+def test_an_eviction_that_was_rolled_back_is_no_eviction(opened: Opened) -> None:
+    """Its operator deletes the pod then (a job shrinks): the plan once named the eviction that was only tried."""
+    session = opened(cluster(node("n1", gpu=2), gang("low", gpu=1, on=["n1"]), gang("b", gpu=1)))
+    low, for_b = session.snapshot.tasks.number["ns/low-0"], session.job(session.snapshot.jobs.number["ns/b"])
+    with session.statement():
+        session.evict(low, for_b, "not committed", Cause.PREEMPTED)
+    session.state.evict(low)
+    assert () == plan_of(session).evict
+
+
 def test_a_promise_is_no_move_and_a_withdrawn_one_is_not_in_the_plan(opened: Opened) -> None:
     session = opened(
         cluster(node("n1"), gang("a", 2, task={"status": Status.NOMINATED, "node": "n1"})),

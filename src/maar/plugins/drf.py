@@ -20,9 +20,9 @@ from maar.plugins.fair_tree import FairTree
 from maar.plugins.quotas import vote_by_kind, wanted_row
 from maar.plugins.shares import Dominant, Row, less, plus
 from maar.session.hooks import Claim
+from maar.session.journal import Array
 from maar.session.register import Register
 from maar.session.session import Session
-from maar.session.state import Array
 
 NAME = "drf"
 _BEFORE, _AFTER = "drf.namespace.", ".weight"

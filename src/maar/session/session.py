@@ -58,7 +58,7 @@ class Session:
     a rollback restores it with the state. Only the methods of the session write it.
     """
 
-    CACHES: ClassVar[frozenset[str]] = frozenset({"memo", "_views", "_wake"})
+    CACHES: ClassVar[frozenset[str]] = frozenset({"memo", "_views", "_wake", "depth"})
     """Attributes that a rollback does not restore. A time to wake at holds whether or not what was tried is kept."""
 
     def __init__(self, snapshot: Snapshot, config: Config, now: float) -> None:
