@@ -1,6 +1,6 @@
 """preempt: a job takes room from jobs of lower priority in its own queue; then, inside a job, tasks from tasks.
 
-Only for jobs that starve, and only what they lack of their minimum. Victims go by the rules of `session.victims`; the
+Only for jobs that starve, and only what they lack of their minimum. Victims go by the rules of `session.eviction`; the
 whole missing minimum is shown to fit before anything is evicted, and the freed room is nominated to the job.
 """
 
@@ -13,7 +13,7 @@ import numpy as np
 
 from maar.model.jobs import Job
 from maar.model.tasks import Status, Task
-from maar.session.eviction.making_room import Search, needs_of, refusal
+from maar.session.eviction.making_room import Search, make_room, needs_of
 from maar.session.eviction.victims import CandidateBook, Unit, inside
 from maar.session.hooks import Claim
 from maar.session.placement import groups_of
@@ -80,14 +80,10 @@ def take(session: Session, job: Job, book: CandidateBook) -> bool:
 
     def why(unit: Unit) -> str:
         victim = session.job(unit.job)
-        what = "gang" if unit.whole else "workers" if unit.shrinks else "surplus pod"
-        return f"preempted: {what} of `{victim.key}` (priority {victim.priority}) for `{job.key}` ({job.priority})"
+        of = f"{unit.words} of `{victim.key}` (priority {victim.priority})"
+        return f"preempted: {of} for `{job.key}` ({job.priority})"
 
-    if len(candidates.tasks) and Search(session, claim, candidates, why).run(needs):
-        session.clear_notes(job)
-        return True
-    session.note(job, refusal(session, NAME, claim, candidates, needs))
-    return False
+    return make_room(session, NAME, claim, candidates, needs, why)
 
 
 def take_inside(session: Session, job: Job) -> None:

@@ -10,7 +10,7 @@ import msgspec
 
 from maar.actions.preempt import may_claim
 from maar.model.jobs import Job
-from maar.session.eviction.making_room import Search, needs_of, refusal
+from maar.session.eviction.making_room import make_room, needs_of
 from maar.session.eviction.victims import CandidateBook, Unit
 from maar.session.hooks import Claim
 from maar.session.session import Session
@@ -53,13 +53,6 @@ def take_back(session: Session, job: Job, book: CandidateBook) -> bool:
 
     def why(unit: Unit) -> str:
         victim = session.job(unit.job)
-        what = "gang" if unit.whole else "workers" if unit.shrinks else "surplus pod"
-        return f"reclaimed: {what} of `{victim.key}` (queue {victim.queue}) for `{job.key}` (queue {job.queue})"
+        return f"reclaimed: {unit.words} of `{victim.key}` (queue {victim.queue}) for `{job.key}` (queue {job.queue})"
 
-    if not len(candidates.tasks):
-        return False
-    if Search(session, claim, candidates, why).run(needs):
-        session.clear_notes(job)
-        return True
-    session.note(job, refusal(session, NAME, claim, candidates, needs))
-    return False
+    return len(candidates.tasks) > 0 and make_room(session, NAME, claim, candidates, needs, why)

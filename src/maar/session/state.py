@@ -1,8 +1,7 @@
-"""The part of a session that changes: integer columns and one journal that can undo them.
+"""The part of a session that changes: integer columns, written through the journal.
 
-Everything a cycle moves is a number in an array: what nodes have used, where tasks are, what jobs and queues have.
-Every change is an addition, so undoing is a subtraction and a rollback restores each column bit for bit. The columns
-that plugins keep are made here too (`column`) and are undone with the rest. Cost grows with what was touched.
+Everything a cycle moves is a number in an array: what nodes have used, where tasks are, what jobs and queues have. The
+columns that plugins keep are made here too (`column`) and are undone with the others. Cost grows with what was touched.
 
 The verbs are few: `bind`, `nominate`, `withdraw` (a nomination), `hold` and `evict`. They keep the books of node, job,
 role and queue together; nobody else writes to the columns.
@@ -69,7 +68,7 @@ class State(Journal):
     # -- for plugins
 
     def column(self, size: int | tuple[int, ...]) -> Ints:
-        """A column of zeros for a plugin's own count; write to it with `add` and it is undone with the rest."""
+        """A column of zeros for a plugin's own count; write to it with `add` and it is undone with the others."""
         return np.zeros(size, dtype=np.int64)
 
     def listen(self, listener: Listener) -> None:
@@ -118,23 +117,11 @@ class State(Journal):
     def evict(self, task: int) -> None:
         """Send a bound task away: its room is releasing, and its queue no longer pays for it."""
         self.soften()
-        row, shape, job = self._place_of(task)
-        if row >= 0:
-            self.add(self.releasing, row, self.snapshot.shapes.requests[shape])
-            self._show(self.leaving, shape, row, 1)
-            self.touch(np.array([row]))
-        self.add(self.status, task, np.int8(Status.RELEASING - Status.BOUND))
-        self._count(job, self._role(task), shape, -1, self.job_ready, self.role_ready)
+        self._leave(task, 1)
 
     def spare(self, task: int) -> None:
         """Take an eviction of this session back."""
-        row, shape, job = self._place_of(task)
-        if row >= 0:
-            self.add(self.releasing, row, -self.snapshot.shapes.requests[shape])
-            self._show(self.leaving, shape, row, -1)
-            self.touch(np.array([row]))
-        self.add(self.status, task, np.int8(Status.BOUND - Status.RELEASING))
-        self._count(job, self._role(task), shape, 1, self.job_ready, self.role_ready)
+        self._leave(task, -1)
 
     def soften(self, soft: bool = True) -> None:
         """Say whether room now and room to come may differ from here on."""
@@ -159,6 +146,16 @@ class State(Journal):
             self.role_ready if bound else self.role_nominated,
         )
         self.touch(rows)
+
+    def _leave(self, task: int, n: int) -> None:
+        """A bound task begins to go (1), or does not go after all (-1)."""
+        row, shape, job = self._place_of(task)
+        if row >= 0:
+            self.add(self.releasing, row, n * self.snapshot.shapes.requests[shape])
+            self._show(self.leaving, shape, row, n)
+            self.touch(np.array([row]))
+        self.add(self.status, task, np.int8(n * (Status.RELEASING - Status.BOUND)))
+        self._count(job, self._role(task), shape, -n, self.job_ready, self.role_ready)
 
     def _count(self, job: int, role: int, shape: int, n: int, of_job: Ints, of_role: Ints) -> None:
         self.add(of_job, job, n)

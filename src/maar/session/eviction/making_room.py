@@ -25,7 +25,7 @@ from maar.session.eviction.cost import Cost, Rank
 from maar.session.eviction.openings import Openings
 from maar.session.eviction.victims import Candidates, Unit
 from maar.session.hooks import Claim
-from maar.session.placement import Group, Terms, domains_of, groups_of, missing, place
+from maar.session.placement import Group, Terms, both, domains_of, groups_of, missing, place
 from maar.session.session import Session
 
 MOST_DOMAINS = 8
@@ -55,7 +55,7 @@ class Search:
             places = [
                 within
                 for domain in domains_of(session, self._job)
-                if shortfall(session, self._candidates, groups, within := _both(usable, domain)) is None
+                if shortfall(session, self._candidates, groups, within := both(usable, domain)) is None
             ][:MOST_DOMAINS]
             if len(places) > 1:
                 costs = [self._try(groups, within, keep=False) for within in places]
@@ -178,12 +178,6 @@ def _goes_with(unit: Unit, other: Unit, session: Session) -> bool:
     return other.whole or (other.shrinks and table[other.tasks[0]].index < table[unit.tasks[0]].index)
 
 
-def _both(usable: Mask | None, domain: Mask | None) -> Mask | None:
-    if usable is None or domain is None:
-        return usable if domain is None else domain
-    return usable & domain
-
-
 def needs_of(session: Session, job: Job) -> list[tuple[Group, int]]:
     """What a job lacks of its minimum: how many of each group, roles' minimums first. Without a minimum, one task."""
     lacking, roles = missing(session, job)
@@ -226,7 +220,18 @@ def shortfall(
     return None
 
 
-def refusal(
+def make_room(
+    session: Session, action: str, claim: Claim, candidates: Candidates, needs: list[tuple[Group, int]], why: Why
+) -> bool:
+    """Make room for what a job lacks of its minimum, or note why that cannot be done."""
+    if len(candidates.tasks) and Search(session, claim, candidates, why).run(needs):
+        session.clear_notes(claim.job)
+        return True
+    session.note(claim.job, _refusal(session, action, claim, candidates, needs))
+    return False
+
+
+def _refusal(
     session: Session, action: str, claim: Claim, candidates: Candidates, needs: list[tuple[Group, int]]
 ) -> Reason:
     """Why no room could be made."""

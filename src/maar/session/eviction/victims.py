@@ -41,6 +41,11 @@ class Unit(NamedTuple):
     shrinks: bool = False
     """Workers of an elastic job, from an index on: it shrinks, nothing is evicted."""
 
+    @property
+    def words(self) -> str:
+        """What goes."""
+        return "gang" if self.whole else "workers" if self.shrinks else "surplus pod"
+
 
 class Candidates:
     """The tasks that could go for a claim, by job and by node; kept for claims that are equal but for the job."""
