@@ -256,5 +256,5 @@ def test_safety_trying_out_leaves_no_trace(
         assert (getattr(session.state, name) == getattr(fresh.state, name)).all(), name
     assert fresh.state.soft == session.state.soft
     assert {} == session.evictions
-    assert set(session.notes).isdisjoint(j.index for j in session.admitted)
+    assert set(session.notes).isdisjoint(j.index for j in session.admitted.values())
     assert len(groups) == len(session.notes) + len(session.admitted)

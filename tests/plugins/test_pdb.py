@@ -7,6 +7,7 @@ import pytest
 from msgspec.structs import replace
 
 from maar.config.config import Config, NoArguments, PluginOption, Registration
+from maar.model.plan import Cause
 from maar.model.snapshot import Budget, Snapshot
 from maar.model.tasks import Status
 from maar.plugins import pdb
@@ -68,7 +69,7 @@ def test_evictions_of_this_session_count_until_they_are_taken_back() -> None:
     first = session.snapshot.tasks.number["ns/a-0"]
     claimant = session.snapshot.jobs.jobs[session.snapshot.jobs.number["ns/claimant"]]
     with session.statement():
-        session.evict(first, claimant, "test")
+        session.evict(first, claimant, "test", Cause.PREEMPTED)
         assert [True, False] == vote(session, "a-1", "a-2")
     assert [True, True] == vote(session, "a-1", "a-2")
 

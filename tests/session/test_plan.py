@@ -10,7 +10,7 @@ import pytest
 
 from maar.config.config import PluginOption, Registration
 from maar.model.jobs import Phase
-from maar.model.plan import Admit, Bind, Elect, Evict, Lock, Nominate, Plan, Wait
+from maar.model.plan import Admit, Bind, Cause, Elect, Evict, Lock, Nominate, Plan, Wait
 from maar.model.queues import Queue
 from maar.model.reasons import Reason
 from maar.model.tasks import Status
@@ -53,16 +53,26 @@ def test_what_was_committed_is_in_the_plan(opened: Opened) -> None:
     for_b = session.job(session.snapshot.jobs.number["ns/b"])
     with session.statement() as statement:
         put(session, session.state.bind, "ns/a-0", 0)
-        session.evict(session.snapshot.tasks.number["ns/low-1"], for_b, "needed")
+        session.evict(session.snapshot.tasks.number["ns/low-1"], for_b, "needed", Cause.PREEMPTED)
         put(session, session.state.nominate, "ns/b-0", 1)
         statement.commit()
     with session.statement():
-        session.evict(session.snapshot.tasks.number["ns/low-0"], for_b, "not committed")
+        session.evict(session.snapshot.tasks.number["ns/low-0"], for_b, "not committed", Cause.PREEMPTED)
     plan = plan_of(session)
     assert (Bind("ns/a-0", "n1"),) == plan.bind
-    assert (Evict("ns/low-1", "ns/b", "needed"),) == plan.evict
+    assert (Evict("ns/low-1", "ns/b", "needed", Cause.PREEMPTED),) == plan.evict
     assert (Nominate("ns/b-0", "n2"), Nominate("ns/kept-0", "n2")) == plan.nominate
     assert plan.moves
+
+
+def test_an_eviction_that_was_rolled_back_is_no_eviction(opened: Opened) -> None:
+    """Its operator deletes the pod then (a job shrinks): the plan once named the eviction that was only tried."""
+    session = opened(cluster(node("n1", gpu=2), gang("low", gpu=1, on=["n1"]), gang("b", gpu=1)))
+    low, for_b = session.snapshot.tasks.number["ns/low-0"], session.job(session.snapshot.jobs.number["ns/b"])
+    with session.statement():
+        session.evict(low, for_b, "not committed", Cause.PREEMPTED)
+    session.state.evict(low)
+    assert () == plan_of(session).evict
 
 
 def test_a_promise_is_no_move_and_a_withdrawn_one_is_not_in_the_plan(opened: Opened) -> None:
@@ -79,9 +89,13 @@ def test_admissions_elections_locks_and_the_next_look(opened: Opened) -> None:
     session = opened(cluster(node("n1"), gang("b", phase=Phase.PENDING), gang("a", phase=Phase.PENDING)), now=5.0)
     for key in ("ns/b", "ns/a"):
         session.admit(session.job(session.snapshot.jobs.number[key]))
-    session.elect = Elect("ns/a", 5.0)
-    session.locks = {n: Lock(n, "ns/a", 5.0) for n in ("n2", "n1")}
-    session.expired += ["ns/z", "ns/c"]
+    for key in ("ns/z", "ns/c"):
+        session.set_target(key)
+        session.lock("n3", key)
+        session.expire_target()
+    session.set_target("ns/a")
+    for name in ("n2", "n1"):
+        session.lock(name, "ns/a")
     for at in (9.0, 7.0, 5.0, 3.0):
         session.wake(at)
     plan = plan_of(session)
@@ -149,7 +163,7 @@ def test_a_pod_bound_and_then_displaced_stays_pending(opened: Opened) -> None:
     session = opened(cluster(node("n1", gpu=1), gang("low", gpu=1), gang("high", gpu=1, priority=5)), [GANG])
     put(session, session.state.bind, "ns/low-0", 0)
     high = session.job(session.snapshot.jobs.number["ns/high"])
-    session.evict(session.snapshot.tasks.number["ns/low-0"], high, "preempted")
+    session.evict(session.snapshot.tasks.number["ns/low-0"], high, "preempted", Cause.PREEMPTED)
     put(session, session.state.nominate, "ns/high-0", 0)
     plan = plan_of(session)
     assert ((), (), (Nominate("ns/high-0", "n1"),)) == (plan.bind, plan.evict, plan.nominate)

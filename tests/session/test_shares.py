@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from maar.model.resources import Ints
-from maar.session.resizing.shares import Ask, Limit, Shares
+from maar.session.resizing.shares import Ask, Cap, Shares
 
 JOBS = 5
 MOST = st.lists(st.integers(1, 6), min_size=JOBS, max_size=JOBS)
@@ -31,7 +31,7 @@ def first_come(most: list[int], widths: list[int]) -> Ask:
 def filled(most: list[int], widths: list[int], limits: dict[frozenset[int], int], gpus: int) -> list[int]:
     """The sizes of all jobs."""
     sizes = np.zeros(len(most), dtype=np.int64)
-    shares = Shares([Limit(*of) for of in limits.items()], np.array(widths), np.ones((len(most), 1), dtype=np.int64))
+    shares = Shares([Cap(*of) for of in limits.items()], np.array(widths), np.ones((len(most), 1), dtype=np.int64))
     shares.fill(sizes, first_come(most, widths), np.ones(len(most), dtype=np.bool_), gpus)
     result: list[int] = sizes.tolist()
     return result

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 import pytest
+from tests.support.session_contents import contents
 
+from maar.model.plan import Cause
 from maar.model.queues import Queue
+from maar.model.reasons import Reason
 from maar.model.selectors import Port
 from maar.model.tasks import Status
-from maar.session.session import Session
+from maar.session.session import Decision, Session
 from maar.testing.builders import cluster, gang, node
+
+WHY = Reason("test", "Why", "it waits")
 
 
 @pytest.fixture
@@ -30,12 +34,6 @@ def session(opened: Callable[..., Session]) -> Session:
     made.state.listen(lambda job, shape, n: made.state.add(counts, job, n))
     vars(made)["counts"] = counts
     return made
-
-
-def books(session: Session) -> dict[str, Any]:
-    """Every column of the state, and the plugin's."""
-    arrays = {name: a.tolist() for name, a in vars(session.state).items() if isinstance(a, np.ndarray)}
-    return {**arrays, "counts": vars(session)["counts"].tolist()}
 
 
 def bind(session: Session, count: int = 1, first: int = 0, row: int = 0) -> None:
@@ -57,12 +55,41 @@ def number(session: Session, key: str) -> int:
 
 
 def test_leaving_without_commit_undoes_everything(session: Session) -> None:
-    before = books(session)
+    before = contents(session)
     with session.statement():
         bind(session, 2)
         session.state.evict(number(session, "ns/a-1"))
-        assert before != books(session)
-    assert before == books(session)
+        assert before != contents(session)
+    assert before == contents(session)
+
+
+@pytest.mark.parametrize(
+    "verb",
+    [
+        lambda s: s.evict(0, s.job(1), "for b", Cause.PREEMPTED),
+        lambda s: s.note(s.job(1), WHY),
+        lambda s: s.clear_notes(s.job(0)),
+        lambda s: s.admit(s.job(0)),
+        lambda s: s.pass_over("default", WHY),
+        lambda s: s.size(s.job(1), Decision(2, 2, "planned")),
+        lambda s: s.set_target("ns/b"),
+        lambda s: s.lock("n2", "ns/a"),
+        lambda s: s.expire_target(),
+        lambda s: s.clear_target(),
+        lambda s: s.state.hold(1, 1, np.array([0]), np.array([2])),
+        lambda s: s.state.soften(),
+    ],
+)
+def test_what_the_session_remembers_is_undone(session: Session, verb: Callable[[Session], None]) -> None:
+    """The whole session: evictions, notes and sizes once outlived a rollback, and the plan trusted them."""
+    session.note(session.job(0), WHY)
+    session.set_target("ns/a")
+    session.lock("n1", "ns/a")
+    before = contents(session)
+    with session.statement():
+        verb(session)
+        assert before != contents(session)
+    assert before == contents(session)
 
 
 def test_what_is_committed_stays(session: Session) -> None:
@@ -76,7 +103,7 @@ def test_what_is_committed_stays(session: Session) -> None:
 
 
 def test_an_exception_undoes_even_what_was_committed(session: Session) -> None:
-    before = books(session)
+    before = contents(session)
 
     def fail() -> None:
         with session.statement() as statement:
@@ -86,20 +113,20 @@ def test_an_exception_undoes_even_what_was_committed(session: Session) -> None:
 
     with pytest.raises(KeyError):
         fail()
-    assert before == books(session)
+    assert before == contents(session)
     assert 0 == session.depth
 
 
 def test_a_checkpoint_is_a_point_to_go_back_to(session: Session) -> None:
     with session.statement() as statement:
         bind(session, 1)
-        middle, mark = books(session), statement.checkpoint()
+        middle, mark = contents(session), statement.checkpoint()
         for row in (0, 1, 1):
             bind(session, 1, first=1, row=row)
             statement.rollback(mark)
-            assert middle == books(session)
+            assert middle == contents(session)
         statement.commit()
-    assert middle == books(session)
+    assert middle == contents(session)
 
 
 def test_rolling_back_many_times_stays_cheap(session: Session) -> None:
@@ -115,38 +142,40 @@ def test_rolling_back_many_times_stays_cheap(session: Session) -> None:
 
 
 def test_rolling_back_to_the_beginning(session: Session) -> None:
-    before = books(session)
+    before = contents(session)
     with session.statement() as statement:
         bind(session)
         statement.rollback()
-        assert before == books(session)
+        assert before == contents(session)
         bind(session, row=1)
-        after = books(session)
+        after = contents(session)
         statement.commit()
-    assert after == books(session)
+    assert after == contents(session)
 
 
 @pytest.mark.parametrize(("inner", "outer"), [(False, False), (False, True), (True, False), (True, True)])
 def test_statements_nest(session: Session, inner: bool, outer: bool) -> None:
     """An inner commit hands its changes to the outer one, which may still undo them."""
-    before = books(session)
+    before = contents(session)
     with session.statement() as outside:
         bind(session)
-        first = books(session)
+        first = contents(session)
         with session.statement() as inside:
             bind(session, first=1, row=1)
-            both = books(session)
+            both = contents(session)
             if inner:
                 inside.commit()
-        assert (both if inner else first) == books(session)
+        assert (both if inner else first) == contents(session)
         if outer:
             outside.commit()
-    assert {False: before, True: both if inner else first}[outer] == books(session)
+    assert {False: before, True: both if inner else first}[outer] == contents(session)
 
 
 def test_evict_and_spare(session: Session) -> None:
-    before, task = books(session), number(session, "ns/a-0")
-    session.state.evict(task)
+    session.state.soften()  # stays so: room that was releasing once may be again
+    before, task = contents(session), number(session, "ns/a-0")
+    session.evict(task, session.job(1), "for b", Cause.PREEMPTED)
+    assert [task] == list(session.evictions)
     gpu = session.snapshot.axes.index["nvidia.com/gpu"]
     assert Status.RELEASING == session.state.status[task]
     assert [1, 1] == session.state.used[:, gpu].tolist()
@@ -156,12 +185,13 @@ def test_evict_and_spare(session: Session) -> None:
     assert 1 == session.state.job_ready[0]
     root = session.snapshot.queues.root
     assert 1 == session.state.queue_allocated[root, gpu]
-    session.state.spare(task)
-    assert before == books(session)
+    session.spare(task)
+    assert before == contents(session)
 
 
 def test_nominate_and_withdraw(session: Session) -> None:
-    before = books(session)
+    session.state.soften()
+    before = contents(session)
     task = nominate(session)
     gpu = session.snapshot.axes.index["nvidia.com/gpu"]
     assert Status.NOMINATED == session.state.status[task]
@@ -171,7 +201,7 @@ def test_nominate_and_withdraw(session: Session) -> None:
     assert [0, 1] == session.state.job_nominated.tolist()
     assert 2 == session.state.job_allocated[1, gpu]
     session.state.withdraw(task)
-    assert before == books(session)
+    assert before == contents(session)
 
 
 def test_a_pod_on_a_node_that_has_gone_can_be_evicted(opened: Callable[..., Session]) -> None:

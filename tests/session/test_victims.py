@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from maar.model.queues import Queue
 from maar.model.tasks import Status
-from maar.session.eviction.victims import Candidates, find, others
+from maar.session.eviction.victims import CandidateBook, Candidates, find
 from maar.session.hooks import Claim, GangRules
 from maar.session.register import Register
 from maar.session.session import Session
@@ -36,7 +36,7 @@ def gangs(whole: bool = True) -> Callable[[Session, Register], None]:
 
 def candidates(session: Session, across_queues: bool = False) -> Candidates:
     job = session.job(session.snapshot.jobs.number["ns/claimant"])
-    return others(session, Claim(job, 0, across_queues))
+    return CandidateBook(session).others(Claim(job, 0, across_queues))
 
 
 def scene(opened: Opened, *parts: Part, whole: bool = True, now: float = 10.0) -> Session:

@@ -102,7 +102,7 @@ def test_a_placement_is_seen_and_so_is_its_undoing(session: Session) -> None:
 def test_nothing_leaves_and_nothing_is_promised_so_later_is_now(opened: Callable[..., Session]) -> None:
     session = opened(cluster(node("n1", gpu=1), gang("a", gpu=1)))
     assert session.view(0) is session.view(0, later=True)
-    session.state.soft = True
+    session.state.soften()
     assert session.view(0) is not session.view(0, later=True)
 
 

@@ -15,8 +15,7 @@ from maar.controller.loop import Cycle
 from maar.embedded.parts.kubelets import Kubelets
 from maar.embedded.parts.operators import TrainingOperator
 from maar.embedded.server import EmbeddedServer
-from maar.model.plan import Evict, Plan, Resize, Suspend, Target
-from maar.session.resizing.migrating import MIGRATED
+from maar.model.plan import Cause, Evict, Plan, Resize, Suspend, Target
 from maar.web.metrics import Metrics
 
 POOLS = "- {name: a100, nodes: {gpu: a100}, algorithm: max-min, rate-limit: 0, minimum-time: 0, restart: 0}\n"
@@ -79,7 +78,9 @@ def test_pools_and_elastic_jobs_as_they_breathe(kubeconfig: Path, tmp_path: Path
                 "maar_pool_gpus_used{default}": 16,
                 **NOBODY_THERE,
             } == found
-        moved = Evict(f"{NAMESPACE}/a-wide-worker-1", f"{NAMESPACE}/a-wide", f"{MIGRATED}: it lies on fewer nodes then")
+        moved = Evict(
+            f"{NAMESPACE}/a-wide-worker-1", f"{NAMESPACE}/a-wide", "it lies on fewer nodes then", Cause.MIGRATED
+        )
         preempted = Evict(f"{NAMESPACE}/b-next-worker-1", f"{NAMESPACE}/a-wide", "preempted")
         wide = Target(f"{NAMESPACE}/a-wide", 9, 9, pool="default")
         grown = Resize(f"{NAMESPACE}/a-wide", 8, 9)

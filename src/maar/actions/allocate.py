@@ -77,7 +77,7 @@ def give(session: Session, job: Job) -> bool:
     promised = session.promised(job)
     terms = Terms(within=session.open_to(job), prefer=session.state.node[promised])
     if _bind(session, job, promised, terms) or _redeem(session, job, promised, terms):
-        session.notes.pop(job.index, None)
+        session.clear_notes(job)
         return True
     if session.state.soft:
         _promise(session, job, promised, terms)

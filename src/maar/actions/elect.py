@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from maar.config.config import NoArguments
 from maar.model.jobs import Job
-from maar.model.plan import Elect as Elected
 from maar.session.placement import missing
 from maar.session.session import Session
 
@@ -30,7 +29,7 @@ class Elect:
         waiting = [job for job in session.active() if is_waiting(session, job)]
         target = session.hooks.target_job[0].call(waiting)
         if target is not None:
-            session.elect = Elected(target.key, session.now)
+            session.set_target(target.key)
 
 
 def is_waiting(session: Session, job: Job) -> bool:

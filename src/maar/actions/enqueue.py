@@ -22,7 +22,7 @@ from maar.model.reasons import Reason
 from maar.model.resources import Ints, in_words, total
 from maar.model.tasks import Status
 from maar.plugins.support.quotas import compared
-from maar.session.eviction.victims import Candidates, Unit, others
+from maar.session.eviction.victims import CandidateBook, Candidates, Unit
 from maar.session.hooks import Claim, Vote, combine_votes
 from maar.session.session import Session
 from maar.session.turns import Turns
@@ -80,6 +80,7 @@ class Desk:
 
     def __init__(self, session: Session) -> None:
         self._session = session
+        self._book = CandidateBook(session)
         self._schedulable = ~session.snapshot.nodes.unschedulable
         self._room: tuple[int, list[int]] | None = None
         self._promised = [0] * len(session.snapshot.axes)
@@ -107,7 +108,7 @@ class Desk:
         """Take back all that was tried out."""
         for task in reversed(self._gone):
             self._session.state.spare(task)
-        self._session.state.soft = self._soft
+        self._session.state.soften(self._soft)
 
     def refuse(self, job: Job) -> Reason | None:
         """Why a group is not admitted as things stand."""
@@ -166,13 +167,13 @@ class Desk:
         """Who could go for it: inside its queue by preempt, elsewhere by reclaim, where these are configured."""
         session = self._session
         if session.config.has_action("preempt") and lower_in_queue(session, job):
-            yield others(session, Claim(job, NO_SHAPE, across_queues=False, priority=job.priority)), False
+            yield self._book.others(Claim(job, NO_SHAPE, across_queues=False, priority=job.priority)), False
         if (
             session.config.has_action("reclaim")
             and session.hooks.is_overused(session.queue_of(job)) is None
             and session.hooks.may_take(job, NO_SHAPE, 1)
         ):
-            yield others(session, Claim(job, NO_SHAPE, across_queues=True, priority=job.priority)), True
+            yield self._book.others(Claim(job, NO_SHAPE, across_queues=True, priority=job.priority)), True
 
     def _suffice(self, job: Job, candidates: Candidates, across: bool) -> bool:
         """Send units away, cheapest first, until the group would be let in; if it would not be, none has gone."""

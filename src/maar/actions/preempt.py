@@ -1,6 +1,6 @@
 """preempt: a job takes room from jobs of lower priority in its own queue; then, inside a job, tasks from tasks.
 
-Only for jobs that starve, and only what they lack of their minimum. Victims go by the rules of `session.victims`; the
+Only for jobs that starve, and only what they lack of their minimum. Victims go by the rules of `session.eviction`; the
 whole missing minimum is shown to fit before anything is evicted, and the freed room is nominated to the job.
 """
 
@@ -13,8 +13,8 @@ import numpy as np
 
 from maar.model.jobs import Job
 from maar.model.tasks import Status, Task
-from maar.session.eviction.making_room import Search, needs_of, refusal
-from maar.session.eviction.victims import Unit, inside, others
+from maar.session.eviction.making_room import Search, make_room, needs_of
+from maar.session.eviction.victims import CandidateBook, Unit, inside
 from maar.session.hooks import Claim
 from maar.session.placement import groups_of
 from maar.session.session import Session
@@ -44,9 +44,9 @@ class Preempt:
     def execute(self, session: Session) -> None:
         """Act."""
         waiting = [job for job in session.active() if may_claim(session, job)]
-        turns = Turns(session, waiting, skip_overused=False)
+        turns, book = Turns(session, waiting, skip_overused=False), CandidateBook(session)
         while (job := turns.next()) is not None:
-            if session.hooks.is_starving(job) and take(session, job) and session.hooks.is_starving(job):
+            if session.hooks.is_starving(job) and take(session, job, book) and session.hooks.is_starving(job):
                 turns.again(job)
         for job in waiting:
             take_inside(session, job)
@@ -70,24 +70,20 @@ def lower_in_queue(session: Session, job: Job) -> bool:
     )
 
 
-def take(session: Session, job: Job) -> bool:
+def take(session: Session, job: Job, book: CandidateBook) -> bool:
     """Make room for what a job lacks of its minimum."""
     needs = [] if not lower_in_queue(session, job) else needs_of(session, job)
     if not needs or all(session.snapshot.shapes.best_effort[group.shape] for group, _ in needs):
         return False
     claim = Claim(job, needs[0][0].shape, across_queues=False, priority=job.priority)
-    candidates = others(session, claim)
+    candidates = book.others(claim)
 
     def why(unit: Unit) -> str:
         victim = session.job(unit.job)
-        what = "gang" if unit.whole else "workers" if unit.shrinks else "surplus pod"
-        return f"preempted: {what} of `{victim.key}` (priority {victim.priority}) for `{job.key}` ({job.priority})"
+        of = f"{unit.words} of `{victim.key}` (priority {victim.priority})"
+        return f"preempted: {of} for `{job.key}` ({job.priority})"
 
-    if len(candidates.tasks) and Search(session, claim, candidates, why).run(needs):
-        session.notes.pop(job.index, None)
-        return True
-    session.note(job, refusal(session, NAME, claim, candidates, needs))
-    return False
+    return make_room(session, NAME, claim, candidates, needs, why)
 
 
 def take_inside(session: Session, job: Job) -> None:

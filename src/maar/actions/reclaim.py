@@ -10,8 +10,8 @@ import msgspec
 
 from maar.actions.preempt import may_claim
 from maar.model.jobs import Job
-from maar.session.eviction.making_room import Search, needs_of, refusal
-from maar.session.eviction.victims import Unit, others
+from maar.session.eviction.making_room import make_room, needs_of
+from maar.session.eviction.victims import CandidateBook, Unit
 from maar.session.hooks import Claim
 from maar.session.session import Session
 from maar.session.turns import Turns
@@ -34,13 +34,14 @@ class Reclaim:
 
     def execute(self, session: Session) -> None:
         """Act."""
+        book = CandidateBook(session)
         turns = Turns(session, [job for job in session.active() if may_claim(session, job)])
         while (job := turns.next()) is not None:
-            if session.hooks.is_starving(job) and take_back(session, job) and session.hooks.is_starving(job):
+            if session.hooks.is_starving(job) and take_back(session, job, book) and session.hooks.is_starving(job):
                 turns.again(job)
 
 
-def take_back(session: Session, job: Job) -> bool:
+def take_back(session: Session, job: Job, book: CandidateBook) -> bool:
     """Make room in other queues for what a job lacks of its minimum."""
     needs = needs_of(session, job)
     if not needs or all(session.snapshot.shapes.best_effort[group.shape] for group, _ in needs):
@@ -48,17 +49,10 @@ def take_back(session: Session, job: Job) -> bool:
     if not all(session.hooks.may_take(job, group.shape, count) for group, count in needs):
         return False
     claim = Claim(job, needs[0][0].shape, across_queues=True, priority=job.priority)
-    candidates = others(session, claim)
+    candidates = book.others(claim)
 
     def why(unit: Unit) -> str:
         victim = session.job(unit.job)
-        what = "gang" if unit.whole else "workers" if unit.shrinks else "surplus pod"
-        return f"reclaimed: {what} of `{victim.key}` (queue {victim.queue}) for `{job.key}` (queue {job.queue})"
+        return f"reclaimed: {unit.words} of `{victim.key}` (queue {victim.queue}) for `{job.key}` (queue {job.queue})"
 
-    if not len(candidates.tasks):
-        return False
-    if Search(session, claim, candidates, why).run(needs):
-        session.notes.pop(job.index, None)
-        return True
-    session.note(job, refusal(session, NAME, claim, candidates, needs))
-    return False
+    return len(candidates.tasks) > 0 and make_room(session, NAME, claim, candidates, needs, why)

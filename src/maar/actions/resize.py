@@ -8,8 +8,8 @@ workers that do not exist yet is kept (`hold`).
 from __future__ import annotations
 
 from maar.config.config import NoArguments
+from maar.session.resizing.pool_sizes import PoolSizes
 from maar.session.resizing.pools import pools_of
-from maar.session.resizing.resizing import Resizing
 from maar.session.session import Session
 
 NAME = "resize"
@@ -25,4 +25,4 @@ class Resize:
     def execute(self, session: Session) -> None:
         """Act."""
         for pool in pools_of(session):
-            Resizing(session, pool).run()
+            PoolSizes(session, pool).run()

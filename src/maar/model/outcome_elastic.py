@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import NamedTuple
 
 from msgspec.structs import replace
 
@@ -12,15 +13,24 @@ from maar.model.plan import Plan
 from maar.model.shapes import Shape
 from maar.model.tasks import Status, Task
 
-Sizes = dict[str, tuple[int, Past]]
+
+class NewSize(NamedTuple):
+    """The size that a plan gives a job, and the past that is written with it."""
+
+    size: int
+    past: Past
 
 
-def sizes_of(plan: Plan) -> Sizes:
-    """Job to the size that the plan gives it, and the past that is written with it."""
+NewSizes = dict[str, NewSize]
+"""By job."""
+
+
+def sizes_of(plan: Plan) -> NewSizes:
+    """The new sizes of a plan, by job."""
     return {
-        **{r.job: (r.after, r.past) for r in plan.resize},
-        **{r.job: (r.size, r.past) for r in plan.resume},
-        **{s.job: (0, s.past) for s in plan.suspend},
+        **{r.job: NewSize(r.after, r.past) for r in plan.resize},
+        **{r.job: NewSize(r.size, r.past) for r in plan.resume},
+        **{s.job: NewSize(0, s.past) for s in plan.suspend},
     }
 
 
@@ -35,7 +45,7 @@ def jobs_after(jobs: Iterable[Job], plan: Plan) -> tuple[Job, ...]:
     )
 
 
-def _after(job: Job, elastic: Elastic, sizes: Sizes, holds: dict[str, list[tuple[str, int]]]) -> Elastic:
+def _after(job: Job, elastic: Elastic, sizes: NewSizes, holds: dict[str, list[tuple[str, int]]]) -> Elastic:
     kept = tuple(sorted(holds.get(job.key, ())))
     if job.key not in sizes:
         return replace(elastic, holds=kept)
@@ -49,19 +59,19 @@ def tasks_after(tasks: Iterable[Task], jobs: Iterable[Job], plan: Plan, now: flo
     sizes = sizes_of(plan)
     for job in jobs:
         if job.elastic is not None and not job.elastic.suspended and job.key not in sizes:
-            sizes[job.key] = job.elastic.size, job.elastic.past
+            sizes[job.key] = NewSize(job.elastic.size, job.elastic.past)
     if not sizes:
         return tuple(tasks)
     elastic = {job.key: job for job in jobs if job.key in sizes and job.elastic is not None}
     kept = [task for task in tasks if task.job not in elastic or _stays(task, elastic[task.job], sizes)]
     made: list[Task] = []
     for key, job in elastic.items():
-        made.extend(_made(job, [t for t in kept if t.job == key], sizes[key][0], now))
+        made.extend(_made(job, [t for t in kept if t.job == key], sizes[key].size, now))
     return (*kept, *made)
 
 
-def _stays(task: Task, job: Job, sizes: Sizes) -> bool:
-    size = sizes[job.key][0]
+def _stays(task: Task, job: Job, sizes: NewSizes) -> bool:
+    size = sizes[job.key].size
     assert job.elastic is not None
     return size > 0 and (task.role != job.elastic.role or task.index < size)
 

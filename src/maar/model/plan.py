@@ -7,10 +7,29 @@ its home on an object. `wake_at` is when time alone would change the answer.
 
 from __future__ import annotations
 
+import enum
+
 import msgspec
 
 from maar.model.elastic import Past
 from maar.model.reasons import Reason
+
+
+class Cause(enum.Enum):
+    """What made a pod go, or a size change; the reason beside it is for people."""
+
+    UNKNOWN = "unknown"
+    """Recorded before causes were."""
+    PREEMPTED = "preempted"
+    """A job of the same queue takes the room."""
+    RECLAIMED = "reclaimed"
+    """A job of another queue takes the room back."""
+    RELEASED = "released"
+    """The gang runs in part and cannot be completed."""
+    MIGRATED = "migrated"
+    """The worker is created again on another node."""
+    RESIZED = "resized"
+    """The pool's algorithm decided."""
 
 
 class Bind(msgspec.Struct, frozen=True, gc=False):
@@ -26,6 +45,7 @@ class Evict(msgspec.Struct, frozen=True):
     task: str
     beneficiary: str
     reason: str
+    cause: Cause = Cause.UNKNOWN
 
 
 class Nominate(msgspec.Struct, frozen=True, gc=False):
@@ -52,6 +72,7 @@ class Resize(msgspec.Struct, frozen=True):
     why: str = ""
     past: Past = Past()
     """What the next cycles must know of the job, written with the size."""
+    cause: Cause = Cause.UNKNOWN
 
 
 class Suspend(msgspec.Struct, frozen=True):
@@ -60,6 +81,7 @@ class Suspend(msgspec.Struct, frozen=True):
     job: str
     why: str = ""
     past: Past = Past()
+    cause: Cause = Cause.UNKNOWN
 
 
 class Resume(msgspec.Struct, frozen=True):

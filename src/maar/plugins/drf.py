@@ -21,9 +21,9 @@ from maar.plugins.support.fair_tree import FairTree
 from maar.plugins.support.quotas import vote_by_kind, wanted_row
 from maar.plugins.support.shares import Dominant, Row, less, plus
 from maar.session.hooks import Claim
+from maar.session.journal import Array
 from maar.session.register import Register
 from maar.session.session import Session
-from maar.session.state import Array
 
 NAME = "drf"
 _BEFORE, _AFTER = "drf.namespace.", ".weight"

@@ -15,7 +15,6 @@ import numpy as np
 
 from maar.model.durations import parse_duration
 from maar.model.jobs import Job
-from maar.model.plan import Lock
 from maar.model.resources import Ints, Mask
 from maar.model.tasks import Status
 from maar.session.eviction.making_room import needs_of
@@ -59,8 +58,7 @@ class Reservation:
         if session.elect is not None and self._timeout > 0:
             ends = session.elect.since + self._timeout
             if session.now >= ends:
-                session.expired.append(session.elect.job)
-                session.clear_target()
+                session.expire_target()
             else:
                 session.wake(ends)
 
@@ -117,7 +115,7 @@ class Reservation:
         row = self._most_idle(job, needs, locked)
         if row is not None:
             name = nodes.names[row]
-            session.locks[name] = Lock(name, job.key, session.now)
+            session.lock(name, job.key)
             session.wake(session.now + self._interval)
 
     def _most_idle(self, job: Job, needs: list[tuple[Group, int]], locked: Mask) -> int | None:

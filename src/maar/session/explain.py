@@ -16,7 +16,7 @@ from maar.model.jobs import Job
 from maar.model.reasons import Reason
 from maar.model.resources import CPU, EPHEMERAL, MEMORY, PODS, Ints, Mask, in_words
 from maar.session.hooks import Limit
-from maar.session.placement import Group, Terms, domains_of, groups_of, missing, place
+from maar.session.placement import Group, Terms, both, domains_of, groups_of, missing, place
 from maar.session.session import Session
 
 
@@ -55,15 +55,12 @@ def _why_nodes(session: Session, job: Job, group: Group, wanted: int) -> Reason 
         if job.closeness is not None:
             return _count_nodes(session, job, group, wanted, 0)
         closed = tuple((r.words, r.nodes.tobytes()) for _, r in session.closed_to(job))
-        asked = (group.shape, wanted, closed, session.state.cursor)
-        if asked not in session.explained:
-            session.explained[asked] = _count_nodes(session, job, group, wanted, 0)
-        return session.explained[asked]
+        asked = (group.shape, wanted, closed)
+        return session.memo.current("explain", asked, lambda: _count_nodes(session, job, group, wanted, 0))
     if session.hooks.allowed(job, group.shape, wanted) < wanted:
         return None  # its queue stops it before nodes could
     with session.statement():  # not committed: where one pod limits the next, see how far it gets and what stops it
-        domain, usable = next(domains_of(session, job), None), session.open_to(job)
-        within = domain if usable is None else (usable if domain is None else usable & domain)
+        within = both(next(domains_of(session, job), None), session.open_to(job))
         placed = place(session, job, group, wanted, Terms(within=within))
         return _count_nodes(session, job, group, wanted, placed) if placed < wanted else None
 

@@ -86,13 +86,18 @@ def domains_of(session: Session, job: Job) -> Iterator[Mask | None]:
     yield None
 
 
+def both(one: Mask | None, other: Mask | None) -> Mask | None:
+    """The nodes that are in both; `None` is all nodes."""
+    if one is None or other is None:
+        return one if other is None else other
+    return one & other
+
+
 def start(session: Session, job: Job, terms: Terms) -> bool:
     """Place a gang's whole missing minimum (without a minimum: one task), in one domain; False changes nothing."""
-    usable = terms.within
     for domain in domains_of(session, job):
-        within = domain if usable is None else (usable if domain is None else usable & domain)
         with session.statement() as statement:
-            if _fill(session, job, terms._replace(within=within)):
+            if _fill(session, job, terms._replace(within=both(terms.within, domain))):
                 statement.commit()
                 return True
     return False
@@ -137,7 +142,7 @@ def _place_seeded(session: Session, job: Job, group: Group, wanted: int, terms: 
     """The first pod decides the domain of all: take the first domain that takes all, else the best of them."""
     best, best_count = None, 0
     for seed in seeds:
-        inside = terms._replace(within=seed if terms.within is None else terms.within & seed)
+        inside = terms._replace(within=both(terms.within, seed))
         with session.statement() as statement:
             count = _place_limited(session, job, group, wanted, inside)
             if count == wanted:
@@ -154,8 +159,8 @@ def _place_limited(session: Session, job: Job, group: Group, wanted: int, terms:
     while placed < wanted:
         limits = [limit for _, limit in session.limits(group.shape, terms.later)]
         step = 1 if any(limit.coupled for limit in limits) else wanted - placed
-        rest = group._replace(tasks=group.tasks[placed:])
-        count = _put(session, job, rest, step, terms, limits)
+        left = group._replace(tasks=group.tasks[placed:])
+        count = _put(session, job, left, step, terms, limits)
         placed += count
         if count == 0 or step > 1:
             break

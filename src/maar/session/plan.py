@@ -13,7 +13,7 @@ from maar.model.plan import Admit, Bind, Evict, Nominate, Plan, Wait
 from maar.model.reasons import Reason
 from maar.model.tasks import Status
 from maar.session.explain import why_waiting
-from maar.session.resizing.sizes import Sizes
+from maar.session.resizing.changes import SizeChanges
 from maar.session.session import Session
 
 UNREAD = Reason("maar", "Unread", "it waits; nobody reads why")
@@ -21,14 +21,14 @@ UNREAD = Reason("maar", "Unread", "it waits; nobody reads why")
 
 def plan_of(session: Session) -> Plan:
     """What the session decided."""
-    sizes = Sizes(session)
+    sizes = SizeChanges(session)
     looked_at = (session.job(i) for i in session.snapshot.jobs.active if i not in session.snapshot.resting)
     waiting = [w for job in looked_at if (w := _wait(session, job)) is not None]
     return Plan(
         bind=_binds(session),
         nominate=_nominations(session),
         evict=_evictions(session, sizes),
-        admit=tuple(Admit(job.key) for job in sorted(session.admitted, key=lambda j: j.key)),
+        admit=tuple(Admit(job.key) for job in sorted(session.admitted.values(), key=lambda j: j.key)),
         hold=sizes.holds() if session.state.held else (),
         resize=tuple(sizes.resizes),
         suspend=tuple(sizes.suspends),
@@ -56,7 +56,7 @@ def _nominations(session: Session) -> tuple[Nominate, ...]:
     return tuple(Nominate(tasks[t].key, names[session.state.node[t]]) for t in chosen.tolist())
 
 
-def _evictions(session: Session, sizes: Sizes) -> tuple[Evict, ...]:
+def _evictions(session: Session, sizes: SizeChanges) -> tuple[Evict, ...]:
     """Who runs and must go; tasks that were only about to be bound stay pending instead (`_gave_way`).
 
     Workers that go because their job shrinks or stops, now or by an earlier plan, are not evicted: their operator
@@ -67,8 +67,9 @@ def _evictions(session: Session, sizes: Sizes) -> tuple[Evict, ...]:
     for t in np.flatnonzero((now == Status.RELEASING) & (before == Status.BOUND)).tolist():
         if int(session.snapshot.tasks.job[t]) in sizes.changed or t not in session.evictions:
             continue
-        job, why = session.evictions[t]
-        evictions.append(Evict(session.snapshot.tasks.tasks[t].key, job.key, why))
+        why = session.evictions[t]
+        key = session.snapshot.tasks.tasks[t].key
+        evictions.append(Evict(key, why.beneficiary.key, why.reason, why.cause))
     return tuple(evictions)
 
 
@@ -83,7 +84,7 @@ def _reasons(session: Session, job: Job) -> list[Reason]:
     trouble = session.trouble(job)
     if trouble is not None:
         return [trouble]
-    notes = session.notes.get(job.index, [])
+    notes = list(session.notes.get(job.index, ()))
     if session.is_pending(job):
         return notes or [Reason("enqueue", "NotAdmitted", "its group was not admitted", since=since)]
     reasons: list[Reason] = []
@@ -114,7 +115,7 @@ def _gave_way(session: Session, job: Job) -> list[Reason]:
     gone = [t for t in gone if t in session.evictions]  # not workers that a smaller size sends away
     if not gone:
         return []
-    takers = ", ".join(dict.fromkeys(f"`{session.evictions[t][0].key}`" for t in gone))
+    takers = ", ".join(dict.fromkeys(f"`{session.evictions[t].beneficiary.key}`" for t in gone))
     what = f"{len(gone)} pods would fit, but their room goes to {takers}"
     return [Reason("allocate", "GaveWay", what, since=session.waiting_since(job))]
 

@@ -9,6 +9,7 @@ protected.
 from __future__ import annotations
 
 from maar.model.jobs import Job
+from maar.model.plan import Cause
 from maar.model.tasks import Status
 from maar.session.placement import missing
 from maar.session.session import Session
@@ -22,7 +23,7 @@ def release(session: Session) -> None:
         if _is_stuck(session, job) and _may_go(session, job):
             why = f"released: the rest of the gang `{job.key}` does not fit any more, and part of it cannot work"
             for task in session.tasks_of(job, Status.BOUND).tolist():
-                session.evict(task, job, why)
+                session.evict(task, job, why, Cause.RELEASED)
 
 
 def _is_stuck(session: Session, job: Job) -> bool:

@@ -7,15 +7,14 @@ through `hooks`. The plan is read off the state at the end, by comparison with t
 
 from __future__ import annotations
 
-from collections.abc import Hashable
-from typing import Any
+from typing import ClassVar, NamedTuple
 
 import msgspec
 import numpy as np
 
 from maar.config.config import Config
 from maar.model.jobs import Job, Phase
-from maar.model.plan import Elect, Lock
+from maar.model.plan import Cause, Elect, Lock
 from maar.model.queues import Queue
 from maar.model.reasons import Reason
 from maar.model.resources import Ints, Mask, total
@@ -23,6 +22,7 @@ from maar.model.snapshot import Snapshot
 from maar.model.tasks import Status, among
 from maar.session.extension import Plugin
 from maar.session.hooks import Hooks, Limit, Rejection
+from maar.session.memo import Memo
 from maar.session.register import Register
 from maar.session.state import State
 from maar.session.statement import Statement
@@ -40,11 +40,26 @@ class Decision(msgspec.Struct, frozen=True):
     pool: str = ""
 
 
+class Eviction(NamedTuple):
+    """Why a task was sent away, and for which job."""
+
+    beneficiary: Job
+    reason: str
+    cause: Cause
+
+
 _NONE: Ints = np.zeros(0, dtype=np.int64)
 
 
 class Session:
-    """One cycle."""
+    """One cycle.
+
+    What it remembers of the actions (evictions, sizes, notes, admissions, the election) goes through the journal, so
+    a rollback restores it with the state. Only the methods of the session write it.
+    """
+
+    CACHES: ClassVar[frozenset[str]] = frozenset({"memo", "_views", "_wake", "depth"})
+    """Attributes that a rollback does not restore. A time to wake at holds whether or not what was tried is kept."""
 
     def __init__(self, snapshot: Snapshot, config: Config, now: float) -> None:
         self.snapshot = snapshot
@@ -56,32 +71,23 @@ class Session:
         """How many statements are open."""
         self.total: list[int] = total(snapshot.nodes.allocatable)
         """What all nodes have, as Python integers."""
-        self.admitted: list[Job] = []
-        self.evictions: dict[int, tuple[Job, str]] = {}
-        """Evicted task to its beneficiary and the reason."""
-        self.notes: dict[int, list[Reason]] = {}
+        self.memo = Memo(self.state)
+        """What other modules have computed."""
+        self.admitted: dict[int, Job] = {}
+        """Job row to the job."""
+        self.evictions: dict[int, Eviction] = {}
+        self.notes: dict[int, tuple[Reason, ...]] = {}
         """Job row to what actions found out about why it waits."""
         self.overused: dict[str, Reason] = {}
         """Queues that were passed over in this cycle, and why."""
-        self.candidates: dict[Hashable, Any] = {}
-        """Who could go for claims of one kind (`session.victims`)."""
-        self.explained: dict[Hashable, Reason | None] = {}
-        """What nodes said to a question, so that equal jobs are not counted again."""
         self.sizes: dict[int, Decision] = {}
         """Job row to what `resize` decided for it."""
-        self.migrated: set[int] = set()
-        """Workers that are evicted only to be made anew on another node."""
-        self.rigid: list[Job] | None = None
-        """Gangs that ask for something, once they were looked for (`session.waiting_gangs`)."""
-        self.waiting_gangs: dict[bytes, dict[int, bool | None]] = {}
-        """By nodes and gang: whether its queue may have the room there that it waits for; None: it waits for none."""
         self.elect: Elect | None = snapshot.cluster.elect
         self.locks: dict[str, Lock] = {k.node: k for k in snapshot.cluster.locks}
-        self.expired: list[str] = []
+        self.expired: dict[str, None] = {}
+        """Jobs that lost their election because it took too long."""
         self._wake: list[float] = []
         self._views: dict[tuple[int, bool], View] = {}
-        self._rejections: dict[int, list[tuple[str, Rejection]]] = {}
-        self._admitted: set[int] = set()
 
     # -- opening
 
@@ -133,13 +139,12 @@ class Session:
 
     def is_pending(self, job: Job) -> bool:
         """Whether its group has not been admitted, nor in this session."""
-        return job.phase is Phase.PENDING and job.index not in self._admitted
+        return job.phase is Phase.PENDING and job.index not in self.admitted
 
     def admit(self, job: Job) -> None:
         """Let its operator create its pods."""
-        self._admitted.add(job.index)
-        self.admitted.append(job)
-        self.notes.pop(job.index, None)
+        self.state.put(self.admitted, job.index, job)
+        self.clear_notes(job)
         for entry in self.hooks.job_enqueued:
             entry.call(job)
 
@@ -168,15 +173,12 @@ class Session:
 
     def rejections(self, shape: int) -> list[tuple[str, Rejection]]:
         """The nodes that a shape may not use, by plugin and cause."""
-        found = self._rejections.get(shape)
-        if found is None:
-            found = self._rejections[shape] = [
-                (entry.plugin, rejection)
-                for entry in self.hooks.predicates
-                for rejection in entry.call(shape)
-                if rejection.nodes.any()
-            ]
-        return found
+
+        def ask() -> list[tuple[str, Rejection]]:
+            found = ((entry.plugin, rejection) for entry in self.hooks.predicates for rejection in entry.call(shape))
+            return [(plugin, rejection) for plugin, rejection in found if rejection.nodes.any()]
+
+        return self.memo.fixed("rejections", shape, ask)
 
     def view(self, shape: int, later: bool = False) -> View:
         """A shape against all nodes, up to date."""
@@ -213,19 +215,50 @@ class Session:
         """Begin a transaction."""
         return Statement(self)
 
-    def evict(self, task: int, beneficiary: Job, reason: str) -> None:
-        """Send a task away for a job; undone with the statement."""
+    def evict(self, task: int, beneficiary: Job, reason: str, cause: Cause) -> None:
+        """Send a task away for a job."""
         self.state.evict(task)
-        self.evictions[task] = (beneficiary, reason)
+        self.state.put(self.evictions, task, Eviction(beneficiary, reason, cause))
+
+    def spare(self, task: int) -> None:
+        """Take an eviction back."""
+        self.state.spare(task)
+        self.state.drop(self.evictions, task)
 
     def note(self, job: Job, reason: Reason) -> None:
-        """Something an action found out about why a job waits."""
-        self.notes.setdefault(job.index, []).append(reason)
+        """Add to what is known about why a job waits."""
+        self.state.put(self.notes, job.index, (*self.notes.get(job.index, ()), reason))
+
+    def clear_notes(self, job: Job) -> None:
+        """Forget why a job waited."""
+        self.state.drop(self.notes, job.index)
+
+    def pass_over(self, queue: str, reason: Reason) -> None:
+        """Give a queue nothing more in this cycle."""
+        self.state.put(self.overused, queue, reason)
+
+    def size(self, job: Job, decision: Decision) -> None:
+        """Decide the size of an elastic job."""
+        self.state.put(self.sizes, job.index, decision)
+
+    def set_target(self, job: str) -> None:
+        """Elect a job, for which nodes are locked from now on."""
+        self.state.assign(self, "elect", Elect(job, self.now))
+
+    def lock(self, node: str, job: str) -> None:
+        """Lock a node for the elected job."""
+        self.state.put(self.locks, node, Lock(node, job, self.now))
+
+    def expire_target(self) -> None:
+        """End an election because it took too long."""
+        if self.elect is not None:
+            self.state.put(self.expired, self.elect.job, None)
+        self.clear_target()
 
     def clear_target(self) -> None:
-        """Nobody is elected any more, and no node is locked."""
-        self.elect = None
-        self.locks.clear()
+        """Elect no job and lock no node."""
+        self.state.assign(self, "elect", None)
+        self.state.assign(self, "locks", {})
 
     def wake(self, at: float) -> None:
         """Time alone changes the answer at that moment."""

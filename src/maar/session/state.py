@@ -1,8 +1,7 @@
-"""The part of a session that changes: integer columns and one journal that can undo them.
+"""The part of a session that changes: integer columns, written through the journal.
 
-Everything a cycle moves is a number in an array: what nodes have used, where tasks are, what jobs and queues have.
-Every change is an addition, so undoing is a subtraction and a rollback restores each column bit for bit. The columns
-that plugins keep are made here too (`column`) and are undone with the rest. Cost grows with what was touched.
+Everything a cycle moves is a number in an array: what nodes have used, where tasks are, what jobs and queues have. The
+columns that plugins keep are made here too (`column`) and are undone with the others. Cost grows with what was touched.
 
 The verbs are few: `bind`, `nominate`, `withdraw` (a nomination), `hold` and `evict`. They keep the books of node, job,
 role and queue together; nobody else writes to the columns.
@@ -11,33 +10,23 @@ role and queue together; nobody else writes to the columns.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-import msgspec
 import numpy as np
 import numpy.typing as npt
 
 from maar.model.resources import Ints
 from maar.model.snapshot import Snapshot
 from maar.model.tasks import Status
+from maar.session.journal import Array, Journal
 
-Array = npt.NDArray[Any]
 Listener = Callable[[int, int, int], None]
 """Told of every change of what a job has: job, shape, number of tasks (negative when they go)."""
-
-
-class Mark(msgspec.Struct, frozen=True):
-    """A point to roll back to."""
-
-    journal: int
-    touched: int
-    held: int
 
 
 class Held(NamedTuple):
     """Room that is kept for pods of a job that do not exist yet; negative counts are room that is kept no more."""
 
-    job: int
     shape: int
     rows: Ints
     counts: Ints
@@ -45,10 +34,11 @@ class Held(NamedTuple):
     """Not for a worker but for a pod beside them (a master, a launcher), which may well have the same shape."""
 
 
-class State:
+class State(Journal):
     """The columns of one session."""
 
     def __init__(self, snapshot: Snapshot) -> None:
+        super().__init__()
         self.snapshot = snapshot
         self.used: Ints = snapshot.used.copy()
         self.releasing: Ints = snapshot.releasing.copy()
@@ -68,54 +58,17 @@ class State:
         """Python integers: a queue's own jobs and those of all queues below it."""
         self.soft: bool = bool(self.releasing.any() or self.nominated.any())
         """Whether room now and room to come may differ."""
-        self.held: list[Held] = []
+        self.held: dict[int, tuple[Held, ...]] = {}
+        """Job row to the room that is kept for pods of it."""
         self._requests: list[Array] = [
             np.array([int(x) for x in row], dtype=object) for row in snapshot.shapes.requests
         ]
-        self._journal: list[tuple[Array, Any, Any]] = []
-        self._touched: list[Ints] = []
         self._listeners: list[Listener] = []
 
-    # -- the journal
-
-    def add(self, column: Array, index: Any, delta: Any) -> None:
-        """Add to a column and remember it. An index array must not name a place twice."""
-        column[index] += delta
-        self._journal.append((column, index, delta))
-
-    def mark(self) -> Mark:
-        """Where the journal stands."""
-        return Mark(len(self._journal), len(self._touched), len(self.held))
-
-    def rollback(self, mark: Mark) -> None:
-        """Undo everything since `mark`, last first."""
-        while len(self._journal) > mark.journal:
-            column, index, delta = self._journal.pop()
-            column[index] -= delta
-        del self.held[mark.held :]
-        undone = self._touched[mark.touched :]
-        if undone:
-            self._touched.append(undone[0] if len(undone) == 1 else np.unique(np.concatenate(undone)))
-
-    def forget(self) -> None:
-        """Nothing before this moment will be undone any more."""
-        self._journal.clear()
-
-    @property
-    def cursor(self) -> int:
-        """Where `touched_since` starts for someone who knows all rows as they are now."""
-        return len(self._touched)
-
-    def touched_since(self, cursor: int) -> tuple[Ints | None, int]:
-        """The node rows that changed since `cursor`, and the new cursor."""
-        end = len(self._touched)
-        if cursor == end:
-            return None, end
-        recent = self._touched[cursor:]
-        return (recent[0] if len(recent) == 1 else np.unique(np.concatenate(recent))), end
+    # -- for plugins
 
     def column(self, size: int | tuple[int, ...]) -> Ints:
-        """A column of zeros for a plugin's own count; write to it with `add` and it is undone with the rest."""
+        """A column of zeros for a plugin's own count; write to it with `add` and it is undone with the others."""
         return np.zeros(size, dtype=np.int64)
 
     def listen(self, listener: Listener) -> None:
@@ -131,7 +84,7 @@ class State:
 
     def nominate(self, job: int, shape: int, tasks: Ints, rows: Ints, counts: Ints) -> None:
         """Promise pending tasks room that is there or coming."""
-        self.soft = True
+        self.soften()
         self.add(self.nominated, rows, counts[:, None] * self.snapshot.shapes.requests[shape])
         self._arrive(job, shape, tasks, rows, counts, Status.NOMINATED)
 
@@ -144,43 +97,36 @@ class State:
         self.add(self.node, task, -1 - row)
         self.add(self.job_pending, job, 1)
         self._count(job, self._role(task), shape, -1, self.job_nominated, self.role_nominated)
-        self._touched.append(np.array([row]))
+        self.touch(np.array([row]))
 
     def hold(self, job: int, shape: int, rows: Ints, counts: Ints, beside: bool = False) -> None:
         """Keep room, there or coming, for pods of a job that do not exist yet; its queue pays for it."""
-        self.soft = True
+        self.soften()
         self.add(self.nominated, rows, counts[:, None] * self.snapshot.shapes.requests[shape])
         for feature in self.snapshot.shapes.features[shape]:
             self.add(self.features, (feature, rows), counts)
         self._pay(job, shape, int(counts.sum()))
-        self._touched.append(rows)
-        self.held.append(Held(job, shape, rows, counts, beside))
+        self.touch(rows)
+        self.put(self.held, job, (*self.held.get(job, ()), Held(shape, rows, counts, beside)))
 
     def let_go(self, job: int) -> None:
         """Keep no more room for pods of a job that do not exist yet."""
-        for kept in [h for h in self.held if h.job == job]:
+        for kept in self.held.get(job, ()):
             self.hold(job, kept.shape, kept.rows, -kept.counts, kept.beside)
 
     def evict(self, task: int) -> None:
         """Send a bound task away: its room is releasing, and its queue no longer pays for it."""
-        self.soft = True
-        row, shape, job = self._place_of(task)
-        if row >= 0:
-            self.add(self.releasing, row, self.snapshot.shapes.requests[shape])
-            self._show(self.leaving, shape, row, 1)
-            self._touched.append(np.array([row]))
-        self.add(self.status, task, np.int8(Status.RELEASING - Status.BOUND))
-        self._count(job, self._role(task), shape, -1, self.job_ready, self.role_ready)
+        self.soften()
+        self._leave(task, 1)
 
     def spare(self, task: int) -> None:
         """Take an eviction of this session back."""
-        row, shape, job = self._place_of(task)
-        if row >= 0:
-            self.add(self.releasing, row, -self.snapshot.shapes.requests[shape])
-            self._show(self.leaving, shape, row, -1)
-            self._touched.append(np.array([row]))
-        self.add(self.status, task, np.int8(Status.BOUND - Status.RELEASING))
-        self._count(job, self._role(task), shape, 1, self.job_ready, self.role_ready)
+        self._leave(task, -1)
+
+    def soften(self, soft: bool = True) -> None:
+        """Say whether room now and room to come may differ from here on."""
+        if self.soft != soft:
+            self.assign(self, "soft", soft)
 
     # -- their parts
 
@@ -199,7 +145,17 @@ class State:
             self.job_ready if bound else self.job_nominated,
             self.role_ready if bound else self.role_nominated,
         )
-        self._touched.append(rows)
+        self.touch(rows)
+
+    def _leave(self, task: int, n: int) -> None:
+        """A bound task begins to go (1), or does not go after all (-1)."""
+        row, shape, job = self._place_of(task)
+        if row >= 0:
+            self.add(self.releasing, row, n * self.snapshot.shapes.requests[shape])
+            self._show(self.leaving, shape, row, n)
+            self.touch(np.array([row]))
+        self.add(self.status, task, np.int8(n * (Status.RELEASING - Status.BOUND)))
+        self._count(job, self._role(task), shape, -n, self.job_ready, self.role_ready)
 
     def _count(self, job: int, role: int, shape: int, n: int, of_job: Ints, of_role: Ints) -> None:
         self.add(of_job, job, n)

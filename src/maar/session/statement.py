@@ -16,7 +16,7 @@ from __future__ import annotations
 from types import TracebackType
 from typing import TYPE_CHECKING
 
-from maar.session.state import Mark
+from maar.session.journal import Mark
 
 if TYPE_CHECKING:
     from maar.session.session import Session

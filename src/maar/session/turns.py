@@ -74,7 +74,7 @@ class Turns:
         queues = self._session.snapshot.queues
         reason = self._session.hooks.is_overused(queues.queues[queues.number[queue]])
         if reason is not None:
-            self._session.overused[queue] = reason
+            self._session.pass_over(queue, reason)
         return reason is not None
 
 

@@ -18,7 +18,7 @@ from maar.config.file import read_config
 from maar.decide import decide
 from maar.model.jobs import Phase
 from maar.model.outcome import carry_out
-from maar.model.plan import Plan
+from maar.model.plan import Cause, Plan
 from maar.model.snapshot import Cluster, Snapshot
 from maar.model.tasks import Status
 from maar.registry import catalog
@@ -97,7 +97,7 @@ def _check_sizes(before: Cluster, plan: Plan) -> None:
         assert bounds is not None
         assert bounds.min <= size <= bounds.max, f"outside of its bounds: {job} gets {size}"
     of = {task.key: task.job for task in before.tasks}
-    moved = [e for e in plan.evict if not e.reason.startswith("migrated: ")]
+    moved = [e for e in plan.evict if e.cause is not Cause.MIGRATED]
     evicted = [e.task for e in moved if (e_ := said.get(of[e.task])) is not None and e_.pausable]
     assert not evicted, f"evicted instead of resized: {evicted}"
 

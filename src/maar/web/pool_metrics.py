@@ -17,10 +17,9 @@ from maar.config.config import PoolOption
 from maar.controller.cache import Cache
 from maar.controller.loop import Cycle
 from maar.model.outcome_elastic import sizes_of
-from maar.model.plan import Plan, Target
+from maar.model.plan import Cause, Plan, Target
 from maar.model.snapshot import Snapshot
 from maar.model.tasks import Status
-from maar.session.resizing.migrating import MIGRATED
 from maar.session.resizing.pools import nodes_of_pools
 
 Made = Callable[..., Any]
@@ -56,7 +55,7 @@ class PoolMetrics:
         for job, kind in kinds_of_changes(plan):
             self._resizes.labels(self._pool_of(job), kind).inc()
         for evict in plan.evict:
-            if evict.reason.startswith(MIGRATED):
+            if evict.cause is Cause.MIGRATED:
                 self._migrations.labels(self._pool_of(evict.beneficiary)).inc()
 
     def _pool_of(self, job: str) -> str:

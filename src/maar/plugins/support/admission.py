@@ -13,9 +13,10 @@ from maar.model.resources import UNLIMITED, Ints
 from maar.model.tasks import Status
 from maar.plugins.support.quotas import minimum_row, own_of
 from maar.plugins.support.shares import Row
+from maar.session.journal import Array
 from maar.session.register import Register
 from maar.session.session import Session
-from maar.session.state import Array, queue_sums
+from maar.session.state import queue_sums
 
 
 def is_asked(session: Session) -> bool:

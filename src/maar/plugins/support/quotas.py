@@ -15,8 +15,8 @@ from maar.model.reasons import Reason
 from maar.model.resources import CPU, EPHEMERAL, MEMORY, PODS, UNLIMITED, Axes, Ints, Mask, in_words, total
 from maar.plugins.support.shares import Row, less
 from maar.session.hooks import Claim
+from maar.session.journal import Array
 from maar.session.session import Session
-from maar.session.state import Array
 
 
 def compared(axes: Axes) -> list[int]:

@@ -17,17 +17,16 @@ from collections.abc import Callable
 import numpy as np
 
 from maar.model.jobs import Job
+from maar.model.plan import Cause
 from maar.model.reasons import Reason
 from maar.model.resources import Ints, Mask
 from maar.model.tasks import Status
+from maar.session.eviction.cost import Cost, Rank
 from maar.session.eviction.openings import Openings
-from maar.session.eviction.victims import Candidates, Unit, Work
+from maar.session.eviction.victims import Candidates, Unit
 from maar.session.hooks import Claim
-from maar.session.placement import Group, Terms, domains_of, groups_of, missing, place
+from maar.session.placement import Group, Terms, both, domains_of, groups_of, missing, place
 from maar.session.session import Session
-
-Cost = tuple[bool, int, int, Work]
-"""Breaks gangs; highest priority among the victims; gangs broken; work lost."""
 
 MOST_DOMAINS = 8
 """Domains of the network that one search tries, as Volcano's `maxDomains`."""
@@ -50,17 +49,22 @@ class Search:
     def run(self, groups: list[tuple[Group, int]]) -> bool:
         """Nominate so many tasks of each group, evicting what must go. False: nothing was done."""
         session = self._session
-        session.state.soft = True
-        usable = session.open_to(self._job)
-        places = [
-            within
-            for domain in domains_of(session, self._job)
-            if shortfall(session, self._candidates, groups, within := _both(usable, domain)) is None
-        ][:MOST_DOMAINS]
-        if len(places) > 1:
-            tried = [(cost, i) for i, within in enumerate(places) if (cost := self._try(groups, within, keep=False))]
-            places = [places[min(tried)[1]]] if tried else []
-        return bool(places) and self._try(groups, places[0], keep=True) is not None
+        with session.statement() as statement:
+            session.state.soften()
+            usable = session.open_to(self._job)
+            places = [
+                within
+                for domain in domains_of(session, self._job)
+                if shortfall(session, self._candidates, groups, within := both(usable, domain)) is None
+            ][:MOST_DOMAINS]
+            if len(places) > 1:
+                costs = [self._try(groups, within, keep=False) for within in places]
+                ranks = [Rank(cost, (), i) for i, cost in enumerate(costs) if cost is not None]
+                places = [places[min(ranks).number]] if ranks else []
+            if not places or self._try(groups, places[0], keep=True) is None:
+                return False
+            statement.commit()
+            return True
 
     def _try(self, groups: list[tuple[Group, int]], within: Mask | None, keep: bool) -> Cost | None:
         """Make room on some nodes: what it costs, or nothing if it cannot be done."""
@@ -74,19 +78,14 @@ class Search:
             self._give_back(groups, terms)
             if keep:
                 statement.commit()
-            return self._cost()
-
-    def _cost(self) -> Cost:
-        wholes = sum(unit.whole for unit in self._gone)
-        priority = max((self._session.job(unit.job).priority for unit in self._gone), default=0)
-        return wholes > 0, priority, wholes, self._candidates.lost(self._gone)
+            return self._candidates.cost(self._gone)
 
     def _make(self, group: Group, wanted: int, terms: Terms) -> bool:
         """Nominate `wanted` tasks of a group, opening nodes as needed."""
         session, placed = self._session, 0
         while True:
-            rest = group._replace(tasks=group.tasks[placed:])
-            placed += place(session, self._job, rest, wanted - placed, terms)
+            left = group._replace(tasks=group.tasks[placed:])
+            placed += place(session, self._job, left, wanted - placed, terms)
             if placed == wanted:
                 return True
             if session.hooks.allowed(self._job, group.shape, 1) == 0 and self._has_room(group, terms):
@@ -103,7 +102,7 @@ class Search:
     def _openings(self, group: Group, terms: Terms) -> Openings:
         """What nodes cost for this shape; remembered until a unit turns out not to be allowed to go."""
         asked = (group.shape, b"" if terms.within is None else terms.within.tobytes())
-        known: Openings | None = self._candidates.openings.get(asked)
+        known = self._candidates.openings.get(asked)
         if known is None:
             view = self._session.view(group.shape, later=True)
             known = Openings(self._session, self._candidates, view, self._promising(group, terms))
@@ -145,10 +144,10 @@ class Search:
         here = unit._replace(tasks=tuple(t for t in unit.tasks if session.state.status[t] == int(Status.BOUND)))
         if not here.tasks or not self._candidates.agreed(here):
             return False
-        unit = here
-        for task in unit.tasks:
-            session.evict(task, self._job, self._why(unit))
-        self._gone.append(unit)
+        cause = Cause.RECLAIMED if self._claim.across_queues else Cause.PREEMPTED
+        for task in here.tasks:
+            session.evict(task, self._job, self._why(here), cause)
+        self._gone.append(here)
         return True
 
     def _give_back(self, groups: list[tuple[Group, int]], terms: Terms) -> None:
@@ -158,7 +157,7 @@ class Search:
                 continue
             with self._session.statement() as statement:
                 for task in unit.tasks:
-                    self._session.state.spare(task)
+                    self._session.spare(task)
                 if self._fits_again(groups, terms):
                     self._gone.remove(unit)
                     statement.commit()
@@ -177,12 +176,6 @@ def _goes_with(unit: Unit, other: Unit, session: Session) -> bool:
         return False
     table = session.snapshot.tasks.tasks
     return other.whole or (other.shrinks and table[other.tasks[0]].index < table[unit.tasks[0]].index)
-
-
-def _both(usable: Mask | None, domain: Mask | None) -> Mask | None:
-    if usable is None or domain is None:
-        return usable if domain is None else domain
-    return usable & domain
 
 
 def needs_of(session: Session, job: Job) -> list[tuple[Group, int]]:
@@ -227,7 +220,18 @@ def shortfall(
     return None
 
 
-def refusal(
+def make_room(
+    session: Session, action: str, claim: Claim, candidates: Candidates, needs: list[tuple[Group, int]], why: Why
+) -> bool:
+    """Make room for what a job lacks of its minimum, or note why that cannot be done."""
+    if len(candidates.tasks) and Search(session, claim, candidates, why).run(needs):
+        session.clear_notes(claim.job)
+        return True
+    session.note(claim.job, _refusal(session, action, claim, candidates, needs))
+    return False
+
+
+def _refusal(
     session: Session, action: str, claim: Claim, candidates: Candidates, needs: list[tuple[Group, int]]
 ) -> Reason:
     """Why no room could be made."""

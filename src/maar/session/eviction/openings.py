@@ -14,7 +14,8 @@ from typing import NamedTuple
 import numpy as np
 
 from maar.model.resources import Ints
-from maar.session.eviction.victims import Candidates, Unit, Work
+from maar.session.eviction.cost import Cost, Rank, TieKey
+from maar.session.eviction.victims import Candidates, Unit
 from maar.session.session import Session
 from maar.session.view import View
 
@@ -27,22 +28,18 @@ class Opening(NamedTuple):
 
     row: int
     units: tuple[Unit, ...]
-    priority: int
-    """The highest among them."""
-    evicts: bool
-    """Not by shrinking elastic jobs alone."""
-    wholes: int
-    """Gangs broken."""
+    cost: Cost
+    """As if they made room for one task."""
     brings: int
     """How many more tasks then fit, on all nodes."""
-    work: Work
-    key: tuple[tuple[str, int], ...]
-    """Jobs by key and, of one job, the highest index first: worker 0 hosts the rendezvous."""
+    key: TieKey
 
-    def cost(self, wanted: int) -> tuple[object, ...]:
-        """Cheaper is smaller, where so many tasks still lack room."""
-        share = self.wholes / max(min(self.brings, wanted), 1)
-        return self.wholes > 0, self.evicts, self.priority, share, self.work, self.key, self.row
+    def rank(self, wanted: int) -> Rank:
+        """Its place among openings while that many tasks lack room: what it brings beyond them does not count."""
+        cost = self.cost
+        if cost.breaks:
+            cost = cost._replace(gangs=cost.gangs / max(min(self.brings, wanted), 1))
+        return Rank(cost, self.key, self.row)
 
 
 class Openings:
@@ -72,7 +69,7 @@ class Openings:
                     free[row] = has
             self._look(self._rows & set(changed.tolist()))
         while self._by_row:
-            best = min(self._by_row.values(), key=lambda o: o.cost(wanted))
+            best = min(self._by_row.values(), key=lambda o: o.rank(wanted))
             # What has gone elsewhere may have been the last surplus of a job that is also here.
             self._look({best.row})
             if self._by_row.get(best.row) == best:
@@ -123,21 +120,16 @@ class Openings:
             unit = self._candidates.whole(job)
             if unit is not None:
                 gift = self._gift(members, lack)
-                helps = sum(Fraction(min(g, n), n) for g, n in zip(gift, lack.values(), strict=True))
-                who = self._session.job(job)
-                cost = (who.priority, -helps, self._candidates.work(unit.tasks), who.key)
-                found.append((cost, unit, gift))
+                helps = sum((Fraction(min(g, n), n) for g, n in zip(gift, lack.values(), strict=True)), Fraction())
+                key = ((self._session.job(job).key, 0),)
+                found.append((Rank(self._candidates.cost([unit], helps), key, job), unit, gift))
         return [(unit, gift) for _, unit, gift in sorted(found, key=lambda f: f[0])]
 
     def _opening(self, row: int, units: tuple[Unit, ...]) -> Opening:
-        tasks = tuple(t for u in units for t in u.tasks)
-        wholes = sum(u.whole for u in units)
-        priority = max(self._session.job(u.job).priority for u in units)
-        brings = self._brings(list(tasks)) if wholes or len(tasks) > len(units) else 1
-        table = self._session.snapshot.tasks.tasks
-        key = tuple(sorted((table[t].job, -table[t].index) for t in tasks))
-        evicts = not all(u.shrinks for u in units)
-        return Opening(row, units, priority, evicts, wholes, brings, self._candidates.lost(units), key)
+        tasks = [t for u in units for t in u.tasks]
+        cost = self._candidates.cost(units)
+        brings = self._brings(tasks) if cost.breaks or len(tasks) > len(units) else 1
+        return Opening(row, units, cost, brings, self._candidates.key(tasks))
 
     def _brings(self, tasks: list[int]) -> int:
         """How many more tasks of the shape fit, on all nodes, once these have gone."""

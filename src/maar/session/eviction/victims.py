@@ -6,28 +6,30 @@ workers from one index on go together, since that is how it shrinks; its pods ar
 once for each task alone, to know who could go at all, and again for a whole unit just before it goes, since what has
 already been taken counts (budgets, queues' shares).
 
-Costs compare in this order: shrinking before evicting, surplus before whole gangs, lower priority first, fewest gangs
-broken, least work lost, then a key.
+What victims cost is said in `cost`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any, NamedTuple
+import math
+from collections.abc import Hashable, Iterable, Sequence
+from fractions import Fraction
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from maar.model.resources import CPU, Floats, Ints
 from maar.model.tasks import Status
+from maar.session.eviction.cost import Cost, Rank, TieKey, Work
 from maar.session.hooks import Claim
 from maar.session.resizing.workers import is_ending, workers_of
 from maar.session.session import Session
 
+if TYPE_CHECKING:
+    from maar.session.eviction.openings import Openings
+
 BOUND = int(Status.BOUND)
 """A plain integer: numpy takes long to find out that an enum's member is one."""
-
-Work = tuple[float, float]
-"""Work lost: GPU seconds since the start or the last checkpoint; CPU seconds, for pods without GPUs."""
 
 
 class Unit(NamedTuple):
@@ -38,6 +40,11 @@ class Unit(NamedTuple):
     whole: bool
     shrinks: bool = False
     """Workers of an elastic job, from an index on: it shrinks, nothing is evicted."""
+
+    @property
+    def words(self) -> str:
+        """What goes."""
+        return "gang" if self.whole else "workers" if self.shrinks else "surplus pod"
 
 
 class Candidates:
@@ -56,8 +63,9 @@ class Candidates:
             self.by_row.setdefault(row, []).append(task)
             self.by_job.setdefault(job, []).append(task)
         self._work: dict[int, Work] = dict(zip(tasks.tolist(), _work_lost(session, tasks), strict=True))
-        self.openings: dict[tuple[int, bytes], Any] = {}
-        """The search's memory of what nodes cost, by shape and usable nodes (`session.openings`)."""
+        self._single_ranks: dict[int, Rank] = {}
+        self.openings: dict[tuple[int, bytes], Openings] = {}
+        """The search's memory of what nodes cost, by shape and usable nodes."""
         self.begin(claim)
 
     def begin(self, claim: Claim) -> None:
@@ -83,19 +91,40 @@ class Candidates:
     def here(self, row: int) -> list[int]:
         """The candidates still on a node, cheapest single first."""
         there = [t for t in self.by_row.get(row, ()) if self._session.state.status[t] == BOUND]
-        return sorted((t for t in there if t not in self._dropped), key=self._single_cost)
+        return sorted((t for t in there if t not in self._dropped), key=self._single_rank)
 
-    def _single_cost(self, task: int) -> tuple[bool, int, int, Work, str, int, int]:
+    def _single_rank(self, task: int) -> Rank:
+        """A task's place among tasks that could go without their gang; it does not change in a session."""
+        known = self._single_ranks.get(task)
+        if known is not None:
+            return known
         table, jobs = self._session.snapshot.tasks, self._session.snapshot.jobs
         job = jobs.jobs[int(table.job[task])]
-        # Of equal workers of one job the highest index goes first: worker 0 hosts the rendezvous.
-        if job.elastic is not None:
-            return False, job.priority, 0, (0.0, 0.0), job.key, -table.tasks[task].index, task
-        return True, job.priority, int(table.priority[task]), self._work[task], job.key, -table.tasks[task].index, task
+        cost = Cost(evicts=False, priority=job.priority)
+        if job.elastic is None:
+            cost = cost._replace(evicts=True, pod_priority=int(table.priority[task]), work=self._work[task])
+        rank = self._single_ranks[task] = Rank(cost, self.key((task,)), task)
+        return rank
+
+    def key(self, tasks: Iterable[int]) -> TieKey:
+        """What tells tasks of equal cost apart."""
+        table = self._session.snapshot.tasks.tasks
+        return tuple(sorted((table[t].job, -table[t].index) for t in tasks))
+
+    def cost(self, units: Sequence[Unit], room: int | Fraction = 1) -> Cost:
+        """What it costs that some units go, which make room for so many tasks (or such a part of one)."""
+        gangs = sum(unit.whole for unit in units)
+        return Cost(
+            evicts=not all(unit.shrinks for unit in units),
+            breaks=gangs > 0,
+            priority=max((self._session.job(unit.job).priority for unit in units), default=0),
+            gangs=gangs / room if room else math.inf,
+            work=self.lost(units),
+        )
 
     def work(self, tasks: tuple[int, ...]) -> Work:
         """What is lost with them."""
-        return sum(self._work[t][0] for t in tasks), sum(self._work[t][1] for t in tasks)
+        return Work(sum(self._work[t].gpu_seconds for t in tasks), sum(self._work[t].cpu_seconds for t in tasks))
 
     def lost(self, units: Iterable[Unit]) -> Work:
         """What is lost with some units. A job that shrinks saves its work: only what is evicted counts."""
@@ -158,17 +187,14 @@ class Candidates:
 
     def units(self) -> list[Unit]:
         """All units there are now, cheapest first."""
-        found: list[tuple[tuple[bool, bool, int, Work, str, int], Unit]] = []
+        found: list[Unit] = []
         for job, tasks in self.by_job.items():
-            who = self._session.job(job)
             here = [t for t in tasks if self._session.state.status[t] == BOUND and t not in self._dropped]
-            for unit in self.singles(sorted(here, key=self._single_cost)):
-                cost = (False, not unit.shrinks, who.priority, self.lost([unit]), who.key, -unit.tasks[0])
-                found.append((cost, unit))
+            found.extend(self.singles(sorted(here, key=self._single_rank)))
             whole = self.whole(job)
             if whole is not None:
-                found.append(((True, True, who.priority, self.work(whole.tasks), who.key, 0), whole))
-        return [unit for _, unit in sorted(found)]
+                found.append(whole)
+        return sorted(found, key=lambda unit: Rank(self.cost([unit]), self.key(unit.tasks), unit.tasks[0]))
 
     def agreed(self, unit: Unit) -> bool:
         """Whether all voters let exactly these go now, after what has gone already."""
@@ -214,21 +240,29 @@ def inside(session: Session, claim: Claim) -> Candidates:
     return Candidates(session, claim, tasks)
 
 
-def others(session: Session, claim: Claim) -> Candidates:
-    """Candidates of other jobs than the claimant's; looked for once for all claims that are equal but for the job."""
-    job = claim.job
-    has = session.state.job_allocated[job.index]
-    if has.any():
-        found = find(session, claim)
-        theirs = session.snapshot.tasks.job[found.tasks] != job.index
-        return Candidates(session, claim, found.tasks[theirs])
-    asks = None if claim.shape >= 0 else tuple(sorted((job.min_resources or {}).items()))
-    equal = (claim.across_queues, job.queue, job.priority, claim.shape, asks)
-    if equal not in session.candidates:
-        session.candidates[equal] = find(session, claim)
-    candidates: Candidates = session.candidates[equal]
-    candidates.begin(claim)
-    return candidates
+class CandidateBook:
+    """The candidates of one action's claims, looked for once for claims that are equal but for the job.
+
+    Made for one action, in which pods go and none comes: `Candidates` sees that a pod has gone, not that one has come.
+    """
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._known: dict[Hashable, Candidates] = {}
+
+    def others(self, claim: Claim) -> Candidates:
+        """Candidates of other jobs than the claimant's."""
+        session, job = self._session, claim.job
+        if session.state.job_allocated[job.index].any():
+            found = find(session, claim)
+            theirs = session.snapshot.tasks.job[found.tasks] != job.index
+            return Candidates(session, claim, found.tasks[theirs])
+        asks = None if claim.shape >= 0 else tuple(sorted((job.min_resources or {}).items()))
+        equal = (claim.across_queues, job.queue, job.priority, claim.shape, asks)
+        if equal not in self._known:
+            self._known[equal] = find(session, claim)
+        self._known[equal].begin(claim)
+        return self._known[equal]
 
 
 def _work_lost(session: Session, tasks: Ints) -> list[Work]:
@@ -239,4 +273,4 @@ def _work_lost(session: Session, tasks: Ints) -> list[Work]:
     seconds[table.status[tasks] != Status.BOUND] = 0.0  # bound in this very cycle: nothing has run
     shapes = table.shape[tasks]
     cpu = snapshot.shapes.requests[shapes, snapshot.axes.index[CPU]]
-    return list(zip((snapshot.shapes.gpus[shapes] * seconds).tolist(), (cpu * seconds).tolist(), strict=True))
+    return list(map(Work, (snapshot.shapes.gpus[shapes] * seconds).tolist(), (cpu * seconds).tolist()))

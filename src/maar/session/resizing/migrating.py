@@ -14,24 +14,22 @@ import numpy as np
 from maar.elastic.jobs import Jobs
 from maar.elastic.placement import reshuffle
 from maar.model.jobs import Job
+from maar.model.plan import Cause
 from maar.model.resources import Floats, Ints
 from maar.model.tasks import Status
 from maar.session.placement import Group, Terms, place
-from maar.session.resizing.pools import Pool
+from maar.session.resizing.pools import SharedPool
 from maar.session.resizing.workers import NO_ROLE, NOBODY, elastic_of, worker_shape, workers_of
 from maar.session.session import Session
 
 NODE_LESS = 0.05
 """What lying on one node less adds to a job's speed. By taste: gradients that stay on a node cost nearly nothing."""
 
-MIGRATED = "migrated"
-"""How the reason of an eviction begins by which a worker is moved."""
-
 Move = tuple[int, int]
 """A worker, and the row of its new node."""
 
 
-def migrate(session: Session, pool: Pool, table: Jobs, restart: Floats) -> int:
+def migrate(session: Session, pool: SharedPool, table: Jobs, restart: Floats) -> int:
     """Move workers of a pool's jobs, if that pays: how many."""
     rows = [row for row, job in enumerate(pool.jobs) if _is_settled(session, job)]
     if not rows:
@@ -67,7 +65,7 @@ def _on_nodes(session: Session, job: Job) -> Ints:
     return np.bincount(rows, minlength=len(session.snapshot.nodes)).astype(np.int64)
 
 
-def _room(session: Session, pool: Pool, jobs: list[Job], now: Ints, gpus: Ints) -> Ints:
+def _room(session: Session, pool: SharedPool, jobs: list[Job], now: Ints, gpus: Ints) -> Ints:
     """GPUs (or slots) that each node has for these workers: those that they have, and what is free for any of them."""
     free = np.zeros(len(session.snapshot.nodes), dtype=np.int64)
     for job, each in zip(jobs, gpus.tolist(), strict=True):
@@ -98,7 +96,7 @@ def _make(session: Session, moves: list[Move]) -> bool:
             job = session.job(int(session.snapshot.tasks.job[task]))
             if not session.snapshot.tasks.preemptable[task] or session.snapshot.tasks.tasks[task].budgets:
                 return False
-            session.evict(task, job, f"{MIGRATED}: `{job.key}` lies on fewer nodes then")
+            session.evict(task, job, f"migrated: `{job.key}` lies on fewer nodes then", Cause.MIGRATED)
         for task, row in moves:
             job = session.job(int(session.snapshot.tasks.job[task]))
             there = np.zeros(len(session.snapshot.nodes), dtype=np.bool_)
@@ -106,6 +104,5 @@ def _make(session: Session, moves: list[Move]) -> bool:
             terms = Terms(later=True, within=there, hold=True)
             if place(session, job, Group(NO_ROLE, worker_shape(session, job), NOBODY), 1, terms) != 1:
                 return False
-        session.migrated.update(task for task, _ in moves)
         statement.commit()
         return True

@@ -23,15 +23,15 @@ from maar.session.session import Session
 
 
 @dataclass
-class Pool:
-    """One pool in one session."""
+class SharedPool:
+    """The nodes of a pool, and the elastic jobs that share them in this session."""
 
     option: PoolOption
     nodes: Mask
     jobs: list[Job] = field(default_factory=list)
 
 
-def pools_of(session: Session) -> list[Pool]:
+def pools_of(session: Session) -> list[SharedPool]:
     """The pools that have elastic jobs, with them."""
     jobs = [job for job in session.elastic() if _takes_part(session, job)]
     if not jobs:
@@ -63,11 +63,11 @@ def nodes_of_pools(table: NodeTable, options: Iterable[PoolOption]) -> list[tupl
     return pools
 
 
-def _make(session: Session) -> list[Pool]:
-    return [Pool(option, mask) for option, mask in nodes_of_pools(session.snapshot.nodes, session.config.pools)]
+def _make(session: Session) -> list[SharedPool]:
+    return [SharedPool(option, mask) for option, mask in nodes_of_pools(session.snapshot.nodes, session.config.pools)]
 
 
-def _pool_of(session: Session, job: Job, pools: list[Pool]) -> Pool | Reason:
+def _pool_of(session: Session, job: Job, pools: list[SharedPool]) -> SharedPool | Reason:
     assert job.elastic is not None
     selected = _selects(job.elastic)
     if job.elastic.pool:

@@ -30,7 +30,7 @@ Ask = Callable[[Ints, int], Ints]
 """Rows of jobs, and the GPUs that there are for them: their sizes."""
 
 
-class Limit(NamedTuple):
+class Cap(NamedTuple):
     """GPUs that some jobs may have together: those of a queue, or of all below another, or that need the same nodes."""
 
     rows: frozenset[int]
@@ -52,7 +52,7 @@ GROUNDS = 64
 """So many kinds of ground are told apart, by taste; where there are more, only placing workers tells who fits."""
 
 
-def limits_of_grounds(shapes: list[int], grounds: dict[int, Ground], gpus: int) -> list[Limit]:
+def caps_of_grounds(shapes: list[int], grounds: dict[int, Ground], gpus: int) -> list[Cap]:
     """What jobs that share a ground may have, where that is less than all; `shapes` has the shape of each job."""
     kinds = {shape: (ground.accelerated, ground.nodes.tobytes()) for shape, ground in grounds.items()}
     most: dict[tuple[bool, bytes], Ints] = {}
@@ -68,17 +68,17 @@ def limits_of_grounds(shapes: list[int], grounds: dict[int, Ground], gpus: int) 
         room = int(np.maximum.reduce([most[kind] for kind in inside]).sum())
         if room < gpus:
             found[frozenset(row for row, shape in enumerate(shapes) if kinds[shape] in inside)] = room
-    return [Limit(rows, room) for rows, room in sorted(found.items(), key=lambda f: sorted(f[0]))]
+    return [Cap(rows, room) for rows, room in sorted(found.items(), key=lambda f: sorted(f[0]))]
 
 
-def limits_of(session: Session, jobs: list[Job], used: dict[int, Ints], gpus: int) -> list[Limit]:
+def caps_of_queues(session: Session, jobs: list[Job], used: dict[int, Ints], gpus: int) -> list[Cap]:
     """What queues may have if their elastic jobs had nothing yet, where that is less than all.
 
     `used` is what these jobs have, by queue. Jobs with accelerators and those of which slots are counted have limits of
     their own: a queue that may have no more GPUs may have slots.
     """
     state, path = session.state, session.snapshot.queues.path
-    found: list[Limit] = []
+    found: list[Cap] = []
     with session.statement():  # not committed
         for queue, had in used.items():
             for above in path[queue]:
@@ -88,12 +88,12 @@ def limits_of(session: Session, jobs: list[Job], used: dict[int, Ints], gpus: in
             for row, job in enumerate(jobs):
                 if bool(session.snapshot.shapes.gpus[worker_shape(session, job)]) == kind:
                     rows.setdefault(int(session.snapshot.jobs.queue[job.index]), []).append(row)
-            found.extend(_limits_of_kind(session, jobs, rows, gpus))
+            found.extend(_caps_of_kind(session, jobs, rows, gpus))
     return found
 
 
-def _limits_of_kind(session: Session, jobs: list[Job], rows: dict[int, list[int]], gpus: int) -> Iterator[Limit]:
-    """The limits of some jobs, whose rows are given by queue: for each queue, and for all below each above them."""
+def _caps_of_kind(session: Session, jobs: list[Job], rows: dict[int, list[int]], gpus: int) -> Iterator[Cap]:
+    """The caps of some jobs, whose rows are given by queue: for each queue, and for all below each above them."""
     queues = session.snapshot.queues
     groups: dict[frozenset[int], set[int]] = {}
     for above in {above for queue in rows for above in queues.path[queue]}:
@@ -101,10 +101,10 @@ def _limits_of_kind(session: Session, jobs: list[Job], rows: dict[int, list[int]
     asking = {queue: {worker_shape(session, jobs[row]): jobs[row] for row in rows[queue]} for queue in rows}
     for group, tops in sorted(groups.items(), key=lambda g: sorted(g[0])):
         with session.statement():  # not committed
-            limit = sum(_book(session, queue, asking[queue], gpus) for queue in sorted(group))
-        if limit < gpus:
+            most = sum(_book(session, queue, asking[queue], gpus) for queue in sorted(group))
+        if most < gpus:
             rooms = tuple(_room(session, top) for top in sorted(tops) if queues.queues[top].capability)
-            yield Limit(frozenset(row for queue in group for row in rows[queue]), limit, rooms)
+            yield Cap(frozenset(row for queue in group for row in rows[queue]), most, rooms)
 
 
 def _book(session: Session, queue: int, asking: dict[int, Job], gpus: int) -> int:
@@ -139,22 +139,22 @@ def is_closed(session: Session, job: Job) -> bool:
 
 
 class Shares:
-    """The limits of one pool's jobs."""
+    """The caps of one pool's jobs."""
 
-    def __init__(self, limits: list[Limit], widths: Ints, requests: Ints) -> None:
+    def __init__(self, caps: list[Cap], widths: Ints, requests: Ints) -> None:
         """The GPUs of one worker of each job, and all that such a worker asks for."""
-        self._members = [(limit, _mask(limit, len(widths))) for limit in limits]
+        self._members = [(cap, _mask(cap, len(widths))) for cap in caps]
         self._widths = widths
         self._requests = requests
 
     def beyond(self, sizes: Ints) -> Mask:
         """Jobs of queues that have more than their capability, or that of one above them."""
         found = np.zeros(len(sizes), dtype=np.bool_)
-        for limit, members in self._members:
-            if limit.rooms:
+        for cap, members in self._members:
+            if cap.rooms:
                 # In Python's integers, which do not overflow.
                 have = (sizes[members, None].astype(object) * self._requests[members]).sum(axis=0)
-                if any((have > room).any() for room in limit.rooms):
+                if any((have > room).any() for room in cap.rooms):
                     found |= members
         return found
 
@@ -162,40 +162,40 @@ class Shares:
         """Write the sizes of some jobs; those of the others stand, and count."""
         self._fill(sizes, ask, rows, gpus, sorted(self._members, key=lambda of: len(of[0].rows)))
 
-    def _fill(self, sizes: Ints, ask: Ask, rows: Mask, gpus: int, limits: list[tuple[Limit, Mask]]) -> None:
-        open_, done = rows.copy(), list[tuple[Limit, Mask]]()
+    def _fill(self, sizes: Ints, ask: Ask, rows: Mask, gpus: int, caps: list[tuple[Cap, Mask]]) -> None:
+        open_, done = rows.copy(), list[tuple[Cap, Mask]]()
         while True:
             asked = np.flatnonzero(open_)
             sizes[asked] = ask(asked, max(gpus, 0))
-            over = [of for of in limits if self._used(sizes, of[1]) > of[0].gpus]
+            over = [of for of in caps if self._used(sizes, of[1]) > of[0].gpus]
             if not over:
                 return
-            for i, (limit, members) in enumerate(over):
-                if any(other.rows & limit.rows for other, _ in over[:i]):
+            for i, (cap, members) in enumerate(over):
+                if any(other.rows & cap.rows for other, _ in over[:i]):
                     continue  # a smaller group of some of these jobs went first: look again
                 inside = members & rows
                 gpus += self._used(sizes, inside & ~open_)  # what was given to them before is given out anew
                 kept = self._used(sizes, members & ~rows)
-                within = [of for of in limits if of[0].rows < limit.rows]
-                within += [self._rest(sizes, of, members) for of in done if of[0].rows & limit.rows]
+                within = [of for of in caps if of[0].rows < cap.rows]
+                within += [self._left(sizes, of, members) for of in done if of[0].rows & cap.rows]
                 within.sort(key=lambda of: len(of[0].rows))
-                self._fill(sizes, ask, inside, min(limit.gpus - kept, gpus), within)
+                self._fill(sizes, ask, inside, min(cap.gpus - kept, gpus), within)
                 gpus -= self._used(sizes, inside)
                 open_ &= ~members
-                done += [of for of in limits if of[0].rows <= limit.rows]
-                limits = [of for of in limits if not of[0].rows <= limit.rows]
+                done += [of for of in caps if of[0].rows <= cap.rows]
+                caps = [of for of in caps if not of[0].rows <= cap.rows]
 
-    def _rest(self, sizes: Ints, of: tuple[Limit, Mask], members: Mask) -> tuple[Limit, Mask]:
-        """What a limit leaves to those of its jobs that are among some, as the others stand."""
-        limit, mask = of
-        inside, left = mask & members, limit.gpus - self._used(sizes, mask & ~members)
-        return Limit(frozenset(np.flatnonzero(inside).tolist()), left), inside
+    def _left(self, sizes: Ints, of: tuple[Cap, Mask], members: Mask) -> tuple[Cap, Mask]:
+        """What a cap leaves to those of its jobs that are among some, as the others stand."""
+        cap, mask = of
+        inside, left = mask & members, cap.gpus - self._used(sizes, mask & ~members)
+        return Cap(frozenset(np.flatnonzero(inside).tolist()), left), inside
 
     def _used(self, sizes: Ints, rows: Mask) -> int:
         return int((sizes * self._widths)[rows].sum())
 
 
-def _mask(limit: Limit, jobs: int) -> Mask:
+def _mask(cap: Cap, jobs: int) -> Mask:
     members = np.zeros(jobs, dtype=np.bool_)
-    members[list(limit.rows)] = True
+    members[list(cap.rows)] = True
     return members

@@ -17,22 +17,34 @@ from maar.session.placement import Group, missing
 from maar.session.session import Session
 
 
-def ahead_of(session: Session, job: Job, nodes: Mask) -> Job | None:
-    """The first gang that waits for room on those nodes and comes before growth of an elastic job."""
-    found = session.waiting_gangs.setdefault(nodes.tobytes(), {})
-    for gang in _rigid(session):
-        if gang.priority < job.priority:
-            continue
-        if gang.priority == job.priority and job.elastic and not job.elastic.now and not _comes_first(gang, job):
-            continue
-        # Whether it waits for room there is found once, and only of gangs that matter to somebody.
-        if gang.index not in found:
-            needs = _lacks(session, gang, nodes)
-            found[gang.index] = _allowed(session, gang, needs) if needs else None
-        may_have = found[gang.index]
-        if may_have or (may_have is False and gang.queue == job.queue):
-            return gang
-    return None
+class WaitingGangs:
+    """The gangs that wait for room on the nodes of a pool.
+
+    Made for one question about all jobs of the pool, during which the state does not change.
+    """
+
+    def __init__(self, session: Session, nodes: Mask) -> None:
+        self._session = session
+        self._nodes = nodes
+        self._rigid = session.memo.fixed("waiting_gangs", "rigid", lambda: _rigid(session))
+        self._may_have: dict[int, bool | None] = {}
+        """Gang to whether its queue may have the room that it waits for; None: it waits for none here."""
+
+    def ahead_of(self, job: Job) -> Job | None:
+        """The first gang that comes before growth of an elastic job."""
+        for gang in self._rigid:
+            if gang.priority < job.priority:
+                continue
+            if gang.priority == job.priority and job.elastic and not job.elastic.now and not _comes_first(gang, job):
+                continue
+            # Looked for only of gangs that matter to some job.
+            if gang.index not in self._may_have:
+                needs = _lacks(self._session, gang, self._nodes)
+                self._may_have[gang.index] = _allowed(self._session, gang, needs) if needs else None
+            may_have = self._may_have[gang.index]
+            if may_have or (may_have is False and gang.queue == job.queue):
+                return gang
+        return None
 
 
 def _comes_first(gang: Job, job: Job) -> bool:
@@ -41,10 +53,8 @@ def _comes_first(gang: Job, job: Job) -> bool:
 
 def _rigid(session: Session) -> list[Job]:
     """Gangs that ask for something; those that rest because nothing has changed for them wait all the same."""
-    if session.rigid is None:
-        active = (session.job(i) for i in session.snapshot.jobs.active)
-        session.rigid = [job for job in active if job.elastic is None and session.trouble(job) is None]
-    return session.rigid
+    active = (session.job(i) for i in session.snapshot.jobs.active)
+    return [job for job in active if job.elastic is None and session.trouble(job) is None]
 
 
 def _lacks(session: Session, gang: Job, nodes: Mask) -> list[tuple[Group, int]]:

@@ -13,7 +13,7 @@ from maar.model.jobs import Job
 from maar.model.resources import Ints, Mask
 from maar.model.shapes import Shape
 from maar.model.tasks import Status
-from maar.session.placement import Group, Terms, domains_of, place
+from maar.session.placement import Group, Terms, both, domains_of, place
 from maar.session.session import Session
 from maar.session.state import Held
 
@@ -83,7 +83,7 @@ def held(session: Session, job: Job) -> int:
 def held_for(session: Session, job: Job) -> list[Held]:
     """Room that is kept for workers to come, and not for who comes beside them."""
     shape = worker_shape(session, job)
-    return [h for h in session.state.held if h.job == job.index and h.shape == shape and not h.beside]
+    return [h for h in session.state.held.get(job.index, ()) if h.shape == shape and not h.beside]
 
 
 def is_ending(session: Session, job: Job) -> bool:
@@ -153,11 +153,10 @@ def set_size(session: Session, job: Job, size: int, nodes: Mask) -> int:
     if missing == 0:
         return size
     with session.statement() as statement:
-        usable = session.open_to(job)
-        kept = [h.rows for h in session.state.held if h.job == job.index and (h.counts > 0).all()]
+        kept = [h.rows for h in session.state.held.get(job.index, ()) if (h.counts > 0).all()]
         prefer = np.concatenate(kept) if kept else None
         session.state.let_go(job.index)
-        terms = Terms(later=True, within=nodes if usable is None else nodes & usable, prefer=prefer)
+        terms = Terms(later=True, within=both(nodes, session.open_to(job)), prefer=prefer)
         starts = not len(session.tasks_of(job, Status.BOUND))
         if not starts or all(_keep(session, job, shape, terms) for shape in elastic.beside):
             _grow(session, job, size, terms)
@@ -179,10 +178,10 @@ def _grow(session: Session, job: Job, size: int, terms: Terms) -> None:
     waiting = workers_of(session, job, Status.PENDING)
     table = session.snapshot.tasks.tasks
     waiting = np.array([t for t in waiting.tolist() if not size <= table[t].index < NO_INDEX], dtype=np.int64)
-    wanted, usable = size - have(session, job), terms.within
+    wanted = size - have(session, job)
     best: tuple[int, Terms] = (0, terms)
     for domain in domains_of(session, job):
-        inside = terms if domain is None else terms._replace(within=domain if usable is None else usable & domain)
+        inside = terms._replace(within=both(terms.within, domain))
         with session.statement() as statement:
             placed = _fill(session, job, waiting, wanted, inside)
             if placed == wanted:

@@ -1,4 +1,4 @@
-"""The elastic part of the plan: sizes, and room for workers to come, read off the session.
+"""The elastic part of the plan: changes of size, and room for workers to come, read off the session.
 
 A job's size is what `resize` decided, less what preempt, reclaim or the release of a gang in part took since: workers
 leave from the highest index on, so the lowest of those that go says how many stay. If none stays the job is suspended.
@@ -6,17 +6,27 @@ leave from the highest index on, so the lowest of those that go says how many st
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from maar.model.jobs import Job
-from maar.model.plan import Hold, Resize, Resume, Suspend, Target
+from maar.model.plan import Cause, Hold, Resize, Resume, Suspend, Target
 from maar.model.tasks import Status
 from maar.session.resizing.standing import past_after, past_of
 from maar.session.resizing.workers import elastic_of, have, held_for, workers_of
 from maar.session.session import Decision, Session
 
 
-class Sizes:
+class Taken(NamedTuple):
+    """A job's size after what others took, and why it has it."""
+
+    size: int
+    why: str
+    cause: Cause
+
+
+class SizeChanges:
     """What is done with elastic jobs in one session."""
 
     def __init__(self, session: Session) -> None:
@@ -34,7 +44,7 @@ class Sizes:
     def _read(self, job: Job) -> None:
         before = elastic_of(job).now
         decided = self._session.sizes.get(job.index)
-        size, why = self._taken(job, decided)
+        size, why, cause = self._taken(job, decided)
         self._after[job.index] = size
         if decided is not None:
             self.targets.append(Target(job.key, size, decided.planned, why, decided.pool))
@@ -44,29 +54,31 @@ class Sizes:
         forgive = decided is not None and decided.forgive
         past = past_after(past_of(self._session, job), self._session.now, before, size, forgive)
         if size == 0:
-            self.suspends.append(Suspend(job.key, why, past))
+            self.suspends.append(Suspend(job.key, why, past, cause))
         elif before == 0:
             self.resumes.append(Resume(job.key, size, why, past))
         else:
-            self.resizes.append(Resize(job.key, before, size, why, past))
+            self.resizes.append(Resize(job.key, before, size, why, past, cause))
 
-    def _taken(self, job: Job, decided: Decision | None) -> tuple[int, str]:
-        """Its size after what others took, and why."""
+    def _taken(self, job: Job, decided: Decision | None) -> Taken:
+        """Its size after what others took."""
         elastic = elastic_of(job)
         size, why = (elastic.now, "") if decided is None else (decided.size, decided.why)
-        session = self._session
+        session, table = self._session, self._session.snapshot.tasks
         gone = [
             t
             for t in workers_of(session, job, Status.RELEASING).tolist()
-            if t in session.evictions and t not in session.migrated
+            if t in session.evictions and session.evictions[t].cause is not Cause.MIGRATED
         ]
-        gone = [t for t in gone if session.snapshot.tasks.status[t] == Status.BOUND]
+        gone = [t for t in gone if table.status[t] == Status.BOUND]
         if not gone:
-            return size, why
-        why = session.evictions[gone[0]][1]
-        if len(workers_of(session, job, Status.BOUND, Status.NOMINATED)) == 0:
-            return (0, why) if elastic.pausable else (size, why)
-        return min(size, min(session.snapshot.tasks.tasks[t].index for t in gone)), why
+            return Taken(size, why, Cause.RESIZED)
+        _, why, cause = session.evictions[gone[0]]
+        if len(workers_of(session, job, Status.BOUND, Status.NOMINATED)):
+            size = min(size, min(table.tasks[t].index for t in gone))
+        elif elastic.pausable:
+            size = 0
+        return Taken(size, why, cause)
 
     def holds(self) -> tuple[Hold, ...]:
         """Room that is kept for workers to come: no more than each job still lacks."""

@@ -21,10 +21,10 @@ from maar.model.reasons import Reason
 from maar.model.resources import Floats, Ints, Mask
 from maar.model.tasks import Status
 from maar.session.resizing.migrating import migrate
-from maar.session.resizing.pools import Pool
-from maar.session.resizing.shares import Ground, Shares, is_closed, limits_of, limits_of_grounds
+from maar.session.resizing.pools import SharedPool
+from maar.session.resizing.shares import Ground, Shares, caps_of_grounds, caps_of_queues, is_closed
 from maar.session.resizing.standing import columns
-from maar.session.resizing.waiting_gangs import ahead_of
+from maar.session.resizing.waiting_gangs import WaitingGangs
 from maar.session.resizing.workers import are_leaving, elastic_of, last_change, set_size, worker_shape
 from maar.session.session import Decision, Session
 
@@ -32,10 +32,10 @@ ROUNDS = 8
 """So often the algorithm is asked again because what it gave does not lie on nodes; then what fits is taken."""
 
 
-class Resizing:
+class PoolSizes:
     """One pool's sizes in one session."""
 
-    def __init__(self, session: Session, pool: Pool) -> None:
+    def __init__(self, session: Session, pool: SharedPool) -> None:
         self._session = session
         self._pool = pool
         self._option = pool.option
@@ -46,7 +46,7 @@ class Resizing:
 
     def run(self) -> None:
         """Decide, and make it so in the session."""
-        until = self._resting_until()
+        until = self._paused_until()
         if until is not None:
             self._session.wake(until)
             self._decide(self._now, f"pool `{self._option.name}` is left alone for {self._option.rate_limit:g} s")
@@ -60,7 +60,7 @@ class Resizing:
 
     # -- 1 brakes
 
-    def _resting_until(self) -> float | None:
+    def _paused_until(self) -> float | None:
         """Until when a pool that was changed a moment ago is left alone."""
         times = [last_change(self._session, job) for job in self._jobs]
         last = max((time for time in times if time is not None), default=-np.inf)
@@ -105,17 +105,15 @@ class Resizing:
             np.add.at(free, rows[there], requests[there])
             queue = int(session.snapshot.jobs.queue[job.index])
             mine[queue] = mine.get(queue, np.zeros(free.shape[1], dtype=np.int64)) + requests.sum(axis=0)
-        for job_row, shape, rows, counts, _ in state.held:
-            if any(job.index == job_row for job in self._jobs):
-                np.add.at(free, rows, counts[:, None] * shapes.requests[shape])
-                queue = int(session.snapshot.jobs.queue[job_row])
-                mine[queue] = mine[queue] + counts.sum() * shapes.requests[shape]
+            for kept in state.held.get(job.index, ()):
+                np.add.at(free, kept.rows, kept.counts[:, None] * shapes.requests[kept.shape])
+                mine[queue] = mine[queue] + kept.counts.sum() * shapes.requests[kept.shape]
         of = [worker_shape(session, job) for job in self._jobs]
         width = dict(zip(of, self._table.gpus.tolist(), strict=True))
         grounds = {shape: self._ground(shape, gpus, free) for shape, gpus in width.items()}
         gpus = int(np.maximum.reduce([ground.gpus for ground in grounds.values()]).sum())
-        limits = [*limits_of(session, self._jobs, mine, gpus), *limits_of_grounds(of, grounds, gpus)]
-        return gpus, Shares(limits, self._table.gpus, shapes.requests[of])
+        caps = [*caps_of_queues(session, self._jobs, mine, gpus), *caps_of_grounds(of, grounds, gpus)]
+        return gpus, Shares(caps, self._table.gpus, shapes.requests[of])
 
     def _ground(self, shape: int, width: int, free: Ints) -> Ground:
         """Where workers of a shape could run, and what is free for them there."""
@@ -159,14 +157,14 @@ class Resizing:
 
     def _most(self) -> Ints:
         """The largest size each job may have now: no growth in a closed queue, nor into room that a gang waits for."""
-        most = self._table.max.copy()
+        most, gangs = self._table.max.copy(), WaitingGangs(self._session, self._pool.nodes)
         for row, job in enumerate(self._jobs):
             if is_closed(self._session, job):
                 most[row] = min(most[row], self._now[row])
                 if not self._now[row]:
                     self._session.note(job, self._reason(job, "QueueClosed", f"queue `{job.queue}` is closed"))
                 continue
-            gang = ahead_of(self._session, job, self._pool.nodes)
+            gang = gangs.ahead_of(job)
             if gang is not None:
                 most[row] = min(most[row], self._now[row])
                 what = f"room is left for `{gang.key}`, which waits for it"
@@ -237,7 +235,8 @@ class Resizing:
             if size and (leaving := are_leaving(self._session, job)):
                 # Its room stays its own: who comes later in this session finds it taken.
                 size, because = 0, f"{leaving} of its old pods are still going: it starts once they are gone"
-            self._session.sizes[job.index] = Decision(size, planned, because, bool(forgiven[row]), self._option.name)
+            decided = Decision(size, planned, because, bool(forgiven[row]), self._option.name)
+            self._session.size(job, decided)
             if not size and job.index not in self._session.notes:
                 self._session.note(job, self._reason(job, "NoWorkers", self._why_none(job, row)))
 

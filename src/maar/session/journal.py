@@ -1,0 +1,124 @@
+"""The journal: every change of a session, so that a rollback restores what was there.
+
+    add     a number in a column: undone by subtraction, so a column is restored bit for bit
+    put     an entry of a dictionary
+    drop    the removal of an entry
+    assign  an attribute
+
+`State` is a journal with the session's columns; the session writes what it remembers through it too. What is only a
+cache of what the journal knows is not written here: it follows `touched_since` or `version`.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, TypeVar
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+from maar.model.resources import Ints
+
+Array = npt.NDArray[Any]
+K = TypeVar("K")
+V = TypeVar("V")
+
+_ABSENT = object()
+
+
+class Mark(msgspec.Struct, frozen=True):
+    """A point to roll back to."""
+
+    added: int
+    replaced: int
+    touched: int
+
+
+class Journal:
+    """The changes since the outermost statement began."""
+
+    CACHES: ClassVar[frozenset[str]] = frozenset({"_added", "_replaced", "_touched", "_before"})
+    """Attributes that a rollback does not restore: the journal's own books."""
+
+    def __init__(self) -> None:
+        self._added: list[tuple[Array, Any, Any]] = []
+        """Column, index, delta. Plain tuples: there are millions."""
+        self._replaced: list[tuple[dict[Any, Any], Any, Any]] = []
+        """Dictionary, key, and what was there before."""
+        self._touched: list[Ints] = []
+        """Node rows that changed, in the order of the changes."""
+        self._before = 0
+        """The changes that are no longer in the journal, undone ones twice."""
+
+    # -- changes
+
+    def add(self, column: Array, index: Any, delta: Any) -> None:
+        """Add to a column. An index array must not name a place twice."""
+        column[index] += delta
+        self._added.append((column, index, delta))
+
+    def put(self, where: dict[K, V], key: K, value: V) -> None:
+        """Set an entry of a dictionary."""
+        self._replaced.append((where, key, where.get(key, _ABSENT)))
+        where[key] = value
+
+    def drop(self, where: dict[K, V], key: K) -> None:
+        """Remove an entry of a dictionary, if it is there."""
+        if key in where:
+            self._replaced.append((where, key, where.pop(key)))
+
+    def assign(self, owner: object, name: str, value: object) -> None:
+        """Set an attribute."""
+        self.put(vars(owner), name, value)
+
+    def touch(self, rows: Ints) -> None:
+        """Note that these node rows changed."""
+        self._touched.append(rows)
+
+    # -- undoing
+
+    def mark(self) -> Mark:
+        """Where the journal stands."""
+        return Mark(len(self._added), len(self._replaced), len(self._touched))
+
+    def rollback(self, mark: Mark) -> None:
+        """Undo everything since `mark`, last first."""
+        self._before += 2 * (len(self._added) - mark.added + len(self._replaced) - mark.replaced)
+        while len(self._added) > mark.added:
+            column, index, delta = self._added.pop()
+            column[index] -= delta
+        while len(self._replaced) > mark.replaced:
+            where, key, before = self._replaced.pop()
+            if before is _ABSENT:
+                del where[key]
+            else:
+                where[key] = before
+        undone = self._touched[mark.touched :]
+        if undone:
+            self._touched.append(undone[0] if len(undone) == 1 else np.unique(np.concatenate(undone)))
+
+    def forget(self) -> None:
+        """Nothing before this moment will be undone."""
+        self._before += len(self._added) + len(self._replaced)
+        self._added.clear()
+        self._replaced.clear()
+
+    # -- for caches
+
+    @property
+    def version(self) -> int:
+        """Grows with every change and every rollback: nothing has changed between two equal versions."""
+        return self._before + len(self._added) + len(self._replaced)
+
+    @property
+    def cursor(self) -> int:
+        """Where `touched_since` starts for a reader that knows all node rows as they are now."""
+        return len(self._touched)
+
+    def touched_since(self, cursor: int) -> tuple[Ints | None, int]:
+        """The node rows that changed since `cursor`, and the new cursor."""
+        end = len(self._touched)
+        if cursor == end:
+            return None, end
+        recent = self._touched[cursor:]
+        return (recent[0] if len(recent) == 1 else np.unique(np.concatenate(recent))), end

@@ -1,0 +1,64 @@
+"""The memo: what is kept for the session, and what only until something changes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from maar.session.session import Session
+from maar.testing.builders import cluster, gang, node
+
+
+@pytest.fixture
+def session(opened: Callable[..., Session]) -> Session:
+    return opened(cluster(node("n1", gpu=4), gang("a", gpu=1)))
+
+
+def bind(session: Session) -> None:
+    session.state.bind(0, 0, np.array([0]), np.array([0]), np.array([1]))
+
+
+def used(session: Session) -> list[int]:
+    return session.memo.current("test", "used", lambda: session.state.used[0].tolist())
+
+
+def test_what_is_fixed_is_made_once_for_each_owner_and_key(session: Session) -> None:
+    made: list[str] = []
+
+    def fixed(owner: str, key: str) -> str:
+        def make() -> str:
+            made.append(owner + key)
+            return owner + key
+
+        return session.memo.fixed(owner, key, make)
+
+    assert ["xa", "xb", "ya", "xa"] == [fixed("x", "a"), fixed("x", "b"), fixed("y", "a"), fixed("x", "a")]
+    bind(session)
+    assert "xa" == fixed("x", "a")
+    assert ["xa", "xb", "ya"] == made
+
+
+def test_what_is_current_follows_changes_rollbacks_and_commits(session: Session) -> None:
+    before = used(session)
+    with session.statement():
+        bind(session)
+        during = used(session)
+        assert before != during
+    assert before == used(session)
+    with session.statement() as statement:
+        bind(session)
+        statement.commit()
+    assert during == used(session)
+
+
+def test_what_is_current_is_made_once_while_nothing_changes(session: Session) -> None:
+    made: list[int] = []
+    for _ in range(3):
+        session.memo.current("test", 1, lambda: made.append(1))
+    assert [1] == made
+    assert session.state.version == session.state.version
+    bind(session)
+    session.memo.current("test", 1, lambda: made.append(2))
+    assert [1, 2] == made

@@ -1,0 +1,37 @@
+"""Everything that a session holds, to compare before and after: what a rollback must restore.
+
+Every attribute of the session, its hooks and its state is taken, also one that is added tomorrow. Left out are only the
+caches that the classes declare (`CACHES`).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from maar.session.hooks import Hooks
+from maar.session.journal import Journal
+from maar.session.session import Session
+
+
+def contents(session: Session) -> dict[str, Any]:
+    """What a session holds, as plain values that later changes do not reach."""
+    found: dict[str, Any] = _plain(session)
+    return found
+
+
+def _plain(value: object) -> Any:
+    match value:
+        case Session() | Journal():
+            return {name: _plain(v) for name, v in vars(value).items() if name not in value.CACHES}
+        case Hooks():
+            return _plain(vars(value))
+        case np.ndarray():
+            return value.dtype, value.shape, value.tolist()
+        case dict():
+            return {key: _plain(v) for key, v in value.items()}
+        case list() | tuple() | set():
+            return type(value)(_plain(v) for v in value) if type(value) in (list, tuple, set) else _plain(tuple(value))
+        case _:
+            return value  # frozen, or nothing that a session changes: compared as it is
