@@ -20,7 +20,7 @@ from tests.support.live import NAMESPACE, OUR_CRDS, bound, connected, scheduling
 
 from maar.controller.brakes import Brakes
 from maar.controller.brakes import Settings as BrakeSettings
-from maar.controller.run import Scheduler
+from maar.controller.scheduler import Scheduler
 from maar.embedded.kubelets import Kubelets
 from maar.embedded.operators import TrainingOperator
 from maar.embedded.server import EmbeddedServer

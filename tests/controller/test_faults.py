@@ -11,8 +11,8 @@ from tests.support.burst import Burst, Witness, without_locks
 from tests.support.live import PATIENCE, Live, connected, scheduling
 
 from maar.controller.cache import Cache
-from maar.controller.reload import ConfigFile
-from maar.controller.run import Scheduler
+from maar.controller.config_file import ConfigFile
+from maar.controller.scheduler import Scheduler
 from maar.controller.settings import Settings
 from maar.embedded.faults import all_binds
 from maar.embedded.server import EmbeddedServer

@@ -18,8 +18,8 @@ from typing import Any
 import msgspec
 import yaml
 
-from maar.controller.reload import ConfigFile
-from maar.controller.run import Scheduler
+from maar.controller.config_file import ConfigFile
+from maar.controller.scheduler import Scheduler
 from maar.controller.settings import Settings
 from maar.kube.client.access import load_access
 from maar.kube.client.api import Api
@@ -37,7 +37,7 @@ from maar.kube.wire.resources import (
 
 NAMESPACE = "default"
 GPU = "nvidia.com/gpu"
-OUR_CRDS = Path(__file__).parents[3] / "deploy" / "crds"
+OUR_CRDS = Path(__file__).parents[2] / "deploy" / "crds"
 CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 PATIENCE = 60.0
 """Seconds after which a condition that does not come true is a failure."""

@@ -20,8 +20,8 @@ from maar import __version__
 from maar.config.file import ConfigError
 from maar.controller.brake_file import BrakeFile
 from maar.controller.brakes import Brakes
-from maar.controller.reload import ConfigFile
-from maar.controller.run import Scheduler
+from maar.controller.config_file import ConfigFile
+from maar.controller.scheduler import Scheduler
 from maar.controller.settings import Settings
 from maar.controller.shadow import Shadow
 from maar.history.address import NONE, default_address

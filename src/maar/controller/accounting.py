@@ -12,20 +12,19 @@ Only elastic jobs, and those that Maar starts and pauses, have accounts: pods al
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from typing import Protocol
 
 import msgspec
 
 from maar.controller.cache import Cache
-from maar.controller.elastic import Change
 from maar.controller.loop import Cycle
+from maar.controller.resizes import Change
+from maar.controller.subjects import find_owner
 from maar.history.records import Event, Kind
 from maar.kube.kinds.ends import end_of, is_paused
 from maar.kube.picture.elastic_jobs import ElasticJob
-from maar.kube.picture.picture import OWNER_HOMES
 from maar.kube.read.knowledge import who_is
-from maar.kube.wire.base import Object
 from maar.kube.write.resize import ChangeJob
 from maar.model.elastic import Elastic, Past
 from maar.model.jobs import Job
@@ -184,7 +183,7 @@ class Accounting:
         """Whether a job that is not among the elastic ones has ended, or is among them by another gang."""
         if self._keys.get(life.key) == life.uid:
             return True
-        item = _find(self._cache.picture.objects, life.namespace, life.name, life.uid)
+        item = find_owner(self._cache.picture, life.namespace, life.name, life.uid)
         end = end_of(item)
         if end is None:
             if is_paused(item):
@@ -201,7 +200,7 @@ class Accounting:
         for told in self._books.unfinished():
             if told.uid in self._lives:
                 continue
-            end = end_of(_find(self._cache.picture.objects, told.namespace, told.name, told.uid))
+            end = end_of(find_owner(self._cache.picture, told.namespace, told.name, told.uid))
             if end is None:
                 continue
             at = max(told.at, now if end.at is None else end.at)
@@ -249,11 +248,3 @@ class Accounting:
                 how=how,
             )
         )
-
-
-def _find(objects: Mapping[str, Mapping[str, Object]], namespace: str, name: str, uid: str) -> Object | None:
-    for home in OWNER_HOMES:
-        item = objects.get(home, {}).get(f"{namespace}/{name}")
-        if item is not None and item.metadata.uid == uid:
-            return item
-    return None

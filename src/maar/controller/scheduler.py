@@ -18,13 +18,14 @@ from typing import Any
 from maar.controller.accounting import Accounting
 from maar.controller.brakes import Brakes
 from maar.controller.cache import Cache
+from maar.controller.config_file import ConfigFile
 from maar.controller.knowledge import FromHistory, Learner
 from maar.controller.loop import Loop
 from maar.controller.outbox import Outbox
 from maar.controller.record import Recorder
-from maar.controller.reload import ConfigFile
 from maar.controller.reports import Reports
 from maar.controller.settings import Settings
+from maar.controller.subjects import Subjects
 from maar.controller.tallies import MOMENT
 from maar.controller.watching import Sink, home_of
 from maar.history.history import History
@@ -33,7 +34,7 @@ from maar.kube.client.backoff import Backoff
 from maar.kube.client.discovery import served
 from maar.kube.client.errors import ApiError, Conflict, ServerFault, TooManyRequests, Unreachable
 from maar.kube.client.informer import Informer
-from maar.kube.picture.picture import GROUP_HOMES, OWNER_HOMES, Picture
+from maar.kube.picture.picture import Picture
 from maar.kube.wire import cluster as wire
 from maar.kube.wire.base import Object
 from maar.kube.wire.resources import QUEUES, RESOURCES, Resource
@@ -71,9 +72,12 @@ class Scheduler:
         self.cache = Cache(self.picture)
         self.executor = Executor(api, in_flight=settings.in_flight)
         self.events = EventWriter(api, "maar")
-        self.reports = Reports()
+        self._subjects = Subjects(self.cache)
+        self._reports = Reports(self.cache, self._subjects)
         self._recorder = None if record is None else Recorder(record)
-        self.outbox = Outbox(self.cache, self.executor, self.events, self.reports, settings, self._trigger)
+        self.outbox = Outbox(
+            self.cache, self.executor, self.events, self._subjects, self._reports, settings, self._trigger
+        )
         self.loop = Loop(
             self.cache,
             None if settings.dry_run else self.outbox,
@@ -100,14 +104,14 @@ class Scheduler:
             history.on_ready.append(self._trigger)
             self.loop.on_cycle.append(accounting.on_cycle)
             self.outbox.on_given.append(accounting.given)
-            self.outbox.sizes.on_written.append(accounting.wrote)
+            self.outbox.resizes.on_written.append(accounting.wrote)
 
     def _trigger(self) -> None:
         self.loop.trigger()
 
     def _moved(self, pod: str) -> None:
         """A pod went on: in a moment its group is counted anew."""
-        if not self._settings.dry_run and self.reports.tallies.moved(self.cache, pod, time.time()):
+        if not self._settings.dry_run and self._reports.tallies.moved(self.cache, pod, time.time()):
             asyncio.get_running_loop().call_later(MOMENT, self._trigger)
 
     def look_again(self) -> None:
@@ -143,13 +147,9 @@ class Scheduler:
         found = await served(self._api, RESOURCES)
         watched = {(resource.group, resource.plural) for resource in self.informers}
         for resource in sorted(found, key=str):
-            home = home_of(resource)
-            if home is None or (resource.group, resource.plural) in watched:
+            if home_of(resource) is None or (resource.group, resource.plural) in watched:
                 continue
-            if home in GROUP_HOMES:
-                self.reports.resources[home] = resource
-            elif home in OWNER_HOMES:
-                self.outbox.sizes.resources[resource.group, resource.plural] = resource
+            self._subjects.serve(resource)
             sink = Sink(
                 self.picture, resource, self._trigger, self.cache.wake_all, self.loop.trigger_later, self._moved
             )

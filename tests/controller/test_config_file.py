@@ -10,7 +10,7 @@ from tests.support.confs import ALLOCATE, PREEMPT
 from maar.config.file import ConfigError
 from maar.controller.brake_file import BrakeFile, read_brakes
 from maar.controller.brakes import Brakes, Settings
-from maar.controller.reload import ConfigFile
+from maar.controller.config_file import ConfigFile
 
 
 def test_a_changed_file_is_taken(tmp_path: Path) -> None:

@@ -15,15 +15,13 @@ from typing import NamedTuple
 import msgspec
 
 from maar.controller.cache import Cache
+from maar.controller.subjects import Subjects
 from maar.kube.client.errors import Conflict, NotFound
-from maar.kube.kinds import KINDS, kind_of
-from maar.kube.kinds.kind import Kind, Wanted
+from maar.kube.kinds.kind import Wanted
 from maar.kube.kinds.reading import Kept, write_holds
 from maar.kube.picture.elastic_jobs import ElasticJob
 from maar.kube.read.elastic import AssumedJob, Identity
 from maar.kube.wire import annotations as known
-from maar.kube.wire.base import Object
-from maar.kube.wire.resources import Resource
 from maar.kube.write.events import Reference
 from maar.kube.write.executor import Done, Failed, Outcome, Work
 from maar.kube.write.resize import AnnotateJob, ChangeJob
@@ -54,16 +52,17 @@ class Prepared(NamedTuple):
     done: Callable[[Outcome], None]
 
 
-class Sizes:
+class Resizes:
     """Carries out what a plan says of elastic jobs."""
 
-    def __init__(self, cache: Cache, submit: Submit, emit: Emit, trigger: Callable[[], None]) -> None:
+    def __init__(
+        self, cache: Cache, subjects: Subjects, submit: Submit, emit: Emit, trigger: Callable[[], None]
+    ) -> None:
         self._cache = cache
+        self._subjects = subjects
         self._submit = submit
         self._emit = emit
         self._trigger = trigger
-        self.resources: dict[tuple[str, str], Resource[Object]] = {}
-        """By group and plural: the version of each kind that the server serves, where it is not the usual one."""
         self._noted: dict[str, Target] = {}
         """What was last said to each job's owner."""
         self._going_down = 0
@@ -88,14 +87,6 @@ class Sizes:
         for job, said in notes.items():
             self._note(job, said)
         self._go_up()
-
-    def reference(self, job: str) -> tuple[str, Reference] | None:
-        """The path of an elastic job's own object, and a reference to it."""
-        found = self._cache.picture.elastic_job(job)
-        if found is None:
-            return None
-        _, resource = self._kind(found.item)
-        return resource.path(found.item.namespace, found.item.name), Reference.to(resource, found.item)
 
     # -- sizes
 
@@ -139,8 +130,8 @@ class Sizes:
         was = found.standing
         kept = kept_after(found, change)
         wanted = Wanted(was.size if change.size is None else change.size, change.suspended, kept, said.annotations)
-        kind, resource = self._kind(found.item)
-        work = ChangeJob(kind, resource, found.item, found.reading, (was.size, was.suspended), wanted)
+        kind, subject = self._subjects.kind(found.item), self._subjects.of_elastic(found.item)
+        work = ChangeJob(kind, subject.resource, found.item, found.reading, (was.size, was.suspended), wanted)
         assumed = self._assume(found, wanted.size, wanted.suspended, kept, said.holds)
 
         def done(outcome: Outcome) -> None:
@@ -159,7 +150,7 @@ class Sizes:
             self._cache.picture.elastic.wrote(identity, assumed, outcome.version)
 
     def _tell(self, found: ElasticJob, change: Change, work: ChangeJob, outcome: Outcome) -> None:
-        regarding = Reference.to(work.resource, found.item)
+        regarding = self._subjects.of_elastic(found.item).reference
         if isinstance(outcome, Done):
             self._emit(regarding, "Normal", *_said_of(work, change))
             for listener in self.on_written:
@@ -174,13 +165,6 @@ class Sizes:
         assumed = AssumedJob(found.item.metadata.uid, size, suspended, kept, holds)
         self._cache.picture.elastic.assume(found.identity, assumed)
         return assumed
-
-    def _kind(self, item: Object) -> tuple[Kind, Resource[Object]]:
-        kind = kind_of(item)
-        assert kind is not None, "only objects of known kinds are elastic jobs"
-        usual = kind.resource
-        resource = self.resources.get((usual.group, usual.plural), usual)
-        return next((k for k in KINDS if k.resource == resource), kind), resource
 
     # -- notes and holds
 
@@ -221,10 +205,8 @@ class Sizes:
         was, assumed = found.standing, None
         if known.HOLDS in said.annotations:
             assumed = self._assume(found, was.size, was.suspended, was.kept, said.holds)
-        _, resource = self._kind(found.item)
-        path = resource.path(found.item.namespace, found.item.name)
         self._submit(
-            AnnotateJob(path, said.annotations),
+            AnnotateJob(self._subjects.of_elastic(found.item).path, said.annotations),
             lambda outcome: self._settle(key, found.identity, assumed, outcome),
         )
 
