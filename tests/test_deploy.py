@@ -21,7 +21,7 @@ from tests.support.real import UPSTREAM_GANGS, RealCluster, available
 from maar import __version__
 from maar.cli.run import run
 from maar.config.file import default_config, read_config
-from maar.controller.brakes import Settings
+from maar.controller.brakes import BrakeSettings
 from maar.controller.watching import home_of
 from maar.history.history import History
 from maar.kube.read.claims import SELECTED_NODE
@@ -199,8 +199,8 @@ def test_the_configuration_is_maars_own() -> None:
 
 def test_the_brakes_are_off() -> None:
     document = yaml.safe_load(manifests()["ConfigMap", "maar"]["data"]["brakes.yaml"])
-    assert Settings() == msgspec.convert(document, Settings)
-    fields = {field.encode_name for field in msgspec.structs.fields(Settings)}
+    assert BrakeSettings() == msgspec.convert(document, BrakeSettings)
+    fields = {field.encode_name for field in msgspec.structs.fields(BrakeSettings)}
     assert fields == document.keys(), "every brake is there to be set"
 
 

@@ -18,8 +18,7 @@ from tests.support.elastic_story import CONFIG, Play, playing
 from tests.support.elastic_witness import GPU, MPI, PYTORCH
 from tests.support.live import NAMESPACE, OUR_CRDS, bound, connected, scheduling
 
-from maar.controller.brakes import Brakes
-from maar.controller.brakes import Settings as BrakeSettings
+from maar.controller.brakes import Brakes, BrakeSettings
 from maar.controller.scheduler import Scheduler
 from maar.embedded.kubelets import Kubelets
 from maar.embedded.operators import TrainingOperator

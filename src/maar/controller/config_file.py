@@ -1,13 +1,14 @@
-"""The configuration file, read again whenever it changes, while running.
+"""Files that are read again whenever they change, while Maar runs; the first of them is the configuration.
 
-A mounted ConfigMap changes by a symbolic link that is swapped, so it is the content that is compared, not times. A file
-that does not make sense is refused with its errors, and the configuration before stays.
+A mounted ConfigMap changes by a symbolic link that is swapped, so contents are compared, not times. Content that makes
+no sense ends a start; while running it is refused with its errors, and what was read before stays in force.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from pathlib import Path
 
@@ -15,59 +16,53 @@ from maar.config.config import Config
 from maar.config.file import ConfigError, default_config, read_config
 from maar.registry import catalog
 
-logger = logging.getLogger("maar.config")
-
 INTERVAL = 1.0
-"""Seconds between two looks at the file; the kubelet takes longer than that to bring a changed ConfigMap."""
+"""Seconds between two looks at a file; the kubelet takes longer than that to bring a changed ConfigMap."""
 
 
-class ConfigFile:
-    """The configuration in force."""
+class WatchedFile(ABC):
+    """A file and what is in force of it."""
 
-    def __init__(self, path: Path | None) -> None:
+    def __init__(self, path: Path | None, what: str, logger: logging.Logger) -> None:
+        """Read the file; `OSError` or `ConfigError` if that fails. Without a path there is nothing to read."""
         self._path = path
-        self._seen: str | None = None
-        self.text: str | None = None
-        """The text in force; `None` for Maar's own configuration."""
+        self._what = what
+        self._logger = logger
+        self._seen: bytes | None = None
         self.problems: list[str] = []
-        """What was wrong with the last file that was refused; empty once a good one is there."""
+        """Why the file was refused; empty while it is in force."""
         self.on_refused: list[Callable[[list[str]], None]] = []
         self.on_changed: list[Callable[[], None]] = []
-        if path is None:
-            self.config: Config = default_config(catalog())
-        else:
-            self._seen = self.text = _text_of(path)
-            loaded = read_config(self.text, str(path), catalog())
-            self.config = loaded.config
-            for warning in loaded.warnings:
-                logger.warning("%s", warning)
+        if path is not None:
+            self._seen = self._content(path)
+            self._take(self._seen, str(path))
 
-    def current(self) -> tuple[Config, str | None]:
-        """The configuration in force and its text."""
-        return self.config, self.text
+    @abstractmethod
+    def _take(self, data: bytes, source: str) -> None:
+        """Put content in force; `ConfigError` if it makes no sense."""
+
+    def _content(self, path: Path) -> bytes:
+        return path.read_bytes()
 
     def look(self) -> None:
-        """Read the file again if it is another than the last time."""
+        """Read the file again if its content has changed."""
         if self._path is None:
             return
         try:
-            text = _text_of(self._path)
-            if text == self._seen:
-                if text == self.text:
-                    self.problems = []  # It was away, or no text, and is back as it was.
+            data = self._content(self._path)
+            if data == self._seen:
                 return
-            self._seen = text
-            loaded = read_config(text, str(self._path), catalog())
+            self._seen = data
+            self._take(data, str(self._path))
         except OSError as error:
+            self._seen = None
             self._refuse([f"{self._path}: {error.strerror}"])
             return
         except ConfigError as error:
             self._refuse(error.problems)
             return
-        self.config, self.text, self.problems = loaded.config, text, []
-        for warning in loaded.warnings:
-            logger.warning("%s", warning)
-        logger.info("configuration read anew: %s", self._path)
+        self.problems = []
+        self._logger.info("%s read anew: %s", self._what, self._path)
         for listener in self.on_changed:
             listener()
 
@@ -76,7 +71,7 @@ class ConfigFile:
             return
         self.problems = problems
         for problem in problems:
-            logger.error("configuration refused, the one before stays: %s", problem)
+            self._logger.error("%s refused, the one before stays: %s", self._what, problem)
         for listener in self.on_refused:
             listener(problems)
 
@@ -87,9 +82,32 @@ class ConfigFile:
             self.look()
 
 
-def _text_of(path: Path) -> str:
-    data = path.read_bytes()
+class ConfigFile(WatchedFile):
+    """The configuration in force."""
+
+    def __init__(self, path: Path | None) -> None:
+        """Without a path: Maar's own configuration."""
+        self.text: str | None = None
+        """The text in force; `None` for Maar's own configuration."""
+        if path is None:
+            self.config: Config = default_config(catalog())
+        super().__init__(path, "configuration", logging.getLogger("maar.config"))
+
+    def current(self) -> tuple[Config, str | None]:
+        """The configuration in force and its text."""
+        return self.config, self.text
+
+    def _take(self, data: bytes, source: str) -> None:
+        text = text_of(data, source)
+        loaded = read_config(text, source, catalog())
+        self.config, self.text = loaded.config, text
+        for warning in loaded.warnings:
+            self._logger.warning("%s", warning)
+
+
+def text_of(data: bytes, source: str) -> str:
+    """A file's content as text; `ConfigError` if it is none."""
     try:
         return data.decode()
     except UnicodeDecodeError as error:
-        raise ConfigError([f"{path}: not UTF-8: {error.reason} at byte {error.start}"]) from None
+        raise ConfigError([f"{source}: not UTF-8: {error.reason} at byte {error.start}"]) from None

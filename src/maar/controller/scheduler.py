@@ -92,6 +92,8 @@ class Scheduler:
         self.informers: dict[Resource[Object], Informer[Object]] = {}
         self._tasks: set[asyncio.Task[Any]] = set()
         self._look_for_kinds = asyncio.Event()
+        self.leading = False
+        """Whether this one decides for the cluster."""
         self.trouble = ""
         """What ended that never should; a process with that is better started anew."""
         config.on_changed.append(self._trigger)
@@ -215,9 +217,11 @@ class Scheduler:
 
     async def lead(self) -> None:
         """Decide until cancelled; then let the last writes arrive."""
+        self.leading = not self._settings.dry_run
         try:
             await self.loop.run()
         finally:
+            self.leading = False
             await self.executor.drain(LAST_WRITES)
 
     def lags(self) -> dict[str, float]:

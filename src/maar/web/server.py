@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable
+from contextlib import asynccontextmanager
+from pathlib import Path
 
 from aiohttp import web
+
+from maar.controller.scheduler import Scheduler
+from maar.history.history import History
+from maar.web.measurements import routes
+from maar.web.metrics import Metrics
 
 Check = Callable[[], str]
 """Empty if all is well, else what is not."""
@@ -17,6 +24,24 @@ class CannotServe(Exception):
 def _answer(check: Check) -> web.Response:
     problem = check()
     return web.Response(text=problem or "ok", status=503 if problem else 200)
+
+
+@asynccontextmanager
+async def serving(
+    scheduler: Scheduler, history: History, *, port: int, token_file: Path | None = None
+) -> AsyncIterator[None]:
+    """Serve everything about a running scheduler while the context is open."""
+    runner = await serve(
+        port,
+        healthy=lambda: scheduler.trouble,
+        ready=scheduler.not_ready,
+        metrics=Metrics(scheduler).text,
+        more=routes(history, token_file),
+    )
+    try:
+        yield
+    finally:
+        await runner.cleanup()
 
 
 async def serve(
