@@ -144,7 +144,7 @@ def test_the_files_that_are_named_are_in_the_configmap() -> None:
     (mount,) = (m for m in container()["volumeMounts"] if m["name"] == "configuration")
     assert "subPath" not in mount, "a single file that is mounted never changes"
     given = arguments().params
-    files = {Path(given["config_file"]), Path(given["brake_file"])}
+    files = {Path(given["config"]), Path(given["brakes"])}
     assert {Path(mount["mountPath"]) / key for key in manifests()["ConfigMap", "maar"]["data"]} == files
 
 
@@ -165,9 +165,9 @@ def test_the_service_leads_to_the_port_of_the_pods() -> None:
 
 
 def test_the_history_is_said_and_needs_no_file() -> None:
-    assert "none" == arguments().params["history_at"], "nothing but a shared database serves two replicas"
+    assert "none" == arguments().params["history"], "nothing but a shared database serves two replicas"
     assert container()["securityContext"]["readOnlyRootFilesystem"]
-    assert not History(arguments().params["history_at"]).on, "no warning about a file that cannot be written"
+    assert not History(arguments().params["history"]).on, "no warning about a file that cannot be written"
 
 
 def test_a_history_in_postgresql_is_a_few_lines_away() -> None:
@@ -176,7 +176,7 @@ def test_a_history_in_postgresql_is_a_few_lines_away() -> None:
     wanted = re.sub(r"^        # ( *(?:- name|value|secret|name|key))", r"        \1", wanted, flags=re.MULTILINE)
     (made,) = yaml.safe_load(wanted)["spec"]["template"]["spec"]["containers"]
     (variable,) = made["env"]
-    option = next(p for p in run.params if p.name == "history_at")
+    option = next(p for p in run.params if p.name == "history")
     assert option.envvar == variable["name"]
     assert {"secretKeyRef": {"name": "maar-history", "key": "url"}} == variable["valueFrom"]
     assert "none" not in str(made["args"])

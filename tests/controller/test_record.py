@@ -43,7 +43,7 @@ def test_a_recording_gives_its_plans_again(tmp_path: Path) -> None:
         recorder.write(
             100.0 + i,
             plan,
-            rest=replace(now, tasks=(), jobs=()),
+            around=replace(now, tasks=(), jobs=()),
             changed=changes(before, now),
             whole=now if i == 0 else None,
             resting=(),
@@ -66,7 +66,7 @@ def test_a_last_frame_that_was_cut_off_is_left_out(tmp_path: Path) -> None:
     scene = cluster(node("n0"))
     for i in range(2):
         plan = decide(Snapshot(scene), CONFIG, float(i))
-        recorder.write(float(i), plan, rest=scene, changed={}, whole=scene, resting=(), config=None)
+        recorder.write(float(i), plan, around=scene, changed={}, whole=scene, resting=(), config=None)
     recorder.close()
     path.write_bytes(path.read_bytes()[:-3])
     assert [0.0] == [c.now for c in read_recording(path)]
@@ -96,7 +96,7 @@ def test_a_file_that_cannot_be_written_any_more_ends_the_recording_and_nothing_e
 
     def write() -> None:
         plan = decide(Snapshot(now), CONFIG, 0.0)
-        recorder.write(0.0, plan, rest=now, changed={}, whole=now, resting=(), config=None)
+        recorder.write(0.0, plan, around=now, changed={}, whole=now, resting=(), config=None)
 
     write()
     assert os.read(reader, 100_000).startswith(MAGIC)

@@ -206,7 +206,7 @@ def test_what_was_recorded_is_read_from_its_file(tmp_path: Path) -> None:
     ]
     for at, changed in cycles:
         whole = None if at else rest
-        recorder.write(BEGIN + at, Plan(), rest=rest, changed=changed, whole=whole, resting=(), config=None)
+        recorder.write(BEGIN + at, Plan(), around=rest, changed=changed, whole=whole, resting=(), config=None)
     recorder.close()
     trace = load_trace(str(file))
     assert [("ns/a", 0.0, 60.0)] == [(job.name, *times(job)) for job in trace.jobs]

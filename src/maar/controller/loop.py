@@ -30,7 +30,7 @@ from maar.model.snapshot import Snapshot
 logger = logging.getLogger("maar.controller")
 
 IN_A_THREAD = 20
-"""From so many waiting jobs on a decision runs beside the event loop, so that watches are read meanwhile; by taste."""
+"""With this many jobs or more a decision runs in a thread, so that watches are read meanwhile; tuned by hand."""
 
 
 class Cycle(msgspec.Struct, frozen=True):
@@ -101,17 +101,17 @@ class Loop:
             seconds = time.perf_counter() - started
             # The first cycle has news of all jobs, but nothing has happened yet.
             news = len(self._cache.changed) if self.cycles > 1 else 0
-            await self._rest(seconds, news)
+            await self._pause(seconds, news)
 
-    async def _rest(self, seconds: float, news: int) -> None:
-        """Leave time for reading and writing after a cycle that took so long; no longer than there is much to write."""
-        settings, rest = self._settings, self._settings.rest_after(seconds, news)
-        at_least = max(settings.min_interval - seconds, min(rest, settings.shortest_rest))
+    async def _pause(self, seconds: float, news: int) -> None:
+        """Leave time for reading and writing after a cycle, but end early once little is left to write."""
+        settings, pause = self._settings, self._settings.pause_after(seconds, news)
+        at_least = max(settings.min_interval - seconds, min(pause, settings.shortest_pause))
         if self._outbox is None:
-            await asyncio.sleep(rest)
+            await asyncio.sleep(pause)
             return
         await asyncio.sleep(at_least)
-        await self._outbox.has_room(max(rest - at_least, settings.backlog))
+        await self._outbox.has_room(max(pause - at_least, settings.backlog))
 
     async def _wait(self, wake: float | None) -> None:
         ends = self._last_look + self._settings.resync
@@ -182,7 +182,7 @@ class Loop:
             self._recorder.write(
                 now,
                 plan,
-                rest=self._cache.latest.cluster,
+                around=self._cache.latest.cluster,
                 changed=self._cache.changed,
                 whole=self._cache.cluster() if self._cache.anew else None,
                 resting=tuple(sorted(self._cache.resting)),

@@ -35,7 +35,7 @@ class Frame(msgspec.Struct, frozen=True, omit_defaults=True):
     plan: Plan
     cluster: Cluster | None = None
     """Everything; missing where only some jobs changed."""
-    rest: Cluster | None = None
+    around: Cluster | None = msgspec.field(default=None, name="rest")
     """Everything but jobs and tasks."""
     changed: dict[str, tuple[Job, tuple[Task, ...]] | None] = {}
     resting: tuple[str, ...] = ()
@@ -44,7 +44,7 @@ class Frame(msgspec.Struct, frozen=True, omit_defaults=True):
     """The configuration's text, where it is not that of the frame before."""
 
 
-class Cycle(msgspec.Struct, frozen=True):
+class RecordedCycle(msgspec.Struct, frozen=True):
     """One cycle, put together again."""
 
     now: float
@@ -73,7 +73,7 @@ class Recorder:
         now: float,
         plan: Plan,
         *,
-        rest: Cluster,
+        around: Cluster,
         changed: dict[str, Changed],
         whole: Cluster | None,
         resting: tuple[str, ...],
@@ -88,7 +88,7 @@ class Recorder:
             now=now,
             plan=plan,
             cluster=whole,
-            rest=None if whole is not None else rest,
+            around=None if whole is not None else around,
             changed={} if whole is not None else changed,
             resting=resting,
             config=new_config,
@@ -133,7 +133,7 @@ def length(path: Path) -> int:
     return count
 
 
-def read_recording(path: Path) -> Iterator[Cycle]:
+def read_recording(path: Path) -> Iterator[RecordedCycle]:
     """All cycles of a recording, each with its whole cluster. A last frame that was cut off is left out."""
     decoder = msgspec.msgpack.Decoder(Frame)
     jobs: dict[str, tuple[Job, tuple[Task, ...]]] = {}
@@ -152,7 +152,7 @@ def read_recording(path: Path) -> Iterator[Cycle]:
             except (zlib.error, msgspec.MsgspecError) as error:
                 raise RecordingError(f"{path}: cycle {number}: damaged: {error}") from None
             config = frame.config if frame.config is not None else config
-            yield Cycle(frame.now, _put_together(frame, jobs, path, number), frame.resting, frame.plan, config)
+            yield RecordedCycle(frame.now, _put_together(frame, jobs, path, number), frame.resting, frame.plan, config)
 
 
 def _put_together(frame: Frame, jobs: dict[str, tuple[Job, tuple[Task, ...]]], path: Path, number: int) -> Cluster:
@@ -163,7 +163,7 @@ def _put_together(frame: Frame, jobs: dict[str, tuple[Job, tuple[Task, ...]]], p
             tasks.setdefault(task.job, []).append(task)
         jobs.update({job.key: (job, tuple(tasks.get(job.key, ()))) for job in frame.cluster.jobs})
         return frame.cluster
-    if frame.rest is None:
+    if frame.around is None:
         raise RecordingError(f"{path}: cycle {number}: damaged: no cluster")
     for key, changed in frame.changed.items():
         if changed is None:
@@ -171,5 +171,5 @@ def _put_together(frame: Frame, jobs: dict[str, tuple[Job, tuple[Task, ...]]], p
         else:
             jobs[key] = changed
     return msgspec.structs.replace(
-        frame.rest, jobs=tuple(job for job, _ in jobs.values()), tasks=tuple(t for _, ts in jobs.values() for t in ts)
+        frame.around, jobs=tuple(job for job, _ in jobs.values()), tasks=tuple(t for _, ts in jobs.values() for t in ts)
     )

@@ -15,7 +15,7 @@ from maar.controller.cache import Cache
 from maar.kube.client.backoff import Backoff
 
 FIRST, MOST = 1.0, 60.0
-"""Seconds; by taste."""
+"""Seconds; tuned by hand."""
 MANY = 1000
 """From so many on, those are dropped whose pods have gone."""
 
