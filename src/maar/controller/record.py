@@ -19,7 +19,7 @@ import msgspec
 
 from maar.model.jobs import Job
 from maar.model.plan import Plan
-from maar.model.snapshot import Changed, Cluster
+from maar.model.snapshot import Cluster
 from maar.model.tasks import Task
 
 logger = logging.getLogger("maar.record")
@@ -66,33 +66,13 @@ class Recorder:
         self._file.write(MAGIC)
         self._encoder = msgspec.msgpack.Encoder()
         self._config: str | None = None
-        self._whole = False
 
-    def write(
-        self,
-        now: float,
-        plan: Plan,
-        *,
-        around: Cluster,
-        changed: dict[str, Changed],
-        whole: Cluster | None,
-        resting: tuple[str, ...],
-        config: str | None,
-    ) -> None:
-        """Add a cycle; `whole` is the whole cluster, where the tables were made anew."""
+    def write(self, frame: Frame) -> None:
+        """Add a cycle; its configuration is left out where it is that of the cycle before."""
         if self._file is None:
             return
-        new_config = config if config != self._config else None
-        self._config = config
-        frame = Frame(
-            now=now,
-            plan=plan,
-            cluster=whole,
-            around=None if whole is not None else around,
-            changed={} if whole is not None else changed,
-            resting=resting,
-            config=new_config,
-        )
+        config, self._config = self._config, frame.config
+        frame = msgspec.structs.replace(frame, config=frame.config if frame.config != config else None)
         data = zlib.compress(self._encoder.encode(frame), 6)
         try:
             _write_all(self._file, _LENGTH.pack(len(data)) + data)

@@ -8,7 +8,7 @@ most jobs of a burst wait only until their last pod is created.
 from __future__ import annotations
 
 from collections import Counter
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 from msgspec.structs import replace
@@ -68,9 +68,8 @@ class Record(msgspec.Struct, frozen=True):
 
     def due(self, now: float) -> float | None:
         """When time alone asks for a write."""
-        moments = [self.stands_at] if self.reason else []
-        moments += [self.admission.due] if self.admission is not None else []
-        return min((moment for moment in moments if moment > now), default=None)
+        moments = (self.reason and self.stands_at, self.admission and self.admission.due)
+        return min((moment for moment in moments if moment and moment > now), default=None)
 
 
 class Seen(msgspec.Struct, frozen=True):
@@ -195,7 +194,7 @@ class Reports:
     def after(self, plan: Plan, now: float) -> list[Writes]:
         """The writes that are due with this plan, job by job; then those of the queues."""
         cache = self._cache
-        by_job = _by_job(plan, cache)
+        by_job = ByJob(plan, cache)
         news = {*cache.changed, *by_job.waiting, *by_job.admitted, *by_job.bound}
         moved = self.tallies.take(cache, now)
         writes: list[Writes] = []
@@ -223,9 +222,7 @@ class Reports:
 
     def _seen(self, job: Job, plan: ByJob, record: Record, looked_at: bool, moved: bool) -> Seen:
         cache = self._cache
-        subject = self._subjects.subject_of(job.key)
-        wait = plan.waiting.get(job.key)
-        waits = wait is not None or record.reason
+        subject, wait = self._subjects.subject_of(job.key), plan.waiting.get(job.key)
         return Seen(
             job,
             _phase_after(cache, job, plan),
@@ -237,7 +234,7 @@ class Reports:
             moved=moved,
             tally=Tally() if subject is None or subject.group is None else tally(cache, job),
             has_pods=len(cache.latest.jobs.members[job.index]) > 0,
-            waiting=_waiting_pods(cache, job) if waits else (),
+            waiting=_waiting_pods(cache, job) if wait is not None or record.reason else (),
             unreadable=cache.picture.is_unreadable(job.key),
         )
 
@@ -256,17 +253,13 @@ class Reports:
         return self._queues.patches(allocated, snapshot.axes.names)
 
 
-class ByJob(NamedTuple):
+class ByJob:
     """A plan by job."""
 
-    waiting: dict[str, Wait]
-    admitted: set[str]
-    bound: Counter[str]
-
-
-def _by_job(plan: Plan, cache: Cache) -> ByJob:
-    bound = Counter(cache.task(bind.task).job for bind in plan.bind)
-    return ByJob({wait.job: wait for wait in plan.waiting}, {admit.job for admit in plan.admit}, bound)
+    def __init__(self, plan: Plan, cache: Cache) -> None:
+        self.waiting = {wait.job: wait for wait in plan.waiting}
+        self.admitted = {admit.job for admit in plan.admit}
+        self.bound = Counter(cache.task(bind.task).job for bind in plan.bind)
 
 
 def _waiting_pods(cache: Cache, job: Job) -> tuple[Task, ...]:

@@ -130,8 +130,8 @@ class Resizes:
         was = found.standing
         kept = kept_after(found, change)
         wanted = Wanted(was.size if change.size is None else change.size, change.suspended, kept, said.annotations)
-        kind, subject = self._subjects.kind(found.item), self._subjects.of_elastic(found.item)
-        work = ChangeJob(kind, subject.resource, found.item, found.reading, (was.size, was.suspended), wanted)
+        kind = self._subjects.kind(found.item)
+        work = ChangeJob(kind, kind.resource, found.item, found.reading, (was.size, was.suspended), wanted)
         assumed = self._assume(found, wanted.size, wanted.suspended, kept, said.holds)
 
         def done(outcome: Outcome) -> None:

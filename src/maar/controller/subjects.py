@@ -66,12 +66,13 @@ class Subjects:
 
     def of_elastic(self, item: Object) -> Subject:
         """The object of an elastic job itself: its size is written there, whatever stands for its gang."""
-        resource = self._version(_known(item).resource)
+        resource = self.kind(item).resource
         return Subject(resource, Reference.to(resource, item))
 
     def kind(self, item: Object) -> Kind:
         """The kind of an elastic job's object, in the version that the server serves."""
-        usual = _known(item)
+        usual = kind_of(item)
+        assert usual is not None, "only objects of known kinds are elastic jobs"
         return next((kind for kind in KINDS if kind.resource == self._version(usual.resource)), usual)
 
     def _version(self, usual: Resource[Object]) -> Resource[Object]:
@@ -91,9 +92,3 @@ def find_owner(picture: Picture, namespace: str, name: str, uid: str) -> Object 
         if item is not None and item.metadata.uid == uid:
             return item
     return None
-
-
-def _known(item: Object) -> Kind:
-    kind = kind_of(item)
-    assert kind is not None, "only objects of known kinds are elastic jobs"
-    return kind
