@@ -21,9 +21,12 @@ class CannotServe(Exception):
     """Why there is no HTTP side."""
 
 
-def _answer(check: Check) -> web.Response:
-    problem = check()
-    return web.Response(text=problem or "ok", status=503 if problem else 200)
+def _checked(path: str, check: Check) -> web.RouteDef:
+    async def answer(_: web.Request) -> web.Response:
+        problem = check()
+        return web.Response(text=problem or "ok", status=503 if problem else 200)
+
+    return web.get(path, answer)
 
 
 @asynccontextmanager
@@ -55,17 +58,11 @@ async def serve(
 ) -> web.AppRunner:
     """Serve until the runner is cleaned up; a port that cannot be had is `CannotServe`."""
 
-    async def healthz(_: web.Request) -> web.Response:
-        return _answer(healthy)
-
-    async def readyz(_: web.Request) -> web.Response:
-        return _answer(ready)
-
     async def page(_: web.Request) -> web.Response:
         return web.Response(body=metrics(), headers={"Content-Type": "text/plain; version=0.0.4; charset=utf-8"})
 
     app = web.Application()
-    app.add_routes([web.get("/healthz", healthz), web.get("/readyz", readyz), web.get("/metrics", page), *more])
+    app.add_routes([_checked("/healthz", healthy), _checked("/readyz", ready), web.get("/metrics", page), *more])
     runner = web.AppRunner(app, access_log=None)
     await runner.setup()
     try:
