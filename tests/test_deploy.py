@@ -23,7 +23,7 @@ from tests.support.real.parts import available
 from maar import __version__
 from maar.cli.run import run
 from maar.config.file import default_config, read_config
-from maar.controller.brakes import Settings
+from maar.controller.brakes import BrakeSettings
 from maar.history.history import History
 from maar.kube.kinds import rights, upstream_podgroup
 from maar.kube.read.claims import SELECTED_NODE
@@ -108,7 +108,7 @@ def test_the_files_that_are_named_are_in_the_configmap() -> None:
     (mount,) = (m for m in container()["volumeMounts"] if m["name"] == "configuration")
     assert "subPath" not in mount, "a single file that is mounted never changes"
     given = arguments().params
-    files = {Path(given["config_file"]), Path(given["brake_file"])}
+    files = {Path(given["config"]), Path(given["brakes"])}
     assert {Path(mount["mountPath"]) / key for key in manifests()["ConfigMap", "maar"]["data"]} == files
 
 
@@ -129,9 +129,9 @@ def test_the_service_leads_to_the_port_of_the_pods() -> None:
 
 
 def test_the_history_is_said_and_needs_no_file() -> None:
-    assert "none" == arguments().params["history_at"], "nothing but a shared database serves two replicas"
+    assert "none" == arguments().params["history"], "nothing but a shared database serves two replicas"
     assert container()["securityContext"]["readOnlyRootFilesystem"]
-    assert not History(arguments().params["history_at"]).on, "no warning about a file that cannot be written"
+    assert not History(arguments().params["history"]).on, "no warning about a file that cannot be written"
 
 
 def test_a_history_in_postgresql_is_a_few_lines_away() -> None:
@@ -140,7 +140,7 @@ def test_a_history_in_postgresql_is_a_few_lines_away() -> None:
     wanted = re.sub(r"^        # ( *(?:- name|value|secret|name|key))", r"        \1", wanted, flags=re.MULTILINE)
     (made,) = yaml.safe_load(wanted)["spec"]["template"]["spec"]["containers"]
     (variable,) = made["env"]
-    option = next(p for p in run.params if p.name == "history_at")
+    option = next(p for p in run.params if p.name == "history")
     assert option.envvar == variable["name"]
     assert {"secretKeyRef": {"name": "maar-history", "key": "url"}} == variable["valueFrom"]
     assert "none" not in str(made["args"])
@@ -163,8 +163,8 @@ def test_the_configuration_is_maars_own() -> None:
 
 def test_the_brakes_are_off() -> None:
     document = yaml.safe_load(manifests()["ConfigMap", "maar"]["data"]["brakes.yaml"])
-    assert Settings() == msgspec.convert(document, Settings)
-    fields = {field.encode_name for field in msgspec.structs.fields(Settings)}
+    assert BrakeSettings() == msgspec.convert(document, BrakeSettings)
+    fields = {field.encode_name for field in msgspec.structs.fields(BrakeSettings)}
     assert fields == document.keys(), "every brake is there to be set"
 
 

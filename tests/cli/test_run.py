@@ -28,7 +28,7 @@ from tests.support.scheduler import Child
 
 from maar import __version__
 from maar.cli.plan_json import plan_data
-from maar.cli.run import identity
+from maar.controller.main import identity
 from maar.controller.record import read_recording
 from maar.embedded.server import EmbeddedServer
 from maar.kube.client.access import load_access
@@ -360,7 +360,7 @@ def test_brakes_hold_and_let_go_while_it_runs(kubeconfig: Path, start: Start, tm
         brakes.write_text("queuesOff: [default]")
         await all_say("2 pods would have to go: nobody is evicted from queue `default`")
         brakes.write_text("paused: often")
-        await cluster.eventually(lambda: run.says("brakes refused, those before stay"), "nonsense is refused")
+        await cluster.eventually(lambda: run.says("brake file refused, the one before stays"), "nonsense is refused")
         assert not any(p.leaving for p in await cluster.pods())
         assert not [name for name in run.metrics() if name.startswith("maar_evictions_total")]
         brakes.write_text("perMinute: 3")

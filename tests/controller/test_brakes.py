@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from maar.config.file import default_config
-from maar.controller.brakes import Brakes, Settings
+from maar.controller.brakes import Brakes, BrakeSettings
 from maar.decide import decide
 from maar.model.elastic import Elastic
 from maar.model.jobs import Job
@@ -40,7 +40,7 @@ def test_without_brakes_everything_passes() -> None:
 
 def test_paused_nothing_is_evicted_and_nothing_promised() -> None:
     plan, snapshot = two_claims()
-    brakes = Brakes(Settings(paused=True))
+    brakes = Brakes(BrakeSettings(paused=True))
     held = brakes.apply(plan, snapshot, 100.0)
     assert ((), ()) == (held.evict, held.nominate)
     assert 4 == brakes.held
@@ -50,7 +50,7 @@ def test_paused_nothing_is_evicted_and_nothing_promised() -> None:
 
 def test_a_rate_lets_whole_claims_through_and_says_when_the_next_may() -> None:
     plan, snapshot = two_claims()
-    brakes = Brakes(Settings(per_minute=3))
+    brakes = Brakes(BrakeSettings(per_minute=3))
     first = brakes.apply(plan, snapshot, 100.0)
     assert 2 == len(first.evict)
     assert 1 == len({e.beneficiary for e in first.evict})
@@ -63,19 +63,19 @@ def test_a_rate_lets_whole_claims_through_and_says_when_the_next_may() -> None:
 
 def test_a_claim_larger_than_the_rate_passes_alone() -> None:
     plan, snapshot = two_claims()
-    assert 2 == len(Brakes(Settings(per_minute=1)).apply(plan, snapshot, 100.0).evict)
-    assert () == Brakes(Settings(per_minute=0)).apply(plan, snapshot, 100.0).evict
+    assert 2 == len(Brakes(BrakeSettings(per_minute=1)).apply(plan, snapshot, 100.0).evict)
+    assert () == Brakes(BrakeSettings(per_minute=0)).apply(plan, snapshot, 100.0).evict
 
 
 def test_a_queue_can_be_left_out() -> None:
     plan, snapshot = two_claims()
-    assert () == Brakes(Settings(queues_off=("default",))).apply(plan, snapshot, 100.0).evict
-    assert 4 == len(Brakes(Settings(queues_off=("other",))).apply(plan, snapshot, 100.0).evict)
+    assert () == Brakes(BrakeSettings(queues_off=("default",))).apply(plan, snapshot, 100.0).evict
+    assert 4 == len(Brakes(BrakeSettings(queues_off=("other",))).apply(plan, snapshot, 100.0).evict)
 
 
 def test_a_name_that_no_queue_has_is_warned_about_once(caplog: pytest.LogCaptureFixture) -> None:
     plan, snapshot = two_claims()
-    brakes = Brakes(Settings(queues_off=("default", "defaults")))
+    brakes = Brakes(BrakeSettings(queues_off=("default", "defaults")))
     for now in (100.0, 101.0):
         brakes.apply(plan, snapshot, now)
     assert [
@@ -85,9 +85,9 @@ def test_a_name_that_no_queue_has_is_warned_about_once(caplog: pytest.LogCapture
 
 def test_settings_change_while_running() -> None:
     plan, snapshot = two_claims()
-    brakes = Brakes(Settings(paused=True))
+    brakes = Brakes(BrakeSettings(paused=True))
     assert () == brakes.apply(plan, snapshot, 100.0).evict
-    brakes.settings = Settings()
+    brakes.settings = BrakeSettings()
     assert 4 == len(brakes.apply(plan, snapshot, 101.0).evict)
 
 
@@ -119,8 +119,8 @@ def changed(plan: Plan) -> set[str]:
 
 def test_sizes_pass_without_brakes_and_stay_when_they_are_paused() -> None:
     plan, snapshot = elastic_jobs()
-    assert Brakes(Settings(paused=True)).apply(plan, snapshot, 100.0) is plan
-    brakes = Brakes(Settings(resizes_paused=True))
+    assert Brakes(BrakeSettings(paused=True)).apply(plan, snapshot, 100.0) is plan
+    brakes = Brakes(BrakeSettings(resizes_paused=True))
     held = brakes.apply(plan, snapshot, 100.0)
     assert set() == changed(held)
     assert {("ns/else", "n2", 1), ("ns/grows", "n0", 1)} == {(h.job, h.node, h.count) for h in held.hold}
@@ -134,17 +134,17 @@ def test_sizes_pass_without_brakes_and_stay_when_they_are_paused() -> None:
 
 def test_where_one_may_not_shrink_none_grows() -> None:
     plan, snapshot = elastic_jobs()
-    held = Brakes(Settings(queues_off=("b",))).apply(plan, snapshot, 100.0)
+    held = Brakes(BrakeSettings(queues_off=("b",))).apply(plan, snapshot, 100.0)
     assert {"ns/stops"} == changed(held)
-    assert Brakes(Settings(queues_off=("c",))).apply(plan, snapshot, 100.0) is plan
+    assert Brakes(BrakeSettings(queues_off=("c",))).apply(plan, snapshot, 100.0) is plan
 
 
 def test_sizes_are_capped_by_rate() -> None:
     plan, snapshot = elastic_jobs()
-    brakes = Brakes(Settings(resizes_per_minute=4))
+    brakes = Brakes(BrakeSettings(resizes_per_minute=4))
     assert brakes.apply(plan, snapshot, 100.0) is plan
     second = brakes.apply(plan, snapshot, 130.0)
     assert (set(), 160.0) == (changed(second), second.wake_at)
     assert brakes.apply(plan, snapshot, 160.0) is plan
-    assert set() == changed(Brakes(Settings(resizes_per_minute=0)).apply(plan, snapshot, 100.0))
-    assert Brakes(Settings(resizes_per_minute=1)).apply(plan, snapshot, 100.0) is plan, "alone it passes"
+    assert set() == changed(Brakes(BrakeSettings(resizes_per_minute=0)).apply(plan, snapshot, 100.0))
+    assert Brakes(BrakeSettings(resizes_per_minute=1)).apply(plan, snapshot, 100.0) is plan, "alone it passes"

@@ -18,9 +18,8 @@ from tests.support.elastic_story import CONFIG, Play, playing
 from tests.support.elastic_witness import GPU, MPI, PYTORCH
 from tests.support.live import NAMESPACE, OUR_CRDS, bound, connected, scheduling
 
-from maar.controller.brakes import Brakes
-from maar.controller.brakes import Settings as BrakeSettings
-from maar.controller.run import Scheduler
+from maar.controller.brakes import Brakes, BrakeSettings
+from maar.controller.scheduler import Scheduler
 from maar.embedded.parts.kubelets import Kubelets
 from maar.embedded.parts.operators import TrainingOperator
 from maar.embedded.server import EmbeddedServer

@@ -11,12 +11,13 @@ from tests.support.burst import Burst, Witness, without_locks
 from tests.support.live import PATIENCE, Live, connected, scheduling
 
 from maar.controller.cache import Cache
-from maar.controller.reload import ConfigFile
-from maar.controller.run import Scheduler
+from maar.controller.config_file import ConfigFile
+from maar.controller.scheduler import Scheduler
 from maar.controller.settings import Settings
 from maar.embedded.http.faults import all_binds
 from maar.embedded.objects.store import Event
 from maar.embedded.server import EmbeddedServer
+from maar.kube.kinds import cluster as kinds
 from maar.kube.picture.picture import Picture
 from maar.kube.wire.resources import PODS, QUEUES
 
@@ -45,7 +46,7 @@ def witness_of(server: EmbeddedServer) -> Witness:
 def burst(
     box: EmbeddedServer,
     folder: Path,
-    trouble: Callable[[], Awaitable[None]] | None = None,
+    trouble: Callable[[Live, Witness], Awaitable[None]] | None = None,
     *,
     felt: Callable[[Scheduler], int],
 ) -> None:
@@ -62,7 +63,7 @@ def burst(
             await gangs.begin()
             box.faults.fail_share = share
             async with scheduling(cluster, config=without_locks(folder)) as scheduler:
-                await asyncio.gather(gangs.create(SIZES), *([] if trouble is None else [trouble()]))
+                await asyncio.gather(gangs.create(SIZES), *([] if trouble is None else [trouble(cluster, witness)]))
                 await gangs.until_settled(PATIENCE)
                 assert felt(scheduler) > 0
 
@@ -100,22 +101,29 @@ def test_binds_happen_and_their_answers_get_lost(box: EmbeddedServer, tmp_path: 
 
 
 def test_the_server_restarts_in_the_middle(box: EmbeddedServer, tmp_path: Path) -> None:
-    async def restart() -> None:
-        await asyncio.sleep(0.3)
+    async def restart(cluster: Live, witness: Witness) -> None:
+        await cluster.eventually(lambda: witness.nodes, "the first pods are bound")
         await asyncio.to_thread(box.call_restart, 0.5)
 
     burst(box, tmp_path, restart, felt=watches)
 
 
-def test_a_server_that_comes_later_is_waited_for(box: EmbeddedServer, tmp_path: Path) -> None:
+def test_a_server_that_comes_later_is_waited_for(
+    box: EmbeddedServer, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def come(cluster: Live) -> None:
+        await cluster.eventually(lambda: "the API server does not answer yet" in caplog.text, "it is missed")
+        box.faults.refuse = False
+
     async def story() -> None:
         async with connected(box.kubeconfig(tmp_path / "kubeconfig")) as cluster:
             await cluster.nodes(1)
             await cluster.pod("early")
             box.faults.refuse = True
-            asyncio.get_running_loop().call_later(0.5, setattr, box.faults, "refuse", False)
-            async with scheduling(cluster):
-                await cluster.until(lambda pods: all(p.node for p in pods), "the pod has a node")
+            async with asyncio.TaskGroup() as group:
+                group.create_task(come(cluster))
+                async with scheduling(cluster):
+                    await cluster.until(lambda pods: all(p.node for p in pods), "the pod has a node")
 
     asyncio.run(story())
 
@@ -153,10 +161,11 @@ def test_pods_that_come_before_the_object_that_owns_them_do_not_start_in_part(
     async def story() -> None:
         async with connected(box.kubeconfig(tmp_path / "kubeconfig")) as cluster:
             await cluster.nodes(1, gpu=8)
-            async with scheduling(cluster):
+            async with scheduling(cluster) as scheduler:
                 for i in range(2):
                     await cluster.pod(f"train-{i}", gpu=8, metadata=metadata)
-                    await asyncio.sleep(0.3)
+                    seen = scheduler.picture.objects
+                    await cluster.eventually(lambda: len(seen.of(kinds.PODS)) > i, "seen by itself")  # noqa: B023
                 pods = await cluster.until(lambda ps: all("nodes fit" in p.message for p in ps), "both have reasons")
                 assert not any(p.node for p in pods)
 
@@ -165,9 +174,10 @@ def test_pods_that_come_before_the_object_that_owns_them_do_not_start_in_part(
 
 @pytest.mark.slow
 def test_all_of_it_at_once(box: EmbeddedServer, tmp_path: Path) -> None:
-    async def restart() -> None:
+    async def restart(cluster: Live, witness: Witness) -> None:
         for _ in range(2):
-            await asyncio.sleep(0.4)
+            before = len(witness.nodes)
+            await cluster.eventually(lambda: len(witness.nodes) > before, "more pods are bound")  # noqa: B023
             await asyncio.to_thread(box.call_restart, 0.2)
 
     box.faults.cut_watches_every = 0.3

@@ -12,7 +12,7 @@ import pytest
 from tests.support.live import GPU, NAMESPACE, Live, Seen, bound, scheduling, tell, where
 
 from maar.controller.loop import Cycle
-from maar.controller.run import Scheduler
+from maar.controller.scheduler import Scheduler
 from maar.controller.settings import Settings
 from maar.embedded.http.faults import all_binds
 from maar.embedded.objects.kinds import PODS as EMBEDDED_PODS

@@ -20,7 +20,7 @@ from tests.support.live import GPU, NAMESPACE, Live, connected, scheduling
 from maar.cli.history import history as show_history
 from maar.config.file import read_config
 from maar.controller.record import read_recording
-from maar.controller.run import Scheduler
+from maar.controller.scheduler import Scheduler
 from maar.controller.settings import Settings
 from maar.decide import decide
 from maar.embedded.parts.kubelets import Kubelets

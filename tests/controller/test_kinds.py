@@ -32,9 +32,11 @@ async def take_away(cluster: Live) -> None:
     for name in NAMES:
         if await is_there(cluster, f"{PATH}/{name}"):
             await cluster.api.delete(f"{PATH}/{name}")
-    for name in NAMES:
-        while await is_there(cluster, f"{PATH}/{name}"):
-            await asyncio.sleep(0.05)
+
+    async def all_gone() -> bool:
+        return not any([await is_there(cluster, f"{PATH}/{name}") for name in NAMES])
+
+    await cluster.eventually(all_gone, "Volcano's CRDs have gone")
 
 
 def placed(pods: list[Seen]) -> dict[str, str]:

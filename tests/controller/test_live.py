@@ -239,7 +239,9 @@ def test_shadow_mode_writes_nothing_and_compares(kubeconfig: Path) -> None:
             assert ["", ""] == [p.node for p in pods]
             await cluster.api.bind(NAMESPACE, pods[0].name, pods[0].uid, "n0")
             await cluster.api.bind(NAMESPACE, pods[1].name, pods[1].uid, "n1")
-            await cluster.eventually(lambda: shadow.tally.same_node + shadow.tally.other_node == 2, "both are compared")
-            assert 0 == shadow.tally.only_theirs
+            await cluster.eventually(
+                lambda: shadow.comparison.same_node + shadow.comparison.other_node == 2, "both are compared"
+            )
+            assert 0 == shadow.comparison.only_theirs
 
     live(kubeconfig, story)

@@ -18,7 +18,7 @@ from tests.support.burst import without_locks
 from tests.support.live import NAMESPACE, Live, Seen, bound, scheduling, tell, where
 
 from maar.controller.loop import Cycle
-from maar.controller.run import Scheduler
+from maar.controller.scheduler import Scheduler
 from maar.controller.settings import Settings
 from maar.kube.client.errors import NotFound
 from maar.kube.kinds import volcano_podgroup

@@ -9,7 +9,7 @@ from typing import Any
 
 from tests.support.live import NAMESPACE, Live, bound, scheduling, tell
 
-from maar.controller.run import Scheduler
+from maar.controller.scheduler import Scheduler
 from maar.controller.settings import Settings
 from maar.kube.kinds import volcano_podgroup
 from maar.kube.wire.resources import EVENTS

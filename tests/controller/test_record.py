@@ -9,7 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 from maar.config.file import default_config
-from maar.controller.record import MAGIC, Recorder, RecordingError, is_recording, length, read_recording
+from maar.controller.record import MAGIC, Frame, Recorder, RecordingError, is_recording, length, read_recording
 from maar.decide import decide
 from maar.model.outcome import carry_out
 from maar.model.snapshot import Changed, Cluster, Snapshot
@@ -40,15 +40,10 @@ def test_a_recording_gives_its_plans_again(tmp_path: Path) -> None:
     before, plans = now, []
     for i in range(4):
         plan = decide(Snapshot(now), CONFIG, 100.0 + i)
-        recorder.write(
-            100.0 + i,
-            plan,
-            rest=replace(now, tasks=(), jobs=()),
-            changed=changes(before, now),
-            whole=now if i == 0 else None,
-            resting=(),
-            config="actions: x" if i < 2 else "actions: y",
-        )
+        text = "actions: x" if i < 2 else "actions: y"
+        around = replace(now, tasks=(), jobs=())
+        frame = Frame(100.0 + i, plan, around=around, changed=changes(before, now), config=text)
+        recorder.write(frame if i else Frame(100.0, plan, cluster=now, config=text))
         plans.append(plan)
         before, now = now, carry_out(now, plan, 100.0 + i)
     recorder.close()
@@ -66,7 +61,7 @@ def test_a_last_frame_that_was_cut_off_is_left_out(tmp_path: Path) -> None:
     scene = cluster(node("n0"))
     for i in range(2):
         plan = decide(Snapshot(scene), CONFIG, float(i))
-        recorder.write(float(i), plan, rest=scene, changed={}, whole=scene, resting=(), config=None)
+        recorder.write(Frame(float(i), plan, cluster=scene))
     recorder.close()
     path.write_bytes(path.read_bytes()[:-3])
     assert [0.0] == [c.now for c in read_recording(path)]
@@ -96,7 +91,7 @@ def test_a_file_that_cannot_be_written_any_more_ends_the_recording_and_nothing_e
 
     def write() -> None:
         plan = decide(Snapshot(now), CONFIG, 0.0)
-        recorder.write(0.0, plan, rest=now, changed={}, whole=now, resting=(), config=None)
+        recorder.write(Frame(0.0, plan, cluster=now))
 
     write()
     assert os.read(reader, 100_000).startswith(MAGIC)

@@ -1,4 +1,4 @@
-"""How long the loop rests, by how long it took to decide."""
+"""How long the loop pauses, by how long it took to decide."""
 
 import pytest
 
@@ -15,14 +15,14 @@ from maar.controller.settings import Settings
         pytest.param(5.0, 1.0, id="but nobody waits for ever"),
     ],
 )
-def test_the_rest_after_a_cycle(seconds: float, expected: float) -> None:
-    assert pytest.approx(expected) == Settings().rest_after(seconds, 100)
+def test_the_pause_after_a_cycle(seconds: float, expected: float) -> None:
+    assert pytest.approx(expected) == Settings().pause_after(seconds, 100)
 
 
-def test_a_rest_of_ones_own() -> None:
-    assert 0.5 == Settings(quick=0.0, rest=1.0, longest_rest=9.0).rest_after(0.5, 100)
+def test_a_pause_of_ones_own() -> None:
+    assert 0.5 == Settings(quick=0.0, pause=1.0, longest_pause=9.0).pause_after(0.5, 100)
 
 
-def test_no_rest_where_little_goes_on() -> None:
-    assert 0.0 == Settings().rest_after(0.5, 3)
-    assert 1.0 == Settings().rest_after(0.5, 4)
+def test_no_pause_where_little_goes_on() -> None:
+    assert 0.0 == Settings().pause_after(0.5, 3)
+    assert 1.0 == Settings().pause_after(0.5, 4)

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from maar.cli.trace_file import load_trace
-from maar.controller.record import Recorder
+from maar.controller.record import Frame, Recorder
 from maar.model.jobs import Phase
 from maar.model.plan import Bind, Plan
 from maar.model.snapshot import Changed, Cluster
@@ -205,8 +205,7 @@ def test_what_was_recorded_is_read_from_its_file(tmp_path: Path) -> None:
         (70.0, {running.job.key: None}),
     ]
     for at, changed in cycles:
-        whole = None if at else rest
-        recorder.write(BEGIN + at, Plan(), rest=rest, changed=changed, whole=whole, resting=(), config=None)
+        recorder.write(Frame(BEGIN + at, Plan(), cluster=None if at else rest, around=rest, changed=changed))
     recorder.close()
     trace = load_trace(str(file))
     assert [("ns/a", 0.0, 60.0)] == [(job.name, *times(job)) for job in trace.jobs]

@@ -18,8 +18,8 @@ from typing import Any
 import msgspec
 import yaml
 
-from maar.controller.reload import ConfigFile
-from maar.controller.run import Scheduler
+from maar.controller.config_file import ConfigFile
+from maar.controller.scheduler import Scheduler
 from maar.controller.settings import Settings
 from maar.kube.client.access import load_access
 from maar.kube.client.api import Api

@@ -41,7 +41,7 @@ def kubeconfig(tmp_path: Path) -> Iterator[Path]:
 def scraped(metrics: Metrics) -> dict[str, float]:
     """What a scrape says of pools and elastic jobs: `name{label,label}` to value."""
     found: dict[str, float] = {}
-    for family in text_string_to_metric_families(metrics.text(dict).decode()):
+    for family in text_string_to_metric_families(metrics.text().decode()):
         for sample in family.samples:
             if "pool" in sample.labels:
                 labels = ",".join(sample.labels[label] for label in ("state", "pool", "kind") if label in sample.labels)
@@ -55,8 +55,7 @@ def test_pools_and_elastic_jobs_as_they_breathe(kubeconfig: Path, tmp_path: Path
 
     async def story(play: Play) -> None:
         async with scheduling(play.live, config=config) as scheduler:
-            metrics = Metrics(scheduler.cache, lambda: scheduler.config.current()[0].pools)
-            scheduler.loop.on_cycle.append(metrics.on_cycle)
+            metrics = Metrics(scheduler)
             await play.pytorch("a-wide", 2, 12)
             await play.settles("it has all that it can use")
             await play.live.eventually(lambda: scraped(metrics)["maar_elastic_jobs_across_nodes{default}"] == 1)

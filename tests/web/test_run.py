@@ -13,6 +13,7 @@ import urllib.request
 from pathlib import Path
 
 import pytest
+from tests.support.real.processes import wait_until
 
 from maar.report import Reporter
 
@@ -30,20 +31,16 @@ NOBODY = {
 """Of an API server that is not there: measurements do not wait for it."""
 
 
-def wait_for(url: str, process: subprocess.Popen[str]) -> None:
-    """Until there is an answer that is not `later`."""
-    deadline = time.monotonic() + PATIENCE
-    while True:
-        try:
-            urllib.request.urlopen(url, timeout=PATIENCE).close()
-        except (urllib.error.URLError, ConnectionError) as error:
-            if isinstance(error, urllib.error.HTTPError):
-                error.close()
-            assert process.poll() is None, process.communicate()
-            assert time.monotonic() < deadline, "no answer"
-            time.sleep(0.02)
-        else:
-            return
+def answers(url: str, process: subprocess.Popen[str]) -> bool:
+    """Whether there is an answer that is not `later`."""
+    try:
+        urllib.request.urlopen(url, timeout=PATIENCE).close()
+    except (urllib.error.URLError, ConnectionError) as error:
+        if isinstance(error, urllib.error.HTTPError):
+            error.close()
+        assert process.poll() is None, process.communicate()
+        return False
+    return True
 
 
 def test_what_a_training_reports_is_what_history_shows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -58,7 +55,7 @@ def test_what_a_training_reports_is_what_history_shows(tmp_path: Path, monkeypat
     options += ["--history", f"{tmp_path}/h.db", "--history-token", f"{tmp_path}/token"]
     process = subprocess.Popen([*MAAR, "run", *options], stderr=subprocess.PIPE, text=True)
     try:
-        wait_for(f"http://127.0.0.1:{port}/healthz", process)
+        wait_until(lambda: answers(f"http://127.0.0.1:{port}/healthz", process), "an answer", PATIENCE)
         reporter = Reporter(f"http://127.0.0.1:{port}", "team/resnet-7", token="s3cret", total_epochs=10)
         deadline = time.monotonic() + PATIENCE
         for epoch in range(1000):  # the database may not be open yet: what is refused is told with the next

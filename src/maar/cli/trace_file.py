@@ -12,8 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from maar.cli.inputs import source_of
-from maar.controller.record import MAGIC, RecordingError, read_recording
-from maar.controller.record import Cycle as Recorded
+from maar.controller.record import MAGIC, RecordedCycle, RecordingError, read_recording
 from maar.sim.trace import Trace
 from maar.sim.traces.formats import read_trace
 from maar.sim.traces.problems import TraceError
@@ -34,7 +33,7 @@ def load_trace(file: str, format: str | None = None) -> Trace:
     return read_trace(Source(name, data, lambda: _cycles(name, data)), format)
 
 
-def _cycles(name: str, data: bytes) -> Iterator[Recorded]:
+def _cycles(name: str, data: bytes) -> Iterator[RecordedCycle]:
     """Those of a recording, which is read from a file of its own: what came by standard input has none."""
     with tempfile.TemporaryDirectory() as folder:
         copy = Path(folder) / "recording"

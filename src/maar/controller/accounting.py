@@ -13,13 +13,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable
-from typing import Protocol
 
 import msgspec
 
 from maar.controller.cache import Cache
-from maar.controller.elastic import Change
 from maar.controller.loop import Cycle
+from maar.controller.resizes import Change
+from maar.history.history import History
 from maar.history.records import Event, EventKind
 from maar.kube.kinds.kind import DELETED, End
 from maar.kube.picture.elastic_jobs import ElasticJob
@@ -31,23 +31,6 @@ from maar.model.snapshot import Changed
 from maar.model.tasks import Status, Task
 
 RUNS = (EventKind.STARTED, EventKind.RESIZED)
-
-
-class Books(Protocol):
-    """Who is told: a history, or whoever does as if."""
-
-    @property
-    def problem(self) -> str:
-        """Why nothing can be read or written now; empty if it can."""
-
-    def record(self, event: Event) -> None:
-        """Something happened."""
-
-    def last(self, job: str) -> Event | None:
-        """What was last told of a job that has not ended."""
-
-    def unfinished(self) -> list[Event]:
-        """The same of all jobs."""
 
 
 class Life(msgspec.Struct):
@@ -81,9 +64,9 @@ class Life(msgspec.Struct):
 class Accounting:
     """Keeps the accounts of all elastic jobs."""
 
-    def __init__(self, cache: Cache, books: Books, clock: Callable[[], float] = time.time) -> None:
+    def __init__(self, cache: Cache, history: History, clock: Callable[[], float] = time.time) -> None:
         self._cache = cache
-        self._books = books
+        self._history = history
         self._clock = clock
         self._lives: dict[str, Life] = {}
         """By UID."""
@@ -98,7 +81,7 @@ class Accounting:
     def on_cycle(self, cycle: Cycle) -> None:
         """Take in what has changed between the last two snapshots."""
         begins = not self._begun
-        if begins and self._books.problem:
+        if begins and self._history.problem:
             return  # Nobody knows yet what was told before.
         self._begun = True
         now, doubtful = cycle.now, self._left
@@ -157,7 +140,7 @@ class Accounting:
             who.accelerator,
             max(int(shapes.gpus[shapes.number[elastic.shape]]), 1),
         )
-        told = self._books.last(f"{who.namespace}/{who.name}")
+        told = self._history.last(f"{who.namespace}/{who.name}")
         if told is not None and told.uid == life.uid:
             life.workers = told.after if told.kind in RUNS else 0
             life.attained, life.last = told.attained or 0.0, told.at
@@ -196,7 +179,7 @@ class Accounting:
 
     def _catch_up(self, now: float) -> None:
         """Jobs that have ended while nobody looked."""
-        for told in self._books.unfinished():
+        for told in self._history.unfinished():
             if told.uid in self._lives:
                 continue
             owner = self._cache.picture.job(told.namespace, told.name, told.uid)
@@ -205,7 +188,7 @@ class Accounting:
                 continue
             at = max(told.at, now if end.at is None else end.at)
             workers = told.after if told.kind in RUNS else 0
-            self._books.record(
+            self._history.record(
                 msgspec.structs.replace(
                     told, kind=EventKind.ENDED, at=at, before=workers, after=0, attained=None, how=end.how, id=0
                 )
@@ -232,7 +215,7 @@ class Accounting:
             self._turn(self._lives[uid], found.standing.size, self._clock())
 
     def _tell(self, life: Life, kind: EventKind, at: float, before: int = 0, after: int = 0, how: str = "") -> None:
-        self._books.record(
+        self._history.record(
             Event(
                 namespace=life.namespace,
                 name=life.name,

@@ -1,95 +1,59 @@
-"""The brakes' settings in a file, read again whenever it changes: the owner's hand on a running scheduler.
+"""The brakes' settings in a file that is read again whenever it changes: the owner's hand on a running scheduler.
 
     paused: false
     perMinute: 20
     queuesOff: [production]
 
-A file that does not make sense is refused and the settings before stay; a file that is gone means no brakes. Whoever
-starts looks once before anything is decided: a file that is refused then must not mean none.
+A file that is missing means no brakes.
 """
 
 from __future__ import annotations
 
-import asyncio
 import logging
-from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
 
-from maar.config.problems import Findings, unknown
+from maar.config.problems import ConfigError, Findings, unknown
 from maar.config.yaml_text import read_yaml
-from maar.controller.brakes import Brakes, Settings
+from maar.controller.brakes import Brakes, BrakeSettings
+from maar.controller.config_file import WatchedFile, text_of
 from maar.kube.wire.decoding import decode
 from maar.kube.wire.errors import FieldError
 
-logger = logging.getLogger("maar.brakes")
-
-INTERVAL = 1.0
-
-KNOWN = tuple(field.encode_name for field in msgspec.structs.fields(Settings))
+KNOWN = tuple(field.encode_name for field in msgspec.structs.fields(BrakeSettings))
 
 
-class BrakeFile:
+class BrakeFile(WatchedFile):
     """Keeps brakes as a file says."""
 
     def __init__(self, path: Path, brakes: Brakes) -> None:
-        self._path = path
         self._brakes = brakes
-        self._seen: bytes | None = None
-        self.problem = ""
-        self.on_changed: list[Callable[[], None]] = []
+        super().__init__(path, "brake file", logging.getLogger("maar.brakes"))
 
-    def look(self) -> None:
-        """Read the file if it is another than the last time."""
+    def _content(self, path: Path) -> bytes:
         try:
-            text = self._path.read_bytes()
+            return path.read_bytes()
         except FileNotFoundError:
-            text = b""
-        except OSError as error:
-            self._seen = None
-            self._refuse(f"{self._path}: {error.strerror or error}")
-            return
-        if text == self._seen:
-            return
-        self._seen = text
-        try:
-            self._brakes.settings = read_brakes(text, str(self._path))
-        except ValueError as error:
-            self._refuse(str(error))
-        else:
-            self.problem = ""
-            logger.info("brakes: %s", self._brakes.settings)
-            for listener in self.on_changed:
-                listener()
+            return b""
 
-    def _refuse(self, problem: str) -> None:
-        if problem != self.problem:
-            logger.error("brakes refused, those before stay: %s", problem)
-        self.problem = problem
-
-    async def watch(self) -> None:
-        """Look again and again until cancelled."""
-        while True:
-            self.look()
-            await asyncio.sleep(INTERVAL)
+    def _take(self, data: bytes, source: str) -> None:
+        self._brakes.settings = read_brakes(data, source)
 
 
-def read_brakes(text: bytes, source: str) -> Settings:
-    """What a file says, else a `ValueError` with all that is wrong with it.
+def read_brakes(data: bytes, source: str) -> BrakeSettings:
+    """The settings in a file; `ConfigError` with all that is wrong with it.
 
-    A key that is given twice is refused: whoever wrote the other one would rely on it in vain.
+    A key that is given twice is refused: one of the two would have no effect.
     """
     findings = Findings(source)
-    try:
-        document = read_yaml(text.decode(), findings) or {}
-        if isinstance(document, dict):
-            for name in (str(key) for key in document if key not in KNOWN):
-                findings.problem(name, unknown("brake", name, KNOWN))
-        if not findings.problems and not findings.warnings:
-            return decode(document, Settings)
-    except UnicodeDecodeError:
-        findings.problem("", "expected text in UTF-8")
-    except FieldError as error:
-        findings.problem(error.field, error.problem)
-    raise ValueError("; ".join([*findings.problems, *findings.warnings]))
+    document = read_yaml(text_of(data, source), findings) or {}
+    if isinstance(document, dict):
+        for name in (str(key) for key in document if key not in KNOWN):
+            findings.problem(name, unknown("brake", name, KNOWN))
+    if not findings.problems and not findings.warnings:
+        try:
+            return decode(document, BrakeSettings)
+        except FieldError as error:
+            findings.problem(error.field, error.problem)
+    raise ConfigError([*findings.problems, *findings.warnings])

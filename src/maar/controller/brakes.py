@@ -27,7 +27,7 @@ MINUTE = 60.0
 Count = Annotated[int, msgspec.Meta(ge=0)]
 
 
-class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
+class BrakeSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
     """What the owner of a cluster may set."""
 
     paused: bool = False
@@ -44,9 +44,9 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="
 class Brakes:
     """Lets evictions through, or not."""
 
-    def __init__(self, settings: Settings | None = None) -> None:
-        self.settings = settings or Settings()
-        self._looked_at: Settings | None = None
+    def __init__(self, settings: BrakeSettings | None = None) -> None:
+        self.settings = settings or BrakeSettings()
+        self._looked_at: BrakeSettings | None = None
         self._recent: deque[float] = deque()
         self._resized: deque[float] = deque()
         self.held = 0

@@ -9,7 +9,7 @@ shows it, or forgotten when it failed for good:
        └─────────────────────────┘
            forget: the API server refused
 
-An admission is assumed of its group, and a resize of its job (`maar.controller.elastic`), in the same way. Watches
+An admission is assumed of its group, and a resize of its job (`maar.controller.resizes`), in the same way. Watches
 write to the picture while a cycle runs; a snapshot is taken at once, between two of them, and never changes.
 """
 
@@ -55,20 +55,20 @@ class Cache:
         """The cluster now; costs what changed since the last one."""
         update = self.picture.take(now)
         self._woken = False
-        rest = update.around
+        around = update.around
         if self._last is not None:
             # What the last plan said of elections and locks is on its way to the objects: until then it is here.
-            rest = replace(rest, elect=self._last[0], locks=self._last[1])
+            around = replace(around, elect=self._last[0], locks=self._last[1])
         following = None
         if self._snapshot is not None and not update.rebuild:
-            following = self._snapshot.after(rest, update.changed)
+            following = self._snapshot.after(around, update.changed)
         self.changed: dict[str, Changed] = update.changed
         """The jobs that changed between the last two snapshots."""
         self.anew: bool = following is None
         """Whether the tables were made anew."""
-        self._snapshot = following or Snapshot(self.picture.cluster(rest))
+        self._snapshot = following or Snapshot(self.picture.cluster(around))
         self._index(update.changed)
-        self._rest(frozenset(update.changed))
+        self._keep_resting(frozenset(update.changed))
         return self._snapshot
 
     def _index(self, changed: dict[str, Changed]) -> None:
@@ -113,7 +113,7 @@ class Cache:
         self._resting = frozenset()
         self._woken = True
 
-    def _rest(self, changed: frozenset[str]) -> None:
+    def _keep_resting(self, changed: frozenset[str]) -> None:
         self._resting -= changed
         number = self.latest.jobs.number
         self.latest.resting = frozenset(number[key] for key in self._resting if key in number)

@@ -34,9 +34,9 @@ from maar.model.tasks import Status
 PATIENCE = 600.0
 """Seconds that volumes may take: kube-scheduler's bindTimeoutSeconds."""
 GRUDGE = 30.0
-"""Seconds in which a claim is not tried again on a node that refused it; by taste."""
+"""Seconds in which a claim is not tried again on a node that refused it; tuned by hand."""
 LOOK_AGAIN = 0.5
-"""Seconds after which a claim that somebody else has written to is looked at again; by taste."""
+"""Seconds after which a claim that somebody else has written to is looked at again; tuned by hand."""
 
 Write = Callable[[Patch, Callable[[Outcome], None]], None]
 

@@ -13,24 +13,27 @@ import contextlib
 import logging
 import time
 from collections.abc import Callable
+from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
-from maar.config.config import Config
+from maar.config.config import ActionOption, Config
 from maar.controller.brakes import Brakes
 from maar.controller.cache import Cache
 from maar.controller.outbox import Outbox
-from maar.controller.record import Recorder
+from maar.controller.record import Frame, Recorder
 from maar.controller.settings import Settings
-from maar.controller.timing import timed
 from maar.decide import decide
 from maar.model.plan import Plan
 from maar.model.snapshot import Snapshot
+from maar.session.extension import Action
+from maar.session.session import Session
 
 logger = logging.getLogger("maar.controller")
 
 IN_A_THREAD = 20
-"""From so many waiting jobs on a decision runs beside the event loop, so that watches are read meanwhile; by taste."""
+"""With this many jobs or more a decision runs in a thread, so that watches are read meanwhile; tuned by hand."""
 
 
 class Cycle(msgspec.Struct, frozen=True):
@@ -39,6 +42,22 @@ class Cycle(msgspec.Struct, frozen=True):
     now: float
     seconds: float
     plan: Plan
+
+
+class Timed:
+    """An action with a stopwatch."""
+
+    def __init__(self, action: Action, name: str, told: list[Callable[[str, float], None]]) -> None:
+        self._action = action
+        self._name = name
+        self._told = told
+
+    def execute(self, session: Session) -> None:
+        """Act, and say how long it took."""
+        begun = time.perf_counter()
+        self._action.execute(session)
+        for listener in self._told:
+            listener(self._name, time.perf_counter() - begun)
 
 
 class Loop:
@@ -101,17 +120,17 @@ class Loop:
             seconds = time.perf_counter() - started
             # The first cycle has news of all jobs, but nothing has happened yet.
             news = len(self._cache.changed) if self.cycles > 1 else 0
-            await self._rest(seconds, news)
+            await self._pause(seconds, news)
 
-    async def _rest(self, seconds: float, news: int) -> None:
-        """Leave time for reading and writing after a cycle that took so long; no longer than there is much to write."""
-        settings, rest = self._settings, self._settings.rest_after(seconds, news)
-        at_least = max(settings.min_interval - seconds, min(rest, settings.shortest_rest))
+    async def _pause(self, seconds: float, news: int) -> None:
+        """Leave time for reading and writing after a cycle, but end early once little is left to write."""
+        settings, pause = self._settings, self._settings.pause_after(seconds, news)
+        at_least = max(settings.min_interval - seconds, min(pause, settings.shortest_pause))
         if self._outbox is None:
-            await asyncio.sleep(rest)
+            await asyncio.sleep(pause)
             return
         await asyncio.sleep(at_least)
-        await self._outbox.has_room(max(rest - at_least, settings.backlog))
+        await self._outbox.has_room(max(pause - at_least, settings.backlog))
 
     async def _wait(self, wake: float | None) -> None:
         ends = self._last_look + self._settings.resync
@@ -170,24 +189,27 @@ class Loop:
 
     def _measured(self, config: Config) -> Config:
         if self._timed is None or self._timed[0] is not config:
-            self._timed = (config, timed(config, self._tell_action))
+            actions = (
+                replace(o, registration=replace(o.registration, make=self._with_stopwatch(o))) for o in config.actions
+            )
+            self._timed = (config, replace(config, actions=tuple(actions)))
         return self._timed[1]
 
-    def _tell_action(self, name: str, seconds: float) -> None:
-        for listener in self.on_action:
-            listener(name, seconds)
+    def _with_stopwatch(self, option: ActionOption) -> Callable[[Any], Action]:
+        """Makes an action that says how long it takes: the decision itself has no clock."""
+        return lambda arguments: Timed(option.registration.make(arguments), option.name, self.on_action)
 
     def _record(self, now: float, plan: Plan, text: str | None) -> None:
         if self._recorder is not None:
-            self._recorder.write(
-                now,
-                plan,
-                rest=self._cache.latest.cluster,
-                changed=self._cache.changed,
-                whole=self._cache.cluster() if self._cache.anew else None,
-                resting=tuple(sorted(self._cache.resting)),
-                config=text,
-            )
+            cache = self._cache
+            resting = tuple(sorted(cache.resting))
+            if cache.anew:
+                frame = Frame(now, plan, cluster=cache.cluster(), resting=resting, config=text)
+            else:
+                frame = Frame(
+                    now, plan, around=cache.latest.cluster, changed=cache.changed, resting=resting, config=text
+                )
+            self._recorder.write(frame)
 
 
 def _first(*moments: float | None) -> float | None:

@@ -13,20 +13,19 @@ from functools import partial
 
 from maar.controller.batches import Batch, Batches
 from maar.controller.cache import Cache
-from maar.controller.elastic import Sizes
 from maar.controller.hand_over import HandOvers
 from maar.controller.refusals import Refusals
 from maar.controller.reports import Reports
+from maar.controller.resizes import Resizes
 from maar.controller.settings import Settings
+from maar.controller.subjects import Subjects, pod_reference
 from maar.kube.client.errors import Conflict, NotFound
 from maar.kube.kinds.cluster import PODS as PODS_KIND
 from maar.kube.wire import annotations as known
 from maar.kube.wire.resources import NODES, PODS
-from maar.kube.write.events import EventWriter, Reference
+from maar.kube.write.events import EventWriter
 from maar.kube.write.executor import Bind, Delete, Evict, Executor, Failed, Outcome, Patch, Work
 from maar.model.plan import Elect, Lock, Plan
-
-COMPONENT = "maar"
 
 
 class Outbox:
@@ -37,6 +36,7 @@ class Outbox:
         cache: Cache,
         executor: Executor,
         events: EventWriter,
+        subjects: Subjects,
         reports: Reports,
         settings: Settings,
         trigger: Callable[[], None],
@@ -44,12 +44,12 @@ class Outbox:
         self._cache = cache
         self._executor = executor
         self._events = events
-        self.reports = reports
+        self._subjects = subjects
+        self._reports = reports
         self._settings = settings
         self._trigger = trigger
         self._elect: Elect | None = None
         self._locks: dict[str, Lock] | None = None
-        self._said: dict[str, str] = {}
         self.counts: Counter[str] = Counter()
         self.on_given: list[Callable[[str], None]] = []
         """Told of gangs whose pods have been given nodes."""
@@ -59,19 +59,21 @@ class Outbox:
             cache.picture, self._submit_patch, self._submit_bind, self._give_up_volumes, trigger
         )
         self._hand_overs.on_left.append(partial(self._batches.ended, given=False))
-        self.sizes = Sizes(cache, self._submit_patch, events.emit, trigger)
+        self.resizes = Resizes(cache, subjects, self._submit_patch, events.emit, trigger)
 
     def send(self, plan: Plan, now: float) -> None:
         """Carry a plan out; the cache has assumed it already, but for sizes, which are assumed here."""
-        self.sizes.send(plan)
+        self.resizes.send(plan)
         self._send_binds(plan, now)
         self._hand_overs.go_on(now)
         self._send_evictions(plan)
         self._send_nominations(plan)
         self._send_elections(plan)
-        for report in self.reports.after(self._cache, plan, now):
-            self._submit(Patch(report.path, report.body, report.kind), None)
-        self._say_why()
+        for writes in self._reports.after(plan, now):
+            for patch in writes.patches:
+                self._submit(patch, None)
+            if writes.event and writes.subject is not None:
+                self._events.emit(writes.subject.reference, "Warning", "FailedScheduling", writes.event)
 
     async def has_room(self, patience: float) -> None:
         """Wait until what is to be written can all be under way at once, but not for ever."""
@@ -79,7 +81,7 @@ class Outbox:
 
     def due(self, now: float) -> float | None:
         """When time alone asks for something to be written."""
-        moments = (self.reports.due(now), self._hand_overs.due(now))
+        moments = (self._reports.due(now), self._hand_overs.due(now))
         return min((moment for moment in moments if moment is not None), default=None)
 
     def _submit(self, work: Work, task: str | None, then: Callable[[], None] | None = None) -> None:
@@ -108,7 +110,9 @@ class Outbox:
         """A bind that cannot be is told to whoever waits for it; what is gone or has a node needs no words."""
         if isinstance(work, Bind) and not isinstance(outcome.error, (Conflict, NotFound)):
             what = f"could not be bound to `{work.node}`: {outcome.error}"
-            self._events.emit(_pod(f"{work.namespace}/{work.name}", work.uid), "Warning", "FailedScheduling", what)
+            self._events.emit(
+                pod_reference(f"{work.namespace}/{work.name}", work.uid), "Warning", "FailedScheduling", what
+            )
 
     def _count(self, work: Work, outcome: Outcome) -> None:
         self.counts[f"{'failed' if isinstance(outcome, Failed) else 'done'}:{type(work).__name__}"] += 1
@@ -121,7 +125,6 @@ class Outbox:
             gangs.setdefault(self._cache.task(bind.task).job, {})[bind.task] = bind.node
         jobs = self._cache.latest.jobs
         for job, nodes in gangs.items():
-            self._said.pop(job, None)
             self._batches.begin(job, nodes, had=int(jobs.ready[jobs.number[job]]))
         for bind in plan.bind:
             task = self._cache.task(bind.task)
@@ -129,10 +132,11 @@ class Outbox:
                 self._submit_bind(bind.task, task.uid, bind.node)
             elif claims := self._hand_overs.begin(bind.task, task.uid, bind.node, now):
                 what = f"waits on {bind.node} for the volumes of its claims: {', '.join(claims)}"
-                self._events.emit(_pod(bind.task, task.uid), "Normal", "WaitForVolumes", what)
+                self._events.emit(pod_reference(bind.task, task.uid), "Normal", "WaitForVolumes", what)
 
     def _say_given(self, batch: Batch) -> None:
-        self._emit(batch.job, "Normal", "Scheduled", f"{batch}")
+        if (subject := self._subjects.subject_of(batch.job)) is not None:
+            self._events.emit(subject.reference, "Normal", "Scheduled", f"{batch}")
         for listener in self.on_given:
             listener(batch.job)
 
@@ -140,7 +144,7 @@ class Outbox:
         namespace, _, name = pod.partition("/")
         self._submit(Bind(namespace, name, uid, node), pod)
         if self._settings.pod_events and not self._is_alone(pod):  # whose batch tells the same
-            self._events.emit(_pod(pod, uid), "Normal", "Scheduled", f"bound to {node}")
+            self._events.emit(pod_reference(pod, uid), "Normal", "Scheduled", f"bound to {node}")
 
     def _is_alone(self, pod: str) -> bool:
         task = self._cache.find(pod)
@@ -157,7 +161,7 @@ class Outbox:
         """A pod cannot have its volumes where it was to be: it is decided anew."""
         self.counts["failed:HandOver"] += 1
         self._batches.ended(pod, given=False)
-        regarding = _pod(pod, self._cache.picture.assumed[pod].uid)
+        regarding = pod_reference(pod, self._cache.picture.assumed[pod].uid)
         self._events.emit(regarding, "Warning", "FailedScheduling", why)
         self._cache.forget(pod)
         self._trigger()
@@ -168,7 +172,7 @@ class Outbox:
             namespace, _, name = evict.task.partition("/")
             kind = Delete if self._settings.delete_victims else Evict
             # Said once it is so: a budget may refuse.
-            say = partial(self._events.emit, _pod(evict.task, task.uid), "Normal", "Preempted", evict.reason)
+            say = partial(self._events.emit, pod_reference(evict.task, task.uid), "Normal", "Preempted", evict.reason)
             self._submit(kind(namespace, name, task.uid), evict.task, say)
 
     def _send_nominations(self, plan: Plan) -> None:
@@ -208,56 +212,12 @@ class Outbox:
         self._locks = locks
 
     def _annotate_job(self, job: str, said: dict[str, str | None]) -> None:
-        body = {"metadata": {"annotations": said}}
-        found = self._cache.picture.group_of(job)
-        if found is not None:
-            self._submit(Patch(self._cache.picture.path(found.kind, found.item), body, "merge"), None)
-            return
-        if (regarding := self.sizes.reference(job)) is not None:
-            path, _ = regarding
-            self._submit(Patch(path, body, "merge"), None)
-            return
-        number = self._cache.latest.jobs.number.get(job)
-        if number is not None:
-            for row in self._cache.latest.jobs.members[number].tolist()[:1]:
-                namespace, _, name = self._cache.latest.tasks.tasks[row].key.partition("/")
-                self._submit(Patch(PODS.path(namespace, name), body, "merge"), None)
-
-    # -- events
-
-    def _say_why(self) -> None:
-        """FailedScheduling, when the line is another one than the last time and has been written to the status."""
-        for job, line in self.reports.reasons.items():
-            if self._said.get(job) != line:
-                self._said[job] = line
-                self._emit(job, "Warning", "FailedScheduling", line)
-
-    def _emit(self, job: str, kind: str, reason: str, message: str) -> None:
-        found = self._cache.picture.group_of(job)
-        if found is not None:
-            regarding = Reference.to(self._cache.picture.resource(found.kind), found.item)
-            self._events.emit(regarding, kind, reason, message)
-            return
-        if (own := self.sizes.reference(job)) is not None:
-            self._events.emit(own[1], kind, reason, message)
-            return
-        number = self._cache.latest.jobs.number.get(job)
-        if number is None:
-            return
-        for row in self._cache.latest.jobs.members[number].tolist()[:1]:
-            task = self._cache.latest.tasks.tasks[row]
-            self._events.emit(_pod(task.key, task.uid), kind, reason, message)
-        if self._cache.picture.is_unreadable(job):
-            self._events.emit(_pod(job, ""), kind, reason, message)
+        if (subject := self._subjects.subject_of(job)) is not None:
+            self._submit(Patch(subject.path, {"metadata": {"annotations": said}}, "merge"), None)
 
 
 def _uid(work: Work) -> str:
     return work.uid if isinstance(work, Bind | Evict | Delete) else ""
-
-
-def _pod(key: str, uid: str) -> Reference:
-    namespace, _, name = key.partition("/")
-    return Reference("v1", "Pod", namespace, name, uid)
 
 
 def _time(now: float) -> str:

@@ -19,7 +19,7 @@ import msgspec
 
 from maar.model.jobs import Job
 from maar.model.plan import Plan
-from maar.model.snapshot import Changed, Cluster
+from maar.model.snapshot import Cluster
 from maar.model.tasks import Task
 
 logger = logging.getLogger("maar.record")
@@ -35,7 +35,7 @@ class Frame(msgspec.Struct, frozen=True, omit_defaults=True):
     plan: Plan
     cluster: Cluster | None = None
     """Everything; missing where only some jobs changed."""
-    rest: Cluster | None = None
+    around: Cluster | None = msgspec.field(default=None, name="rest")
     """Everything but jobs and tasks."""
     changed: dict[str, tuple[Job, tuple[Task, ...]] | None] = {}
     resting: tuple[str, ...] = ()
@@ -44,7 +44,7 @@ class Frame(msgspec.Struct, frozen=True, omit_defaults=True):
     """The configuration's text, where it is not that of the frame before."""
 
 
-class Cycle(msgspec.Struct, frozen=True):
+class RecordedCycle(msgspec.Struct, frozen=True):
     """One cycle, put together again."""
 
     now: float
@@ -66,33 +66,13 @@ class Recorder:
         self._file.write(MAGIC)
         self._encoder = msgspec.msgpack.Encoder()
         self._config: str | None = None
-        self._whole = False
 
-    def write(
-        self,
-        now: float,
-        plan: Plan,
-        *,
-        rest: Cluster,
-        changed: dict[str, Changed],
-        whole: Cluster | None,
-        resting: tuple[str, ...],
-        config: str | None,
-    ) -> None:
-        """Add a cycle; `whole` is the whole cluster, where the tables were made anew."""
+    def write(self, frame: Frame) -> None:
+        """Add a cycle; its configuration is left out where it is that of the cycle before."""
         if self._file is None:
             return
-        new_config = config if config != self._config else None
-        self._config = config
-        frame = Frame(
-            now=now,
-            plan=plan,
-            cluster=whole,
-            rest=None if whole is not None else rest,
-            changed={} if whole is not None else changed,
-            resting=resting,
-            config=new_config,
-        )
+        config, self._config = self._config, frame.config
+        frame = msgspec.structs.replace(frame, config=frame.config if frame.config != config else None)
         data = zlib.compress(self._encoder.encode(frame), 6)
         try:
             _write_all(self._file, _LENGTH.pack(len(data)) + data)
@@ -133,7 +113,7 @@ def length(path: Path) -> int:
     return count
 
 
-def read_recording(path: Path) -> Iterator[Cycle]:
+def read_recording(path: Path) -> Iterator[RecordedCycle]:
     """All cycles of a recording, each with its whole cluster. A last frame that was cut off is left out."""
     decoder = msgspec.msgpack.Decoder(Frame)
     jobs: dict[str, tuple[Job, tuple[Task, ...]]] = {}
@@ -152,7 +132,7 @@ def read_recording(path: Path) -> Iterator[Cycle]:
             except (zlib.error, msgspec.MsgspecError) as error:
                 raise RecordingError(f"{path}: cycle {number}: damaged: {error}") from None
             config = frame.config if frame.config is not None else config
-            yield Cycle(frame.now, _put_together(frame, jobs, path, number), frame.resting, frame.plan, config)
+            yield RecordedCycle(frame.now, _put_together(frame, jobs, path, number), frame.resting, frame.plan, config)
 
 
 def _put_together(frame: Frame, jobs: dict[str, tuple[Job, tuple[Task, ...]]], path: Path, number: int) -> Cluster:
@@ -163,7 +143,7 @@ def _put_together(frame: Frame, jobs: dict[str, tuple[Job, tuple[Task, ...]]], p
             tasks.setdefault(task.job, []).append(task)
         jobs.update({job.key: (job, tuple(tasks.get(job.key, ()))) for job in frame.cluster.jobs})
         return frame.cluster
-    if frame.rest is None:
+    if frame.around is None:
         raise RecordingError(f"{path}: cycle {number}: damaged: no cluster")
     for key, changed in frame.changed.items():
         if changed is None:
@@ -171,5 +151,5 @@ def _put_together(frame: Frame, jobs: dict[str, tuple[Job, tuple[Task, ...]]], p
         else:
             jobs[key] = changed
     return msgspec.structs.replace(
-        frame.rest, jobs=tuple(job for job, _ in jobs.values()), tasks=tuple(t for _, ts in jobs.values() for t in ts)
+        frame.around, jobs=tuple(job for job, _ in jobs.values()), tasks=tuple(t for _, ts in jobs.values() for t in ts)
     )

@@ -16,7 +16,7 @@ from maar.kube.client.backoff import Backoff
 from maar.kube.kinds.cluster import PODS
 
 FIRST, MOST = 1.0, 60.0
-"""Seconds; by taste."""
+"""Seconds; tuned by hand."""
 MANY = 1000
 """From so many on, those are dropped whose pods have gone."""
 

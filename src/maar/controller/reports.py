@@ -1,271 +1,291 @@
-"""What users see on their own objects: phases and conditions, written only when they change.
+"""What users see on their own objects: phases, reasons and counts, written only when they change.
 
-Pure: from a snapshot and its plan to patches. A group that is admitted, runs, is done or waits says so in the words of
-its own dialect, and counts its pods where that does; a queue says what it has; a pod that waits has the reason in its
-PodScheduled condition. A reason must stand for a moment before it is written, since most jobs of a burst wait only
-until their last pod is created.
+`report` is pure: from one job as a plan leaves it, and the record of what was last written about it, to the writes that
+are due and the new record. `Reports` keeps the records. A reason must stand for a moment before it is written, since
+most jobs of a burst wait only until their last pod is created.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from maar.controller.cache import Cache
-from maar.controller.queue_status import QueueStatus
-from maar.controller.tallies import Tallies, Tally, counted_before, tally
-from maar.kube.client.api import PatchKind
-from maar.kube.kinds.status import text_of
+from maar.controller.subjects import Subject, Subjects
+from maar.controller.tallies import MOMENT, Tallies, tally
+from maar.kube.kinds.cluster import QUEUES
+from maar.kube.kinds.status import Tally
 from maar.kube.picture.picture import PodGroup
-from maar.kube.wire.resources import PODS
+from maar.kube.write.status import QueueStatus, unschedulable
+from maar.kube.write.work import Patch
 from maar.model.jobs import Job, Phase
 from maar.model.plan import Plan, Wait
 from maar.model.reasons import in_one_line
-from maar.model.tasks import Status
+from maar.model.tasks import Status, Task
+from maar.session.state import queue_sums
 
 STANDS = 1.0
-"""Seconds for which a reason must stand before it is written; by taste."""
+"""Seconds for which a reason must stand before it is written; tuned by hand."""
 INCOMPLETE = ("NoPods", "NotEnoughTasks", "NotEnoughPodsOfTask")
 """Reasons that go by themselves while a gang's pods are being created: they must stand for `A_WHILE`."""
 A_MOMENT = 1.5
-"""Seconds that an admission waits for pods that come by themselves before it is written, where no job made the group
-that waits for it; by taste."""
+"""Seconds that the write of an admission waits, where no controller waits for it: the gang may run by then; tuned by
+hand."""
 A_WHILE = 5.0
-"""Seconds that it waits where pods are there already: nobody needs to know of it, and most gangs run by then."""
+"""Seconds that it waits once the group has pods: no reader needs it, and most gangs run by then; tuned by hand."""
+WAITING = (Status.PENDING, Status.NOMINATED, Status.BLOCKED)
 
 
-class Report(msgspec.Struct, frozen=True):
-    """One patch of a status."""
-
-    path: str
-    body: dict[str, Any]
-    kind: PatchKind = "merge"
-
-
-class Reports:
-    """Remembers what was written, and says what is to be written now."""
-
-    def __init__(self) -> None:
-        self._written: dict[str, str] = {}
-        self._found: dict[str, str] = {}
-        """Reasons that stood on groups before we wrote any: nobody needs to be told of them again, by job."""
-        self._admitted: dict[str, Admission] = {}
-        """Jobs whose admission is decided and not written yet."""
-        self._groups: dict[str, str] = {}
-        """The uid of the group that was written to last, by job."""
-        self._due: dict[str, tuple[str, float]] = {}
-        """Reasons, and when each will have stood for long enough."""
-        self._waits: dict[str, Wait] = {}
-        """Who waits, and why, as of the last time they were looked at."""
-        self.tallies = Tallies()
-        self._counts: dict[str, Tally] = {}
-        self._queues = QueueStatus()
-        self.reasons: dict[str, str] = {}
-        """Of the jobs that the last plan touched: the reasons that we have written on their objects by now."""
-
-    def after(self, cache: Cache, plan: Plan, now: float) -> list[Report]:
-        """What has become different with this plan."""
-        waiting = {wait.job: wait for wait in plan.waiting}
-        self._waits.update(waiting)
-        done = Done({a.job for a in plan.admit}, Counter(cache.task(b.task).job for b in plan.bind))
-        touched = {*cache.changed, *waiting, *done.admitted, *done.bound}
-        for key in touched - waiting.keys():
-            if key not in cache.resting or key in done.bound:
-                self._waits.pop(key, None)
-                for part in (f"{key}#group", f"{key}#pods"):
-                    self._due.pop(part, None)
-        touched.update(key.partition("#")[0] for key in self._unwritten(now))
-        for key in done.admitted:
-            self._admitted.setdefault(key, Admission(now + A_MOMENT))
-        touched.update(key for key, admission in self._admitted.items() if now >= admission.due)
-        counted = self.tallies.take(cache, now)
-        touched |= counted
-        reports: list[Report] = []
-        self.reasons = {}
-        for key in sorted(touched):
-            number = cache.latest.jobs.number.get(key)
-            if number is None:
-                self._forget(key)
-                continue
-            job = cache.latest.jobs.jobs[number]
-            reports.extend(self._of_group(cache, job, done, self._waits.get(key), key in counted, now))
-            reports.extend(self._of_pods(cache, job, self._waits.get(key), now))
-            if (wait := self._waits.get(key)) is not None and self._is_news_of(key, line := in_one_line(wait.reasons)):
-                self.reasons[key] = line
-        reports.extend(Report(path, body) for path, body in self._queues.after(cache, plan, now))
-        return reports
-
-    def _is_news_of(self, job: str, line: str) -> bool:
-        """Whether a reason was written by us."""
-        written = (self._written.get(f"{job}#group"), self._written.get(f"{job}#pods"))
-        return line in written and self._found.get(job) != line
-
-    def due(self, now: float) -> float | None:
-        """When a reason will have stood long enough to be written."""
-        moments = [due for key, (line, due) in self._due.items() if self._written.get(key) != line]
-        moments += [admission.due for admission in self._admitted.values()]
-        moments += [moment for moment in (self.tallies.due(), self._queues.due()) if moment is not None]
-        return min((m for m in moments if m > now), default=None)
-
-    def _unwritten(self, now: float) -> list[str]:
-        """Reasons that have stood long enough by now."""
-        return [
-            key
-            for key, (line, due) in self._due.items()
-            if now >= due and self._written.get(key) != line and key.partition("#")[0] in self._waits
-        ]
-
-    def _forget(self, key: str) -> None:
-        self._waits.pop(key, None)
-        self._counts.pop(key, None)
-        self._groups.pop(key, None)
-        self._admitted.pop(key, None)
-        self._found.pop(key, None)
-        for part in (f"{key}#group", f"{key}#pods"):
-            self._written.pop(part, None)
-            self._due.pop(part, None)
-
-    def _stands(self, key: str, line: str, wait: Wait | None, now: float) -> bool:
-        """Whether a reason has stood for a moment, and is not written yet."""
-        known = self._due.get(key)
-        if known is None or known[0] != line:
-            passing = wait is not None and wait.reasons[0].code in INCOMPLETE
-            self._due[key] = (line, now + (A_WHILE if passing else STANDS))
-            return False
-        return now >= known[1] and self._written.get(key) != line
-
-    # -- groups
-
-    def _of_group(
-        self, cache: Cache, job: Job, done: Done, wait: Wait | None, counted: bool, now: float
-    ) -> Iterable[Report]:
-        found = cache.picture.group_of(job.key)
-        if found is None:
-            return
-        kind, group = found
-        rules = kind.status
-        if self._groups.get(job.key) != group.metadata.uid:
-            # Another group of the same name, as that of an elastic job that was suspended and resumed.
-            self._groups[job.key] = group.metadata.uid
-            self._written.pop(f"{job.key}#group", None)
-            self._counts.pop(job.key, None)
-        phase = _phase_after(cache, job, done)
-        line = "" if wait is None else in_one_line(wait.reasons)
-        status: dict[str, Any] = {}
-        admits = self._admits(cache, job, phase, found, now)
-        if self._is_news(job, phase, line, found, wait, admits, now):
-            self._admitted.pop(job.key, None)
-            counted = True
-            status = rules.of(group, phase, line, wait, now)
-        if counted and rules.counts:
-            counts, before = tally(cache, job), self._counts.get(job.key) or counted_before(group)
-            self._counts[job.key] = counts
-            if status or counts != before:
-                status |= counts.since(before)
-        if status:
-            yield Report(cache.picture.path(kind, group, rules.sub), {"status": status}, rules.patch)
-
-    def _admits(self, cache: Cache, job: Job, phase: Phase, group: PodGroup, now: float) -> bool:
-        """Whether an admission is to be written now: at once for a job that waits for it, else only if need be.
-
-        Most groups that were made together with their pods run a moment later: one write is saved for each of them.
-        """
-        admission = self._admitted.get(job.key)
-        if admission is None:
-            return False
-        if phase is not Phase.INQUEUE or group.kind.status.says(group.item, phase):
-            del self._admitted[job.key]
-            return False
-        if any(owner.controller for owner in group.item.metadata.owner_references):
-            return True
-        if now >= admission.due and not admission.late and len(cache.latest.jobs.members[job.index]):
-            self._admitted[job.key] = Admission(now + A_WHILE, late=True)
-            return False
-        return now >= admission.due
-
-    def _is_news(
-        self, job: Job, phase: Phase, line: str, group: PodGroup, wait: Wait | None, admits: bool, now: float
-    ) -> bool:
-        """Whether a group's phase or reason is to be written, which is then taken as done."""
-        key = f"{job.key}#group"
-        if phase in (Phase.RUNNING, Phase.COMPLETED) or admits:
-            said = f"{phase}"
-            if key not in self._written and group.kind.status.says(group.item, phase):
-                self._written[key] = said  # By the one before us.
-            if self._written.get(key) == said:
-                return False
-        elif line and self._stands(key, line, wait, now):
-            said = line
-            if key not in self._written and group.kind.status.says_why(group.item, phase, line):
-                self._written[key] = self._found[job.key] = line  # By the one before us.
-                return False
-        else:
-            return False
-        self._found.pop(job.key, None)
-        self._written[key] = said
-        return True
-
-    # -- pods
-
-    def _of_pods(self, cache: Cache, job: Job, wait: Wait | None, now: float) -> Iterable[Report]:
-        """The reason on each pod that waits; nominations as soon as they are made."""
-        line = "" if wait is None else in_one_line(wait.reasons)
-        stands = bool(line) and self._stands(f"{job.key}#pods", line, wait, now)
-        table = cache.latest.tasks
-        for row in cache.latest.jobs.members[job.index].tolist():
-            task = table.tasks[row]
-            assumed = cache.picture.assumed.get(task.key)
-            if assumed is not None and assumed.status in (Status.BOUND, Status.RELEASING):
-                continue
-            if stands and task.status in (Status.PENDING, Status.NOMINATED, Status.BLOCKED):
-                yield _unschedulable(task.key, line, task.created)
-        if stands and cache.picture.is_unreadable(job.key):
-            yield _unschedulable(job.key, line, job.created)
-        if stands:
-            self._written[f"{job.key}#pods"] = line
-
-
-class Admission(NamedTuple):
-    """A group's admission that is not written yet."""
+class Admission(msgspec.Struct, frozen=True):
+    """The admission of a group that is decided and not written yet."""
 
     due: float
     late: bool = False
-    """Its pods are there, and so it has time."""
+    """The group has pods, so the write waits longer."""
 
 
-class Done(NamedTuple):
-    """What a plan does for jobs."""
+class Record(msgspec.Struct, frozen=True):
+    """What was last written about one job, and what waits to be written."""
 
-    admitted: set[str]
-    bound: Counter[str]
+    group: str = ""
+    """UID of the group that was last written to."""
+    said: str = ""
+    """What the group's status says: a phase, or a reason."""
+    on_pods: str = ""
+    """The reason on the job's waiting pods."""
+    told: str = ""
+    """The reason in the last event."""
+    tally: Tally | None = None
+    reason: str = ""
+    """Why the job waits, as of the last cycle that looked at it."""
+    code: str = ""
+    """The code of the first of its reasons."""
+    stands_at: float = 0.0
+    """When the reason has stood long enough to be written."""
+    admission: Admission | None = None
+
+    def due(self, now: float) -> float | None:
+        """When time alone asks for a write."""
+        moments = (self.reason and self.stands_at, self.admission and self.admission.due)
+        return min((moment for moment in moments if moment and moment > now), default=None)
 
 
-def _unschedulable(pod: str, line: str, created: float) -> Report:
-    """A pod waits since it was created: another reason is no transition, and the same one again changes nothing."""
-    condition = {
-        "type": "PodScheduled",
-        "status": "False",
-        "reason": "Unschedulable",
-        "message": line,
-        "lastTransitionTime": text_of(created),
-    }
-    namespace, _, name = pod.partition("/")
-    return Report(PODS.path(namespace, name, "status"), {"status": {"conditions": [condition]}}, "strategic")
+class Seen(msgspec.Struct, frozen=True):
+    """One job as a plan leaves it."""
+
+    job: Job
+    phase: Phase
+    """Once the plan is carried out."""
+    subject: Subject | None = None
+    wait: Wait | None = None
+    started: bool = False
+    """The plan binds pods of the job."""
+    looked_at: bool = True
+    """False: the plan says nothing about the job, and its reason still holds."""
+    admitted: bool = False
+    moved: bool = False
+    """Pods have started or ended: they are to be counted."""
+    tally: Tally = Tally()
+    has_pods: bool = False
+    waiting: tuple[Task, ...] = ()
+    """The job's pods that wait."""
+    unreadable: bool = False
+    """The job is a pod of which only the name can be read."""
 
 
-def _phase_after(cache: Cache, job: Job, done: Done) -> Phase:
-    """Where a group stands once the plan is carried out."""
+class Writes(msgspec.Struct, frozen=True):
+    """What is to be written about one job."""
+
+    patches: tuple[Patch, ...]
+    subject: Subject | None
+    event: str
+    """The reason to tell in an event on the subject; empty if there is none."""
+
+
+def report(seen: Seen, record: Record, now: float) -> tuple[Writes, Record]:
+    """The writes that are due, and the record once they are written."""
+    record = _with_reason(seen, record, now)
+    patches: list[Patch] = []
+    if seen.subject is not None and (group := seen.subject.group) is not None:
+        status, record = _group_status(seen, record, group, now)
+        patches += [_patch(seen.subject, group, status)] if status else []
+    reason = record.reason
+    if reason and now >= record.stands_at and record.on_pods != reason:
+        patches += [unschedulable(task.key, reason, task.created) for task in seen.waiting]
+        patches += [unschedulable(seen.job.key, reason, seen.job.created)] if seen.unreadable else []
+        record = replace(record, on_pods=reason)
+    tells = bool(reason) and reason in (record.said, record.on_pods) and record.told != reason
+    record = replace(record, told=reason) if tells else record
+    return Writes(tuple(patches), seen.subject, reason if tells else ""), record
+
+
+def _patch(subject: Subject, group: PodGroup, status: dict[str, Any]) -> Patch:
+    rules, item = group.kind.status, group.item
+    return Patch(subject.resource.path(item.namespace, item.name, rules.sub), {"status": status}, rules.patch)
+
+
+def _with_reason(seen: Seen, record: Record, now: float) -> Record:
+    if seen.started:
+        record = replace(record, told="")
+    if seen.wait is None:
+        return replace(record, reason="", code="") if seen.looked_at else record
+    reason, code = in_one_line(seen.wait.reasons), seen.wait.reasons[0].code
+    same = reason == record.reason
+    stands_at = record.stands_at if same else now + (A_WHILE if code in INCOMPLETE else STANDS)
+    return replace(record, reason=reason, code=code, stands_at=stands_at)
+
+
+def _group_status(seen: Seen, record: Record, group: PodGroup, now: float) -> tuple[dict[str, Any], Record]:
+    """The part of a group's status that is to be written."""
+    rules = group.kind.status
+    if record.group != group.item.metadata.uid:
+        # Another group of the same name, such as that of an elastic job that was suspended and resumed.
+        record = replace(record, group=group.item.metadata.uid, said="", tally=None)
+    admission = _admission(seen, record, group, now)
+    admits = admission is not None and (_is_awaited(group) or now >= admission.due)
+    record = replace(record, admission=admission)
+    status: dict[str, Any] = {}
+    reason = record.reason if now >= record.stands_at else ""
+    if admits or seen.phase in (Phase.RUNNING, Phase.COMPLETED):
+        said, is_there = str(seen.phase), rules.says(group.item, seen.phase)
+    else:
+        said, is_there = reason, bool(reason) and rules.says_why(group.item, seen.phase, reason)
+    if is_there and not record.said:
+        # A Maar before this one wrote it, and told the reason in an event.
+        record = replace(record, said=said, told=reason if said == reason else record.told)
+    elif said and said != record.said:
+        status = rules.of(group.item, seen.phase, record.reason, record.code, now)
+        record = replace(record, said=said, admission=None)
+    before = record.tally or rules.tally(group.item)
+    if (seen.moved or status) and before is not None:
+        if status or seen.tally != before:
+            status |= seen.tally.since(before)
+        record = replace(record, tally=seen.tally)
+    return status, record
+
+
+def _admission(seen: Seen, record: Record, group: PodGroup, now: float) -> Admission | None:
+    """The admission that is still to be written.
+
+    Most groups that were made together with their pods run a moment later: the delay saves one write for each of them.
+    """
+    admission = record.admission or (Admission(now + A_MOMENT) if seen.admitted else None)
+    if admission is None or seen.phase is not Phase.INQUEUE or group.kind.status.says(group.item, seen.phase):
+        return None
+    if now >= admission.due and not admission.late and seen.has_pods and not _is_awaited(group):
+        return Admission(now + A_WHILE, late=True)
+    return admission
+
+
+def _is_awaited(group: PodGroup) -> bool:
+    """Whether a controller waits for the admission before it makes pods."""
+    return any(owner.controller for owner in group.item.metadata.owner_references)
+
+
+class Reports:
+    """Keeps the record of each job, and gives what is to be written after each plan."""
+
+    def __init__(self, cache: Cache, subjects: Subjects) -> None:
+        self._cache = cache
+        self._subjects = subjects
+        self.tallies = Tallies()
+        self._records: dict[str, Record] = {}
+        self._due: dict[str, float] = {}
+        """When time alone asks for a write, by job."""
+        self._queues = QueueStatus()
+        self._queues_since: float | None = None
+
+    def after(self, plan: Plan, now: float) -> list[Writes]:
+        """The writes that are due with this plan, job by job; then those of the queues."""
+        cache = self._cache
+        by_job = ByJob(plan, cache)
+        news = {*cache.changed, *by_job.waiting, *by_job.admitted, *by_job.bound}
+        moved = self.tallies.take(cache, now)
+        writes: list[Writes] = []
+        for key in sorted(news | moved | {key for key, due in self._due.items() if now >= due}):
+            self._due.pop(key, None)
+            number = cache.latest.jobs.number.get(key)
+            if number is None:
+                self._records.pop(key, None)
+                continue
+            record = self._records.get(key, Record())
+            looked_at = key in news and (key in by_job.bound or key not in cache.resting)
+            seen = self._seen(cache.latest.jobs.jobs[number], by_job, record, looked_at, key in moved)
+            found, record = report(seen, record, now)
+            self._records[key] = record
+            if (due := record.due(now)) is not None:
+                self._due[key] = due
+            writes.append(found)
+        return [*writes, Writes(tuple(self._queue_patches(plan, now)), None, "")]
+
+    def due(self, now: float) -> float | None:
+        """When time alone asks for a write."""
+        queues = None if self._queues_since is None else self._queues_since + MOMENT
+        moments = (*self._due.values(), self.tallies.due(), queues)
+        return min((moment for moment in moments if moment is not None and moment > now), default=None)
+
+    def _seen(self, job: Job, plan: ByJob, record: Record, looked_at: bool, moved: bool) -> Seen:
+        cache = self._cache
+        subject, wait = self._subjects.subject_of(job.key), plan.waiting.get(job.key)
+        return Seen(
+            job,
+            _phase_after(cache, job, plan),
+            subject,
+            wait,
+            started=job.key in plan.bound,
+            looked_at=looked_at,
+            admitted=job.key in plan.admitted,
+            moved=moved,
+            tally=Tally() if subject is None or subject.group is None else tally(cache, job),
+            has_pods=len(cache.latest.jobs.members[job.index]) > 0,
+            waiting=_waiting_pods(cache, job) if wait is not None or record.reason else (),
+            unreadable=cache.picture.is_unreadable(job.key),
+        )
+
+    def _queue_patches(self, plan: Plan, now: float) -> list[Patch]:
+        """At most once in a moment."""
+        cache, decided = self._cache, bool(plan.bind or plan.evict)
+        if self._queues_since is None and (cache.changed or cache.anew or decided):
+            self._queues_since = now
+        if self._queues_since is None or now - self._queues_since < MOMENT:
+            return []
+        self._queues_since = now if decided else None  # What this plan decides is in the next snapshot.
+        snapshot, objects = cache.latest, cache.picture.objects.of(QUEUES)
+        sums = queue_sums(snapshot, snapshot.jobs.allocated).tolist()
+        rows = zip(snapshot.queues.queues, sums, strict=True)
+        allocated = {queue.name: snapshot.axes.amounts(row) for queue, row in rows if queue.name in objects}
+        return self._queues.patches(allocated, snapshot.axes.names)
+
+
+class ByJob:
+    """A plan by job."""
+
+    def __init__(self, plan: Plan, cache: Cache) -> None:
+        self.waiting = {wait.job: wait for wait in plan.waiting}
+        self.admitted = {admit.job for admit in plan.admit}
+        self.bound = Counter(cache.task(bind.task).job for bind in plan.bind)
+
+
+def _waiting_pods(cache: Cache, job: Job) -> tuple[Task, ...]:
+    tasks, assumed = cache.latest.tasks.tasks, cache.picture.assumed
+    found = (tasks[row] for row in cache.latest.jobs.members[job.index].tolist())
+    gone = (Status.BOUND, Status.RELEASING)
+    return tuple(t for t in found if t.status in WAITING and not (t.key in assumed and assumed[t.key].status in gone))
+
+
+def _phase_after(cache: Cache, job: Job, plan: ByJob) -> Phase:
+    """The phase of a job's group once the plan is carried out."""
     jobs, table = cache.latest.jobs, cache.latest.tasks
     members = jobs.members[job.index]
     status = table.status[members]
     ended = (status == int(Status.SUCCEEDED)) | (status == int(Status.FAILED))
     if len(members) and ended.all():
         return Phase.COMPLETED
-    if int(jobs.ready[job.index]) + done.bound[job.key] >= max(job.min_member, 1):
+    if int(jobs.ready[job.index]) + plan.bound[job.key] >= max(job.min_member, 1):
         return Phase.RUNNING
-    if job.key in done.admitted:
+    if job.key in plan.admitted:
         return Phase.INQUEUE
     return job.phase if job.phase is not Phase.RUNNING else Phase.UNKNOWN

@@ -22,25 +22,25 @@ class Settings(msgspec.Struct, frozen=True):
     min_interval: float = 0.05
     """Seconds between the starts of two cycles at least; a long cycle makes it longer."""
     quick: float = 0.02
-    """Seconds that a cycle may take without a rest after it, as on a quiet cluster; by taste."""
-    rest: float = 9.0
-    """Times as long as for deciding there is for reading and writing: a tenth of one core decides. By taste."""
+    """Seconds that a cycle may take without a pause after it, as on a quiet cluster; tuned by hand."""
+    pause: float = 9.0
+    """After a cycle, pause this multiple of its duration: deciding takes a tenth of one core. Tuned by hand."""
     few: int = 4
-    """Jobs in the news of a cycle, below which so little goes on that no rest is needed; by taste."""
-    shortest_rest: float = 0.1
-    """Seconds of such a rest at least, though all that was decided is written; by taste."""
-    longest_rest: float = 1.0
-    """Seconds between two cycles at most because of that, however long they take; by taste."""
+    """With fewer changed jobs than this there is no pause; tuned by hand."""
+    shortest_pause: float = 0.1
+    """Seconds that a pause lasts at least, even if everything is written; tuned by hand."""
+    longest_pause: float = 1.0
+    """Seconds that a pause lasts at most, however long the cycle took; tuned by hand."""
     later: float = 1.0
-    """Seconds until a cycle for what helps nobody yet, such as half of a gang's pods; by taste."""
+    """Seconds until a cycle for a change that helps no job yet, such as half of a gang's pods; tuned by hand."""
     backlog: float = 0.5
-    """Seconds that a cycle waits while more writes are due than can be under way at once; by taste."""
+    """Seconds that a cycle waits while more writes are due than can be under way at once; tuned by hand."""
     resync: float = 60.0
     """Seconds after which a cycle looks at everything, whatever happened."""
     discover_again: float = 30.0
     """Seconds between two looks at what the server serves: CRDs come and go."""
     learn_every: float = 5.0
-    """Seconds between two looks at what the history has learnt, at least. By taste: epochs take minutes."""
+    """Seconds between two looks at what the history has learnt, at least. Tuned by hand: epochs take minutes."""
     in_flight: int = 64
     """Writes at once."""
     dry_run: bool = False
@@ -50,7 +50,7 @@ class Settings(msgspec.Struct, frozen=True):
     pod_events: bool = False
     """An event for each pod that is bound, besides one for its gang."""
 
-    def rest_after(self, seconds: float, news: int) -> float:
-        """Seconds from the end of a cycle that took so long, with news of so many jobs, to the next one."""
-        rest = 0.0 if seconds < self.quick or news < self.few else min(self.rest * seconds, self.longest_rest)
-        return max(self.min_interval - seconds, rest)
+    def pause_after(self, seconds: float, news: int) -> float:
+        """Seconds to the next cycle after one that took `seconds`, with `news` changed jobs."""
+        pause = 0.0 if seconds < self.quick or news < self.few else min(self.pause * seconds, self.longest_pause)
+        return max(self.min_interval - seconds, pause)

@@ -25,7 +25,7 @@ class Decision(msgspec.Struct, frozen=True):
     at: float
 
 
-class Tally(msgspec.Struct):
+class Comparison(msgspec.Struct):
     """How decisions and what happened differ."""
 
     same_node: int = 0
@@ -56,7 +56,7 @@ class Shadow:
         self._seen: set[str] = set()
         self._victims: set[str] = set()
         self._first = True
-        self.tally = Tally()
+        self.comparison = Comparison()
 
     def on_cycle(self, cycle: Cycle) -> None:
         """Take a cycle into account."""
@@ -68,7 +68,7 @@ class Shadow:
                 self._decided[bind.task] = Decision(uid, bind.node, cycle.now)
         victims = {self._cache.task(e.task).uid for e in cycle.plan.evict} - self._victims
         self._victims |= victims
-        self.tally.would_evict += len(victims)
+        self.comparison.would_evict += len(victims)
 
     def _compare(self, now: float) -> None:
         first, self._first = self._first, False  # What ran before is nobody's news.
@@ -80,17 +80,17 @@ class Shadow:
                 decided = self._decided.pop(task.key, None)
                 if decided is not None and decided.uid == task.uid:
                     if decided.node == task.node:
-                        self.tally.same_node += 1
+                        self.comparison.same_node += 1
                     else:
-                        self.tally.other_node += 1
-                    self.tally.seconds_earlier += max(now - decided.at, 0.0)
+                        self.comparison.other_node += 1
+                    self.comparison.seconds_earlier += max(now - decided.at, 0.0)
                 elif not first:
-                    self.tally.only_theirs += 1
+                    self.comparison.only_theirs += 1
 
     def line(self) -> str:
         """The comparison so far, in one line."""
         self._forget()
-        return self.tally.line(len(self._decided))
+        return self.comparison.line(len(self._decided))
 
     def _forget(self) -> None:
         """Drop pods that are not there any more."""

@@ -41,7 +41,7 @@ POOLS = ("a100", "v100")
 PRIORITIES = {"low": 10, "normal": 100, "high": 1000}
 QUEUES = ("research", "product")
 PATIENCE = 30.0
-"""Seconds after which something that should happen counts as never happening; by taste, far above what it takes."""
+"""Seconds after which an expected change counts as missing; tuned by hand, far above what it takes."""
 
 
 class Broken(Exception):

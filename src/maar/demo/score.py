@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from maar.demo.picture import GPU, is_ready, owner
-from maar.demo.sizes import ROLES, Sizes
+from maar.demo.sizes import ROLES, SizeLedger
 from maar.kube.read.requests import pod_requests
 from maar.kube.wire.pods import Pod
 from maar.model.resources import allocatable
@@ -53,7 +53,7 @@ class Ledger:
     """By the pod's uid."""
     gangs: dict[str, int] = field(default_factory=dict)
     """The jobs that exist, and how many pods each has to have; an elastic one, at least."""
-    sizes: Sizes = field(default_factory=Sizes)
+    sizes: SizeLedger = field(default_factory=SizeLedger)
     """Elastic jobs."""
     nodes: dict[str, tuple[bool, dict[str, int]]] = field(default_factory=dict)
     """Whether a node is ready, and what it offers."""

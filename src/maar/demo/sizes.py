@@ -44,7 +44,7 @@ class Breather(NamedTuple):
 
 
 @dataclass(slots=True)
-class Sizes:
+class SizeLedger:
     """All of them, and what was done to them."""
 
     jobs: dict[str, Breather] = field(default_factory=dict)

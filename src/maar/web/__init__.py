@@ -1,5 +1,5 @@
-"""What Maar serves over HTTP: health, metrics, and the measurements that trainings report.
+"""What Maar serves over HTTP: health, metrics, and measurements that trainings report.
 
-Handlers read what the controller holds and change nothing in the cluster. Imports `controller`, `history` and the
-layers below; `cli` and `demo` import from here.
+Imports `controller` and `history`. `cli` passes `server.serving` to `maar.controller.main.run`; nothing else imports
+from here.
 """

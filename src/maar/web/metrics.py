@@ -6,15 +6,14 @@ Filled from cycles as they end; whoever scrapes reads what is there.
 from __future__ import annotations
 
 from collections import Counter as Tally
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
-from maar.config.config import PoolOption
-from maar.controller.cache import Cache
 from maar.controller.loop import Cycle
+from maar.controller.scheduler import Scheduler
 from maar.session.state import queue_sums
 from maar.web.pool_metrics import PoolMetrics
 
@@ -28,10 +27,11 @@ def _made(
 
 
 class Metrics:
-    """All of them, in a registry of their own."""
+    """The metrics of one scheduler, in a registry of their own."""
 
-    def __init__(self, cache: Cache, pools: Callable[[], Iterable[PoolOption]] = tuple) -> None:
-        self._cache = cache
+    def __init__(self, scheduler: Scheduler) -> None:
+        self._scheduler = scheduler
+        self._cache = scheduler.cache
         self.registry = CollectorRegistry()
         made = partial(_made, self.registry)
         self._cycle: Histogram = made(Histogram, "cycle_seconds", "How long a cycle takes", buckets=SECONDS)
@@ -49,7 +49,10 @@ class Metrics:
         self._refused: Counter = made(Counter, "config_refused", "Configurations that were refused")
         self._leader: Gauge = made(Gauge, "leader", "Whether this one decides")
         self._codes: dict[str, str] = {}
-        self._of_pools = PoolMetrics(cache, pools, made)
+        self._of_pools = PoolMetrics(scheduler, made)
+        scheduler.loop.on_cycle.append(self.on_cycle)
+        scheduler.loop.on_action.append(lambda name, seconds: self._action.labels(name).observe(seconds))
+        scheduler.config.on_refused.append(lambda _: self._refused.inc())
 
     def on_cycle(self, cycle: Cycle) -> None:
         """A cycle has ended."""
@@ -67,17 +70,14 @@ class Metrics:
         for code, count in Tally(self._codes.values()).items():
             self._waiting.labels(code).set(count)
 
-    def on_action(self, name: str, seconds: float) -> None:
-        """An action has ended."""
-        self._action.labels(name).observe(seconds)
-
-    def text(self, lags: Callable[[], dict[str, float]]) -> bytes:
+    def text(self) -> bytes:
         """The page for a scrape."""
         self._tell_queues()
         self._of_pools.tell()
         self._lag.clear()
-        for resource, seconds in lags().items():
+        for resource, seconds in self._scheduler.lags().items():
             self._lag.labels(resource).set(seconds)
+        self._leader.set(int(self._scheduler.leading))
         return generate_latest(self.registry)
 
     def _tell_queues(self) -> None:
@@ -93,11 +93,3 @@ class Metrics:
             self._share.labels(queue.name).set(max(parts, default=0.0))
             for resource, amount in zip(snapshot.axes.names, row, strict=True):
                 self._allocated.labels(queue.name, resource).set(amount)
-
-    def set_leader(self, leads: bool) -> None:
-        """Whether this one decides."""
-        self._leader.set(int(leads))
-
-    def config_refused(self) -> None:
-        """A configuration was refused."""
-        self._refused.inc()

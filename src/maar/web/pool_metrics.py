@@ -13,9 +13,8 @@ from typing import Any
 import numpy as np
 from prometheus_client import Counter, Gauge
 
-from maar.config.config import PoolOption
-from maar.controller.cache import Cache
 from maar.controller.loop import Cycle
+from maar.controller.scheduler import Scheduler
 from maar.model.outcome_elastic import sizes_of
 from maar.model.plan import Cause, Plan, Target
 from maar.model.snapshot import Snapshot
@@ -29,9 +28,9 @@ Made = Callable[..., Any]
 class PoolMetrics:
     """Those that have a pool."""
 
-    def __init__(self, cache: Cache, pools: Callable[[], Iterable[PoolOption]], made: Made) -> None:
-        self._cache = cache
-        self._pools = pools
+    def __init__(self, scheduler: Scheduler, made: Made) -> None:
+        self._cache = scheduler.cache
+        self._config = scheduler.config
         self._targets: dict[str, Target] = {}
         """Of the last cycle, by job."""
         self._sizes: dict[str, int] = {}
@@ -70,7 +69,7 @@ class PoolMetrics:
         gpus = list(snapshot.axes.accelerators)
         for gauge in (self._workers, self._planned, self._jobs, self._across, self._gpus, self._used):
             gauge.clear()
-        for option, mask in nodes_of_pools(snapshot.nodes, self._pools()):
+        for option, mask in nodes_of_pools(snapshot.nodes, self._config.config.pools):
             self._gpus.labels(option.name).set(int(snapshot.nodes.allocatable[mask][:, gpus].sum()))
             self._used.labels(option.name).set(int(snapshot.used[mask][:, gpus].sum()))
             for gauge in (self._workers, self._planned, self._across):

@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable
+from contextlib import asynccontextmanager
+from pathlib import Path
 
 from aiohttp import web
+
+from maar.controller.scheduler import Scheduler
+from maar.history.history import History
+from maar.web.measurements import routes
+from maar.web.metrics import Metrics
 
 Check = Callable[[], str]
 """Empty if all is well, else what is not."""
@@ -14,9 +21,30 @@ class CannotServe(Exception):
     """Why there is no HTTP side."""
 
 
-def _answer(check: Check) -> web.Response:
-    problem = check()
-    return web.Response(text=problem or "ok", status=503 if problem else 200)
+def _checked(path: str, check: Check) -> web.RouteDef:
+    async def answer(_: web.Request) -> web.Response:
+        problem = check()
+        return web.Response(text=problem or "ok", status=503 if problem else 200)
+
+    return web.get(path, answer)
+
+
+@asynccontextmanager
+async def serving(
+    scheduler: Scheduler, history: History, *, port: int, token_file: Path | None = None
+) -> AsyncIterator[None]:
+    """Serve everything about a running scheduler while the context is open."""
+    runner = await serve(
+        port,
+        healthy=lambda: scheduler.trouble,
+        ready=scheduler.not_ready,
+        metrics=Metrics(scheduler).text,
+        more=routes(history, token_file),
+    )
+    try:
+        yield
+    finally:
+        await runner.cleanup()
 
 
 async def serve(
@@ -30,17 +58,11 @@ async def serve(
 ) -> web.AppRunner:
     """Serve until the runner is cleaned up; a port that cannot be had is `CannotServe`."""
 
-    async def healthz(_: web.Request) -> web.Response:
-        return _answer(healthy)
-
-    async def readyz(_: web.Request) -> web.Response:
-        return _answer(ready)
-
     async def page(_: web.Request) -> web.Response:
         return web.Response(body=metrics(), headers={"Content-Type": "text/plain; version=0.0.4; charset=utf-8"})
 
     app = web.Application()
-    app.add_routes([web.get("/healthz", healthz), web.get("/readyz", readyz), web.get("/metrics", page), *more])
+    app.add_routes([_checked("/healthz", healthy), _checked("/readyz", ready), web.get("/metrics", page), *more])
     runner = web.AppRunner(app, access_log=None)
     await runner.setup()
     try:

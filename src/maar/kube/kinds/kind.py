@@ -16,12 +16,12 @@ import msgspec
 
 from maar.kube.kinds.elastic import ElasticSpec, Kept, Stated, elastic_spec, write_kept
 from maar.kube.kinds.gang import GangSpec
+from maar.kube.kinds.status import Tally
 from maar.kube.wire import annotations as known
 from maar.kube.wire.base import Object
 from maar.kube.wire.pods import Pod
 from maar.kube.wire.resources import Resource
 from maar.model.jobs import Phase
-from maar.model.plan import Wait
 
 T = TypeVar("T", bound=Object)
 
@@ -90,14 +90,14 @@ PatchKind = Literal["merge", "strategic"]
 class StatusRules(Generic[T]):
     """How the status of a PodGroup is written, in the words of its own API."""
 
-    of: Callable[[T, Phase, str, Wait | None, float], dict[str, Any]]
-    """The status of a group in a phase; with the reasons it waits for in one line, as data, and the time."""
+    of: Callable[[T, Phase, str, str, float], dict[str, Any]]
+    """The status of a group in a phase, at a time; the reason why it waits and its code are empty where it does not."""
     says: Callable[[T, Phase], bool]
     """Whether the object already says that the group is in a phase."""
     says_why: Callable[[T, Phase, str], bool]
-    """Whether the object already says that the group waits for the reasons in a line."""
-    counts: bool = False
-    """Whether the status counts pods."""
+    """Whether the object already says that the group waits for a reason."""
+    tally: Callable[[T], Tally | None] = lambda item: None
+    """The pods that the status counts; `None` where it counts none."""
     sub: str | None = "status"
     """The subresource that it is written to; `None`: the object itself."""
     patch: PatchKind = "merge"

@@ -9,12 +9,11 @@ from typing import Any
 
 from maar.kube.kinds.gang import GangSpec, does_not_exist, from_object, set_min_resources, set_minimum
 from maar.kube.kinds.kind import PodGroupKind, StatusRules
-from maar.kube.kinds.status import CountingStatus
+from maar.kube.kinds.status import CountingStatus, Tally
 from maar.kube.wire import annotations as known
 from maar.kube.wire.base import Int, Object, Quantities, Wire
 from maar.kube.wire.resources import Resource
 from maar.model.jobs import Phase
-from maar.model.plan import Wait
 
 PHASES = {Phase.RUNNING: "Running", Phase.COMPLETED: "Finished"}
 """Before them a group is `Scheduling`."""
@@ -48,7 +47,7 @@ def phase_of(phase: Phase) -> str:
     return PHASES.get(phase, "Scheduling")
 
 
-def status_of(item: PluginsGroup, phase: Phase, line: str, wait: Wait | None, now: float) -> dict[str, Any]:
+def status_of(item: PluginsGroup, phase: Phase, reason: str, code: str, now: float) -> dict[str, Any]:
     """The phase; there is no field for reasons."""
     return {"phase": phase_of(phase)}
 
@@ -58,6 +57,11 @@ def says(item: PluginsGroup, phase: Phase) -> bool:
     return item.status.phase == phase_of(phase)
 
 
+def tally(item: PluginsGroup) -> Tally:
+    """The pods that the object counts."""
+    return Tally.of(item.status)
+
+
 KIND = PodGroupKind(
     resource=Resource("scheduling.x-k8s.io", "v1alpha1", "podgroups", "PodGroup", True, PluginsGroup),
     writes={"": ("patch",), "status": ("patch",)},
@@ -65,5 +69,5 @@ KIND = PodGroupKind(
     name_in=lambda pod: pod.metadata.labels.get(known.PLUGINS_GROUP, ""),
     missing=lambda namespace, name, pods: does_not_exist(namespace, name),
     gang=gang,
-    status=StatusRules(of=status_of, says=says, says_why=lambda item, phase, line: says(item, phase), counts=True),
+    status=StatusRules(of=status_of, says=says, says_why=lambda item, phase, reason: says(item, phase), tally=tally),
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from typing import NamedTuple
 
 from maar.kube.wire.base import Int, Wire
 from maar.model.jobs import Phase
@@ -26,11 +27,29 @@ class CountingStatus(Wire, frozen=True):
     conditions: tuple[Condition, ...] = ()
 
 
+class Tally(NamedTuple):
+    """How many pods of a group run or have ended, named as every API that counts them does."""
+
+    running: int = 0
+    succeeded: int = 0
+    failed: int = 0
+
+    @classmethod
+    def of(cls, status: CountingStatus) -> Tally:
+        """The pods that a status counts."""
+        return cls(status.running, status.succeeded, status.failed)
+
+    def since(self, before: Tally) -> dict[str, int]:
+        """The counts to write: those that are not zero, or were not."""
+        pairs = zip(self._fields, self, before, strict=True)
+        return {name: now for name, now, then in pairs if now or then}
+
+
 def runs(phase: Phase) -> bool:
     """Whether a group in this phase has started."""
     return phase in (Phase.RUNNING, Phase.COMPLETED)
 
 
-def text_of(now: float) -> str:
+def time_text(at: float) -> str:
     """A time as Kubernetes writes it."""
-    return datetime.fromtimestamp(now, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -10,11 +10,10 @@ from typing import Any
 
 from maar.kube.kinds.gang import GangSpec, does_not_exist, from_object, set_minimum
 from maar.kube.kinds.kind import PodGroupKind, StatusRules
-from maar.kube.kinds.status import Condition, runs, text_of
+from maar.kube.kinds.status import Condition, runs, time_text
 from maar.kube.wire.base import Int, Object, Wire
 from maar.kube.wire.resources import Resource
 from maar.model.jobs import Closeness, Phase
-from maar.model.plan import Wait
 
 SCHEDULED = "PodGroupScheduled"
 
@@ -81,13 +80,13 @@ def gang(item: UpstreamGroup) -> GangSpec:
     return made
 
 
-def status_of(item: UpstreamGroup, phase: Phase, line: str, wait: Wait | None, now: float) -> dict[str, Any]:
+def status_of(item: UpstreamGroup, phase: Phase, reason: str, code: str, now: float) -> dict[str, Any]:
     """One condition; another reason is no transition, so the time of the last transition stays."""
-    reason = "Scheduled" if runs(phase) or wait is None else wait.reasons[0].code
-    condition = {"type": SCHEDULED, "status": "True" if runs(phase) else "False", "reason": reason}
-    condition["message"] = line or "the gang runs"
+    code = "Scheduled" if runs(phase) or not code else code
+    condition = {"type": SCHEDULED, "status": "True" if runs(phase) else "False", "reason": code}
+    condition["message"] = reason or "the gang runs"
     if not says(item, phase):
-        condition["lastTransitionTime"] = text_of(now)
+        condition["lastTransitionTime"] = time_text(now)
     return {"conditions": [condition]}
 
 
@@ -97,9 +96,9 @@ def says(item: UpstreamGroup, phase: Phase) -> bool:
     return any(c.type == SCHEDULED and c.status == wanted for c in item.status.conditions)
 
 
-def says_why(item: UpstreamGroup, phase: Phase, line: str) -> bool:
-    """Whether the object says that the group waits for the reasons in a line."""
-    return any(c.type == SCHEDULED and c.message == line for c in item.status.conditions) and says(item, phase)
+def says_why(item: UpstreamGroup, phase: Phase, reason: str) -> bool:
+    """Whether the object says that the group waits for a reason."""
+    return any(c.type == SCHEDULED and c.message == reason for c in item.status.conditions) and says(item, phase)
 
 
 BETA, ALPHA = (

@@ -21,7 +21,7 @@ from maar.kube.kinds.gang import (
     set_minimum,
 )
 from maar.kube.kinds.kind import PodGroupKind, StatusRules
-from maar.kube.kinds.status import CountingStatus, runs, text_of
+from maar.kube.kinds.status import CountingStatus, Tally, runs, time_text
 from maar.kube.wire import annotations as known
 from maar.kube.wire.annotations import Notes
 from maar.kube.wire.base import Int, Object, Quantities, Wire
@@ -29,7 +29,6 @@ from maar.kube.wire.pods import Pod
 from maar.kube.wire.resources import Resource
 from maar.kube.wire.values import whole
 from maar.model.jobs import Phase
-from maar.model.plan import Wait
 
 UNSCHEDULABLE = "Unschedulable"
 
@@ -95,18 +94,17 @@ def gang(item: VolcanoGroup) -> GangSpec:
     return made
 
 
-def status_of(item: VolcanoGroup, phase: Phase, line: str, wait: Wait | None, now: float) -> dict[str, Any]:
+def status_of(item: VolcanoGroup, phase: Phase, reason: str, code: str, now: float) -> dict[str, Any]:
     """The phase, and the condition `Scheduled` or `Unschedulable`."""
-    code = "Scheduled" if wait is None else wait.reasons[0].code
     condition = {
         "type": "Scheduled" if runs(phase) else UNSCHEDULABLE,
         "status": "True",
-        "reason": "tasks in gang are ready to be scheduled" if runs(phase) else code,
-        "message": line,
-        "lastTransitionTime": text_of(now),
+        "reason": "tasks in gang are ready to be scheduled" if runs(phase) else code or "Scheduled",
+        "message": reason,
+        "lastTransitionTime": time_text(now),
         "transitionID": f"{now:.3f}",
     }
-    return {"phase": str(phase), **({"conditions": [condition]} if runs(phase) or line else {})}
+    return {"phase": str(phase), **({"conditions": [condition]} if runs(phase) or reason else {})}
 
 
 def says(item: VolcanoGroup, phase: Phase) -> bool:
@@ -114,9 +112,14 @@ def says(item: VolcanoGroup, phase: Phase) -> bool:
     return item.status.phase == str(phase)
 
 
-def says_why(item: VolcanoGroup, phase: Phase, line: str) -> bool:
-    """Whether the object says that the group waits for the reasons in a line."""
-    return any(c.type == UNSCHEDULABLE and c.message == line for c in item.status.conditions) and says(item, phase)
+def says_why(item: VolcanoGroup, phase: Phase, reason: str) -> bool:
+    """Whether the object says that the group waits for a reason."""
+    return any(c.type == UNSCHEDULABLE and c.message == reason for c in item.status.conditions) and says(item, phase)
+
+
+def tally(item: VolcanoGroup) -> Tally:
+    """The pods that the object counts."""
+    return Tally.of(item.status)
 
 
 KIND = PodGroupKind(
@@ -127,5 +130,5 @@ KIND = PodGroupKind(
     missing=missing,
     gang=gang,
     # Volcano's PodGroup has no status subresource.
-    status=StatusRules(of=status_of, says=says, says_why=says_why, counts=True, sub=None),
+    status=StatusRules(of=status_of, says=says, says_why=says_why, tally=tally, sub=None),
 )

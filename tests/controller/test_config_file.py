@@ -9,8 +9,8 @@ from tests.support.confs import ALLOCATE, PREEMPT
 
 from maar.config.file import ConfigError
 from maar.controller.brake_file import BrakeFile, read_brakes
-from maar.controller.brakes import Brakes, Settings
-from maar.controller.reload import ConfigFile
+from maar.controller.brakes import Brakes, BrakeSettings
+from maar.controller.config_file import ConfigFile
 
 
 def test_a_changed_file_is_taken(tmp_path: Path) -> None:
@@ -114,27 +114,28 @@ def test_a_file_that_is_back_as_it_was_is_no_problem_any_more_and_told_again_if_
     ],
 )
 def test_what_is_wrong_with_brakes_is_said_with_its_place(text: str, problem: str) -> None:
-    with pytest.raises(ValueError) as refused:
+    with pytest.raises(ConfigError) as refused:
         read_brakes(text.encode(), "brakes.yaml")
     assert str(refused.value).startswith(f"brakes.yaml: {problem}")
 
 
 def test_brakes_that_make_no_sense_are_refused_and_those_before_stay(tmp_path: Path) -> None:
     path, brakes = tmp_path / "brakes.yaml", Brakes()
-    file, told = BrakeFile(path, brakes), list[Settings]()
+    file, told = BrakeFile(path, brakes), list[BrakeSettings]()
     file.on_changed.append(lambda: told.append(brakes.settings))
     file.look()
+    assert ([], BrakeSettings()) == (told, brakes.settings), "no file, no brakes"
     path.write_text("paused: true")
     file.look()
     for bad in (b"paused: maybe", b"pause: true", b"[", b"paused: \xff", b"paused: 2030-02-31", b"paused: !!int often"):
         path.write_bytes(bad)
         file.look()
-        assert file.problem.startswith(f"{path}: ")
+        assert file.problems[0].startswith(f"{path}: ")
         assert brakes.settings.paused
     path.unlink()
     path.mkdir()
     file.look()
-    assert f"{path}: Is a directory" == file.problem
+    assert [f"{path}: Is a directory"] == file.problems
     path.rmdir()
     file.look()
-    assert ([Settings(), Settings(paused=True), Settings()], "") == (told, file.problem)
+    assert ([BrakeSettings(paused=True), BrakeSettings()], []) == (told, file.problems)

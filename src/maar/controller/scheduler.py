@@ -18,13 +18,14 @@ from typing import Any
 from maar.controller.accounting import Accounting
 from maar.controller.brakes import Brakes
 from maar.controller.cache import Cache
+from maar.controller.config_file import ConfigFile
 from maar.controller.knowledge import FromHistory, Learner
 from maar.controller.loop import Loop
 from maar.controller.outbox import Outbox
 from maar.controller.record import Recorder
-from maar.controller.reload import ConfigFile
 from maar.controller.reports import Reports
 from maar.controller.settings import Settings
+from maar.controller.subjects import Subjects
 from maar.controller.tallies import MOMENT
 from maar.controller.watching import Sink
 from maar.history.history import History
@@ -72,9 +73,12 @@ class Scheduler:
         self.cache = Cache(self.picture)
         self.executor = Executor(api, in_flight=settings.in_flight)
         self.events = EventWriter(api, "maar")
-        self.reports = Reports()
+        self._subjects = Subjects(self.cache)
+        self._reports = Reports(self.cache, self._subjects)
         self._recorder = None if record is None else Recorder(record)
-        self.outbox = Outbox(self.cache, self.executor, self.events, self.reports, settings, self._trigger)
+        self.outbox = Outbox(
+            self.cache, self.executor, self.events, self._subjects, self._reports, settings, self._trigger
+        )
         self.loop = Loop(
             self.cache,
             None if settings.dry_run else self.outbox,
@@ -89,6 +93,8 @@ class Scheduler:
         self.informers: dict[Resource[Object], Informer[Object]] = {}
         self._tasks: set[asyncio.Task[Any]] = set()
         self._look_for_kinds = asyncio.Event()
+        self.leading = False
+        """Whether this one decides for the cluster."""
         self.trouble = ""
         """What ended that never should; a process with that is better started anew."""
         config.on_changed.append(self._trigger)
@@ -101,14 +107,14 @@ class Scheduler:
             history.on_ready.append(self._trigger)
             self.loop.on_cycle.append(accounting.on_cycle)
             self.outbox.on_given.append(accounting.given)
-            self.outbox.sizes.on_written.append(accounting.wrote)
+            self.outbox.resizes.on_written.append(accounting.wrote)
 
     def _trigger(self) -> None:
         self.loop.trigger()
 
     def _moved(self, pod: str) -> None:
         """A pod went on: in a moment its group is counted anew."""
-        if not self._settings.dry_run and self.reports.tallies.moved(self.cache, pod, time.time()):
+        if not self._settings.dry_run and self._reports.tallies.moved(self.cache, pod, time.time()):
             asyncio.get_running_loop().call_later(MOMENT, self._trigger)
 
     def look_again(self) -> None:
@@ -210,9 +216,11 @@ class Scheduler:
 
     async def lead(self) -> None:
         """Decide until cancelled; then let the last writes arrive."""
+        self.leading = not self._settings.dry_run
         try:
             await self.loop.run()
         finally:
+            self.leading = False
             await self.executor.drain(LAST_WRITES)
 
     def lags(self) -> dict[str, float]:

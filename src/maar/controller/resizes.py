@@ -15,6 +15,7 @@ from typing import NamedTuple
 import msgspec
 
 from maar.controller.cache import Cache
+from maar.controller.subjects import Subjects
 from maar.kube.client.errors import Conflict, NotFound
 from maar.kube.kinds import Identity
 from maar.kube.kinds.elastic import Kept, write_holds
@@ -52,11 +53,14 @@ class Prepared(NamedTuple):
     done: Callable[[Outcome], None]
 
 
-class Sizes:
+class Resizes:
     """Carries out what a plan says of elastic jobs."""
 
-    def __init__(self, cache: Cache, submit: Submit, emit: Emit, trigger: Callable[[], None]) -> None:
+    def __init__(
+        self, cache: Cache, subjects: Subjects, submit: Submit, emit: Emit, trigger: Callable[[], None]
+    ) -> None:
         self._cache = cache
+        self._subjects = subjects
         self._submit = submit
         self._emit = emit
         self._trigger = trigger
@@ -84,14 +88,6 @@ class Sizes:
         for job, said in notes.items():
             self._note(job, said)
         self._go_up()
-
-    def reference(self, job: str) -> tuple[str, Reference] | None:
-        """The path of an elastic job's own object, and a reference to it."""
-        found = self._cache.picture.elastic_job(job)
-        if found is None:
-            return None
-        resource = self._cache.picture.resource(found.kind)
-        return resource.path(found.item.namespace, found.item.name), Reference.to(resource, found.item)
 
     # -- sizes
 
@@ -135,8 +131,8 @@ class Sizes:
         was = found.standing
         kept = kept_after(found, change)
         wanted = Wanted(was.size if change.size is None else change.size, change.suspended, kept, said.annotations)
-        resource = self._cache.picture.resource(found.kind)
-        work = ChangeJob(found.kind, resource, found.item, found.spec, found.made, (was.size, was.suspended), wanted)
+        resource, before = self._subjects.of_elastic(found).resource, (was.size, was.suspended)
+        work = ChangeJob(found.kind, resource, found.item, found.spec, found.made, before, wanted)
         assumed = self._assume(found, wanted.size, wanted.suspended, kept, said.holds)
 
         def done(outcome: Outcome) -> None:
@@ -155,7 +151,7 @@ class Sizes:
             self._cache.picture.elastic.wrote(identity, assumed, outcome.version)
 
     def _tell(self, found: ElasticJob, change: Change, work: ChangeJob, outcome: Outcome) -> None:
-        regarding = Reference.to(work.resource, found.item)
+        regarding = self._subjects.of_elastic(found).reference
         if isinstance(outcome, Done):
             self._emit(regarding, "Normal", *_said_of(work, change))
             for listener in self.on_written:
@@ -210,9 +206,8 @@ class Sizes:
         was, assumed = found.standing, None
         if known.HOLDS in said.annotations:
             assumed = self._assume(found, was.size, was.suspended, was.kept, said.holds)
-        path = self._cache.picture.path(found.kind, found.item)
         self._submit(
-            AnnotateJob(path, said.annotations),
+            AnnotateJob(self._subjects.of_elastic(found).path, said.annotations),
             lambda outcome: self._settle(key, found.identity, assumed, outcome),
         )
 

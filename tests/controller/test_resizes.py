@@ -13,8 +13,8 @@ import msgspec
 import pytest
 from tests.support.live import CRDS, NAMESPACE, Live, connected
 
-from maar.controller.reload import ConfigFile
-from maar.controller.run import Scheduler
+from maar.controller.config_file import ConfigFile
+from maar.controller.scheduler import Scheduler
 from maar.controller.settings import Settings
 from maar.embedded.server import EmbeddedServer
 from maar.kube.kinds import batchjob, mpijob, pytorchjob, volcanojob
@@ -117,7 +117,7 @@ def stands(scheduler: Scheduler) -> tuple[int, bool]:
 
 def send(scheduler: Scheduler, **plan: Any) -> None:
     scheduler.cache.snapshot(time.time())
-    scheduler.outbox.sizes.send(Plan(**plan))
+    scheduler.outbox.resizes.send(Plan(**plan))
 
 
 async def written(cluster: Live, scheduler: Scheduler) -> None:
@@ -204,7 +204,7 @@ def test_whoever_changes_the_size_in_between_is_not_overwritten(kubeconfig: Path
         await cluster.api.patch(PATH, {"spec": {"pytorchReplicaSpecs": {"Worker": {"replicas": 4}}}})
         plan = Plan(resize=(Resize(KEY, 2, 1),))
         if stands(scheduler)[0] == 2:  # the watch is not there yet, as it mostly is not
-            scheduler.outbox.sizes.send(plan)
+            scheduler.outbox.resizes.send(plan)
             await cluster.eventually(lambda: scheduler.executor.pending == 0)
             assert {"failed:ChangeJob": 1} == scheduler.outbox.counts
         await cluster.eventually(lambda: stands(scheduler) == (4, False), "the owner's size")

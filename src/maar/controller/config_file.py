@@ -1,0 +1,113 @@
+"""Files that are read again whenever they change, while Maar runs; the first of them is the configuration.
+
+A mounted ConfigMap changes by a symbolic link that is swapped, so contents are compared, not times. Content that makes
+no sense ends a start; while running it is refused with its errors, and what was read before stays in force.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from pathlib import Path
+
+from maar.config.config import Config
+from maar.config.file import ConfigError, default_config, read_config
+from maar.registry import catalog
+
+INTERVAL = 1.0
+"""Seconds between two looks at a file; the kubelet takes longer than that to bring a changed ConfigMap."""
+
+
+class WatchedFile(ABC):
+    """A file and what is in force of it."""
+
+    def __init__(self, path: Path | None, what: str, logger: logging.Logger) -> None:
+        """Read the file; `OSError` or `ConfigError` if that fails. Without a path there is nothing to read."""
+        self._path = path
+        self._what = what
+        self._logger = logger
+        self._seen: bytes | None = None
+        self.problems: list[str] = []
+        """Why the file was refused; empty while it is in force."""
+        self.on_refused: list[Callable[[list[str]], None]] = []
+        self.on_changed: list[Callable[[], None]] = []
+        if path is not None:
+            self._seen = self._content(path)
+            self._take(self._seen, str(path))
+
+    @abstractmethod
+    def _take(self, data: bytes, source: str) -> None:
+        """Put content in force; `ConfigError` if it makes no sense."""
+
+    def _content(self, path: Path) -> bytes:
+        return path.read_bytes()
+
+    def look(self) -> None:
+        """Read the file again if its content has changed."""
+        if self._path is None:
+            return
+        try:
+            data = self._content(self._path)
+            if data == self._seen:
+                return
+            self._seen = data
+            self._take(data, str(self._path))
+        except OSError as error:
+            self._seen = None
+            self._refuse([f"{self._path}: {error.strerror}"])
+            return
+        except ConfigError as error:
+            self._refuse(error.problems)
+            return
+        self.problems = []
+        self._logger.info("%s read anew: %s", self._what, self._path)
+        for listener in self.on_changed:
+            listener()
+
+    def _refuse(self, problems: list[str]) -> None:
+        if problems == self.problems:
+            return
+        self.problems = problems
+        for problem in problems:
+            self._logger.error("%s refused, the one before stays: %s", self._what, problem)
+        for listener in self.on_refused:
+            listener(problems)
+
+    async def watch(self) -> None:
+        """Look again and again until cancelled."""
+        while True:
+            await asyncio.sleep(INTERVAL)
+            self.look()
+
+
+class ConfigFile(WatchedFile):
+    """The configuration in force."""
+
+    def __init__(self, path: Path | None) -> None:
+        """Without a path: Maar's own configuration."""
+        self.text: str | None = None
+        """The text in force; `None` for Maar's own configuration."""
+        if path is None:
+            self.config: Config = default_config(catalog())
+        super().__init__(path, "configuration", logging.getLogger("maar.config"))
+
+    def current(self) -> tuple[Config, str | None]:
+        """The configuration in force and its text."""
+        return self.config, self.text
+
+    def _take(self, data: bytes, source: str) -> None:
+        text = text_of(data, source)
+        loaded = read_config(text, source, catalog())
+        self.config, self.text = loaded.config, text
+        for warning in loaded.warnings:
+            self._logger.warning("%s", warning)
+
+
+def text_of(data: bytes, source: str) -> str:
+    """A file's content as text; `ConfigError` if it is none."""
+    try:
+        return data.decode()
+    except UnicodeDecodeError as error:
+        raise ConfigError([f"{source}: not UTF-8: {error.reason} at byte {error.start}"]) from None

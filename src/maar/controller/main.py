@@ -1,0 +1,173 @@
+"""The composition root of `maar run`: builds all parts of one process, and runs them until SIGTERM or SIGINT.
+
+`cli` parses options and calls `run`. The HTTP server is passed in, because `web` sits above this package.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import gc
+import logging
+import os
+import signal
+import socket
+import uuid
+from collections.abc import Callable, Coroutine, Iterable
+from contextlib import AbstractAsyncContextManager
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from maar import __version__
+from maar.config.file import ConfigError
+from maar.controller.brake_file import BrakeFile
+from maar.controller.brakes import Brakes
+from maar.controller.config_file import ConfigFile
+from maar.controller.scheduler import Scheduler
+from maar.controller.settings import Settings
+from maar.controller.shadow import Shadow
+from maar.history.address import NONE, default_address
+from maar.history.errors import BadAddress
+from maar.history.history import History
+from maar.kube.client.access import load_access
+from maar.kube.client.api import Api
+from maar.kube.client.errors import AccessError, ApiError
+from maar.kube.client.gathering import gathering_loop
+from maar.kube.kinds.cluster import NODES, PODS
+from maar.kube.wire.resources import LEASES
+from maar.kube.write.events import Reference
+from maar.kube.write.leases import LeaderElection
+
+logger = logging.getLogger("maar")
+
+LEASE, LEASE_NAMESPACE = "maar", "kube-system"
+"""The lease's name, and where it is if the options do not say; events about Maar itself are about it."""
+GC_THRESHOLD = (10_000, 10, 10)
+"""Python's collector of reference cycles runs rarely, since Maar makes few of them; tuned by hand."""
+SHADOW_EVERY = 30.0
+"""Seconds between two log lines of shadow mode; tuned by hand."""
+
+Web = Callable[[Scheduler, History], AbstractAsyncContextManager[None]]
+"""Serves HTTP for a scheduler and its history while the context is open."""
+
+
+class Options(msgspec.Struct, frozen=True):
+    """What one `maar run` was asked for."""
+
+    settings: Settings = Settings()
+    kubeconfig: str | None = None
+    context: str | None = None
+    config: Path | None = None
+    brakes: Path | None = None
+    record: Path | None = None
+    lease_namespace: str | None = LEASE_NAMESPACE
+    """`None`: decide at once, without a lease."""
+    history: str | None = None
+
+
+class RunError(Exception):
+    """Why Maar could not start, or had to stop."""
+
+
+def run(options: Options, web: Web | None = None) -> None:
+    """Run Maar on a cluster until it is told to stop."""
+    brakes = Brakes()
+    try:
+        config = ConfigFile(options.config)
+        history = History(options.history or (NONE if options.settings.dry_run else default_address(os.environ)))
+        brake_file = None if options.brakes is None else BrakeFile(options.brakes, brakes)
+        gc.set_threshold(*GC_THRESHOLD)
+        with asyncio.Runner(loop_factory=gathering_loop) as runner:
+            runner.run(_run(options, config, brakes, brake_file, history, web))
+    except (ConfigError, AccessError, ApiError, BadAddress) as error:
+        raise RunError(str(error)) from None
+    except OSError as error:
+        if error.filename is None:
+            raise
+        raise RunError(f"{error.filename}: {error.strerror}") from None
+
+
+async def _run(
+    options: Options,
+    config: ConfigFile,
+    brakes: Brakes,
+    brake_file: BrakeFile | None,
+    history: History,
+    web: Web | None,
+) -> None:
+    access = load_access(options.kubeconfig, options.context)
+    names = " or ".join(sorted(options.settings.scheduler_names))
+    logger.info("Maar %s on %s, for pods with schedulerName %s", __version__, access.server, names)
+    async with contextlib.AsyncExitStack() as parts:
+        parts.callback(logger.info, "stopped")
+        api = await Api.open(access)
+        parts.push_async_callback(api.close)
+        scheduler = Scheduler(api, options.settings, config, brakes, options.record, history)
+        history.start()
+        parts.push_async_callback(history.close)
+        parts.push_async_callback(scheduler.close)
+        if not options.settings.dry_run:
+            config.on_refused.append(lambda problems: _tell_refused(scheduler, options, problems))
+        if web is not None:
+            await parts.enter_async_context(web(scheduler, history))
+        works = [_work(api, scheduler, options)]
+        if brake_file is not None:
+            brake_file.on_changed.append(scheduler.look_again)
+            works.append(brake_file.watch())
+        await _until_stopped(works)
+
+
+def _tell_refused(scheduler: Scheduler, options: Options, problems: list[str]) -> None:
+    about = Reference(LEASES.api_version, LEASES.kind, options.lease_namespace or LEASE_NAMESPACE, LEASE)
+    scheduler.events.emit(about, "Warning", "ConfigurationRefused", "; ".join(problems))
+
+
+async def _until_stopped(works: Iterable[Coroutine[Any, Any, None]]) -> None:
+    """Work until SIGTERM or SIGINT, or until one of the works ends; what it raises is raised here."""
+    stop = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    tasks = [asyncio.create_task(work) for work in works]
+    stopping = asyncio.create_task(stop.wait())
+    try:
+        done, _ = await asyncio.wait([*tasks, stopping], return_when=asyncio.FIRST_COMPLETED)
+        for task in done:
+            task.result()
+    finally:
+        for running in (*tasks, stopping):
+            running.cancel()
+        await asyncio.gather(*tasks, stopping, return_exceptions=True)
+
+
+async def _work(api: Api, scheduler: Scheduler, options: Options) -> None:
+    await scheduler.sync()
+    there = scheduler.picture.objects
+    logger.info("everything is listed: nodes: %d, pods: %d", len(there.of(NODES)), len(there.of(PODS)))
+    if options.settings.dry_run:
+        logger.info("shadow mode: decides and writes nothing; every %.0f s says how others differ", SHADOW_EVERY)
+        shadow = Shadow(scheduler.cache)
+        scheduler.loop.on_cycle.append(shadow.on_cycle)
+        async with asyncio.TaskGroup() as group:
+            group.create_task(scheduler.lead())
+            group.create_task(_say(shadow))
+    elif options.lease_namespace is None:
+        await scheduler.lead()
+    else:
+        election = LeaderElection(api, LEASE, options.lease_namespace, identity())
+        await election.lead(scheduler.lead, lambda: logger.warning("the lease is lost: somebody else decides now"))
+
+
+def identity() -> str:
+    """This process in the lease: in containers that share their host's name all may be process 1."""
+    return f"{socket.gethostname()}_{uuid.uuid4().hex[:12]}_{os.getpid()}"
+
+
+async def _say(shadow: Shadow) -> None:
+    try:
+        while True:
+            await asyncio.sleep(SHADOW_EVERY)
+            logger.info("%s", shadow.line())
+    finally:
+        logger.info("%s", shadow.line())

@@ -1,0 +1,62 @@
+"""Which object stands for a job. The outbox, the reports and the resizes ask here, and nothing else decides it.
+
+A job's PodGroup stands for it, or else the object of an elastic job, or else the first of its pods.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from maar.controller.cache import Cache
+from maar.kube.picture.elastic_jobs import ElasticJob
+from maar.kube.picture.picture import PodGroup
+from maar.kube.wire.base import Object
+from maar.kube.wire.resources import PODS, Resource
+from maar.kube.write.events import Reference
+
+
+class Subject(msgspec.Struct, frozen=True):
+    """The object that stands for a job: it carries the job's events, conditions and annotations."""
+
+    resource: Resource[Object]
+    """As the server serves it."""
+    reference: Reference
+    group: PodGroup | None = None
+    """The object itself, if it is a PodGroup: its status says how the job stands."""
+
+    @property
+    def path(self) -> str:
+        """The object's path on the server."""
+        return self.resource.path(self.reference.namespace, self.reference.name)
+
+
+class Subjects:
+    """Finds the subjects of jobs in the picture."""
+
+    def __init__(self, cache: Cache) -> None:
+        self._cache = cache
+
+    def subject_of(self, job: str) -> Subject | None:
+        """The object that stands for a job; `None` if nothing is left of the job."""
+        picture, latest = self._cache.picture, self._cache.latest
+        if (group := picture.group_of(job)) is not None:
+            resource = picture.resource(group.kind)
+            return Subject(resource, Reference.to(resource, group.item), group)
+        if (elastic := picture.elastic_job(job)) is not None:
+            return self.of_elastic(elastic)
+        number = latest.jobs.number.get(job)
+        if number is not None and len(members := latest.jobs.members[number]):
+            first = latest.tasks.tasks[int(members[0])]
+            return Subject(PODS, pod_reference(first.key, first.uid))
+        return Subject(PODS, pod_reference(job, "")) if picture.is_unreadable(job) else None
+
+    def of_elastic(self, job: ElasticJob) -> Subject:
+        """The object of an elastic job itself: its size is written there, whatever stands for its gang."""
+        resource = self._cache.picture.resource(job.kind)
+        return Subject(resource, Reference.to(resource, job.item))
+
+
+def pod_reference(key: str, uid: str) -> Reference:
+    """A reference to a pod."""
+    namespace, _, name = key.partition("/")
+    return Reference(PODS.api_version, PODS.kind, namespace, name, uid)
