@@ -37,7 +37,7 @@ from maar.kube.wire.resources import (
 
 NAMESPACE = "default"
 GPU = "nvidia.com/gpu"
-OUR_CRDS = Path(__file__).parents[3] / "deploy" / "crds"
+OUR_CRDS = Path(__file__).parents[2] / "deploy" / "crds"
 CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 PATIENCE = 60.0
 """Seconds after which a condition that does not come true is a failure."""

@@ -33,7 +33,7 @@ from tests.support.real_processes import Processes, StartFailed, free_port, list
 
 __all__ = ["UPSTREAM_GANGS", "Available", "RealCluster", "Refused", "StartFailed", "available", "folders", "wait_until"]
 
-CHECKOUT = Path(__file__).parents[3]
+CHECKOUT = Path(__file__).parents[2]
 BUILD = CHECKOUT / "tools" / "controlplane" / "build.py"
 CRDS = CHECKOUT / "deploy" / "crds"
 

@@ -30,7 +30,6 @@ from maar.history.history import History
 from maar.kube.client.access import load_access
 from maar.kube.client.api import Api
 from maar.kube.client.errors import AccessError, ApiError
-from maar.kube.client.gathering import gathering_loop
 from maar.kube.write.events import Reference
 from maar.kube.write.leases import LeaderElection
 from maar.model.selectors import Requirement, Selector
@@ -132,8 +131,7 @@ def run(
     try:
         work = _run(settings, config, kubeconfig, context, brake_file, record, lease, http_port, history, reports)
         gc.set_threshold(*RARELY)
-        with asyncio.Runner(loop_factory=gathering_loop) as runner:
-            runner.run(work)
+        asyncio.run(work)
     except (AccessError, ApiError, CannotServe) as error:
         raise click.ClickException(str(error)) from None
 
