@@ -4,13 +4,15 @@ import asyncio
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from typing import Any, cast
+from typing import cast
 
 import trustme
 from tests.support.sockets import PATIENCE, until
 
 from maar.kube.client.access import Access
 from maar.kube.client.api import Api
+from maar.kube.client.pool import Pool
+from maar.kube.client.transport import CONNECTIONS, Transport
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}"
 
@@ -85,12 +87,19 @@ async def served(
 
 
 @asynccontextmanager
-async def opened(access: Access | str, **options: Any) -> AsyncIterator[Api]:
-    api = await Api.open(Access(access) if isinstance(access, str) else access, **options)
-    try:
+async def opened(access: Access | str, connections: int = CONNECTIONS) -> AsyncIterator[Api]:
+    async with pooled(access, connections) as (api, _):
         yield api
+
+
+@asynccontextmanager
+async def pooled(access: Access | str, connections: int = CONNECTIONS) -> AsyncIterator[tuple[Api, Pool]]:
+    """With the connections that the requests go over."""
+    transport = await Transport.open(Access(access) if isinstance(access, str) else access, connections)
+    try:
+        yield Api(transport), transport.pool
     finally:
-        await api.close()
+        await transport.close()
 
 
 def certified() -> tuple[ssl.SSLContext, ssl.SSLContext]:
@@ -105,12 +114,6 @@ def trusting(server: Server, outside: ssl.SSLContext) -> Access:
     access = Access(server.url)
     access.ssl = outside
     return access
-
-
-async def turns() -> None:
-    """Until what is on its way within this machine has arrived."""
-    for _ in range(5):
-        await asyncio.sleep(0)
 
 
 def run(main: Callable[[], Awaitable[None]]) -> None:

@@ -17,6 +17,7 @@ from tests.support.sockets import answer, refusal, serving
 from maar.kube.client import errors
 from maar.kube.client.access import Access, load_access, proxy_for
 from maar.kube.client.api import Api
+from maar.kube.wire.resources import PODS
 
 # kubernetes_asyncio asks for the time in a way that Python 3.12 and later frown upon.
 pytestmark = pytest.mark.filterwarnings("ignore:datetime.datetime.utc:DeprecationWarning")
@@ -131,9 +132,17 @@ def test_a_token_in_a_file_is_read_again_after_a_minute_and_after_a_401(tmp_path
         server.known = {"Bearer three"}
         now[0] += 10.0
         await api.get("/api")
+        token.write_text("four\n")
+        server.known = {"Bearer four"}
+        now[0] += 10.0
+        assert [] == [event async for event in api.watch(PODS, "1")]
+        server.known = set()
+        with pytest.raises(errors.Unauthorized):
+            assert [] == [event async for event in api.watch(PODS, "1")]
         await api.close()
 
-    assert ["Bearer one", "Bearer one", "Bearer two", "Bearer two", "Bearer three"] == asked(question)
+    one, two, three, four = (f"Bearer {name}" for name in ("one", "two", "three", "four"))
+    assert [one, one, two, two, three, three, four, four] == asked(question)
 
 
 def test_a_token_file_that_vanishes_leaves_the_old_token(tmp_path: Path) -> None:

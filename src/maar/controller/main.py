@@ -34,7 +34,6 @@ from maar.history.history import History
 from maar.kube.client.access import load_access
 from maar.kube.client.api import Api
 from maar.kube.client.errors import AccessError, ApiError
-from maar.kube.client.gathering import gathering_loop
 from maar.kube.kinds.cluster import NODES, PODS
 from maar.kube.wire.resources import LEASES
 from maar.kube.write.events import Reference
@@ -79,8 +78,7 @@ def run(options: Options, web: Web | None = None) -> None:
         history = History(options.history or (NONE if options.settings.dry_run else default_address(os.environ)))
         brake_file = None if options.brakes is None else BrakeFile(options.brakes, brakes)
         gc.set_threshold(*GC_THRESHOLD)
-        with asyncio.Runner(loop_factory=gathering_loop) as runner:
-            runner.run(_run(options, config, brakes, brake_file, history, web))
+        asyncio.run(_run(options, config, brakes, brake_file, history, web))
     except (ConfigError, AccessError, ApiError, BadAddress) as error:
         raise RunError(str(error)) from None
     except OSError as error:

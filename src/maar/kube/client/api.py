@@ -9,14 +9,12 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Callable, Mapping
 from typing import Any, Literal, TypeVar
 
-import aiohttp
 import msgspec
 
 from maar.kube.client.access import Access
 from maar.kube.client.errors import Gone
-from maar.kube.client.http_request import JSON
 from maar.kube.client.streams import Broken, Listed, Page, WatchEvent, event, lines, page
-from maar.kube.client.transport import CONNECTIONS, Transport
+from maar.kube.client.transport import CONNECTIONS, JSON, Transport
 from maar.kube.wire.base import Object
 from maar.kube.wire.resources import PODS, Resource
 
@@ -168,11 +166,10 @@ class Api:
             "fieldSelector": field_selector,
         }
         params = {key: value for key, value in asked.items() if value}
-        limits = aiohttp.ClientTimeout(total=None, sock_connect=TIMEOUT, sock_read=stall_seconds)
-        async with self._transport.answer("WATCH", resource.path(namespace), params, limits) as response:
+        async with self._transport.stream(resource.path(namespace), params, stall_seconds) as chunks:
             if on_open is not None:
                 on_open()
-            async for whole in lines(response.content.iter_any()):
+            async for whole in lines(chunks):
                 for line in whole:
                     yield event(line, resource)
 

@@ -210,7 +210,7 @@ def shallow(document: bytes) -> bytes:
 
 
 async def lines(chunks: AsyncIterator[bytes]) -> AsyncIterator[list[bytes]]:
-    """The whole lines that each chunk completes. By hand, since aiohttp's own reader of lines fails at 128 KiB."""
+    """The whole lines that each chunk completes, however long."""
     tail: list[bytes] = []
     size = 0
     async for chunk in chunks:

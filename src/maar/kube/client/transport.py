@@ -1,62 +1,85 @@
-"""Requests and answers to one API server: short ones over connections of our own, watches over aiohttp.
+"""Requests to one API server and their answers, short ones and watches.
 
-Below `maar.kube.client.api`, which knows what to ask. Here is what all requests share: credentials (a 401 is tried
-again once, with fresh ones), bounds on connections, and that whatever goes wrong is an `ApiError`. A burst of 10,000
-binds is as many requests, and aiohttp takes two and a half times the CPU for each of them.
+Below `maar.kube.client.api`, which knows what to ask. Here is what all requests share: their bytes, credentials (after
+a 401 a request is sent once more, with fresh ones), and that every failure is an `ApiError`.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
-
-import aiohttp
-from yarl import URL
+import re
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
+from urllib.parse import quote, urlencode, urlsplit
 
 import maar
 from maar.kube.client.access import Access
-from maar.kube.client.connections import Connector
 from maar.kube.client.errors import AccessError, ApiError, Unauthorized, Unreachable, refusal
-from maar.kube.client.http_answer import Answer
-from maar.kube.client.http_pool import Pool
-from maar.kube.client.http_request import JSON, Head
+from maar.kube.client.pool import Pool, proxy_authorization
 
+JSON = "application/json"
 CONNECTIONS = 160
-"""For short requests: the executor's 64, a list of each kind at the start, and room; by taste. Others wait their turn.
-Watches, some 25, have connections of their own, as many at most."""
-READ_BUFFER = 4 * 1024 * 1024
-"""What aiohttp takes in before it stops reading a watch: a server cuts watches that are read too slowly."""
+"""For short requests: the executor's 64, a list of each kind at the start, and room. Tuned by hand. Further requests
+wait for their turn; watches, some 25, do not count."""
+_STRANGE = re.compile(r"[^!-~]")
+"""Characters that a line of a request head cannot carry as they are: spaces, controls and all beyond ASCII."""
+_SAFE = "/?&=%:@!$'()*+,;~"
+
+
+class Head:
+    """What requests to one server by one identity have in common, put together once."""
+
+    def __init__(self, server: str, authorization: str, proxy: str | None) -> None:
+        self.server = server
+        self.authorization = authorization
+        self.proxy = proxy
+        url = urlsplit(server)
+        # A proxy reads the whole URL of a request, unless the request goes through a TLS tunnel.
+        through = proxy if proxy and url.scheme == "http" else ""
+        self._prefix = _plain(server if through else url.path)
+        lines = {
+            "Host": url.netloc.rpartition("@")[2],
+            "Accept": JSON,
+            # Compressed answers would cost the API server more than they save on the network.
+            "Accept-Encoding": "identity",
+            "User-Agent": f"maar/{maar.__version__}",
+        }
+        if authorization:
+            if _STRANGE.search(authorization.replace(" ", "")):
+                raise AccessError("the token has characters that no token may have")
+            lines["Authorization"] = authorization
+        self._common = "".join(f"{name}: {value}\r\n" for name, value in lines.items())
+        if through:
+            self._common += proxy_authorization(urlsplit(through))
+
+    def request(
+        self, verb: str, path: str, params: Mapping[str, str] | None, data: bytes | None, content_type: str
+    ) -> bytes:
+        """The bytes of a request."""
+        query = f"?{urlencode(params, quote_via=quote)}" if params else ""
+        line = f"{verb} {self._prefix}{_plain(path)}{query} HTTP/1.1\r\n{self._common}"
+        if data is None:
+            return (line + ("\r\n" if verb == "GET" else "Content-Length: 0\r\n\r\n")).encode()
+        return f"{line}Content-Type: {content_type}\r\nContent-Length: {len(data)}\r\n\r\n".encode() + data
 
 
 class Transport:
     """One API server's connections."""
 
-    def __init__(self, access: Access, pool: Pool, session: aiohttp.ClientSession, connector: Connector) -> None:
+    def __init__(self, access: Access, connections: int) -> None:
         self.access = access
-        self._pool = pool
-        self._session = session
-        self._connector = connector
+        self.pool = Pool(access, connections)
         self._head: Head | None = None
 
     @classmethod
     async def open(cls, access: Access, connections: int = CONNECTIONS) -> Transport:
         """Reads credentials; connects to nothing yet."""
         await access.headers()
-        connector = Connector(limit=connections, ssl=access.ssl or True)
-        session = aiohttp.ClientSession(
-            connector=connector,
-            headers={"Accept": JSON, "Accept-Encoding": "identity", "User-Agent": f"maar/{maar.__version__}"},
-            read_bufsize=READ_BUFFER,
-            cookie_jar=aiohttp.DummyCookieJar(),
-        )
-        return cls(access, Pool(access, connections), session, connector)
+        return cls(access, connections)
 
     async def close(self) -> None:
-        """Let go of all connections."""
-        await self._pool.close()
-        await self._connector.let_go()
-        await self._session.close()
+        """Close all connections."""
+        await self.pool.close()
 
     async def request(
         self,
@@ -67,110 +90,68 @@ class Transport:
         data: bytes | None = None,
         content_type: str = JSON,
     ) -> bytes:
-        """The whole body of a successful answer; all that goes wrong is an `ApiError`."""
-        if self.access.proxy is not None:
-            # The way through proxies is aiohttp's.
-            limits = aiohttp.ClientTimeout(total=timeout)
-            async with self.answer(verb, path, params, limits, data, content_type) as response:
-                return await response.read()
-        try:
-            used = await self.access.headers()
-            answer = await self._ask(used, verb, path, params, timeout, data, content_type)
-            if answer.status == 401 and await self.access.renew(used):
-                used = await self.access.headers()
-                answer = await self._ask(used, verb, path, params, timeout, data, content_type)
-        except (AccessError, OSError) as error:
-            raise self._failure(error, verb, path) from error
-        if answer.status >= 400:
-            raise refusal(answer.status, answer.body, verb, path, answer.retry_after)
-        return answer.body
-
-    async def _ask(
-        self,
-        used: Mapping[str, str],
-        verb: str,
-        path: str,
-        params: Mapping[str, str] | None,
-        timeout: float,
-        data: bytes | None,
-        content_type: str,
-    ) -> Answer:
-        server, authorization = self.access.server, used.get("Authorization", "")
-        head = self._head
-        if head is None or head.server != server or head.authorization != authorization:
-            head = self._head = Head(server, authorization)
-        request = head.request(verb, path, params, data, content_type)
-        async with asyncio.timeout(timeout):
-            return await self._pool.ask(server, verb, request)
+        """The whole body of a successful answer; every failure is an `ApiError`."""
+        with self._failures(verb, path):
+            renewed = False
+            while True:
+                head = await self._current()
+                async with asyncio.timeout(timeout):
+                    request = head.request(verb, path, params, data, content_type)
+                    answer = await self.pool.ask(head.server, verb, request)
+                if answer.status < 400:
+                    return answer.body
+                if answer.status != 401 or renewed or not await self.access.renew(_used(head)):
+                    raise refusal(answer.status, answer.body, verb, path, answer.retry_after)
+                renewed = True
 
     @asynccontextmanager
-    async def answer(
-        self,
-        verb: str,
-        path: str,
-        params: Mapping[str, str] | None,
-        limits: aiohttp.ClientTimeout,
-        data: bytes | None = None,
-        content_type: str = JSON,
-    ) -> AsyncIterator[aiohttp.ClientResponse]:
-        """A successful answer, its body still to be read; all that goes wrong, then too, is an `ApiError`."""
+    async def stream(
+        self, path: str, params: Mapping[str, str], patience: float | None
+    ) -> AsyncIterator[AsyncIterator[bytes]]:
+        """The body of a successful answer to a GET, as it arrives; every failure is an `ApiError`, then too."""
+        with self._failures("WATCH", path):
+            renewed = False
+            while True:
+                head = await self._current()
+                request = head.request("GET", path, params, None, JSON)
+                async with self.pool.stream(head.server, request, patience) as connection:
+                    if connection.status < 400:
+                        yield connection.chunks(patience)
+                        return
+                    body = b"".join([chunk async for chunk in connection.chunks(patience)])
+                    answer = connection.take()
+                if answer.status != 401 or renewed or not await self.access.renew(_used(head)):
+                    raise refusal(answer.status, body, "WATCH", path, answer.retry_after)
+                renewed = True
+
+    async def _current(self) -> Head:
+        """The head of a request now."""
+        authorization = (await self.access.headers()).get("Authorization", "")
+        head, server, proxy = self._head, self.access.server, self.access.proxy
+        if head is None or (head.server, head.authorization, head.proxy) != (server, authorization, proxy):
+            head = self._head = Head(server, authorization, proxy)
+        return head
+
+    @contextmanager
+    def _failures(self, verb: str, path: str) -> Iterator[None]:
         try:
-            response = await self._send(verb, path, params, limits, data, content_type)
-            if response.status == 401:
-                async with response:
-                    refused = await response.read()
-                if not await self.access.renew(_authorization(response)):
-                    raise refusal(401, refused, verb, path)
-                response = await self._send(verb, path, params, limits, data, content_type)
-            async with response:
-                if response.status >= 400:
-                    after = _seconds(response.headers.get("Retry-After"))
-                    raise refusal(response.status, await response.read(), verb, path, after)
-                yield response
-        except (AccessError, aiohttp.ClientError, OSError) as error:
-            raise self._failure(error, verb, path) from error
+            yield
+        except AccessError as error:
+            raise Unauthorized(str(error), verb=verb, path=path) from error
+        except TimeoutError as error:
+            raise Unreachable(f"no answer from {self.access.server} in time", verb=verb, path=path) from error
+        except OSError as error:
+            message = f"{self.access.server}: {str(error) or type(error).__name__}"
+            raise Unreachable(message, verb=verb, path=path) from error
         except ApiError as error:
             error.verb, error.path = verb, path
             raise
 
-    async def _send(
-        self,
-        verb: str,
-        path: str,
-        params: Mapping[str, str] | None,
-        limits: aiohttp.ClientTimeout,
-        data: bytes | None,
-        content_type: str,
-    ) -> aiohttp.ClientResponse:
-        access = self.access
-        headers = await access.headers()
-        if data is not None:
-            headers["Content-Type"] = content_type
-        return await self._session.request(
-            "GET" if verb == "WATCH" else verb,
-            URL(access.server + path, encoded=True),
-            params=params,
-            data=data,
-            headers=headers,
-            timeout=limits,
-            proxy=access.proxy,
-            server_hostname=access.server_hostname,
-            allow_redirects=False,
-        )
 
-    def _failure(self, error: Exception, verb: str, path: str) -> ApiError:
-        """What it means that no answer came."""
-        if isinstance(error, AccessError):
-            return Unauthorized(str(error), verb=verb, path=path)
-        if isinstance(error, TimeoutError):
-            return Unreachable(f"no answer from {self.access.server} in time", verb=verb, path=path)
-        return Unreachable(f"{self.access.server}: {str(error) or type(error).__name__}", verb=verb, path=path)
+def _used(head: Head) -> Mapping[str, str]:
+    return {"Authorization": head.authorization}
 
 
-def _authorization(response: aiohttp.ClientResponse) -> Mapping[str, str]:
-    return {"Authorization": response.request_info.headers.get("Authorization", "")}
-
-
-def _seconds(text: str | None) -> float:
-    """A Retry-After header; API servers send whole seconds, dates count as not given."""
-    return float(text) if text is not None and text.isascii() and text.isdecimal() else 0.0
+def _plain(path: str) -> str:
+    """A path as a line can carry it; what is quoted already stays so."""
+    return quote(path, safe=_SAFE) if _STRANGE.search(path) else path

@@ -5,19 +5,20 @@ from collections.abc import Callable
 from contextlib import suppress
 
 import pytest
-from tests.kube.peers import OK, Peer, certified, opened, run, served, trusting, turns
+from tests.kube.peers import OK, Peer, certified, opened, pooled, run, served, trusting
 from tests.support.sockets import until
 
-from maar.kube.client.errors import Unreachable
+from maar.kube.client.errors import Gone, Unreachable
+from maar.kube.wire.resources import PODS
 
 
 def test_a_server_that_hangs_up_on_idle_connections_loses_no_request() -> None:
     async def main() -> None:
-        async with served() as server, opened(server.url) as api:
+        async with served() as server, pooled(server.url) as (api, pool):
             for _ in range(3):
                 await api.create("/x", {})
                 server.peers[-1].transport.close()
-                await turns()
+                await until(lambda: not pool.connections)
             assert [["POST"]] * 3 == server.verbs
 
     run(main)
@@ -25,10 +26,10 @@ def test_a_server_that_hangs_up_on_idle_connections_loses_no_request() -> None:
 
 def test_a_server_that_talks_to_idle_connections_is_not_believed() -> None:
     async def main() -> None:
-        async with served() as server, opened(server.url) as api:
+        async with served() as server, pooled(server.url) as (api, pool):
             await api.create("/x", {})
             server.peers[0].say(b"HTTP/1.1 408 Request Timeout\r\nContent-Length: 0\r\n\r\n")
-            await turns()
+            await until(lambda: not pool.connections)
             assert b"{}" == await api.create("/x", {})
             assert [["POST"], ["POST"]] == server.verbs
 
@@ -194,5 +195,34 @@ def test_a_request_that_is_cancelled_takes_its_connection_along() -> None:
             await until(lambda: server.peers[0].ended)
             server.act = Peer.say
             assert b"{}" == await api.get("/x")
+
+    run(main)
+
+
+def test_the_rest_of_a_watch_that_failed_is_not_taken_for_the_next_answer() -> None:
+    lines = b'{"type":"ERROR","object":{"code":410}}\n{"type":"BOOKMARK","object":{}}\n'
+    watch = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % len(lines) + lines
+
+    async def main() -> None:
+        async with served(lambda peer: peer.say(OK if b" /x " in peer.requests[-1] else watch)) as server:
+            async with opened(server.url) as api:
+                for _ in range(2):
+                    with pytest.raises(Gone):
+                        await anext(api.watch(PODS, "1"))
+                    assert b"{}" == await api.get("/x")
+            assert [["GET"] * 4] == server.verbs
+
+    run(main)
+
+
+def test_closing_ends_watches_with_an_error() -> None:
+    async def main() -> None:
+        head = b"HTTP/1.1 200 OK\r\n\r\n"
+        async with served(lambda peer: peer.say(head)) as server, pooled(server.url) as (api, pool):
+            watching = asyncio.create_task(anext(api.watch(PODS, "1")))
+            await until(lambda: [200] == [each.status for each in pool.connections])
+            await api.close()
+            with pytest.raises(Unreachable):
+                await watching
 
     run(main)

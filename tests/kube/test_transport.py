@@ -1,12 +1,17 @@
-"""What a short request is made of, where it goes, and what it brings back."""
+"""The bytes of a request, where they go (also through proxies), and what comes back."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
 
 import pytest
 from aiohttp import web
 from tests.kube.peers import Peer, certified, opened, run, served, trusting
-from tests.support.sockets import serving
+from tests.support.sockets import serving, stream
 
 from maar.kube.client.access import Access
 from maar.kube.client.errors import Unauthorized, Unreachable
+from maar.kube.wire.resources import PODS
 
 
 def test_a_request_is_one_write_of_these_bytes() -> None:
@@ -73,20 +78,89 @@ def test_a_host_with_a_name_and_one_with_an_ipv6_address() -> None:
     run(main)
 
 
-def test_through_a_proxy_short_requests_go_too() -> None:
-    asked: list[tuple[str, str]] = []
+def test_through_a_proxy_requests_and_watches_name_the_server() -> None:
+    asked: list[tuple[str, str, str]] = []
 
-    async def proxy(request: web.Request) -> web.Response:
-        asked.append((request.method, request.headers["Host"]))
+    async def proxy(request: web.Request) -> web.StreamResponse:
+        asked.append((request.method, str(request.url), request.headers["Proxy-Authorization"]))
+        if "watch" in request.query:
+            return await stream(request, {"type": "BOOKMARK", "object": {"metadata": {"resourceVersion": "9"}}})
         return web.Response(body=b"{}")
 
     async def main() -> None:
         async with serving(proxy) as address:
-            access = Access("http://kubernetes.test")
-            access.proxy = address
+            access = Access("http://kubernetes.test/k8s")
+            access.proxy = address.replace("http://", "http://me:a%20b@")
             async with opened(access) as api:
                 assert b"{}" == await api.create("/x", {})
-        assert [("POST", "kubernetes.test")] == asked
+                assert ["9"] == [event.resource_version async for event in api.watch(PODS, "1", timeout_seconds=1)]
+        basic = "Basic bWU6YSBi"
+        url = "http://kubernetes.test/k8s/api/v1/pods?watch=true&resourceVersion=1&allowWatchBookmarks=true&timeoutSeconds=1"
+        assert [("POST", "http://kubernetes.test/k8s/x", basic), ("GET", url, basic)] == asked
+
+    run(main)
+
+
+@asynccontextmanager
+async def tunnelling(answer: bytes) -> AsyncIterator[tuple[str, list[str], asyncio.Queue[None]]]:
+    """A proxy that answers this to CONNECT: its address, what it was asked, and an item for each tunnel that ended."""
+    heads: list[str] = []
+    ended: asyncio.Queue[None] = asyncio.Queue()
+
+    async def pipe(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with suppress(ConnectionError):
+            while data := await reader.read(65536):
+                writer.write(data)
+        writer.close()
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        heads.append((await reader.readuntil(b"\r\n\r\n")).decode())
+        host, port = heads[-1].split()[1].split(":")
+        inner_reader, inner_writer = await asyncio.open_connection(host, int(port))
+        writer.write(answer)
+        await asyncio.gather(pipe(reader, inner_writer), pipe(inner_reader, writer))
+        ended.put_nowait(None)
+
+    async with await asyncio.start_server(serve, "127.0.0.1", 0) as listening:
+        yield f"http://me:secret@127.0.0.1:{listening.sockets[0].getsockname()[1]}", heads, ended
+
+
+def test_tls_goes_through_a_tunnel_which_is_kept_and_closed_at_the_end() -> None:
+    async def main() -> None:
+        inside, outside = certified()
+        async with (
+            tunnelling(b"HTTP/1.1 200 Connection established\r\n\r\n") as (proxy, heads, ended),
+            served(tls=inside) as server,
+        ):
+            access = trusting(server, outside)
+            access.proxy = proxy
+            async with opened(access) as api:
+                assert [b"{}"] * 2 == [await api.create("/x", {}), await api.get("/x")]
+            await ended.get()
+            target = server.url.removeprefix("https://")
+            basic = "Proxy-Authorization: Basic bWU6c2VjcmV0"
+            assert [f"CONNECT {target} HTTP/1.1\r\nHost: {target}\r\n{basic}\r\n\r\n"] == heads
+            assert [["POST", "GET"]] == server.verbs
+            assert b"Proxy" not in server.peers[0].requests[0]
+
+    run(main)
+
+
+def test_a_proxy_that_refuses_is_unreachable_and_its_connection_is_closed() -> None:
+    async def main() -> None:
+        inside, outside = certified()
+        refused = b"HTTP/1.1 407 Proxy Authentication Required\r\nContent-Length: 0\r\n\r\n"
+        async with tunnelling(refused) as (proxy, _, ended), served(tls=inside) as server:
+            access = trusting(server, outside)
+            access.proxy = proxy
+            async with opened(access) as api:
+                with pytest.raises(Unreachable, match=r"the proxy 127\.0\.0\.1 answered 407"):
+                    await api.get("/x")
+                await ended.get()
+            access.proxy = "socks5://127.0.0.1:1"
+            async with opened(access) as api:
+                with pytest.raises(Unreachable, match="not the URL of an HTTP server: `socks5:"):
+                    await api.get("/x")
 
     run(main)
 

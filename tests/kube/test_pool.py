@@ -1,16 +1,25 @@
-"""Which connection a request takes, and when connections are let go."""
+"""Which connection a request takes, and when connections are closed: none is left open."""
 
 import asyncio
+import gc
+import ssl
 import sys
+import threading
+import warnings
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import aclosing, contextmanager
+from typing import Any
 
 import pytest
-from tests.kube.peers import opened, run, served, turns
-from tests.support.sockets import until
+from aiohttp import web
+from tests.kube.peers import certified, opened, pooled, run, served
+from tests.support.sockets import answer, serving, until
 
 from maar.kube.client.access import Access
 from maar.kube.client.api import Api
 from maar.kube.client.errors import ApiError, Unreachable
-from maar.kube.client.http_pool import REST_SECONDS
+from maar.kube.client.pool import REST_SECONDS
+from maar.kube.wire.resources import PODS
 
 
 def test_the_connection_that_was_used_last_is_used_next() -> None:
@@ -41,14 +50,17 @@ def test_requests_beyond_the_limit_wait_for_their_turn() -> None:
     run(main)
 
 
-@pytest.mark.parametrize("part", [b"", b"HTTP/1.1 200 OK\r\n\r\n{"], ids=["nothing came", "a part came"])
-def test_closing_ends_requests_under_way_and_allows_no_others(part: bytes) -> None:
+@pytest.mark.parametrize(
+    ("part", "status"), [(b"", 0), (b"HTTP/1.1 200 OK\r\n\r\n{", 200)], ids=["nothing arrived", "a part arrived"]
+)
+def test_closing_ends_requests_under_way_and_allows_no_others(part: bytes, status: int) -> None:
     async def main() -> None:
-        async with served(lambda peer: peer.say(part)) as server:
-            api = await Api.open(Access(server.url), connections=1)
+        async with (
+            served(lambda peer: peer.say(part)) as server,
+            pooled(server.url, connections=1) as (api, pool),
+        ):
             asking = [asyncio.create_task(api.get("/x")) for _ in range(2)]
-            await until(lambda: any(server.verbs))
-            await turns()
+            await until(lambda: any(server.verbs) and [status] == [each.status for each in pool.connections])
             await api.close()
             for each in (*asking, api.get("/x")):
                 with pytest.raises(Unreachable):
@@ -118,7 +130,84 @@ def test_an_answer_is_not_kept_by_its_connection() -> None:
     async def main() -> None:
         async with served() as server, opened(server.url) as api:
             answer, other = await api.get("/x"), bytes(bytearray(b"{}"))
-            await turns()
-            assert sys.getrefcount(other) == sys.getrefcount(answer)
+            await until(lambda: sys.getrefcount(other) == sys.getrefcount(answer))
 
     run(main)
+
+
+TURNS = 60
+"""Of the event loop, in which a request over TLS is at every stage: resolving, connecting, shaking hands, asking."""
+
+
+@contextmanager
+def beside(tls: ssl.SSLContext | None) -> Iterator[str]:
+    """A server on a loop of its own, which lives on when the client's has ended."""
+    ready, address = threading.Event(), ""
+    loop = asyncio.new_event_loop()
+    ended = asyncio.Event()
+
+    async def handle(request: web.Request) -> web.Response:
+        return answer({})
+
+    async def serve() -> None:
+        nonlocal address
+        async with serving(handle, tls) as address:
+            ready.set()
+            await ended.wait()
+
+    thread = threading.Thread(target=lambda: loop.run_until_complete(serve()))
+    thread.start()
+    try:
+        assert ready.wait(60)
+        yield address
+    finally:
+        loop.call_soon_threadsafe(ended.set)
+        thread.join()
+        loop.close()
+
+
+async def short(api: Api) -> None:
+    await api.get("/x")
+
+
+async def watch(api: Api) -> None:
+    async with aclosing(api.watch(PODS, "1")) as events:
+        async for _ in events:
+            pass
+
+
+async def ended_after(
+    turns: int, server: str, trust: ssl.SSLContext | None, ask: Callable[[Api], Coroutine[Any, Any, None]], cancel: bool
+) -> None:
+    access = Access(server)
+    access.ssl = trust
+    api = await Api.open(access)
+    asking = asyncio.create_task(ask(api))
+    for _ in range(turns):
+        await asyncio.sleep(0)
+    if cancel:
+        asking.cancel()
+        await asyncio.wait([asking])
+    await api.close()
+    asking.cancel()
+    await asyncio.gather(asking, return_exceptions=True)
+    assert {asyncio.current_task()} == asyncio.all_tasks()
+
+
+@pytest.mark.parametrize("secure", [False, True], ids=["plain", "tls"])
+@pytest.mark.parametrize(
+    ("ask", "cancel"),
+    [(short, True), (short, False), (watch, True)],
+    ids=["short-cancelled", "short-closed", "watch-cancelled"],
+)
+def test_a_request_that_ends_at_any_moment_leaves_nothing_open(
+    secure: bool, ask: Callable[[Api], Coroutine[Any, Any, None]], cancel: bool
+) -> None:
+    inside, outside = certified()
+    gc.collect()
+    with beside(inside if secure else None) as server, warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", ResourceWarning)
+        for turns in [*range(TURNS)] * 3:
+            asyncio.run(ended_after(turns, server, outside if secure else None, ask, cancel))
+        gc.collect()
+    assert [] == [str(warning.message) for warning in caught]

@@ -1,0 +1,216 @@
+"""The connections to an API server: as many as requests are under way, kept for the next requests.
+
+Between `maar.kube.client.transport`, which knows what to send, and `maar.kube.client.connection`. The connection that
+was used last is used first, so that those left over from a burst rest and are closed.
+
+Making a connection is never cut short. Closing one between its TCP connect and its TLS handshake does nothing
+(asyncio's `SSLProtocol._start_shutdown` returns while the state is UNWRAPPED): the handshake goes on, and nobody owns
+the result. So if the request was cancelled, the connection is closed once it is made.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from base64 import b64encode
+from collections import deque
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from urllib.parse import SplitResult, unquote, urlsplit
+
+from maar.kube.client.access import Access
+from maar.kube.client.connection import Answer, Connection, HungUp
+
+REST_SECONDS = 15.0
+"""How long a connection is kept without a request. API servers hang up after 90 seconds and proxies may do so earlier;
+a request sent at that moment is lost. The same as in aiohttp."""
+CONNECT_SECONDS = 30.0
+"""The longest time to connect, with TLS."""
+STAGGER_SECONDS = 0.25
+"""After this time the host's next address is tried as well: what RFC 8305 recommends."""
+SETTLING_SECONDS = 1.0
+"""How long `close` waits for connections being made: a handshake takes milliseconds. Tuned by hand."""
+CLOSING_TURNS = 5
+"""Turns of the loop in which TLS connections really close: each layer tells the next."""
+
+
+class Pool:
+    """Connections to the server that an access names; the server may change."""
+
+    def __init__(self, access: Access, limit: int) -> None:
+        self._access = access
+        self._turns = asyncio.Semaphore(limit)
+        self._resting: deque[Connection] = deque()
+        """The one used last is at the right."""
+        self.connections: set[Connection] = set()
+        """All that are open."""
+        self._making: set[asyncio.Task[Connection]] = set()
+        self._closed = False
+
+    async def ask(self, server: str, verb: str, request: bytes) -> Answer:
+        """The answer to a request, or an `OSError`; requests beyond the limit wait for their turn."""
+        async with self._turns:
+            connection = await self._answered(server, verb, request)
+            answer = connection.take()
+            self._rest(connection)
+            return answer
+
+    @asynccontextmanager
+    async def stream(self, server: str, request: bytes, patience: float | None) -> AsyncIterator[Connection]:
+        """A connection on which the head of the answer to a GET has arrived; streams do not count for the limit."""
+        async with asyncio.timeout(patience):
+            connection = await self._answered(server, "GET", request, streamed=True)
+        try:
+            yield connection
+        finally:
+            self._rest(connection)
+
+    async def close(self) -> None:
+        """Close all connections, also those with a request under way and those being made."""
+        self._closed = True
+        self._abort_all()
+        if self._making:
+            _, late = await asyncio.wait(self._making, timeout=SETTLING_SECONDS)
+            for making in late:
+                making.cancel()
+        self._abort_all()
+        for _ in range(CLOSING_TURNS):
+            await asyncio.sleep(0)
+
+    async def _answered(self, server: str, verb: str, request: bytes, streamed: bool = False) -> Connection:
+        """A connection on which the answer has arrived.
+
+        A connection that rested may be dead, which shows only when it is used. A GET is then sent again on a new one,
+        if not a byte of an answer arrived. A write is not: it may have been carried out.
+        """
+        rested = self._rested(server)
+        if rested is not None:
+            try:
+                await rested.ask(request, streamed)
+                return rested
+            except HungUp:
+                if verb != "GET":
+                    raise
+        if self._closed:
+            raise ConnectionAbortedError("all connections were closed")
+        connection = await self._made(server)
+        await connection.ask(request, streamed)
+        return connection
+
+    def _rested(self, server: str) -> Connection | None:
+        """The connection used last, of those that are still usable."""
+        early = asyncio.get_running_loop().time() - REST_SECONDS
+        while self._resting:
+            connection = self._resting.pop()
+            if connection.usable and connection.server == server and connection.rested > early:
+                return connection
+            connection.abort()
+        return None
+
+    def _rest(self, connection: Connection) -> None:
+        """Keep a connection for the next request, if it can take one."""
+        if self._closed or not connection.usable:
+            connection.abort()
+            return
+        self._resting.append(connection)
+        while self._resting[0].rested <= connection.rested - REST_SECONDS:
+            self._resting.popleft().abort()
+
+    async def _made(self, server: str) -> Connection:
+        """A new connection; if this is cancelled, the connection is closed once it is made."""
+        making = asyncio.create_task(self._make(server))
+        self._making.add(making)
+        making.add_done_callback(self._making.discard)
+        try:
+            return await asyncio.shield(making)
+        except asyncio.CancelledError:
+            making.add_done_callback(_drop)
+            raise
+
+    async def _make(self, server: str) -> Connection:
+        access, url = self._access, _split(server)
+        if access.proxy is None:
+            return await self._connect(url, server, access.ssl, access.server_hostname)
+        proxy = _split(access.proxy)
+        connection = await self._connect(proxy, server)
+        if url.scheme == "https":
+            return await self._tunnel(connection, proxy, url)
+        return connection
+
+    async def _connect(
+        self, url: SplitResult, server: str, context: ssl.SSLContext | None = None, name: str | None = None
+    ) -> Connection:
+        """A connection to the host of a URL, for requests to `server`."""
+        secure, host = url.scheme == "https", url.hostname or ""
+        try:
+            async with asyncio.timeout(CONNECT_SECONDS):
+                _, connection = await asyncio.get_running_loop().create_connection(
+                    lambda: Connection(server, self.connections),
+                    host,
+                    _port(url),
+                    ssl=(context or True) if secure else None,
+                    server_hostname=(name or host).rstrip(".") if secure else None,
+                    happy_eyeballs_delay=STAGGER_SECONDS,
+                )
+        except ValueError as error:
+            raise OSError(str(error)) from error
+        return connection
+
+    async def _tunnel(self, outer: Connection, proxy: SplitResult, url: SplitResult) -> Connection:
+        """A TLS connection inside one to a proxy."""
+        access = self._access
+        host = f"[{url.hostname}]" if ":" in (url.hostname or "") else url.hostname
+        target = f"{host}:{_port(url)}"
+        request = f"CONNECT {target} HTTP/1.1\r\nHost: {target}\r\n{proxy_authorization(proxy)}\r\n"
+        try:
+            async with asyncio.timeout(CONNECT_SECONDS):
+                await outer.ask(request.encode(), streamed=True)
+                if outer.status != 200 or outer.transport is None:
+                    raise OSError(f"the proxy {proxy.hostname} answered {outer.status}")
+                inner = Connection(outer.server, self.connections)
+                transport = await asyncio.get_running_loop().start_tls(
+                    outer.transport,
+                    inner,
+                    access.ssl or ssl.create_default_context(),
+                    server_hostname=access.server_hostname or url.hostname,
+                )
+            assert transport is not None
+        except BaseException:
+            outer.abort()
+            raise
+        finally:
+            self.connections.discard(outer)
+        inner.connection_made(transport)
+        return inner
+
+    def _abort_all(self) -> None:
+        for connection in tuple(self.connections):
+            connection.abort()
+
+
+def _drop(making: asyncio.Task[Connection]) -> None:
+    if not making.cancelled() and making.exception() is None:
+        making.result().abort()
+
+
+def proxy_authorization(proxy: SplitResult) -> str:
+    """The line of a request head that carries the user and password in a proxy's URL; empty if it has none."""
+    if proxy.username is None:
+        return ""
+    secret = f"{unquote(proxy.username)}:{unquote(proxy.password or '')}"
+    return f"Proxy-Authorization: Basic {b64encode(secret.encode()).decode()}\r\n"
+
+
+def _split(address: str) -> SplitResult:
+    """A URL in its parts; an `OSError` if it is not one of an HTTP server."""
+    try:
+        url = urlsplit(address)
+        if url.hostname and url.scheme in ("http", "https") and _port(url):
+            return url
+    except ValueError:
+        pass
+    raise OSError(f"not the URL of an HTTP server: `{address}`")
+
+
+def _port(url: SplitResult) -> int:
+    return url.port or (443 if url.scheme == "https" else 80)
