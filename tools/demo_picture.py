@@ -1,15 +1,14 @@
-"""Draw docs/figures/demo.svg: two acts of a real `maar demo`, as a terminal shows them.
+"""Draw docs/figures/demo.svg: one act of a real `maar demo`, as a terminal shows it.
 
     python tools/demo_picture.py
 
-Runs the demo with short pauses (about twenty seconds), keeps the acts named in ACTS and writes them as SVG. The picture
-loads no fonts and names no host.
+Runs the demo with short pauses (about twenty seconds), keeps the beginning of one act and writes it as SVG. The
+picture loads no fonts and names no host.
 """
 
 from __future__ import annotations
 
 import io
-import re
 import subprocess
 import sys
 from pathlib import Path
@@ -20,8 +19,8 @@ from rich.terminal_theme import SVG_EXPORT_THEME
 from maar.cli.demo import Sayer
 
 PICTURE = Path(__file__).parents[1] / "docs" / "figures" / "demo.svg"
-ACTS = (2, 8)
-"""A whole gang makes room; elastic jobs shrink for a rigid gang."""
+ACT = 8
+"""Elastic jobs shrink for a rigid gang."""
 WIDTH = 108
 TEMPLATE = """\
 <svg class="rich-terminal" viewBox="0 0 {width} {height}" xmlns="http://www.w3.org/2000/svg">
@@ -52,11 +51,11 @@ def told() -> str:
     return subprocess.run(command, capture_output=True, text=True, check=True).stdout
 
 
-def acts(text: str, numbers: tuple[int, ...]) -> list[str]:
-    """The lines of some acts, without repeated blank lines."""
-    parts = re.split(r"^(?=── )", text, flags=re.MULTILINE)
-    chosen = [part for part in parts if any(part.startswith(f"── {number} ") for number in numbers)]
-    return re.sub(r"\n{3,}", "\n\n", "".join(chosen)).strip().splitlines()
+def act(text: str, number: int) -> list[str]:
+    """The lines of an act, up to the end of its first picture of the nodes."""
+    begin = text.index(f"── {number} ")
+    words, nodes = text[begin:].split("\n\n")[:2]
+    return [*words.splitlines(), "", *nodes.splitlines()]
 
 
 def draw(lines: list[str]) -> str:
@@ -70,7 +69,7 @@ def draw(lines: list[str]) -> str:
 
 def main() -> None:
     """Run the demo and write the picture."""
-    PICTURE.write_text(draw(acts(told(), ACTS)), encoding="utf-8")
+    PICTURE.write_text(draw(act(told(), ACT)), encoding="utf-8")
     print(f"wrote {PICTURE.name}: {PICTURE.stat().st_size} bytes")
 
 
