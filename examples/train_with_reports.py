@@ -1,9 +1,9 @@
-"""A training that tells Maar how long its epochs take.
+"""A training that reports to Maar how long its epochs take.
 
     MAAR_URL=http://maar.maar-system:8080 MAAR_JOB=team/resnet python train_with_reports.py --epochs 3
 
-In a pod of a PyTorchJob or an MPIJob MAAR_URL is enough: job, namespace, rank and number of workers are found. Without
-an address nothing is reported and nothing else changes. The training here is pretended; put your own in its place.
+In a pod of a PyTorchJob or an MPIJob, MAAR_URL is enough: the reporter finds job, namespace, rank and number of workers.
+Without an address it reports nothing, and nothing else changes. The training here is simulated; replace it by yours.
 """
 
 import argparse
@@ -13,7 +13,7 @@ from maar.report import Reporter  # or `from report import Reporter`, with a cop
 
 
 def train_one_epoch(epoch: int) -> None:
-    """Where your training goes: for batch in loader: loss = ...; loss.backward(); optimizer.step()."""
+    """Your training goes here: for batch in loader: loss = ...; loss.backward(); optimizer.step()."""
     time.sleep(0.05)
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tools import shown_output
 
 from maar.config.config import Catalog, Registration
 from maar.config.file import read_config
@@ -54,27 +55,69 @@ def test_the_action_of_ones_own_works(capsys: pytest.CaptureFixture[str]) -> Non
     assert "1 jobs wait\n" == capsys.readouterr().out
 
 
-def test_the_readme_shows_what_comes_out() -> None:
-    readme = (ROOT / "README.md").read_text()
-    command = re.search(r"^    \$ (maar plan .*)$", readme, re.MULTILINE)
-    assert command is not None
-    done = subprocess.run(
-        [sys.executable, "-m", "maar.cli.main", *command.group(1).split()[1:]],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    shown = readme[command.end() :].split("\n\n    make", 1)[0]
-    lines = [line.strip() for line in shown.splitlines() if line.strip()]
-    assert [line.strip() for line in done.stdout.splitlines() if line.strip()] == lines
+def examples_with_output() -> list[tuple[str, str, list[str]]]:
+    """Every command with output in a page: the page, the command, and the lines below it."""
+    found = []
+    for page in shown_output.pages():
+        text = page.read_text()
+        for block in shown_output.shown(text):
+            found.append((page.name, block.command, text[block.begin : block.end].rstrip("\n").splitlines()))
+    return found
 
 
-@pytest.mark.parametrize("page", sorted(p.name for p in (ROOT / "docs").glob("*.md")) + ["../README.md"])
+@pytest.mark.parametrize(("page", "command", "shown"), examples_with_output())
+def test_pages_show_what_comes_out(page: str, command: str, shown: list[str]) -> None:
+    assert shown_output.output(command) == shown, f"{page}: run tools/shown_output.py"
+
+
+def test_the_readme_answers_why_a_job_waits() -> None:
+    answers = ["\n".join(shown) for page, _, shown in examples_with_output() if page == "README.md"]
+    assert any("waits" in answer and "why" in answer for answer in answers)
+
+
+def test_the_picture_of_the_demo_loads_nothing_from_elsewhere() -> None:
+    picture = (ROOT / "docs" / "figures" / "demo.svg").read_text()
+    assert ["http://www.w3.org/2000/svg"] == re.findall(r"https?://[^\s\"')]+", picture)
+    assert len(picture) < 200_000
+
+
+PAGES = sorted(path.relative_to(ROOT).as_posix() for path in shown_output.pages())
+
+
+def headings(page: Path) -> set[str]:
+    """The anchors that a page offers, as GitHub makes them."""
+    text = re.sub(r"```.*?```", "", page.read_text(), flags=re.DOTALL)
+    titles = re.findall(r"^#+ (.*)$", text, re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
+
+
+@pytest.mark.parametrize("page", PAGES)
 def test_links_lead_somewhere(page: str) -> None:
-    place = ROOT / "docs" / page
-    for target in re.findall(r"\]\((?!https?://)([^)#]+)", place.read_text()):
-        assert (place.parent / target).exists(), f"{page}: {target}"
+    place = ROOT / page
+    for target, anchor in re.findall(r"\]\((?!https?://)([^)#\s]*)#?([^)\s]*)\)", place.read_text()):
+        there = place.parent / target if target else place
+        assert there.exists(), f"{page}: {target}"
+        if anchor:
+            assert anchor in headings(there), f"{page}: {target}#{anchor}"
+
+
+def test_every_page_is_in_the_index() -> None:
+    index = (ROOT / "docs" / "README.md").read_text()
+    listed = set(re.findall(r"\]\(([a-z-]+\.md)\)", index))
+    assert {path.name for path in (ROOT / "docs").glob("*.md")} - {"README.md"} == listed
+
+
+def test_every_change_touches_at_most_two_files() -> None:
+    """The table of typical changes in CONTRIBUTING names files and folders that exist."""
+    rows = re.findall(
+        r"^\| (?!change|-)[^|]+ \|([^|]*)\|([^|]*)\|$", (ROOT / "CONTRIBUTING.md").read_text(), re.MULTILINE
+    )
+    assert 8 == len(rows)
+    for row in rows:
+        files = [name for cell in row for name in re.findall(r"`(src/[^`]+)`", cell)]
+        assert 1 <= len(files) <= 2
+        for name in files:
+            assert (ROOT / name.partition("<")[0]).parent.exists(), name
 
 
 @pytest.mark.parametrize("example", sorted(p.name for p in (ROOT / "examples").glob("*.yaml")))
