@@ -44,6 +44,10 @@ class Cost(NamedTuple):
     pod_priority: int = 0
     work: Work = NO_WORK
 
+    def shared(self, tasks: int) -> Cost:
+        """The same where the gangs make room for that many tasks."""
+        return Cost(self.evicts, self.breaks, self.queue, self.priority, self.gangs / tasks, 0, self.work)
+
 
 TieKey = tuple[tuple[str, int], ...]
 """Jobs by key and, of one job, the highest index first: worker 0 hosts the rendezvous."""

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from maar.model.resources import Ints
-from maar.session.eviction.cost import Cost, Rank, TieKey
+from maar.session.eviction.cost import Rank
 from maar.session.eviction.victims import Candidates, Unit
 from maar.session.session import Session
 from maar.session.view import View
@@ -28,18 +28,15 @@ class Opening(NamedTuple):
 
     row: int
     units: tuple[Unit, ...]
-    cost: Cost
-    """As if they made room for one task."""
+    alone: Rank
+    """Its place among openings if it made room for one task."""
     brings: int
     """How many more tasks then fit, on all nodes."""
-    key: TieKey
 
     def rank(self, wanted: int) -> Rank:
         """Its place among openings while that many tasks lack room: what it brings beyond them does not count."""
-        cost = self.cost
-        if cost.breaks:
-            cost = cost._replace(gangs=cost.gangs / max(min(self.brings, wanted), 1))
-        return Rank(cost, self.key, self.row)
+        room, cost = min(self.brings, wanted), self.alone.cost
+        return self.alone._replace(cost=cost.shared(room)) if cost.breaks and room > 1 else self.alone
 
 
 class Openings:
@@ -89,10 +86,10 @@ class Openings:
         if not lack:
             return None
         tasks = self._candidates.here(row)
-        units = cover(tuple(lack.values()), self._singles(tasks, lack))
+        singles, needs = self._singles(tasks, lack), tuple(lack.values())
+        units = cover(needs, singles)
         if units is None:
-            both = [*self._singles(tasks, lack), *self._wholes(tasks, lack)]
-            units = cover(tuple(lack.values()), both)
+            units = cover(needs, [*singles, *self._wholes(tasks, lack)])
         return None if units is None else self._opening(row, units)
 
     def _deficit(self, row: int) -> dict[int, int]:
@@ -119,17 +116,20 @@ class Openings:
         for job, members in here.items():
             unit = self._candidates.whole(job)
             if unit is not None:
-                gift = self._gift(members, lack)
-                helps = sum((Fraction(min(g, n), n) for g, n in zip(gift, lack.values(), strict=True)), Fraction())
-                key = ((self._session.job(job).key, 0),)
-                found.append((Rank(self._candidates.cost([unit], helps), key, job), unit, gift))
-        return [(unit, gift) for _, unit, gift in sorted(found, key=lambda f: f[0])]
+                found.append((unit, self._gift(members, lack)))
+
+        def rank(of: tuple[Unit, Gift]) -> Rank:
+            unit, gift = of
+            helps = sum((Fraction(min(g, n), n) for g, n in zip(gift, lack.values(), strict=True)), Fraction())
+            return Rank(self._candidates.cost([unit], helps), ((self._session.job(unit.job).key, 0),), unit.job)
+
+        return sorted(found, key=rank) if len(found) > 1 else found
 
     def _opening(self, row: int, units: tuple[Unit, ...]) -> Opening:
         tasks = [t for u in units for t in u.tasks]
         cost = self._candidates.cost(units)
         brings = self._brings(tasks) if cost.breaks or len(tasks) > len(units) else 1
-        return Opening(row, units, cost, brings, self._candidates.key(tasks))
+        return Opening(row, units, Rank(cost, self._candidates.key(tasks), row), brings)
 
     def _brings(self, tasks: list[int]) -> int:
         """How many more tasks of the shape fit, on all nodes, once these have gone."""

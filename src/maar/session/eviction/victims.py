@@ -63,7 +63,6 @@ class Candidates:
             self.by_row.setdefault(row, []).append(task)
             self.by_job.setdefault(job, []).append(task)
         self._work: dict[int, Work] = dict(zip(tasks.tolist(), _work_lost(session, tasks), strict=True))
-        self._single_ranks: dict[int, Rank] = {}
         self.openings: dict[tuple[int, bytes], Openings] = {}
         """The search's memory of what nodes cost, by shape and usable nodes."""
         self.begin(claim)
@@ -94,17 +93,14 @@ class Candidates:
         return sorted((t for t in there if t not in self._dropped), key=self._single_rank)
 
     def _single_rank(self, task: int) -> Rank:
-        """A task's place among tasks that could go without their gang; it does not change in a session."""
-        known = self._single_ranks.get(task)
-        if known is not None:
-            return known
-        table, jobs = self._session.snapshot.tasks, self._session.snapshot.jobs
-        job = jobs.jobs[int(table.job[task])]
-        cost = Cost(evicts=False, priority=job.priority)
-        if job.elastic is None:
-            cost = cost._replace(evicts=True, pod_priority=int(table.priority[task]), work=self._work[task])
-        rank = self._single_ranks[task] = Rank(cost, self.key((task,)), task)
-        return rank
+        """A task's place among tasks that could go without their gang."""
+        table, jobs = self._session.snapshot.tasks, self._session.snapshot.jobs.jobs
+        job = jobs[int(table.job[task])]
+        if job.elastic is not None:
+            cost = Cost(evicts=False, priority=job.priority)
+        else:
+            cost = Cost(True, False, (), job.priority, 0, int(table.priority[task]), self._work[task])
+        return Rank(cost, ((job.key, -table.tasks[task].index),), task)
 
     def key(self, tasks: Iterable[int]) -> TieKey:
         """What tells tasks of equal cost apart."""
