@@ -8,7 +8,7 @@ import pytest
 from tests.kube.peers import OK, Peer, certified, opened, pooled, run, served, trusting
 from tests.support.sockets import until
 
-from maar.kube.client.errors import Gone, Unreachable
+from maar.kube.client.errors import Unreachable
 from maar.kube.wire.resources import PODS
 
 
@@ -199,30 +199,37 @@ def test_a_request_that_is_cancelled_takes_its_connection_along() -> None:
     run(main)
 
 
-def test_the_rest_of_a_watch_that_failed_is_not_taken_for_the_next_answer() -> None:
-    lines = b'{"type":"ERROR","object":{"code":410}}\n{"type":"BOOKMARK","object":{}}\n'
-    watch = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % len(lines) + lines
+BOOKMARK = b'{"type":"BOOKMARK","object":{"metadata":{"resourceVersion":"9"}}}\n'
+
+
+def test_the_rest_of_a_watch_that_was_left_is_not_taken_for_the_next_answer() -> None:
+    begin = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % (2 * len(BOOKMARK)) + BOOKMARK
 
     async def main() -> None:
-        async with served(lambda peer: peer.say(OK if b" /x " in peer.requests[-1] else watch)) as server:
-            async with opened(server.url) as api:
-                for _ in range(2):
-                    with pytest.raises(Gone):
-                        await anext(api.watch(PODS, "1"))
-                    assert b"{}" == await api.get("/x")
-            assert [["GET"] * 4] == server.verbs
+        async with (
+            served(lambda peer: peer.say(begin if len(peer.requests) == 1 else OK)) as server,
+            pooled(server.url) as (api, pool),
+        ):
+            events = api.watch(PODS, "1")
+            assert "9" == (await anext(events)).resource_version
+            server.peers[0].say(BOOKMARK)
+            await until(lambda: [True] == [each.usable for each in pool.connections])
+            await events.aclose()
+            assert b"{}" == await api.get("/x")
+            assert [["GET", "GET"]] == server.verbs
 
     run(main)
 
 
-def test_closing_ends_watches_with_an_error() -> None:
+def test_closing_ends_a_watch_with_an_error_also_while_its_reader_is_busy() -> None:
     async def main() -> None:
-        head = b"HTTP/1.1 200 OK\r\n\r\n"
-        async with served(lambda peer: peer.say(head)) as server, pooled(server.url) as (api, pool):
-            watching = asyncio.create_task(anext(api.watch(PODS, "1")))
-            await until(lambda: [200] == [each.status for each in pool.connections])
+        begin = b"HTTP/1.1 200 OK\r\n\r\n" + BOOKMARK
+        async with served(lambda peer: peer.say(begin)) as server, pooled(server.url) as (api, pool):
+            events = api.watch(PODS, "1")
+            assert "9" == (await anext(events)).resource_version
             await api.close()
+            await until(lambda: not pool.connections)
             with pytest.raises(Unreachable):
-                await watching
+                await anext(events)
 
     run(main)
