@@ -145,8 +145,9 @@ def test_a_gang_of_unknown_size_is_what_came_before_it_settled(cluster: RealClus
         for i in range(3):
             await pod(play, f"train-{i}", said, gpu=8)
             # A later pod of no gang is bound: the scheduler has decided with this one of the gang, and left it.
-            await play.pod(f"probe-{i}")
-            pods = await play.until(lambda ps, name=f"probe-{i}": where(ps)[name], "a later pod is bound")  # type: ignore[misc]
+            probe = f"probe-{i}"
+            await play.pod(probe)
+            pods = await play.until(lambda ps: bool(where(ps)[probe]), "a later pod is bound")  # noqa: B023
             assert not any(p.node for p in pods if p.name.startswith("train"))
         pods = await play.until(
             lambda ps: all("nodes fit" in p.message for p in ps if p.name.startswith("train")),
