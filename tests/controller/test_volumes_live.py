@@ -211,7 +211,7 @@ def test_local_volumes_are_given_out_one_to_a_pod(kubeconfig: Path) -> None:
                 await cluster.pod(f"with-{name}", **using(name))
             pods = await cluster.until(lambda ps: sum(bool(p.node) for p in ps) == 2 and any(p.message for p in ps))
             (left,) = (p for p in pods if not p.node)
-            assert "0/2 nodes fit: 2 have no free volume of class `local` that would do" == left.message
+            assert "0/2 nodes fit: 2 have no free volume of class `local` that fits" == left.message
             given = {p.name: p.node for p in pods if p.node}
             for name, host in (("a", "n0"), ("b", "n1")):
                 owner = (await cluster.get(VOLUMES.path(name=name)))["spec"]["claimRef"]["name"]

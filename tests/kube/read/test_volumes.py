@@ -290,7 +290,7 @@ def test_local_volumes_serve_one_pod_each() -> None:
     assert ({"n1": 1, "n2": 1}, 0, 2) == (room.nodes, room.others, room.total)
     said = decided(*nodes, *disks, *claims, *pods, LOCAL)
     assert {"n1", "n2"} == {said["ns/p0"], said["ns/p1"]}
-    assert "0/2 nodes fit: 2 have no free volume of class `local` that would do" == said["ns/p2"]
+    assert "0/2 nodes fit: 2 have no free volume of class `local` that fits" == said["ns/p2"]
 
 
 @pytest.mark.parametrize(
@@ -312,7 +312,7 @@ def test_a_free_volume_must_do(unfit: Json) -> None:
     if unfit["metadata"].get("labels") is None:
         unfit = {**unfit, "metadata": {"name": "v", "labels": {"media": "flash"}}}
     said = decided(node("n"), pod("p", "c"), wants, LOCAL, unfit)
-    assert "0/1 nodes fit: 1 have no free volume of class `local` that would do" == said["ns/p"]
+    assert "0/1 nodes fit: 1 have no free volume of class `local` that fits" == said["ns/p"]
 
 
 def test_a_volume_that_all_nodes_reach_is_still_one() -> None:
@@ -335,7 +335,7 @@ def test_a_volume_that_was_given_to_the_claim_is_where_the_pod_goes() -> None:
     assert {"ns/p": "n2"} == decided(*nodes, LOCAL, given, claim("c", "local"), pod("p", "c"))
     predecessors = {**given, "spec": {**given["spec"], "claimRef": {"namespace": "ns", "name": "c", "uid": "another"}}}
     said = decided(*nodes, LOCAL, predecessors, claim("c", "local"), pod("p", "c"))
-    assert "0/2 nodes fit: 2 have no free volume of class `local` that would do" == said["ns/p"]
+    assert "0/2 nodes fit: 2 have no free volume of class `local` that fits" == said["ns/p"]
 
 
 # -- the live picture

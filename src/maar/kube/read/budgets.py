@@ -1,7 +1,7 @@
-"""Disruption budgets: which pods each covers, and how many of them may go now.
+"""Disruption budgets: which pods each covers, and how many of them may be evicted now.
 
-The disruption controller's own count is taken where there is one; manifests mostly have none, and then it is computed
-as the controller does, over the pods that have a node.
+The count of the disruption controller is used where it exists. Manifests mostly have none; then the count is computed as
+the controller does, over the pods that have a node.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from maar.model.tasks import Status
 
 
 def cover(wire: PodDisruptionBudget, members: Iterable[Member]) -> list[Member]:
-    """The pods of its namespace that a budget covers."""
+    """The pods that a budget covers."""
     chosen = selector(wire.spec.selector)
     return [m for m in members if chosen.matches(m.pod.metadata.labels)]
 

@@ -1,8 +1,7 @@
-"""Claims, one by one: which ones a pod uses, and where each stands between asked for and bound.
+"""Single claims: which claims a pod uses, and the state of each.
 
-The words are Kubernetes' own: a claim is *bound* when the volume controller has finished, *selected* when a scheduler
-has named the node that its volume is to be made for. Who uses a claim, and what it means for a pod, is told in
-`maar.kube.read.volumes`.
+The words are those of Kubernetes: a claim is *bound* when the volume controller has finished, and *selected* when a
+scheduler has named the node for which its volume is made. What a claim means for a pod is in `volumes`.
 """
 
 from __future__ import annotations
@@ -15,14 +14,14 @@ from maar.model.resources import QuantityError, units
 SELECTED_NODE = "volume.kubernetes.io/selected-node"
 BIND_COMPLETED = "pv.kubernetes.io/bind-completed"
 BOUND_BY_CONTROLLER = "pv.kubernetes.io/bound-by-controller"
-"""On a volume: that the claim may be taken off it again, since no person put it there."""
-CLASS_OF_OLD = "volume.beta.kubernetes.io/storage-class"
+"""On a volume: a controller set the claim, so it may be removed again."""
+BETA_CLASS = "volume.beta.kubernetes.io/storage-class"
 NO_PROVISIONER = "kubernetes.io/no-provisioner"
 ONE_POD = "ReadWriteOncePod"
 
 
 def claims_of(pod: Pod) -> dict[str, PodVolume]:
-    """The keys of a pod's claims, each with the volume that uses it."""
+    """The claims of a pod by key, each with the pod's volume that uses it."""
     found = {}
     for volume in pod.spec.volumes:
         if volume.persistent_volume_claim is not None:
@@ -33,23 +32,23 @@ def claims_of(pod: Pod) -> dict[str, PodVolume]:
 
 
 def is_bound(claim: PersistentVolumeClaim) -> bool:
-    """Whether its volume is there, and nobody will change that."""
+    """Whether the claim has its volume for good."""
     completed = BIND_COMPLETED in claim.metadata.annotations or claim.status.phase == "Bound"
     return completed and bool(claim.spec.volume_name)
 
 
 def class_of(claim: PersistentVolumeClaim) -> str:
-    """Its storage class; empty where it has none."""
-    return claim.metadata.annotations.get(CLASS_OF_OLD) or claim.spec.storage_class_name or ""
+    """The storage class of a claim; empty if it has none."""
+    return claim.metadata.annotations.get(BETA_CLASS) or claim.spec.storage_class_name or ""
 
 
 def selected_node(claim: PersistentVolumeClaim) -> str:
-    """The node that its volume is to be made for."""
+    """The node for which the volume of a claim is made."""
     return claim.metadata.annotations.get(SELECTED_NODE, "")
 
 
 def storage(quantities: Quantities) -> int | None:
-    """How much room is asked for or there, in bytes; `None` where that cannot be read."""
+    """The storage in bytes; `None` if it is not a quantity."""
     try:
         return units("storage", quantities.get("storage", 0), up=True)
     except QuantityError:
@@ -57,11 +56,10 @@ def storage(quantities: Quantities) -> int | None:
 
 
 def problem(pod: Pod, key: str, volume: PodVolume, claim: PersistentVolumeClaim | None) -> str:
-    """Why a pod cannot have a claim at all; usually it can."""
+    """Why a pod cannot use a claim; empty if it can."""
     name = key.partition("/")[2]
     if claim is None:
-        made_for_it = volume.ephemeral is not None
-        return f"claim `{name}` " + ("is not created yet" if made_for_it else "does not exist")
+        return f"claim `{name}` " + ("is not created yet" if volume.ephemeral is not None else "does not exist")
     if claim.metadata.deletion_timestamp is not None:
         return f"claim `{name}` is being deleted"
     if claim.status.phase == "Lost":

@@ -1,7 +1,9 @@
-"""Pods that need a part of a device, or a claim: what Maar does not account for, and so never binds blindly.
+"""Devices: per-node counts of what pods need beyond plain resources. Today it only finds what Maar does not account for.
 
-A share of a GPU is more than a number on the node: it must fit on one card. Counting it as a plain resource would bind
-pods that the device plugin then refuses.
+A share of a GPU must fit on one card, so it is more than a number on the node. Counting it as a plain resource would
+bind pods that the device plugin then refuses. Such pods, and pods with resource claims, wait with a reason. This is the
+place where ResourceSlices and claims become device counts, in resource columns that may name the accelerator kind
+(`nvidia.com/gpu@h100`): quotas per kind are then a matter of naming.
 """
 
 from __future__ import annotations
@@ -42,7 +44,7 @@ SHARED_ANNOTATIONS = (
 
 
 def unaccounted(pod: Pod, requests: Requests) -> str:
-    """What of a pod's needs Maar does not account for, for its owner; usually nothing."""
+    """The needs of a pod that Maar does not account for, as a message; usually empty."""
     if pod.spec.resource_claims:
         names = ", ".join(claim.name for claim in pod.spec.resource_claims)
         return f"needs resource claims that Maar does not account for: {names}"

@@ -26,7 +26,7 @@ from maar.model.shapes import Shape
 
 
 class AssumedJob(msgspec.Struct, frozen=True):
-    """How an elastic job will stand once what was decided has been carried out."""
+    """The state of an elastic job once all decisions are carried out."""
 
     uid: str
     size: int
@@ -34,11 +34,11 @@ class AssumedJob(msgspec.Struct, frozen=True):
     kept: Kept
     holds: tuple[tuple[str, int], ...] = ()
     written: str = ""
-    """The version of the object that has it; empty until the API server has said so."""
+    """The version of the object that has this state; empty until the API server has answered."""
 
 
 def laid_over(spec: ElasticSpec, assumed: AssumedJob | None) -> ElasticSpec:
-    """A spec with what was decided."""
+    """A spec with the decided state."""
     if assumed is None:
         return spec
     of = assumed
@@ -46,7 +46,7 @@ def laid_over(spec: ElasticSpec, assumed: AssumedJob | None) -> ElasticSpec:
 
 
 def is_seen(spec: ElasticSpec | None, uid: str, version: str, assumed: AssumedJob) -> bool:
-    """Whether an object says as much as was assumed of it, or makes it meaningless."""
+    """Whether an object has the assumed state, or can no longer get it."""
     if spec is None or uid != assumed.uid:
         return True
     kept = replace(assumed.kept, running=spec.kept.running)
@@ -60,13 +60,13 @@ def _is_older(version: str, than: str) -> bool:
 
 
 def joined(gang: GangSpec, owner: GangSpec) -> GangSpec:
-    """The gang of a PodGroup that belongs to an elastic job: as old as the job, and with what the job says."""
+    """The gang of a PodGroup that belongs to an elastic job: as old as the job, and with its spec."""
     assert owner.elastic is not None
     return with_elastic_spec(replace(gang, created=owner.created), owner.elastic)
 
 
 def without_elastic(gang: GangSpec) -> GangSpec:
-    """The gang of an elastic job for which another stands."""
+    """The gang of an elastic job for which a PodGroup stands."""
     return replace(gang, elastic=None, stands=False)
 
 
@@ -96,7 +96,7 @@ def with_elastic_spec(gang: GangSpec, spec: ElasticSpec) -> GangSpec:
 
 
 def selectors_of_workers(spec: ElasticSpec, shapes: Shapes) -> frozenset[PodSelector]:
-    """The selectors by which pods that do not exist yet will mean others."""
+    """The selectors of other pods that future pods will use."""
     pods = (spec.worker, *spec.beside)
     if all(p.spec.affinity is None and not p.spec.topology_spread_constraints for p in pods):
         return frozenset()

@@ -1,9 +1,9 @@
-"""Volumes that are there already and belong to nobody: the local disks of nodes, mostly.
+"""Existing volumes that no claim has: mostly local disks of nodes.
 
-Nobody makes volumes of a class without a provisioner: a person, or a tool, has made them. A claim of such a class gets
-one that is free, large enough and on the pod's node. How many each node has is a `Room`; claims of a class share its
-volumes whatever their size, so a room counts those that would do, and takes off all that others of the class may take.
-That is exact for claims of one size, and careful otherwise.
+A class without a provisioner has only volumes that an administrator or a tool created. A claim of such a class gets a
+free volume that is large enough and on the pod's node. A `Room` counts these volumes on each node. Claims of all sizes
+share the volumes of their class, so a room subtracts everything that other claims of the class may take. This is exact
+for claims of one size, and never too many otherwise.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ NO_VOLUME = "NoFreeVolume"
 
 
 class Wanted(msgspec.Struct, frozen=True, order=True):
-    """What a claim asks of a volume; claims that ask the same share a room."""
+    """What a claim asks of a volume; equal claims share a room."""
 
     storage_class: str
     size: int
@@ -34,17 +34,16 @@ class Wanted(msgspec.Struct, frozen=True, order=True):
 
     @property
     def room(self) -> str:
-        """The name of the room of volumes that would do."""
+        """The name of the room that counts the fitting volumes."""
         labels = ",".join(f"{r.key} {r.operator} {'|'.join(r.values)}" for r in self.selector.requirements)
         return " ".join((self.pool, str(self.size), ",".join(self.access), self.mode, labels)).strip()
 
     @property
     def pool(self) -> str:
-        """Whose volumes are counted together."""
+        """The volumes that are counted together."""
         return f"class {self.storage_class}"
 
     def fits(self, volume: PersistentVolume) -> bool:
-        """Whether a volume would do."""
         spec, size = volume.spec, storage(volume.spec.capacity)
         return (
             size is not None
@@ -56,7 +55,6 @@ class Wanted(msgspec.Struct, frozen=True, order=True):
 
 
 def wanted(claim: PersistentVolumeClaim) -> Wanted:
-    """What a claim asks for."""
     spec = claim.spec
     return Wanted(
         class_of(claim),
@@ -68,7 +66,7 @@ def wanted(claim: PersistentVolumeClaim) -> Wanted:
 
 
 class FreeVolumes:
-    """The free volumes by class, and those that have been given to a claim which does not know it yet."""
+    """Free volumes by class, and volumes that are given to a claim whose object does not show it yet."""
 
     def __init__(self, volumes: Mapping[str, Object]) -> None:
         self._volumes = volumes
@@ -76,7 +74,7 @@ class FreeVolumes:
         self._given: dict[str, dict[str, None]] = {}
 
     def note(self, name: str, before: PersistentVolume | None, after: PersistentVolume | None) -> bool:
-        """A volume came, went or changed; whether that is one free volume more or less."""
+        """Take in a changed volume; returns whether the free volumes changed."""
         for volume, there in ((before, False), (after, True)):
             if volume is None:
                 continue
@@ -92,7 +90,6 @@ class FreeVolumes:
         return any(v is not None and v.spec.claim_ref is None for v in (before, after))
 
     def given_to(self, claim: PersistentVolumeClaim) -> PersistentVolume | None:
-        """The volume that has been given to a claim."""
         for volume in self._look_up(self._given.get(claim.key, ())):
             reference = volume.spec.claim_ref
             if reference is not None and reference.uid in ("", claim.metadata.uid):
@@ -100,19 +97,19 @@ class FreeVolumes:
         return None
 
     def fitting(self, want: Wanted) -> list[PersistentVolume]:
-        """Those that would do, the smallest first."""
+        """The free volumes that fit, the smallest first."""
         free = self._look_up(self._by_class.get(want.storage_class, ()))
         fit = [v for v in free if _is_available(v) and want.fits(v)]
         return sorted(fit, key=lambda v: (storage(v.spec.capacity) or 0, v.name))
 
     def room(self, want: Wanted, reach: Reach) -> Room:
-        """How many of those each node has."""
+        """The number of fitting volumes on each node."""
         counts: dict[str, int] = {}
         fitting = self.fitting(want)
         for volume in fitting:
             for node in reach.nodes(volume_ways(volume)):
                 counts[node] = counts.get(node, 0) + 1
-        words = f"have no free volume of class `{want.storage_class}` that would do"
+        words = f"have no free volume of class `{want.storage_class}` that fits"
         return Room(want.room, NO_VOLUME, words, counts, others=0, total=len(fitting))
 
     def _look_up(self, names: Iterable[str]) -> Iterable[PersistentVolume]:

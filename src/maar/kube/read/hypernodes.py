@@ -1,7 +1,7 @@
-"""HyperNodes: domains of the network, with who belongs to each.
+"""HyperNodes: network domains with their members.
 
-API servers take patterns that are none here: nonsense, and what only Go's regular expressions know (`\\z`). In a file
-that is an error; live nobody belongs to the domain by such a pattern, it is said once, and everything else goes on.
+API servers accept patterns that Python does not: invalid ones, and features of Go's regular expressions (`\\z`). In a
+file such a pattern is an error. Live, it selects no node, is logged once, and everything else continues.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from maar.model.topology import HyperNode, Member
 
 
 def checked(wire: WireHyperNode) -> HyperNode:
-    """One domain; a pattern that is none is a `FieldError`."""
+    """One domain; an invalid pattern is a `FieldError`."""
     for i, member in enumerate(wire.spec.members):
         if problem := _problem(member):
             raise FieldError(f"spec.members[{i}].selector.regexMatch.pattern", problem)
@@ -24,7 +24,7 @@ def checked(wire: WireHyperNode) -> HyperNode:
 
 
 def hypernode(wire: WireHyperNode) -> HyperNode:
-    """One domain; a pattern that is none means nobody."""
+    """One domain; an invalid pattern selects no node."""
     return HyperNode(
         name=wire.name,
         tier=wire.spec.tier,
@@ -47,7 +47,7 @@ def _member(wire: HyperNodeMember) -> Member:
 
 
 def _problem(wire: HyperNodeMember) -> str:
-    """What is wrong with a member's pattern, where that is what it goes by."""
+    """What is wrong with the pattern of a member, if it has one."""
     chosen = wire.selector
     if chosen.exact_match is not None or chosen.regex_match is None:
         return ""
@@ -59,5 +59,5 @@ def _problem(wire: HyperNodeMember) -> str:
 
 
 def _anywhere(pattern: str) -> str:
-    """Volcano looks for the pattern anywhere in the name; the model matches names whole."""
+    """Volcano searches the pattern anywhere in the name; the model matches whole names."""
     return f".*(?:{pattern}).*" if pattern else pattern

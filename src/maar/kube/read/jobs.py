@@ -44,7 +44,7 @@ class Gang(msgspec.Struct):
 
 
 def alone(member: Member) -> GangSpec:
-    """A pod by itself is a gang of one and speaks for it."""
+    """The gang of a single pod, as the pod states it."""
     meta = member.pod.metadata
     return GangSpec(
         namespace=member.pod.namespace,
@@ -100,7 +100,7 @@ def _from_pods(members: list[Member]) -> dict[str, str]:
 
 
 def _priority(stated: GangSpec, members: list[Member], priorities: Priorities) -> tuple[int, bool, str]:
-    """Its value, whether it may push others out, and what is wrong with it."""
+    """The priority, whether the gang may preempt, and what is wrong with its class."""
     preempts = all(m.priority.preempts for m in members)
     unborn = Priority() if stated.elastic is None else priorities.of(stated.elastic.worker.spec)
     if not members:
@@ -154,7 +154,7 @@ def _is_hard(mode: str) -> bool:
 
 
 def _promise(said: float | None, members: list[Member]) -> float | None:
-    """When all of it will have ended: what is stated for the gang, or what all of its pods say, if that is sooner."""
+    """The promised runtime of the whole gang: as stated for the gang, or by all of its pods if that is shorter."""
     pods = [m.promise for m in members]
     known_ends = [p for p in pods if p is not None]
     if not pods or len(known_ends) < len(pods):

@@ -1,8 +1,8 @@
-"""What is known of elastic jobs beyond their objects: how fast they are on how many workers, how long they still take.
+"""What is known about elastic jobs beyond their objects: speed by number of workers, remaining time, restart cost.
 
-The picture asks whoever knows (`maar.controller.knowledge`, from the history) when it makes an elastic job, and lays
-the answer over what the job itself says; so it is in the snapshot and in every recording. What a job says comes first.
-Nobody need know anything: then curves are linear, times are unknown and restarts cost what the configuration says.
+The picture asks a source of knowledge (`maar.controller.knowledge`, from the history) when it makes an elastic job, and
+adds the answer to what the job states. So the answer is in the snapshot and in every recording. What a job states comes
+first. Without knowledge, speed is linear, times are unknown and restarts cost what the configuration says.
 """
 
 from __future__ import annotations
@@ -32,19 +32,19 @@ ACCELERATORS = (
 
 
 class Who(msgspec.Struct, frozen=True):
-    """A job, as far as it matters to what is known of it."""
+    """What identifies a job for the history."""
 
     namespace: str
     name: str
-    """Of the job's own object."""
+    """The name of the job's own object."""
     category: str = ""
-    """As it says itself."""
+    """As the job states it."""
     accelerator: str = ""
     epochs: int | None = None
 
 
 class Learnt(msgspec.Struct, frozen=True):
-    """What is known of a job; the fields are those of `Elastic`."""
+    """What is known about a job; the fields are those of `Elastic`."""
 
     speedup: tuple[tuple[int, float], ...] = ()
     remaining: float = math.inf
@@ -52,21 +52,21 @@ class Learnt(msgspec.Struct, frozen=True):
 
 
 class Knowledge(Protocol):
-    """Somebody who knows."""
+    """A source of knowledge about jobs."""
 
     def of(self, who: Who) -> Learnt:
-        """What is known of a job now."""
+        """What is known about a job now."""
 
 
 class Learning:
-    """What was learnt of each elastic job in the picture, by the gang that stands for it."""
+    """What was learnt about each elastic job, by the gang that stands for it."""
 
     def __init__(self, knowledge: Knowledge | None) -> None:
         self._knowledge = knowledge
         self._used: dict[Identity, tuple[Who, Learnt]] = {}
 
     def laid_over(self, identity: Identity, job: Job, spec: ElasticSpec | None) -> Job:
-        """A job with what is known of it."""
+        """A job with what is known about it."""
         if self._knowledge is None or job.elastic is None or spec is None:
             return job
         who = who_is(spec, job.elastic)
@@ -77,11 +77,11 @@ class Learning:
         return replace(job, elastic=known)
 
     def forget(self, identity: Identity) -> None:
-        """The gang is gone, or is made anew."""
+        """The gang is gone, or is made again."""
         self._used.pop(identity, None)
 
     def outdated(self) -> list[Identity]:
-        """Gangs of which something else is known by now."""
+        """Gangs about which something new is known."""
         if self._knowledge is None:
             return []
         return [identity for identity, (who, learnt) in self._used.items() if self._knowledge.of(who) != learnt]
@@ -108,7 +108,7 @@ def accelerator_of(elastic: Elastic) -> str:
 
 
 def _selected(shape: Shape) -> dict[str, str]:
-    """Labels of which a worker wants exactly one value."""
+    """Labels for which a worker requires exactly one value."""
     wanted = list(shape.node_selector)
     if shape.node_terms is not None and len(shape.node_terms) == 1:
         wanted.extend(shape.node_terms[0].expressions)

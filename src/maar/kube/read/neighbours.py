@@ -1,7 +1,7 @@
-"""Which other pods a pod means: affinity, anti-affinity and spread, with their namespaces resolved.
+"""Selectors of other pods: affinity, anti-affinity and spread, with their namespaces resolved.
 
-Once all pods have been read, `Matcher` says for each which of all the selectors in use match it; that, and never its
-labels, becomes part of its shape.
+Once all pods have been read, `Matcher` finds the selectors in use that match each pod. The matches become part of its
+shape; its labels never do.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ NAME_LABEL = "kubernetes.io/metadata.name"
 
 
 class Namespaces:
-    """All namespaces that there are, with their labels."""
+    """All namespaces with their labels."""
 
     def __init__(self, objects: Iterable[Namespace], mentioned: Iterable[str]) -> None:
         self._labels: dict[str, dict[str, str]] = {name: {NAME_LABEL: name} for name in mentioned}
@@ -26,7 +26,7 @@ class Namespaces:
         self._found: dict[Selector, frozenset[str]] = {}
 
     def of(self, term: PodAffinityTerm, own: str) -> tuple[str, ...] | None:
-        """The namespaces that a term speaks of, sorted; `None` means all."""
+        """The namespaces of a term, sorted; `None` means all."""
         wanted = term.namespace_selector
         if wanted is None:
             return tuple(sorted(set(term.namespaces))) or (own,)
@@ -50,7 +50,7 @@ def pod_term(term: PodAffinityTerm, own: str, labels: Labels, namespaces: Namesp
 
 
 def spread(wire: TopologySpread, own: str, labels: Labels) -> Spread:
-    """One topology spread constraint; it always means pods of its own namespace."""
+    """One topology spread constraint; it selects pods of its own namespace."""
     more = same_labels(wire.match_label_keys, (), labels)
     return Spread(
         pods=PodSelector(selector(wire.label_selector, more), (own,)),
@@ -64,10 +64,10 @@ def spread(wire: TopologySpread, own: str, labels: Labels) -> Spread:
 
 
 class Matcher:
-    """All selectors in use, ready to say which of them match a pod.
+    """All selectors in use, indexed to find the selectors that match a pod.
 
-    Most selectors want one label to have one value: those are found by that label, so that 2,500 gangs which each
-    repel themselves cost each pod one look-up and not 2,500.
+    Most selectors require one value of one label and are found by that label: with 2,500 gangs that each repel
+    themselves, a pod costs one look-up and not 2,500.
     """
 
     def __init__(self, selectors: Iterable[PodSelector]) -> None:
@@ -93,5 +93,5 @@ class Matcher:
 
 
 def _order(wanted: PodSelector) -> tuple[object, ...]:
-    """A total order: `None`, which means all namespaces, comes first."""
+    """A total order; `None` (all namespaces) comes first."""
     return (wanted.selector, wanted.namespaces is not None, wanted.namespaces or ())

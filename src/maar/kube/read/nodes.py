@@ -1,4 +1,4 @@
-"""Nodes: what they have, what keeps pods off them, and the locks that they carry."""
+"""Nodes: allocatable resources, taints and locks."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def node(wire: WireNode) -> Node:
 
 
 def lock(wire: WireNode) -> Lock | None:
-    """For whom a node is locked; a lock that does not say since when is older than any."""
+    """The job for which a node is locked; a lock without a time is older than any other."""
     job = wire.metadata.annotations.get(known.LOCKED_FOR)
     if not job:
         return None
@@ -60,7 +60,7 @@ def _stated(wire: WireNode) -> tuple[str, Quantities]:
 
 
 def _taints(wire: WireNode) -> tuple[Taint, ...]:
-    """Its taints, and the one that the node controller gives a node that is not ready."""
+    """The taints of a node, with the taint that the node controller gives a node that is not ready."""
     taints = {Taint(t.key, t.value, t.effect) for t in wire.spec.taints}
     for condition in wire.status.conditions:
         key = NOT_READY.get(condition.status) if condition.type == "Ready" else None

@@ -14,7 +14,7 @@ SYSTEM = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_00
 
 
 class Priority(msgspec.Struct, frozen=True, gc=False):
-    """How important something is, and whether it may push others out."""
+    """A priority value, and whether it may preempt."""
 
     value: int = 0
     preempts: bool = True
@@ -35,14 +35,14 @@ class Priorities:
         self._default = defaults[0] if defaults else Priority()
 
     def named(self, name: str) -> Priority:
-        """A class by name; where it does not exist the default with a problem."""
+        """A class by name; if it does not exist, the default class with a problem."""
         found = self._known.get(name)
         if found is None:
             return msgspec.structs.replace(self._default, problem=f"priority class `{name}` does not exist")
         return found
 
     def of(self, spec: PodSpec) -> Priority:
-        """A pod's priority. A number on the pod is what an API server has made of the class, and wins."""
+        """The priority of a pod. A number on the pod wins: the API server resolved it from the class."""
         if spec.priority is None:
             found = self.named(spec.priority_class_name) if spec.priority_class_name else self._default
         else:

@@ -19,7 +19,7 @@ OPEN = ("", "Open", "open")
 
 
 def queue(wire: WireQueue, now: float = 0.0) -> Queue:
-    """One queue; what makes no sense in it is kept as the reason why its jobs wait."""
+    """One queue; an invalid field is kept as the reason why its jobs wait."""
     spec, problems = wire.spec, list[str]()
     if spec.weight < 1:
         problems.append(f"spec.weight: expected a number of at least 1, got `{spec.weight}`")
@@ -43,7 +43,7 @@ def queue(wire: WireQueue, now: float = 0.0) -> Queue:
 
 
 def namespace_weight(quota: ResourceQuota) -> int | None:
-    """The weight that a quota gives its namespace, at least 1; `None` where it says nothing of it."""
+    """The weight that a quota gives its namespace, at least 1; `None` if it gives none."""
     value = quota.spec.hard.get(known.NAMESPACE_WEIGHT)
     if value is None:
         return None
@@ -54,7 +54,7 @@ def namespace_weight(quota: ResourceQuota) -> int | None:
 
 
 def namespace_weights(stated: Iterable[tuple[str, int | None]]) -> dict[str, int]:
-    """Each namespace's weight, from what its quotas state: the largest of them."""
+    """The weight of each namespace: the largest that its quotas state."""
     weights: dict[str, int] = {}
     for namespace, weight in stated:
         if weight is not None:
@@ -78,7 +78,7 @@ def _amounts(field: str, quantities: Quantities | None, problems: list[str]) -> 
 
 
 def _hierarchy(wire: WireQueue, problems: list[str]) -> tuple[tuple[str, ...], tuple[int, ...]]:
-    """hdrf's path and the weight of each of its steps."""
+    """The path of hdrf, and the weight of each of its names."""
     path = wire.metadata.annotations.get(known.HIERARCHY, "")
     weights = wire.metadata.annotations.get(known.HIERARCHY_WEIGHTS, "")
     if not path and not weights:

@@ -1,7 +1,7 @@
-"""From which nodes a volume can be reached: its own affinity, and the zone labels of volumes of old.
+"""The nodes from which a volume can be reached: by its node affinity, and by the zone labels of older volumes.
 
-The terms join the shapes of pods (`Shape.volume_terms`); nodes are looked up here where it is not for a decision: how
-many free volumes each of them has, and whether a pod's node still fits the volume that was made for it.
+The terms become part of the shapes of pods (`Shape.volume_terms`). Nodes are looked up here only outside decisions: how
+many free volumes each node has, and whether a pod's node still fits the volume that was created for it.
 """
 
 from __future__ import annotations
@@ -14,20 +14,20 @@ from maar.model.nodes import HOSTNAME, Node
 from maar.model.selectors import NodeTerm, Requirement
 
 Ways = tuple[NodeTerm, ...]
-"""Terms of which one must hold."""
+"""Alternative terms: one of them must hold."""
 
 NAME = "metadata.name"
 ZONE_LABELS = {
     "topology.kubernetes.io/zone": "failure-domain.beta.kubernetes.io/zone",
     "topology.kubernetes.io/region": "failure-domain.beta.kubernetes.io/region",
 }
-"""Each label, and what it was called before."""
-NOWHERE_SAID = NodeTerm(tuple(Requirement(key, "DoesNotExist") for pair in ZONE_LABELS.items() for key in pair))
-"""Nodes that do not say where they are: Kubernetes lets them have volumes of any zone."""
+"""Each label, with its former name."""
+NO_ZONE = NodeTerm(tuple(Requirement(key, "DoesNotExist") for pair in ZONE_LABELS.items() for key in pair))
+"""Nodes without a zone: Kubernetes lets them use volumes of any zone."""
 
 
 def volume_ways(volume: PersistentVolume) -> tuple[Ways, ...]:
-    """From where a volume can be reached."""
+    """Where a volume can be reached."""
     found: list[Ways] = []
     required = volume.spec.node_affinity.required
     if required is not None:
@@ -38,12 +38,12 @@ def volume_ways(volume: PersistentVolume) -> tuple[Ways, ...]:
         if said:
             values = tuple(said.split("__"))
             alike = (NodeTerm((Requirement(name, "In", values),)) for name in (key, of_old))
-            found.append((*alike, NOWHERE_SAID))
+            found.append((*alike, NO_ZONE))
     return tuple(found)
 
 
 def class_ways(storage_class: StorageClass) -> tuple[Ways, ...]:
-    """Where the volumes of a class can be made."""
+    """Where the volumes of a class can be created."""
     if not storage_class.allowed_topologies:
         return ()
     terms = (t.match_label_expressions for t in storage_class.allowed_topologies)
@@ -51,17 +51,15 @@ def class_ways(storage_class: StorageClass) -> tuple[Ways, ...]:
 
 
 def only(node: str) -> Ways:
-    """One node."""
     return (NodeTerm(fields=(has(NAME, node),)),)
 
 
 def none_of(nodes: Iterable[str]) -> Ways:
-    """All nodes but some."""
     return (NodeTerm(fields=(Requirement(NAME, "NotIn", tuple(sorted(nodes))),)),)
 
 
 def reaches(ways: Iterable[Ways], node: Node) -> bool:
-    """Whether a node meets all of several alternatives."""
+    """Whether a node meets one term of each."""
     return all(any(_meets(term, node) for term in terms) for terms in ways)
 
 
@@ -73,7 +71,7 @@ def _meets(term: NodeTerm, node: Node) -> bool:
 
 
 class Reach:
-    """The nodes that meet terms, looked up once for equal ones; most local volumes just name a host."""
+    """Nodes that meet terms, looked up once for equal terms; most local volumes only name a host."""
 
     def __init__(self, nodes: Mapping[str, Node]) -> None:
         self._nodes = nodes
@@ -83,7 +81,7 @@ class Reach:
         self._known: dict[tuple[Ways, ...], tuple[str, ...]] = {}
 
     def nodes(self, ways: tuple[Ways, ...]) -> tuple[str, ...]:
-        """Their names."""
+        """The names of the nodes that meet one term of each."""
         found = self._known.get(ways)
         if found is None:
             hosts = _hosts(ways)
@@ -96,7 +94,7 @@ class Reach:
 
 
 def _hosts(ways: tuple[Ways, ...]) -> tuple[str, ...] | None:
-    """The hosts, where the terms name hosts and say nothing else."""
+    """The hosts, if the terms only name hosts."""
     match ways:
         case ((NodeTerm(expressions=(Requirement(key=key, operator="In", values=values),), fields=()),),) if (
             key == HOSTNAME

@@ -1,9 +1,8 @@
-"""What a pod asks for, as Kubernetes computes it.
+"""What a pod requests, as Kubernetes computes it.
 
-Containers and sidecars run together; init containers run one after the other before them, each beside the sidecars
-that were started before it. For each resource the larger of the two counts. What the pod says for itself as a whole
-comes before what its containers say, overhead is added, and while a resize in place is under way the larger of what is
-asked and what is given counts. Every pod takes one slot of its node.
+Containers and sidecars run together. Init containers run one after the other before them, each beside the sidecars that
+started before it. For each resource the larger of the two counts. Pod-level requests replace those of the containers,
+and overhead is added. During an in-place resize the larger of requested and allocated counts. Every pod takes one slot.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ Requests = tuple[tuple[str, int], ...]
 
 
 def pod_requests(pod: Pod) -> Requests:
-    """A pod's requests, sorted by name: nothing that is zero, and its slot."""
+    """The requests of a pod, sorted by name, without zeros, and with one pod slot."""
     spec, status = pod.spec, pod.status
     given = {s.name: s for s in (*status.container_statuses, *status.init_container_statuses)}
     total: dict[str, int] = {}
@@ -36,7 +35,7 @@ def pod_requests(pod: Pod) -> Requests:
 
 
 def negative_request(pod: Pod) -> str:
-    """The first request that is negative, with its field; usually none."""
+    """The first negative request, with its field; empty if there is none."""
     for field, quantities in _quantities(pod):
         for name, value in quantities.items():
             if units(name, value, up=True) < 0:
@@ -53,7 +52,7 @@ def amounts(quantities: Quantities, field: str) -> dict[str, int]:
 
 
 def quantity_error(quantities: Quantities, field: str) -> FieldError:
-    """The first that is no quantity, by its field."""
+    """The error for the first value that is not a quantity."""
     for name, value in quantities.items():
         try:
             units(name, value, up=True)
@@ -63,7 +62,7 @@ def quantity_error(quantities: Quantities, field: str) -> FieldError:
 
 
 def _container(container: Container, given: Mapping[str, ContainerStatus], field: str) -> dict[str, int]:
-    """One container's requests: a limit without a request is one, and what it has been given counts too."""
+    """The requests of one container: a limit without a request counts as one, and allocated resources count too."""
     resources = container.resources
     wanted = amounts(resources.requests, f"{field}.requests")
     if resources.limits:
@@ -81,7 +80,7 @@ def _container(container: Container, given: Mapping[str, ContainerStatus], field
 def _starting(
     containers: Iterable[Container], given: Mapping[str, ContainerStatus], total: dict[str, int]
 ) -> dict[str, int]:
-    """The most that is needed at any moment before the containers start; adds sidecars to `total`."""
+    """The peak of requests before the containers start; adds sidecars to `total`."""
     sidecars: dict[str, int] = {}
     most: dict[str, int] = {}
     for i, container in enumerate(containers):
@@ -97,7 +96,7 @@ def _starting(
 
 
 def _whole_pod(total: dict[str, int], pod: Pod, resources: Resources) -> None:
-    """Pod-level requests replace the containers' sum; a limit counts where nobody requests anything."""
+    """Pod-level requests replace the sum of the containers; a limit counts where there is no request."""
     wanted = amounts(resources.requests, "spec.resources.requests")
     for name, limit in amounts(resources.limits, "spec.resources.limits").items():
         if name not in total:
@@ -137,6 +136,6 @@ def _take_larger(total: dict[str, int], other: Mapping[str, int]) -> None:
 
 
 def _raise(wanted: dict[str, int], given: Mapping[str, int]) -> None:
-    """What has been given counts where the pod itself asks for that resource."""
+    """Allocated resources count where the pod itself requests the resource."""
     for name in wanted:
         wanted[name] = max(wanted[name], given.get(name, 0))

@@ -1,4 +1,4 @@
-"""Selectors from the wire to the model: plain, hashable, made once for equal ones."""
+"""Selectors from the wire to the model: plain, hashable, one object for equal selectors."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ def requirement(expression: Expression) -> Requirement:
 
 @lru_cache(maxsize=65536)
 def has(key: str, value: str) -> Requirement:
-    """That a label has one value."""
+    """The requirement that a label has one value."""
     return Requirement(key, "In", (value,))
 
 
 def selector(wire: LabelSelector | None, more: tuple[Requirement, ...] = ()) -> Selector:
-    """A label selector, with more requirements (of matchLabelKeys) merged in; a missing one matches nothing."""
+    """A label selector with further requirements (of matchLabelKeys); a missing selector matches nothing."""
     if wire is None:
         return NOTHING
     wanted = {has(key, value) for key, value in wire.match_labels.items()}
@@ -36,7 +36,7 @@ def selector(wire: LabelSelector | None, more: tuple[Requirement, ...] = ()) -> 
 
 
 def same_labels(keys: tuple[str, ...], unlike: tuple[str, ...], labels: Mapping[str, str]) -> tuple[Requirement, ...]:
-    """What matchLabelKeys and mismatchLabelKeys add for a pod with those labels; keys it lacks add nothing."""
+    """The requirements that matchLabelKeys and mismatchLabelKeys add for these pod labels; missing keys add none."""
     if not keys and not unlike:
         return ()
     alike = [has(key, labels[key]) for key in keys if key in labels]

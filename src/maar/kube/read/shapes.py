@@ -1,7 +1,7 @@
-"""A pod's shape: what it needs and where it may run, as the model's plain data.
+"""The shape of a pod: what it needs and where it may run, as plain data of the model.
 
-Shapes are made in two passes, since which selectors match a pod is known only when all pods have been read: `draft`
-makes everything else, `finish` adds the matches. Equal shapes are one object.
+Shapes are made in two passes: `draft` makes everything but the selectors that match the pod, and `finish` adds these once
+all pods have been read. Equal shapes are one object.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from maar.model.shapes import Shape
 
 
 class Shapes:
-    """All shapes of one reading."""
+    """The shapes of all pods that are read; equal shapes are one object."""
 
     def __init__(self, namespaces: Namespaces) -> None:
         self._namespaces = namespaces
@@ -78,7 +78,7 @@ class Shapes:
 
 
 def selectors_of(shape: Shape) -> Iterable[PodSelector]:
-    """All selectors by which a shape means other pods."""
+    """All selectors of other pods in a shape."""
     for term in (*shape.affinity, *shape.anti_affinity):
         yield term.pods
     for _, term in shape.pod_preferences:
@@ -108,7 +108,7 @@ def _toleration(wire: WireToleration) -> Toleration:
 
 
 def _ports(spec: PodSpec) -> tuple[Port, ...]:
-    """Host ports of containers and sidecars; on the host's network every port is one."""
+    """Host ports of containers and sidecars; on the host network every container port is a host port."""
     found = set()
     for container in (*spec.containers, *filter(_is_sidecar, spec.init_containers)):
         for port in container.ports:

@@ -1,7 +1,7 @@
-"""The books on storage: claims, volumes, classes and drivers' limits as they are now, and which pods use which claims.
+"""The state of storage: claims, volumes, classes and drivers' limits, and which pods use which claims.
 
-Every picture of the cluster has one `Storage`, so that only those pods are read again that a change concerns. Pods
-without claims are in none of its books. What the books mean for a pod is told in `maar.kube.read.volumes`.
+Every picture has one `Storage`. It says which pods a change concerns, so that only these are read again. Pods without
+claims are not in it. What the state means for a pod is in `volumes`.
 """
 
 from __future__ import annotations
@@ -24,8 +24,6 @@ KINDS: tuple[AnyKind, ...] = (CLAIMS, VOLUMES, STORAGE_CLASSES, CSI_NODES)
 
 
 class Storage:
-    """All of it."""
-
     def __init__(
         self,
         claims: Mapping[str, PersistentVolumeClaim],
@@ -35,46 +33,44 @@ class Storage:
     ) -> None:
         self._claims, self._volumes, self._classes = claims, volumes, classes
         self._given = given
-        """Pods that have been given a node of which their object does not know yet."""
+        """Pods with an assumed node that their object does not show yet."""
         self.claims_of: dict[str, tuple[str, ...]] = {}
-        """The claims of each pod that has some."""
+        """The claims of each pod that uses claims."""
         self._users: dict[str, dict[str, Pod]] = {}
         self.free = FreeVolumes(self._volumes)
         self.limits: dict[str, dict[str, int]] = {}
-        """How many volumes each node holds, by driver; nodes without a limit are not named."""
+        """The volume limit of each node, by driver; nodes without a limit are missing."""
         self.refused: dict[str, dict[str, float]] = {}
-        """Nodes for which a claim could not get its volume, and until when that counts."""
+        """Nodes for which a claim could not get its volume, and until when they are avoided."""
         self.stale = True
-        """Whether rooms have changed."""
+        """Whether the rooms must be computed again."""
         self._rooms: tuple[Room, ...] = ()
 
     # -- look-ups
 
     def claim(self, key: str) -> PersistentVolumeClaim | None:
-        """A claim as it is now."""
         return self._claims.get(key)
 
     def volume(self, name: str) -> PersistentVolume | None:
-        """A volume as it is now."""
         return self._volumes.get(name)
 
     def volume_of(self, claim: PersistentVolumeClaim) -> PersistentVolume | None:
-        """The volume that a claim has, or that has been given to it."""
+        """The volume that a claim has or has been given."""
         return self.volume(claim.spec.volume_name) if is_bound(claim) else self.free.given_to(claim)
 
     def class_of(self, claim: PersistentVolumeClaim) -> StorageClass | None:
-        """A claim's storage class, if there is such a one."""
+        """The storage class of a claim, if it exists."""
         return self._classes.get(class_of(claim))
 
     def is_static(self, claim: Object | None) -> bool:
-        """Whether nobody makes volumes of its class: it must get one that is there."""
+        """Whether the class of a claim has no provisioner, so that it needs an existing volume."""
         if not isinstance(claim, PersistentVolumeClaim):
             return False
         found = self.class_of(claim)
         return found is not None and found.provisioner == NO_PROVISIONER
 
     def first_user(self, claim: str) -> str:
-        """Who has a claim that only one pod may have: who has a node, else who was there first."""
+        """The pod that has a claim for one pod only: a pod with a node, else the oldest."""
         users = self._users.get(claim, {})
 
         def rank(key: str) -> tuple[bool, bool, float, str]:
@@ -87,7 +83,7 @@ class Storage:
     # -- what changes
 
     def note(self, kind: AnyKind, key: str, before: Object | None, after: Object | None) -> set[str]:
-        """An object of one of `KINDS` came, went or changed; the pods for which that means something."""
+        """Take in a changed object of one of `KINDS`; returns the pods that it concerns."""
         if kind is CLAIMS:
             self.stale |= self.is_static(before) or self.is_static(after)
             return set(self._users.get(key, ()))
@@ -99,7 +95,7 @@ class Storage:
         return set(self.claims_of)
 
     def use(self, key: str, pod: Pod | None) -> set[str]:
-        """A pod came, went or changed; the others for which that means something, since only one may have a claim."""
+        """Take in the claims of a changed pod; returns other pods that it concerns, through claims for one pod only."""
         before = self.claims_of.pop(key, ())
         after = () if pod is None or pod.finished else tuple(claims_of(pod))
         for claim in before:
@@ -123,7 +119,7 @@ class Storage:
         self.refused.setdefault(claim, {})[node] = until
 
     def pardon(self, now: float) -> set[str]:
-        """Forget refusals that are long ago; the pods that may be tried again."""
+        """Forget refusals that have expired; returns the pods that may be tried again."""
         pods: set[str] = set()
         for claim, nodes in list(self.refused.items()):
             kept = {node: until for node, until in nodes.items() if until > now}
@@ -146,7 +142,7 @@ class Storage:
         return pods
 
     def _note_limits(self, node: str, after: Object | None) -> bool:
-        """Whether the drivers that have limits are others now: then pods take other volumes into account."""
+        """Take in the limits of a node; returns whether the set of drivers with limits changed."""
         before = set(self.limits)
         for driver in [name for name, counts in self.limits.items() if node in counts]:
             del self.limits[driver][node]
@@ -161,7 +157,7 @@ class Storage:
     # -- how many there may be
 
     def rooms(self, nodes: Mapping[str, Node]) -> tuple[Room, ...]:
-        """The drivers' limits, and the free volumes for claims that wait for one."""
+        """The limits of drivers, and the free volumes for claims that wait for one."""
         if not self.stale:
             return self._rooms
         found = [

@@ -1,6 +1,6 @@
-"""Pods to tasks: where each stands, and what its own object says about it.
+"""Pods to tasks: the state of each pod, and what its own object states.
 
-`member` reads all that a pod says by itself. A task is made of it later, when its job and its budgets are known.
+`member` reads everything that a pod states. Its task is made later, when its job and budgets are known.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from maar.model.tasks import Status, Task
 
 
 class Member(msgspec.Struct, gc=False):
-    """A pod, and what it says by itself."""
+    """A pod with everything that its own object states."""
 
     pod: Pod
     draft: Shape
@@ -40,15 +40,15 @@ class Member(msgspec.Struct, gc=False):
     created: float
     foreign: bool
     problem: str
-    """Why its job makes no sense."""
+    """Why the pod makes its job invalid."""
     made: Task | None = None
-    """The task that was last made of it."""
+    """The task last made from it."""
     said: tuple[float | None, float | None] = (None, None)
-    """What its group said when that was made: promise and checkpoint."""
+    """Promise and checkpoint of the gang when `made` was made."""
 
 
 def moved_on(before: Member, pod: Pod, nodes: Container[str]) -> Member | None:
-    """The same member as its pod stands now, where nothing else has changed of it; `None`: it must be read anew.
+    """The member with a new state of its pod; `None` if more than the state changed and the pod must be read again.
 
     Most of what watches say of pods is that they were bound and that they run: that is read without all the rest.
     """
@@ -80,7 +80,7 @@ def member(
     foreign: bool,
     needs: Needs | None = None,
 ) -> Member:
-    """Everything that one pod's object says. `now` is when a pod that does not say so was created."""
+    """Everything that the object of a pod states. `now` is the creation time of a pod that states none."""
     notes = Notes(pod.metadata.annotations)
     both = Notes(pod.metadata.annotations, pod.metadata.labels)
     priority = priorities.of(pod.spec)
@@ -118,7 +118,7 @@ def task(
     promise: float | None,
     checkpoint: float | None,
 ) -> Task:
-    """A member's task, with what its group says for all of its pods; the same one where nothing has changed."""
+    """The task of a member, with what is stated for its whole gang; the same object if nothing changed."""
     made = of.made
     if (
         made is not None
@@ -169,7 +169,7 @@ def _task(
 
 
 def smaller(a: float | None, b: float | None) -> float | None:
-    """The smaller of two where both are given."""
+    """The smaller of two, or the one that is given."""
     if a is None or b is None:
         return b if a is None else a
     return min(a, b)
@@ -191,7 +191,7 @@ def _stands(pod: Pod, draft: Shape, nodes: Container[str], volumes: Needs | None
     if volumes is not None:
         if volumes.blocked:
             return Status.BLOCKED, "", volumes.blocked
-        # Where its volumes are being made, its room is kept, as where room is being freed.
+        # The node for which its volumes are created keeps its room, as a nominated node does.
         nominated = volumes.node or nominated
     if nominated and nominated in nodes:
         return Status.NOMINATED, nominated, ""

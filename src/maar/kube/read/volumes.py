@@ -1,14 +1,14 @@
-"""What volumes mean for a pod: where they hold it, how many it brings along, and for what it must wait.
+"""What volumes mean for a pod: where it can run, which volume limits it uses, and what it must wait for.
 
-    claim                                          the pod
-    missing, going, lost, or another pod's         is held back, with the reason
-    bound                                          goes to where the volume can be reached
-    not bound, and its class does so at once       is held back until the volume controller has done it
-    not bound, and its class waits for the pod     goes to where the volume may be made, or to a node that has a free
-                                                   one; there it waits for its volume before it is bound
-    the same, and a node is selected already       goes to that node, whose room is kept for it
+    claim                                            the pod
+    missing, being deleted, lost, or another pod's   waits, with the reason
+    bound                                            runs where the volume can be reached
+    not bound, immediate binding                     waits until the volume controller has bound the claim
+    not bound, WaitForFirstConsumer                  runs where the volume may be created, or where a free volume is;
+                                                     there it waits for the volume before it is bound
+    the same, and a node is selected                 runs on that node, whose room is kept for it
 
-The waiting is done by `maar.controller.hand_over`. A pod that has its node only counts against its drivers' limits.
+`maar.controller.hand_over` waits for volumes. A pod that has a node only counts against the limits of its drivers.
 """
 
 from __future__ import annotations
@@ -30,18 +30,18 @@ WAITS = "WaitForFirstConsumer"
 
 
 class Needs(msgspec.Struct, frozen=True):
-    """What its volumes mean for one pod."""
+    """What the volumes of one pod mean for it."""
 
     blocked: str = ""
     node: str = ""
     """The node that was selected for its volumes."""
     ways: tuple[Ways, ...] = ()
-    """From where it reaches them: of each one term must hold."""
+    """Where the volumes can be reached: one term of each must hold."""
     takes: tuple[VolumeNeed, ...] = ()
 
 
 def needs(storage: Storage, pod: Pod, nodes: Container[str]) -> Needs | None:
-    """What its volumes mean for a pod that is in the books; nothing where it has no claims."""
+    """What the volumes of a pod mean for it; `None` if it has no claims."""
     uses = claims_of(pod)
     if not uses:
         return None
@@ -62,7 +62,7 @@ def needs(storage: Storage, pod: Pod, nodes: Container[str]) -> Needs | None:
 
 
 def _driver(storage: Storage, claim: PersistentVolumeClaim) -> str:
-    """Against whose limits its volume counts, or will."""
+    """The driver whose limits the volume of a claim counts against."""
     if is_bound(claim):
         volume = storage.volume(claim.spec.volume_name)
         return volume.spec.csi.driver if volume is not None and volume.spec.csi is not None else ""
@@ -71,7 +71,7 @@ def _driver(storage: Storage, claim: PersistentVolumeClaim) -> str:
 
 
 def _why_not(storage: Storage, pod: Pod, claim: PersistentVolumeClaim | None) -> str:
-    """Why the pod must wait for a claim that is there."""
+    """Why the pod must wait for an existing claim."""
     assert claim is not None
     if ONE_POD in claim.spec.access_modes and (other := storage.first_user(claim.key)) != pod.key:
         return f"claim `{claim.name}` is for one pod only, and `{other}` has it"
@@ -86,13 +86,13 @@ def _why_not(storage: Storage, pod: Pod, claim: PersistentVolumeClaim | None) ->
 
 
 def _ways(storage: Storage, claim: PersistentVolumeClaim, nodes: Container[str]) -> Iterable[Ways]:
-    """Where a pod with that claim may go."""
+    """Where a pod with this claim may run."""
     volume = storage.volume_of(claim)
     if volume is not None:
         yield from volume_ways(volume)
         return
     found = storage.class_of(claim)
-    assert found is not None, "who has none is held back"
+    assert found is not None, "a pod whose claim has no class waits"
     yield from class_ways(found)
     if selected_node(claim) in nodes:
         yield only(selected_node(claim))
@@ -101,7 +101,7 @@ def _ways(storage: Storage, claim: PersistentVolumeClaim, nodes: Container[str])
 
 
 def _of_free(storage: Storage, unbound: list[PersistentVolumeClaim]) -> list[VolumeNeed]:
-    """What a pod takes of the volumes that are there already: one for each claim that has not been given one."""
+    """What a pod takes of the free volumes: one for each claim that has none yet."""
     static = [c for c in unbound if storage.is_static(c) and storage.free.given_to(c) is None]
     kinds = [wanted(claim) for claim in static]
     pools = Counter(kind.pool for kind in kinds)
