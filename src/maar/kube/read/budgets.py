@@ -1,7 +1,7 @@
 """Disruption budgets: which pods each covers, and how many of them may be evicted now.
 
-The count of the disruption controller is used where it exists. Manifests mostly have none; then the count is computed as
-the controller does, over the pods that have a node.
+The count of the disruption controller is used where it exists. Manifests mostly have none; then the count is computed
+as the controller does, over the pods that have a node.
 """
 
 from __future__ import annotations

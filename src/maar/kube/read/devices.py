@@ -1,4 +1,4 @@
-"""Devices: per-node counts of what pods need beyond plain resources. Today it only finds what Maar does not account for.
+"""Devices: per-node counts of needs beyond plain resources. Today it only finds what Maar does not account for.
 
 A share of a GPU must fit on one card, so it is more than a number on the node. Counting it as a plain resource would
 bind pods that the device plugin then refuses. Such pods, and pods with resource claims, wait with a reason. This is the

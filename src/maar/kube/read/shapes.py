@@ -1,7 +1,7 @@
 """The shape of a pod: what it needs and where it may run, as plain data of the model.
 
-Shapes are made in two passes: `draft` makes everything but the selectors that match the pod, and `finish` adds these once
-all pods have been read. Equal shapes are one object.
+Shapes are made in two passes: `draft` makes everything but the selectors that match the pod, and `finish` adds these
+once all pods have been read. Equal shapes are one object.
 """
 
 from __future__ import annotations
