@@ -23,7 +23,7 @@ from maar.kube.wire.resources import EVENTS, Resource
 log = logging.getLogger(__name__)
 
 LONGEST = 1024
-"""What the API server takes as a message."""
+"""The longest message that the API server accepts."""
 
 
 class Reference(NamedTuple):
@@ -42,25 +42,22 @@ class Reference(NamedTuple):
         return cls(resource.api_version, resource.kind, metadata.namespace, metadata.name, metadata.uid)
 
     def document(self) -> dict[str, str]:
-        """As an ObjectReference."""
         fields = zip(("apiVersion", "kind", "namespace", "name", "uid"), self, strict=True)
         return {key: value for key, value in fields if value}
 
 
 @dataclass(slots=True)
 class Counts:
-    """What a writer has done so far."""
-
     written: int = 0
     repeated: int = 0
-    """Said again: within a window only counted, and after it written once."""
+    """Repetitions: counted within a window, and written once after it."""
     dropped: int = 0
     failed: int = 0
 
 
 @dataclass(slots=True)
 class _Said:
-    """An event, since when its window runs, and how often it has been said."""
+    """An event, the start of its window, and how often it occurred."""
 
     path: str
     document: dict[str, Any]
@@ -70,7 +67,7 @@ class _Said:
 
 
 class EventWriter:
-    """Writes events; to be made inside the event loop and closed."""
+    """Writes events. Create it inside the event loop, and close it."""
 
     def __init__(
         self,
@@ -89,7 +86,7 @@ class EventWriter:
         self._component = component
         self._instance = instance or component
         self._namespace = namespace
-        """Where events about objects without a namespace go."""
+        """The namespace for events about objects without one."""
         self._window = window
         self._most_waiting = most_waiting
         self._most_remembered = most_remembered
@@ -106,7 +103,7 @@ class EventWriter:
     def emit(
         self, regarding: Reference, type: str, reason: str, message: str, related: Reference | None = None
     ) -> None:
-        """Say something; `type` is `Normal` or `Warning`. The same again is counted, and written once in a window."""
+        """Emit an event; `type` is `Normal` or `Warning`. A repetition is counted, and written once per window."""
         key = (regarding, reason, message)
         said = self._said.get(key)
         now = self._clock()
@@ -126,7 +123,7 @@ class EventWriter:
         self._put(said)
 
     async def close(self, timeout: float = 2.0) -> None:
-        """Write what waits, and how often it was said, for so long at most, and stop."""
+        """Write all waiting events with their counts, for at most this long, and stop."""
         if self._task.done():
             return
         waiting = {id(said) for said in self._waiting}
@@ -191,9 +188,9 @@ class EventWriter:
                 log.exception("an event was not written")
 
     def _tell(self, error: ApiError) -> None:
-        """A right that is missing is named, once: without it no event is ever written."""
+        """Log a missing right once: without it no event is ever written."""
         message = str(error)
-        missing = isinstance(error, Forbidden) and "grant `" in message  # else it may name each event
+        missing = isinstance(error, Forbidden) and "grant `" in message  # any other message may differ for each event
         if missing and message not in self._missing:
             self._missing.add(message)
             log.warning("events are not written: %s", message)

@@ -1,8 +1,8 @@
-"""Carries out what was decided, in the background: after the cycle, never waited for by the next one.
+"""Carries out decisions in the background; no cycle waits for it.
 
-Many writes are under way at once, up to a bound; those to the same object go one after the other, in the order in which
-they were submitted. What can be tried again is, with growing waits in which others take the place; the rest is told to
-whoever submitted it, who then puts the cache right. It decides nothing.
+Many writes are in flight at once, up to a bound. Writes to the same object are sent one after the other, in the order of
+submission. An attempt that can be repeated is repeated, with growing delays during which other writes are sent. Every
+other outcome goes to the submitter, which corrects the cache. The executor decides nothing.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ Callback = Callable[[Work, Outcome], None]
 
 @dataclass(frozen=True)
 class Patience:
-    """How often and how long writes are tried again, in seconds; all by taste."""
+    """How long writes are tried again, in seconds; all tuned by hand."""
 
     first: float = 0.1
     most: float = 5.0
     unanswered: float = 60.0
-    """For a server that does not answer, fails or is busy: longer than a restart takes."""
+    """For a server that does not answer, fails or is busy: longer than its restart takes."""
     disruption: float = 30.0
     """For a budget that refuses an eviction."""
 
@@ -59,7 +59,7 @@ class _Entry:
 
 @dataclass(slots=True)
 class _Lines:
-    """Who waits for whom: the entries of each key, in order, and the keys whose first can start now."""
+    """The entries of each key, in order, and the keys whose first entry can start now."""
 
     entries: dict[str, deque[_Entry]] = field(default_factory=dict)
     ready: deque[str] = field(default_factory=deque)
@@ -73,7 +73,7 @@ class _Lines:
             self.ready.append(key)
 
     def leave(self, key: str) -> None:
-        """The first of a key is finished."""
+        """The first entry of a key is finished."""
         line = self.entries[key]
         line.popleft()
         if line:
@@ -83,7 +83,7 @@ class _Lines:
 
 
 class Executor:
-    """Writes to one API server. To be made and used inside the event loop; `submit` never waits."""
+    """Writes to one API server. Create and use it inside the event loop; `submit` never waits."""
 
     def __init__(
         self,
@@ -111,7 +111,7 @@ class Executor:
         self._closed = False
 
     def submit(self, work: Work, done: Callback = lambda work, outcome: None) -> None:
-        """Begin; `done` is called in the event loop once it is finished, one way or the other."""
+        """Start a write; `done` is called in the event loop with its outcome."""
         if self._closed:
             raise RuntimeError("the executor is closed")
         self.pending += 1
@@ -120,7 +120,7 @@ class Executor:
         self._start()
 
     async def drain(self, timeout: float | None = None) -> bool:
-        """Wait until nothing is pending; false where that took too long."""
+        """Wait until nothing is pending; false after the timeout."""
         try:
             async with asyncio.timeout(timeout):
                 await self._idle.wait()
@@ -129,7 +129,7 @@ class Executor:
             return False
 
     async def has_room(self, patience: float) -> None:
-        """Wait until all that is pending can be under way at once, or for so many seconds."""
+        """Wait until everything pending can be in flight at once, at most this many seconds."""
         if self.pending <= self._in_flight:
             return
         self._room.clear()
@@ -138,7 +138,7 @@ class Executor:
                 await self._room.wait()
 
     async def close(self) -> None:
-        """Stop at once: what is pending is not finished, and nobody is told. `drain` first to stop in peace."""
+        """Stop at once: pending writes are dropped without a callback. Call `drain` first to finish them."""
         self._closed = True
         for timer in self._timers.values():
             timer.cancel()
@@ -148,7 +148,6 @@ class Executor:
         await asyncio.gather(*workers, return_exceptions=True)
 
     def _start(self) -> None:
-        """As many workers as there is work for, up to the bound."""
         free = self._in_flight - len(self._workers)
         for _ in range(min(free, len(self._lines.ready))):
             self._workers.add(asyncio.get_running_loop().create_task(self._work()))
@@ -158,7 +157,7 @@ class Executor:
             while self._lines.ready:
                 await self._step(self._lines.ready.popleft())
         finally:
-            # Here, not once the task is done: whoever submits in between must see that there is room for a worker.
+            # Here, not when the task is done: a submit in between must see that a worker may start.
             current = asyncio.current_task()
             assert current is not None
             self._workers.discard(current)
@@ -177,7 +176,7 @@ class Executor:
         try:
             outcome = await attempt(self._api, entry.work, entry.attempts)
         except Exception as error:
-            # A defect of ours; the next write must not suffer from it, nor may this one be tried in a hurry.
+            # A bug of ours: it must not affect the next write, and this one is repeated with a delay.
             log.exception("%s failed", entry.work)
             outcome = Again(ApiError(f"{type(error).__name__}: {error}"))
         entry.attempts += 1
@@ -210,7 +209,7 @@ class Executor:
         try:
             entry.done(entry.work, outcome)
         except Exception:
-            log.exception("what was to happen after %s failed", entry.work)
+            log.exception("the callback of %s failed", entry.work)
         if self.pending <= self._in_flight:
             self._room.set()
         if not self.pending:

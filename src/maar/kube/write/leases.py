@@ -1,12 +1,12 @@
-"""One leader among several Maars: a Lease that the leader renews and a standby takes over.
+"""Leader election: one replica of Maar leads, by a Lease that it renews and a standby takes over.
 
-The rules are client-go's. A Lease counts as held for as long after *we* saw it change as its holder says, so that
-clocks need not agree. Every write states the version it is based on, so that of two only one succeeds. A leader that
-could not renew for `renew_seconds` gives up before, after `lease_seconds`, anyone else begins.
+The rules are those of client-go. A Lease is held for its stated duration after *this process* saw it change, so clocks
+need not agree. Every write states the version it is based on, so only one of two writers succeeds. A leader that cannot
+renew for `renew_seconds` gives up before a standby may take over after `lease_seconds`.
 
-A standby watches the Lease, so that it counts from the last renewal itself and tries in the moment in which that has
-expired, or in which the Lease is given back. The watch only rings: what the Lease says is always read. Without it, as
-where watching is not granted, a standby looks every `retry_seconds`, and takes over by as much later.
+A standby watches the Lease. So it counts from the last renewal, and tries at the moment when the Lease expires or is
+released. The watch is only a signal: the Lease itself is always read. Without the right to watch, a standby looks every
+`retry_seconds` and takes over that much later.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from maar.kube.wire.resources import LEASES
 log = logging.getLogger(__name__)
 
 RELEASE_SECONDS = 2.0
-"""How long a stop waits for the lease to be given back; by taste."""
+"""Time limit for releasing the lease at a stop; tuned by hand."""
 
 Started = Callable[[], Awaitable[None] | None]
 Lease = dict[str, Any]
@@ -57,7 +57,7 @@ class LeaderElection:
             raise ValueError("a lease must outlast the time for renewing it, and that the time between two tries")
         self.identity = identity
         self.holder = ""
-        """Who leads, as far as we know."""
+        """The current leader, as last seen."""
         self.leading = False
         self._api = api
         self._namespace = namespace
@@ -75,14 +75,14 @@ class LeaderElection:
 
     @property
     def valid(self) -> bool:
-        """Whether nobody else can be leading yet: false also when this process was stopped for too long."""
+        """Whether no other process can be leading: false also after this process was frozen for too long."""
         return self.leading and self._clock() < self._renewed + self._lease_seconds
 
     async def lead(self, on_started: Started, on_lost: Callable[[], None]) -> None:
         """Wait for the lease, lead, and return when it is lost (after `on_lost`) or when the work is done.
 
-        What `on_started` returns, if it can be awaited, is the work: it is cancelled when the lease is lost. When this
-        is cancelled, or the work is done, the lease is given back at once, after the work has ended.
+        If `on_started` returns an awaitable, that is the work: it is cancelled when the lease is lost. When this call
+        is cancelled or the work is done, the lease is released as soon as the work has ended.
         """
         await self._acquire()
         self.leading = True
@@ -110,7 +110,7 @@ class LeaderElection:
             working.result()
 
     async def _acquire(self) -> None:
-        """Try when the lease has changed, when it expires, and every retry time."""
+        """Try when the lease changes, when it expires, and after each retry time."""
         bell = asyncio.Event()
         listening = asyncio.create_task(self._listen(bell))
         leads = ""
@@ -127,7 +127,7 @@ class LeaderElection:
             await _ended(listening)
 
     async def _listen(self, bell: asyncio.Event) -> None:
-        """Ring whenever the lease changes, for as long as it can be watched."""
+        """Signal every change of the lease, as long as it can be watched."""
         while True:
             watch = self._api.watch(LEASES, "", self._namespace, field_selector=f"metadata.name={self._name}")
             try:
@@ -139,7 +139,7 @@ class LeaderElection:
             await asyncio.sleep(self._retry_seconds)
 
     def _expires_in(self) -> float:
-        """Seconds until somebody else's lease may be taken; the retry time where it could not be, though it may."""
+        """Seconds until the lease of another process may be taken; the retry time if that failed although it expired."""
         if self._seen is None or self.holder in ("", self.identity):
             return self._retry_seconds
         left = self._seen_at + self._holds(self._seen) - self._clock()
@@ -148,7 +148,7 @@ class LeaderElection:
     async def _renew(self) -> None:
         """Returns when the lease is lost."""
         while True:
-            # No longer than the lease is sure: giving up a retry time later would be too late for the last writes.
+            # Not longer than the lease is certain: giving up one retry time later would be too late for the last writes.
             await asyncio.sleep(min(self._retry_seconds, self._sure_for()))
             try:
                 async with asyncio.timeout(self._sure_for()):
@@ -165,7 +165,7 @@ class LeaderElection:
                 return
 
     def _sure_for(self) -> float:
-        """Seconds that are left for renewing it."""
+        """Seconds left for renewing the lease."""
         return max(self._renewed + self._renew_seconds - self._clock(), 0.0)
 
     async def _try(self) -> bool:
@@ -180,12 +180,12 @@ class LeaderElection:
             log.warning("lease %s: %s", self._name, error)
             return False
         if written:
-            # From before the request: the others count from when they see it, which is later.
+            # The time before the request: other processes count from when they see it, which is later.
             self._renewed = begun
         return written
 
     async def _write(self) -> bool:
-        """Whether it was written: not while somebody else holds it."""
+        """Whether the lease was written; not while another process holds it."""
         mine = self._seen is not None and self.holder == self.identity
         if not mine:
             try:
@@ -210,12 +210,12 @@ class LeaderElection:
         self._seen, self.holder = lease, holder
 
     def _holds(self, lease: Lease) -> float:
-        """For how long after it was last renewed its holder has it."""
+        """Seconds that the holder has the lease after its last renewal."""
         seconds = (lease.get("spec") or {}).get("leaseDurationSeconds")
         return float(seconds) if isinstance(seconds, int) else self._lease_seconds
 
     def _claim(self, lease: Lease) -> Lease:
-        """The lease as ours; whatever else is in it stays."""
+        """The lease with this process as holder; other fields stay."""
         now = datetime.now(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
         before = lease.get("spec") or {}
         spec = before | {
@@ -230,7 +230,7 @@ class LeaderElection:
         return lease | {"apiVersion": LEASES.api_version, "kind": LEASES.kind, "metadata": metadata, "spec": spec}
 
     async def _release(self) -> None:
-        """Give it back, so that a standby need not wait; a renewal that was cut short may have changed it meanwhile."""
+        """Release the lease, so that a standby need not wait; an interrupted renewal may have changed it meanwhile."""
         try:
             async with asyncio.timeout(RELEASE_SECONDS):
                 while self._seen is not None and self.holder == self.identity:
@@ -248,7 +248,7 @@ async def _awaited(work: Awaitable[None]) -> None:
 
 
 async def _rung(bell: asyncio.Event, seconds: float) -> None:
-    """Wait for a bell, for so long at most."""
+    """Wait for a signal, at most this long."""
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(seconds):
             await bell.wait()

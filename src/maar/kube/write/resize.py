@@ -1,9 +1,9 @@
-"""Writing an elastic job's size: one more kind of work for the executor.
+"""Writes of the size of an elastic job, as work for the executor.
 
-The write names the version of the object that it was made from. Where the server refuses it, the object is looked at:
-if it still stands as the decision took it to (an operator wrote its status, or Maar a note), the write is made anew
-from what was found; if it stands as it was to be, the write has been done and only its answer was lost; anything else
-is somebody else's change, which is never overwritten: the next cycle decides anew.
+A write names the version of the object that it is based on. If the server refuses it, the object is read again. If its
+state is still the one that the decision was based on (an operator wrote the status, or Maar a note), the write is
+repeated for the new version. If its state is the wanted one, the write succeeded and only the answer was lost. Any other
+state is somebody else's change and is never overwritten: the next cycle decides again.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from maar.kube.wire.resources import Resource
 from maar.kube.write.work import Again, Done, Failed, Own
 
 LOOKS = 4
-"""How often in a row an object is looked at that others write to all the time; then it is left for a moment."""
+"""Reads of an object that others keep writing to, before the next attempt is delayed."""
 
 
 class _Meta(msgspec.Struct, rename="camel"):
@@ -42,7 +42,7 @@ def _version(body: bytes) -> str:
 
 @dataclass(frozen=True, slots=True)
 class AnnotateJob(Own):
-    """Notes on a job, whatever else has changed of it."""
+    """Annotate a job, whatever its version."""
 
     path: str
     annotations: dict[str, str | None]
@@ -53,13 +53,12 @@ class AnnotateJob(Own):
         return self.path
 
     async def once(self, api: Api) -> Done | Failed | Again:
-        """Write."""
         return Done(_version(await api.patch(self.path, {"metadata": {"annotations": self.annotations}})))
 
 
 @dataclass(frozen=True, slots=True)
 class ChangeJob(Own):
-    """An elastic job gets another size, is suspended or resumed."""
+    """Resize, suspend or resume an elastic job."""
 
     kind: AnyJobKind
     resource: Resource[Object]
@@ -67,11 +66,11 @@ class ChangeJob(Own):
     item: Object
     """As it was last seen."""
     spec: ElasticSpec
-    """What that says."""
+    """What the object states."""
     made: Object | None
     """What the object made, where that states the workers."""
     before: tuple[int, bool]
-    """Size and suspension as the decision took them to be: what was seen, or what an earlier decision made of it."""
+    """Size and suspension that the decision was based on: as seen, or as an earlier decision left them."""
     wanted: Wanted
 
     @property
@@ -84,7 +83,7 @@ class ChangeJob(Own):
         return f"{self.resource.kind} `{self.item.key}` to {wanted}"
 
     async def once(self, api: Api) -> Done | Failed | Again:
-        """Write, and look again where that is refused."""
+        """Write; if the write is refused, read the object and try again."""
         item, was = self.item, self.spec
         error: ApiError = Conflict("changed in between", verb="PATCH", path=self.key)
         for _ in range(LOOKS):
@@ -105,7 +104,7 @@ class ChangeJob(Own):
         return Again(error)
 
     def _is_expected(self, was: ElasticSpec) -> bool:
-        """Whether a job stands as the decision took it to, or we are half way."""
+        """Whether the job is in the state that the decision was based on, or part of the write is done."""
         return (was.size, was.suspended) == self.before or self._is_ours(was)
 
     def _is_ours(self, was: ElasticSpec) -> bool:
@@ -117,13 +116,13 @@ class ChangeJob(Own):
         return (was.size, was.suspended) == (wanted.size, wanted.suspended) and self._is_ours(was)
 
     async def _send(self, api: Api, item: Object, was: ElasticSpec) -> str:
-        """All requests in their order; the version of the object that has it all, where there is one."""
+        """Send all requests in order; returns the version of the object with the wanted state, if there is one."""
         version = ""
         assert self.kind.write is not None, "only kinds that can be written are elastic"
         requests = self.kind.write(item, self.resource, was, self.wanted)
         for request in requests:
             if request.create:
-                with contextlib.suppress(AlreadyExists):  # asked before, and the answer was lost
+                with contextlib.suppress(AlreadyExists):  # an earlier attempt succeeded, and its answer was lost
                     await api.create(request.path, request.body)
             else:
                 version = _version(await api.patch(request.path, request.body, request.patch))

@@ -1,7 +1,7 @@
-"""Writes that the executor carries out, each as plain data, and what one attempt at each means.
+"""Writes for the executor, each as plain data, and what one attempt at each means.
 
-A write may have been carried out although its answer was lost. So every refusal is read with care: a bind that is
-refused because the pod is where we wanted it has been done, and a pod that is not there any more needs no eviction.
+A write may have succeeded although its answer was lost. So every refusal is checked: a bind that is refused because the
+pod already has the wanted node has succeeded, and a pod that no longer exists needs no eviction.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ SUBRESOURCES = ("status", "scale", "resize", "ephemeralcontainers")
 
 @dataclass(frozen=True, slots=True)
 class OnPod:
-    """A write to one pod, and to no successor of the same name."""
+    """A write to one pod, never to a later pod of the same name."""
 
     namespace: str
     name: str
@@ -38,34 +38,34 @@ class OnPod:
 
     @property
     def key(self) -> str:
-        """The object that is written to: writes of one key go in order."""
+        """The object that is written to: writes with the same key are sent in order."""
         return PODS.path(self.namespace, self.name)
 
 
 @dataclass(frozen=True, slots=True)
 class Bind(OnPod):
-    """A pod gets its node."""
+    """Bind a pod to a node."""
 
     node: str
 
 
 @dataclass(frozen=True, slots=True)
 class Evict(OnPod):
-    """A pod goes, if its disruption budgets allow it."""
+    """Evict a pod, if its disruption budgets allow it."""
 
     grace: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Delete(OnPod):
-    """A pod goes, whatever budgets say."""
+    """Delete a pod, regardless of budgets."""
 
     grace: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Patch:
-    """A part of an object, or of its status, changes."""
+    """Change a part of an object or of its status."""
 
     path: str
     body: bytes | dict[str, Any] | list[Any]
@@ -73,14 +73,14 @@ class Patch:
 
     @property
     def key(self) -> str:
-        """The object, whichever part of it is written."""
+        """The object, whichever subresource is written."""
         path, _, last = self.path.rpartition("/")
         return path if last in SUBRESOURCES else self.path
 
 
 @dataclass(frozen=True, slots=True)
 class Create:
-    """A new object with a name of its own."""
+    """Create an object with a given name."""
 
     path: str
     name: str
@@ -88,23 +88,21 @@ class Create:
 
     @property
     def key(self) -> str:
-        """The object."""
         return f"{self.path}/{self.name}"
 
 
 class Own(ABC):
-    """A write that knows itself what one attempt at it means."""
+    """A write that defines its own attempt."""
 
     __slots__ = ()
 
     @property
     @abstractmethod
     def key(self) -> str:
-        """The object that is written to."""
 
     @abstractmethod
     async def once(self, api: Api) -> Done | Failed | Again:
-        """One attempt; what it raises means the same as for all other writes."""
+        """One attempt; its errors mean the same as those of all other writes."""
 
 
 Work = Bind | Evict | Delete | Patch | Create | Own
@@ -112,15 +110,15 @@ Work = Bind | Evict | Delete | Patch | Create | Own
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """It is so now, whoever did it."""
+    """The wanted state exists, by this or an earlier attempt."""
 
     version: str = ""
-    """Of the object that has it, where that is known."""
+    """The version of the object with the wanted state, if known."""
 
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """It is not done. `final`: the server said so; else nobody knows, and the next look at the object tells."""
+    """The write failed. `final`: the server refused it; otherwise the result is unknown until the object is seen again."""
 
     error: ApiError
     final: bool = True
@@ -128,7 +126,7 @@ class Failed:
 
 @dataclass(frozen=True, slots=True)
 class Again:
-    """Not this time."""
+    """The attempt failed and can be repeated."""
 
     error: ApiError
 
@@ -137,7 +135,7 @@ Outcome = Done | Failed
 
 
 async def attempt(api: Api, work: Work, earlier: int = 0) -> Done | Failed | Again:
-    """Try once, after so many earlier attempts."""
+    """Try once, after this number of earlier attempts."""
     try:
         match work:
             case Bind():
@@ -204,7 +202,7 @@ async def _remove(api: Api, work: Evict | Delete) -> Done | Failed | Again:
 
 
 async def _look(api: Api, work: OnPod) -> _Pod | None:
-    """The pod as it is now; `None`: there is none of that name."""
+    """The pod as it is now; `None` if no pod has this name."""
     try:
         body = await api.get(work.key)
         return msgspec.json.decode(body, type=_Pod)
@@ -215,6 +213,6 @@ async def _look(api: Api, work: OnPod) -> _Pod | None:
 
 
 def _said(error: ApiError, kind: type[ApiError], what: str) -> ApiError:
-    """A refusal in words of what was found."""
+    """The refusal, with what was found."""
     name = error.path.removesuffix("/binding").rpartition("/")[2]
     return kind(f"pod `{name}` {what}", reason=error.reason, verb=error.verb, path=error.path)
