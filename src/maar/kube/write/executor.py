@@ -1,8 +1,8 @@
 """Carries out decisions in the background; no cycle waits for it.
 
-Many writes are in flight at once, up to a bound. Writes to the same object are sent one after the other, in the order of
-submission. An attempt that can be repeated is repeated, with growing delays during which other writes are sent. Every
-other outcome goes to the submitter, which corrects the cache. The executor decides nothing.
+Many writes are in flight at once, up to a bound. Writes to the same object are sent one after the other, in the order
+of submission. An attempt that can be repeated is repeated, with growing delays during which other writes are sent.
+Every other outcome goes to the submitter, which corrects the cache. The executor decides nothing.
 """
 
 from __future__ import annotations

@@ -99,6 +99,7 @@ class Own(ABC):
     @property
     @abstractmethod
     def key(self) -> str:
+        """The object that is written to."""
 
     @abstractmethod
     async def once(self, api: Api) -> Done | Failed | Again:
@@ -118,7 +119,7 @@ class Done:
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """The write failed. `final`: the server refused it; otherwise the result is unknown until the object is seen again."""
+    """The write failed. `final`: the server refused it; otherwise the result is unknown until a watch shows it."""
 
     error: ApiError
     final: bool = True
