@@ -180,7 +180,8 @@ VERSIONS: list[list[Json]] = [
     [pod("j-1", metadata=owned("batch/v1", "Job", "j")), pod("j-1", metadata=owned("batch/v1", "Job", "j", "another"))],
     [jobset("s"), jobset("s", after=True), jobset("s", order="InOrder"), jobset("s", suspend=True)],
     [of_jobset("s", 0, "w")],
-    [of_jobset("s", 1, "w"), of_jobset("s", 1, "d")],
+    [of_jobset("s", 1, "w")],
+    [of_jobset("s", 0, "d")],
 ]  # fmt: skip
 
 

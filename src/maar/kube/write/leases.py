@@ -139,8 +139,8 @@ class LeaderElection:
             await asyncio.sleep(self._retry_seconds)
 
     def _expires_in(self) -> float:
-        """Seconds until the lease of another process may be taken; the retry time if it has expired and was not
-        taken.""" if self._seen is None or self.holder in ("", self.identity):
+        """Seconds until the lease of another process may be taken; the retry time if it has expired."""
+        if self._seen is None or self.holder in ("", self.identity):
             return self._retry_seconds
         left = self._seen_at + self._holds(self._seen) - self._clock()
         return left if left > 0 else self._retry_seconds
