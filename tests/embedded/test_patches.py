@@ -22,7 +22,7 @@ REFUSED = "the server rejected our request due to an error in our request: "
             "add operation does not apply: /list/9: can't insert outside of list",
         ),
         ({"op": "frob", "path": "/data"}, "frob operation does not apply: /data: Unknown operation 'frob'"),
-        ({"op": "replace", "path": "", "value": []}, "the document is not an object any more"),
+        ({"op": "replace", "path": "", "value": []}, "the result is not an object"),
     ],
 )
 def test_a_refusal_names_the_operation_and_the_path(operation: dict[str, Any], says: str) -> None:
