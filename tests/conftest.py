@@ -1,6 +1,6 @@
-"""For all tests: nothing is kept in the home of whoever runs them; and clusters for live tests.
+"""For all tests: no history in the home folder of the user, and clusters for live tests.
 
-Tests that take `kubeconfig` run twice: on the embedded server, and on a real one.
+Tests that use `kubeconfig` run twice: on the embedded server, and on a real one.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ CRDS = Path(__file__).parents[1] / "deploy" / "crds"
 
 @pytest.fixture
 def box(tmp_path: Path) -> Iterator[EmbeddedServer]:
-    """The embedded server with kubelets, empty."""
+    """An empty embedded server with kubelets."""
     server = EmbeddedServer(parts=[Kubelets(), Jobs()])
     server.start()
     yield server
@@ -33,7 +33,7 @@ def box(tmp_path: Path) -> Iterator[EmbeddedServer]:
 
 @pytest.fixture(scope="session")
 def real() -> Iterator[RealCluster]:
-    """A real API server; `make test` has built it."""
+    """A real API server, which `make test` builds."""
     found = available()
     if not found and os.environ.get("MAAR_REAL"):
         pytest.fail(found.why_not)
@@ -46,7 +46,7 @@ def real() -> Iterator[RealCluster]:
 
 @pytest.fixture(params=["embedded", pytest.param("real", marks=pytest.mark.real)])
 def kubeconfig(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Path]:
-    """A cluster with our CRDs, pods that run when bound, and nothing else."""
+    """An empty cluster with kubelets. The real one also has our CRDs."""
     if request.param == "embedded":
         server: EmbeddedServer = request.getfixturevalue("box")
         yield server.kubeconfig(tmp_path / "kubeconfig")

@@ -1,4 +1,4 @@
-"""The manifests in `deploy/`: they say what the code does, needs and accepts."""
+"""The manifests in `deploy/` match what the code does, needs and accepts."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ DEPLOY = Path(__file__).parents[1] / "deploy"
 
 
 def manifests() -> dict[tuple[str, str], dict[str, Any]]:
-    """Every object in the order in which `kubectl apply -f deploy` sends it, by kind and name."""
+    """Every object by kind and name, in the order in which `kubectl apply -f deploy` sends them."""
     objects = [item for file in sorted(DEPLOY.glob("*.yaml")) for item in yaml.safe_load_all(file.read_text())]
     return {(item["kind"], item["metadata"]["name"]): item for item in objects}
 
@@ -46,7 +46,7 @@ def rules(kind: str = "ClusterRole") -> list[dict[str, Any]]:
 
 
 def granted(group: str, resource: str, kind: str = "ClusterRole") -> set[str]:
-    """The verbs that a role gives on a resource."""
+    """The verbs that a role grants on a resource."""
     fit = [r["verbs"] for r in rules(kind) if group in r["apiGroups"] and resource in r["resources"]]
     return {verb for verbs in fit for verb in verbs}
 
@@ -58,7 +58,7 @@ def container() -> dict[str, Any]:
 
 
 def arguments() -> click.Context:
-    """The Deployment's arguments as the command line reads them; unknown ones raise."""
+    """The arguments of the Deployment as parsed by the command line. Unknown arguments raise an error."""
     command, *options = container()["args"]
     assert "run" == command
     return run.make_context("run", list(options))
@@ -91,7 +91,7 @@ def test_rights_are_exactly_what_the_table_of_kinds_needs() -> None:
     assert needed == given
 
 
-def test_the_lease_may_be_written_where_it_lives() -> None:
+def test_the_lease_can_be_written_in_its_namespace() -> None:
     assert {"get", "watch", "create", "update"} == granted("coordination.k8s.io", "leases", "Role")
     assert manifests()["Role", "maar"]["metadata"]["namespace"] == arguments().params["lease_namespace"]
 
@@ -100,19 +100,19 @@ def test_the_arguments_are_options_of_maar_run() -> None:
     given = arguments().params
     assert given["leader_elect"]
     assert not given["dry_run"]
-    assert not given["delete_victims"], "the role does not let it delete pods"
+    assert not given["delete_victims"], "the role does not allow deleting pods"
     assert ("maar",) == given["names"]
 
 
-def test_the_files_that_are_named_are_in_the_configmap() -> None:
+def test_the_named_files_are_in_the_configmap() -> None:
     (mount,) = (m for m in container()["volumeMounts"] if m["name"] == "configuration")
-    assert "subPath" not in mount, "a single file that is mounted never changes"
+    assert "subPath" not in mount, "a file mounted with subPath never changes"
     given = arguments().params
     files = {Path(given["config"]), Path(given["brakes"])}
     assert {Path(mount["mountPath"]) / key for key in manifests()["ConfigMap", "maar"]["data"]} == files
 
 
-def test_the_probes_ask_the_port_that_is_served() -> None:
+def test_the_probes_use_the_served_port() -> None:
     (port,) = container()["ports"]
     assert arguments().params["http_port"] == port["containerPort"]
     probes = {probe: container()[probe]["httpGet"] for probe in ("livenessProbe", "readinessProbe")}
@@ -124,14 +124,14 @@ def test_the_service_leads_to_the_port_of_the_pods() -> None:
     service = manifests()["Service", "maar"]["spec"]
     pods = manifests()["Deployment", "maar"]["spec"]["template"]["metadata"]["labels"]
     assert service["selector"].items() <= pods.items()
-    (port,), (open_there,) = service["ports"], container()["ports"]
-    assert (open_there["containerPort"], open_there["name"]) == (port["port"], port["targetPort"])
+    (port,), (open_port,) = service["ports"], container()["ports"]
+    assert (open_port["containerPort"], open_port["name"]) == (port["port"], port["targetPort"])
 
 
-def test_the_history_is_said_and_needs_no_file() -> None:
-    assert "none" == arguments().params["history"], "nothing but a shared database serves two replicas"
+def test_the_history_is_set_and_needs_no_file() -> None:
+    assert "none" == arguments().params["history"], "two replicas need a shared database"
     assert container()["securityContext"]["readOnlyRootFilesystem"]
-    assert not History(arguments().params["history"]).on, "no warning about a file that cannot be written"
+    assert not History(arguments().params["history"]).on, "no warning about a file that is not writable"
 
 
 def test_a_history_in_postgresql_is_a_few_lines_away() -> None:
@@ -146,7 +146,7 @@ def test_a_history_in_postgresql_is_a_few_lines_away() -> None:
     assert "none" not in str(made["args"])
 
 
-def test_the_image_has_the_driver_for_it() -> None:
+def test_the_image_has_the_postgresql_driver() -> None:
     dockerfile = (DEPLOY / "Dockerfile").read_text()
     (command,) = re.findall(r"^RUN (sed .*) > postgres.txt$", dockerfile, re.MULTILINE)
     made = subprocess.run(shlex.split(command), cwd=DEPLOY.parent, capture_output=True, text=True, check=True).stdout
@@ -155,7 +155,7 @@ def test_the_image_has_the_driver_for_it() -> None:
     assert "-r /tmp/postgres.txt" in dockerfile
 
 
-def test_the_configuration_is_maars_own() -> None:
+def test_the_configuration_is_the_default() -> None:
     loaded = read_config(manifests()["ConfigMap", "maar"]["data"]["maar.yaml"], "maar.yaml", catalog())
     assert [] == loaded.warnings
     assert default_config(catalog()) == loaded.config
@@ -165,7 +165,7 @@ def test_the_brakes_are_off() -> None:
     document = yaml.safe_load(manifests()["ConfigMap", "maar"]["data"]["brakes.yaml"])
     assert BrakeSettings() == msgspec.convert(document, BrakeSettings)
     fields = {field.encode_name for field in msgspec.structs.fields(BrakeSettings)}
-    assert fields == document.keys(), "every brake is there to be set"
+    assert fields == document.keys(), "every brake is listed"
 
 
 def test_the_image_is_that_of_this_version() -> None:
@@ -175,7 +175,7 @@ def test_the_image_is_that_of_this_version() -> None:
 
 @pytest.mark.real
 def test_with_these_rights_nothing_is_refused(tmp_path: Path) -> None:
-    """On a real API server, as the service account: gangs start, make room, wait and are elected."""
+    """On a real API server, as the service account: gangs start, preempt, wait and are elected."""
     if not (found := available()):
         (pytest.fail if os.environ.get("MAAR_REAL") else pytest.skip)(found.why_not)
     account = "system:serviceaccount:maar-system:maar"
@@ -188,7 +188,7 @@ def test_with_these_rights_nothing_is_refused(tmp_path: Path) -> None:
         cluster.apply([namespace])
         cluster.apply(rest)
         cluster.start_kwok()
-        # A colon in a path would make two of it.
+        # A colon in a path would split it into two paths.
         maars = cluster.kubeconfig_of(account).rename(tmp_path / "kubeconfig")
         asyncio.run(_story(cluster.kubeconfig, maars))
 
@@ -204,9 +204,9 @@ async def _story(admins: Path, maars: Path) -> None:
             await cluster.until(bound("low", 2), "a gang starts")
             await _hand_over(cluster)
             await cluster.gang("high", 1, gpu=8, priorityClassName="high")
-            await cluster.until(bound("high", 1), "a gang makes room for another")
+            await cluster.until(bound("high", 1), "a gang preempts another")
             await cluster.pod("fills", gpu=8, priorityClassName="high")
-            await cluster.until(lambda ps: any(p.node for p in ps if p.name == "fills"), "a pod alone starts")
+            await cluster.until(lambda ps: any(p.node for p in ps if p.name == "fills"), "a single pod starts")
             await cluster.pod("waits", gpu=8)
             await cluster.eventually(lambda: _elected(cluster, PODS.path(NAMESPACE, "waits")), "a pod is elected")
             await cluster.delete("waits")
@@ -214,10 +214,10 @@ async def _story(admins: Path, maars: Path) -> None:
             for name in ("study-0", "study-1"):
                 await cluster.pod(name, gpu=8, schedulingGroup={"podGroupName": "study"})
             study = upstream_podgroup.ALPHA.path(NAMESPACE, "study")
-            await cluster.eventually(lambda: _elected(cluster, study), "a gang of upstream's kind is elected")
-            await cluster.eventually(lambda: _locked(cluster, "n0"), "and a node locked for it")
-            await cluster.until(lambda ps: all(p.message or p.node for p in ps), "who waits has a reason")
-            await cluster.eventually(lambda: scheduler.executor.pending == 0, "all is written")
+            await cluster.eventually(lambda: _elected(cluster, study), "an upstream gang is elected")
+            await cluster.eventually(lambda: _locked(cluster, "n0"), "a node is locked for it")
+            await cluster.until(lambda ps: all(p.message or p.node for p in ps), "every waiting pod has a reason")
+            await cluster.eventually(lambda: scheduler.executor.pending == 0, "all writes are done")
             counts = scheduler.outbox.counts
         assert {"done:Bind", "done:Evict", "done:Patch"} == counts.keys()
         assert (0, 0) == (scheduler.executor.counts.failed, scheduler.events.counts.failed)
@@ -227,7 +227,7 @@ async def _story(admins: Path, maars: Path) -> None:
 
 
 async def _hand_over(cluster: Live) -> None:
-    """Pods whose volumes are to be made, or are there: their claims are handed over, and nobody serves them."""
+    """Pods with new and existing volumes: the scheduler hands over their claims, and no controller serves them."""
     await cluster.create(STORAGE_CLASSES.path(), storage_class())
     await cluster.create(STORAGE_CLASSES.path(), storage_class("local", provisioner="kubernetes.io/no-provisioner"))
     await cluster.create(VOLUMES.path(), volume("v", "local", host="n0"))
@@ -237,7 +237,7 @@ async def _hand_over(cluster: Live) -> None:
         await cluster.pod(f"with-{name}", **using(name))
     path = CLAIMS.path(NAMESPACE, "disk")
     await cluster.eventually(lambda: _annotated(cluster, path, SELECTED_NODE), "a claim is handed over")
-    await cluster.eventually(lambda: _given(cluster, "v"), "a free volume is given to a claim")
+    await cluster.eventually(lambda: _given(cluster, "v"), "a free volume is assigned to a claim")
     for name in ("disk", "local"):
         await cluster.delete(f"with-{name}")
 

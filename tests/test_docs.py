@@ -1,4 +1,4 @@
-"""The documentation is true: its examples run, and what it shows is what comes out."""
+"""The documentation is correct: its examples run, and it shows their real output."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def blocks(page: str, language: str) -> list[str]:
     return re.findall(rf"```{language}\n(.*?)```", (ROOT / "docs" / page).read_text(), re.DOTALL)
 
 
-def test_the_plugin_of_ones_own_works() -> None:
+def test_the_example_plugin_works() -> None:
     made: dict[str, Any] = {}
     exec(blocks("your-own.md", "python")[0], made)
     even = made["even"]
@@ -45,7 +45,7 @@ def test_the_plugin_of_ones_own_works() -> None:
     assert "0/4 nodes fit: 4 closed to `nightly` by day" == by_day.waiting[0].reasons[0].message
 
 
-def test_the_action_of_ones_own_works(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_example_action_works(capsys: pytest.CaptureFixture[str]) -> None:
     made: dict[str, Any] = {"Registration": Registration}
     exec(blocks("your-own.md", "python")[2], made)
     known = catalog()
@@ -56,7 +56,7 @@ def test_the_action_of_ones_own_works(capsys: pytest.CaptureFixture[str]) -> Non
 
 
 def examples_with_output() -> list[tuple[str, str, list[str]]]:
-    """Every command with output in a page: the page, the command, and the lines below it."""
+    """Every command with output in a page: the page, the command, and the lines of output."""
     found = []
     for page in shown_output.pages():
         text = page.read_text()
@@ -66,7 +66,7 @@ def examples_with_output() -> list[tuple[str, str, list[str]]]:
 
 
 @pytest.mark.parametrize(("page", "command", "shown"), examples_with_output())
-def test_pages_show_what_comes_out(page: str, command: str, shown: list[str]) -> None:
+def test_pages_show_the_current_output(page: str, command: str, shown: list[str]) -> None:
     assert shown_output.output(command) == shown, f"{page}: run tools/shown_output.py"
 
 
@@ -75,7 +75,7 @@ def test_the_readme_answers_why_a_job_waits() -> None:
     assert any("waits" in answer and "why" in answer for answer in answers)
 
 
-def test_the_picture_of_the_demo_loads_nothing_from_elsewhere() -> None:
+def test_the_picture_of_the_demo_loads_nothing() -> None:
     picture = (ROOT / "docs" / "figures" / "demo.svg").read_text()
     assert ["http://www.w3.org/2000/svg"] == re.findall(r"https?://[^\s\"')]+", picture)
     assert len(picture) < 200_000
@@ -85,20 +85,20 @@ PAGES = sorted(path.relative_to(ROOT).as_posix() for path in shown_output.pages(
 
 
 def headings(page: Path) -> set[str]:
-    """The anchors that a page offers, as GitHub makes them."""
+    """The anchors of a page, as GitHub creates them."""
     text = re.sub(r"```.*?```", "", page.read_text(), flags=re.DOTALL)
     titles = re.findall(r"^#+ (.*)$", text, re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
 
 
 @pytest.mark.parametrize("page", PAGES)
-def test_links_lead_somewhere(page: str) -> None:
+def test_links_have_a_target(page: str) -> None:
     place = ROOT / page
     for target, anchor in re.findall(r"\]\((?!https?://)([^)#\s]*)#?([^)\s]*)\)", place.read_text()):
-        there = place.parent / target if target else place
-        assert there.exists(), f"{page}: {target}"
+        linked = place.parent / target if target else place
+        assert linked.exists(), f"{page}: {target}"
         if anchor:
-            assert anchor in headings(there), f"{page}: {target}#{anchor}"
+            assert anchor in headings(linked), f"{page}: {target}#{anchor}"
 
 
 def test_every_page_is_in_the_index() -> None:

@@ -1,4 +1,4 @@
-"""The project's own promises: what is installed is pinned, and the house has the layers it says it has."""
+"""Rules of the project itself: dependencies are pinned, and every layer is under an import contract."""
 
 import importlib
 import re
@@ -15,7 +15,7 @@ import maar
 
 ROOT = Path(__file__).parent.parent
 REQUIREMENT_FILES = ("requirements.txt", "requirements-dev.txt")
-# Looked for in comments too: a scheme, an option that names an index, and anything like an absolute path.
+# Matches also in comments: a URL scheme, an option that names an index, and anything like an absolute path.
 ADDRESS = re.compile(r"\w+://|--(?:extra-)?index|--find-links|--trusted-host|@ ?file|(?:^|\s)/\w", re.MULTILINE)
 HASH = re.compile(r"--hash=sha256:[0-9a-f]{64}")
 
@@ -25,13 +25,13 @@ def pyproject() -> dict[str, Any]:
 
 
 def logical_lines(text: str) -> list[str]:
-    """The lines of a requirements file as pip sees them: comments gone, continuations joined."""
+    """The lines of a requirements file as pip reads them: without comments, with continuations joined."""
     without_comments = re.sub(r"^\s*#.*\n", "", text, flags=re.MULTILINE)
     return [line for line in without_comments.replace("\\\n", " ").splitlines() if line.strip()]
 
 
 def pins(file: str) -> dict[str, Requirement]:
-    """The requirements of a file by canonical name, hashes left out."""
+    """The requirements of a file by canonical name, without hashes."""
     lines = logical_lines((ROOT / file).read_text())
     requirements = [Requirement(line.partition(" --hash")[0].strip()) for line in lines]
     return {canonicalize_name(r.name): r for r in requirements}
@@ -44,7 +44,7 @@ def pinned_version(requirement: Requirement) -> str:
 
 
 def unsatisfied(wanted: list[str], pinned: dict[str, Requirement]) -> list[str]:
-    """The requirements of pyproject.toml that the pins lack, or pin to a version that is not allowed."""
+    """The requirements of pyproject.toml that have no pin, or a pin to a version that is not allowed."""
     missing = []
     for requirement in map(Requirement, wanted):
         pin = pinned.get(canonicalize_name(requirement.name))
@@ -68,7 +68,7 @@ def test_requirements_name_no_address(file: str) -> None:
         "--find-links x",
     ],
 )
-def test_an_address_would_be_noticed(line: str) -> None:
+def test_an_address_is_found(line: str) -> None:
     assert ADDRESS.search(line)
 
 
@@ -90,17 +90,17 @@ def test_tools_and_build_backend_are_pinned() -> None:
     assert [] == unsatisfied(wanted, pins("requirements-dev.txt"))
 
 
-def test_developers_run_what_users_run() -> None:
+def test_developers_use_the_same_versions_as_users() -> None:
     developers, users = pins("requirements-dev.txt"), pins("requirements.txt")
     assert {n: str(pin.specifier) for n, pin in users.items()} == {n: str(developers[n].specifier) for n in users}
 
 
-def test_version_is_said_once() -> None:
+def test_the_version_is_the_same_in_both_places() -> None:
     assert pyproject()["project"]["version"] == maar.__version__
 
 
 @pytest.mark.parametrize("layer", ["model", "session", "plugins", "actions", "kube", "cli", "testing"])
-def test_layer_exists_and_says_what_it_is(layer: str) -> None:
+def test_every_layer_has_a_docstring(layer: str) -> None:
     assert importlib.import_module(f"maar.{layer}").__doc__
 
 

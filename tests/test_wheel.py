@@ -1,4 +1,4 @@
-"""What users install: the command, what authors of plugins need, the CRDs; nothing that only our own tests use."""
+"""The wheel contains the command, what plugin authors need, and the CRDs, but nothing that only our tests use."""
 
 import ast
 import os
@@ -16,7 +16,7 @@ from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).parents[1]
 FOR_USERS = {"maar.report", "maar.testing.builders", "maar.testing.scenario"}
-"""Modules that users import, and nothing of Maar does."""
+"""Modules for users, which no module of Maar imports."""
 
 IMPORTS = """
 import sys
@@ -34,7 +34,7 @@ print(maar.__file__)
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder that a wheel of this checkout is unpacked to."""
+    """The folder of an unpacked wheel of this checkout."""
     folder = tmp_path_factory.mktemp("wheel")
     (file,) = WheelBuilder(str(ROOT)).build(directory=str(folder), versions=["standard"])
     with ZipFile(file) as archive:
@@ -43,7 +43,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def modules(wheel: Path) -> dict[str, ast.Module]:
-    """All modules of the wheel, by name."""
+    """All modules of the wheel by name."""
     found = {}
     for file in wheel.rglob("*.py"):
         name = ".".join(file.relative_to(wheel).with_suffix("").parts)
@@ -52,7 +52,7 @@ def modules(wheel: Path) -> dict[str, ast.Module]:
 
 
 def imported(tree: ast.Module) -> set[str]:
-    """The modules that a module names in imports, and what it takes from them."""
+    """The modules that a module imports, and the names that it imports from them."""
     names: set[str] = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
@@ -68,7 +68,7 @@ def pinned(file: str) -> set[str]:
 
 
 def development_only() -> set[str]:
-    """Top-level modules of distributions that developers have and users do not."""
+    """Top-level modules of distributions that only developers install."""
     theirs = pinned("requirements-dev.txt") - pinned("requirements.txt")
     return {
         module
@@ -87,12 +87,12 @@ def test_every_module_is_used_by_another_or_is_for_users(wheel: Path) -> None:
     found = modules(wheel)
     used = set().union(*(imported(tree) - {name} for name, tree in found.items()))
     packages = {".".join(file.relative_to(wheel).parts[:-1]) for file in wheel.rglob("__init__.py")}
-    commands = {name for name in found if name.startswith("maar.cli.")}  # imported by name when they are called
+    commands = {name for name in found if name.startswith("maar.cli.")}  # imported by name on use
     assert "maar.decide" in found
     assert FOR_USERS == found.keys() - used - packages - commands
 
 
-def test_no_module_imports_what_only_developers_have(wheel: Path) -> None:
+def test_no_module_imports_a_development_dependency(wheel: Path) -> None:
     tools = development_only()
     assert {"pytest", "hypothesis", "trustme", "mypy"} <= tools
     named = {name: {each.partition(".")[0] for each in imported(tree)} for name, tree in modules(wheel).items()}
@@ -100,17 +100,17 @@ def test_no_module_imports_what_only_developers_have(wheel: Path) -> None:
 
 
 def test_plugin_tests_need_runtime_dependencies_only(wheel: Path) -> None:
-    said = subprocess.run(
+    done = subprocess.run(
         [sys.executable, "-c", IMPORTS, ",".join(development_only())],
         env=os.environ | {"PYTHONPATH": str(wheel)},
         capture_output=True,
         text=True,
     )
-    assert (0, "") == (said.returncode, said.stderr)
-    assert wheel / "maar/__init__.py" == Path(said.stdout.strip())
+    assert (0, "") == (done.returncode, done.stderr)
+    assert wheel / "maar/__init__.py" == Path(done.stdout.strip())
 
 
-def test_the_custom_resource_definitions_are_in(wheel: Path) -> None:
+def test_the_wheel_has_the_custom_resource_definitions(wheel: Path) -> None:
     ours = {path.name: path.read_bytes() for path in (ROOT / "deploy/crds").glob("*.yaml")}
     assert ours
     assert ours == {path.name: path.read_bytes() for path in (wheel / "maar/embedded/crds").iterdir()}

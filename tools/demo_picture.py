@@ -1,8 +1,8 @@
-"""Draw docs/figures/demo.svg: one act of a real `maar demo`, as a terminal shows it.
+"""Draw docs/figures/demo.svg: one act of a real `maar demo` as a terminal shows it.
 
     python tools/demo_picture.py
 
-Runs the demo with short pauses (about twenty seconds), keeps the beginning of one act and writes it as SVG. The
+It runs the demo with short pauses (about twenty seconds), keeps the beginning of one act and writes it as SVG. The
 picture loads no fonts and names no host.
 """
 
@@ -20,7 +20,7 @@ from maar.cli.demo import Sayer
 
 PICTURE = Path(__file__).parents[1] / "docs" / "figures" / "demo.svg"
 ACT = 8
-"""Elastic jobs shrink for a rigid gang."""
+"""The act in which elastic jobs shrink for a rigid gang."""
 WIDTH = 108
 TEMPLATE = """\
 <svg class="rich-terminal" viewBox="0 0 {width} {height}" xmlns="http://www.w3.org/2000/svg">
@@ -42,11 +42,11 @@ TEMPLATE = """\
 </g>
 </svg>
 """
-"""Rich's own template without its web fonts."""
+"""The template of Rich without its web fonts."""
 
 
-def told() -> str:
-    """Everything that one demo prints."""
+def demo_output() -> str:
+    """The whole output of one demo."""
     command = [sys.executable, "-m", "maar.cli.main", "demo", "--speed", "50"]
     return subprocess.run(command, capture_output=True, text=True, check=True).stdout
 
@@ -69,7 +69,7 @@ def draw(lines: list[str]) -> str:
 
 def main() -> None:
     """Run the demo and write the picture."""
-    PICTURE.write_text(draw(act(told(), ACT)), encoding="utf-8")
+    PICTURE.write_text(draw(act(demo_output(), ACT)), encoding="utf-8")
     print(f"wrote {PICTURE.name}: {PICTURE.stat().st_size} bytes")
 
 

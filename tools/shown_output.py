@@ -2,8 +2,8 @@
 
     python tools/shown_output.py
 
-In an indented block, a line `$ maar ...` is a command and the lines below it are its output. This script runs every
-such command from the root of the checkout and replaces output that differs. `tests/test_docs.py` checks the blocks.
+In an indented block, a line `$ maar ...` is a command and the lines below it are its output. This script runs each
+command from the root of the checkout and replaces output that differs. `tests/test_docs.py` checks the blocks.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ COMMAND = re.compile(r"^    \$ (maar .*)\n", re.MULTILINE)
 
 
 class Shown(NamedTuple):
-    """A command in a page, and where its output begins and ends in the page's text."""
+    """A command in a page, and where its output begins and ends in the text."""
 
     command: str
     begin: int
@@ -30,12 +30,12 @@ class Shown(NamedTuple):
 
 
 def pages() -> list[Path]:
-    """All pages that a reader sees."""
+    """All pages for readers."""
     return [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").glob("*.md"))]
 
 
 def shown(text: str) -> Iterator[Shown]:
-    """The commands of a page with their output; output ends at the next command or at the end of the block."""
+    """The commands of a page with their output, which ends at the next command or at the end of the block."""
     for found in COMMAND.finditer(text):
         end = found.end()
         for line in text[found.end() :].splitlines(keepends=True):
@@ -46,21 +46,21 @@ def shown(text: str) -> Iterator[Shown]:
 
 
 def output(command: str) -> list[str]:
-    """What a command prints, as the lines of a page."""
+    """The output of a command, as the lines of a page."""
     arguments = [sys.executable, "-m", "maar.cli.main", *shlex.split(command)[1:]]
     done = subprocess.run(arguments, cwd=ROOT, capture_output=True, text=True, check=True)
     return [f"{INDENT}{line}".rstrip() for line in done.stdout.strip("\n").splitlines()]
 
 
 def refreshed(text: str) -> str:
-    """The page with the output of now."""
+    """The page with current output."""
     for block in reversed(list(shown(text))):
         text = text[: block.begin] + "\n".join(output(block.command)) + "\n\n" + text[block.end :]
     return text.rstrip("\n") + "\n"
 
 
 def main() -> None:
-    """Refresh every page and name those that changed."""
+    """Refresh every page, and print the names of changed pages."""
     for page in pages():
         before = page.read_text(encoding="utf-8")
         after = refreshed(before)

@@ -1,7 +1,7 @@
-"""One client for two servers: the suite of this folder runs against the embedded server and against a real one.
+"""One client for two servers: the tests of this folder run on the embedded server and on a real one.
 
-The servers live as long as the session; every test gets a namespace of its own, and what has no namespace it names
-after that. Nothing here knows either server: only a URL, a token and plain HTTP.
+The servers live as long as the test session. Every test gets its own namespace, and names cluster-scoped objects after
+it. The client knows only a URL, a token and plain HTTP.
 """
 
 import asyncio
@@ -30,7 +30,7 @@ Obj = dict[str, Any]
 CRDS = Path(__file__).parents[2] / "deploy" / "crds"
 
 PATIENCE = 60.0
-"""Seconds until something that should happen counts as not happening."""
+"""Seconds after which a condition that a test waits for counts as failed."""
 
 MERGE = "application/merge-patch+json"
 STRATEGIC = "application/strategic-merge-patch+json"
@@ -39,7 +39,7 @@ APPLY = "application/apply-patch+yaml"
 
 
 def new_map(name: str, **metadata: Any) -> Obj:
-    """The simplest object there is."""
+    """A ConfigMap, the simplest kind of object."""
     return {"metadata": {"name": name, **metadata}, "data": {"x": "1"}}
 
 
@@ -61,21 +61,21 @@ def new_node(name: str) -> Obj:
 
 
 class Answer(NamedTuple):
-    """What a server answered."""
+    """The response of a server."""
 
     code: int
     body: Any
 
     @property
     def reason(self) -> str:
-        """Why not."""
+        """The reason in a Status object."""
         assert "Status" == self.body["kind"], self.body
         assert self.code == self.body["code"], self.body
         return str(self.body["reason"])
 
 
 class Stream:
-    """A watch that is under way."""
+    """A running watch."""
 
     def __init__(self, api: "Client", response: aiohttp.ClientResponse) -> None:
         self.api = api
@@ -92,7 +92,7 @@ class Stream:
         return msgspec.json.decode(text) if text else None
 
     def expect(self, *types: str) -> list[Obj]:
-        """The objects of the next events, which must be of these types; bookmarks between them are passed over."""
+        """The objects of the next events, which must have these types. Skips bookmarks between them."""
         found = []
         for type in types:
             event = self.next()
@@ -105,7 +105,7 @@ class Stream:
 
 
 class Client:
-    """Plain HTTP to one server."""
+    """A plain HTTP client of one server."""
 
     def __init__(self, url: str, token: str, tls: ssl.SSLContext | None, real: bool) -> None:
         self.real = real
@@ -119,17 +119,17 @@ class Client:
         return aiohttp.ClientSession(url, headers=headers, connector=aiohttp.TCPConnector(ssl=self.tls or True))
 
     def close(self) -> None:
-        """Hang up."""
+        """Close the connections and the event loop."""
 
         async def closed() -> None:
             await self.session.close()
-            await asyncio.sleep(0)  # lets transports close before their loop does
+            await asyncio.sleep(0)  # transports must close before their loop does
 
         self.runner.run(closed())
         self.runner.close()
 
     def ask(self, method: str, path: str, body: Any = None, type: str = "application/json", **query: Any) -> Answer:
-        """One request."""
+        """Send one request."""
 
         async def asked() -> Answer:
             data = None if body is None else msgspec.json.encode(body)
@@ -143,27 +143,27 @@ class Client:
         return self.runner.run(asked())
 
     def get(self, path: str, **query: Any) -> Obj:
-        """What is there."""
+        """Read an object or a list."""
         return self._good(self.ask("GET", path, **query), 200)
 
     def post(self, path: str, body: Obj, **query: Any) -> Obj:
-        """What was created."""
+        """Create an object and return it."""
         return self._good(self.ask("POST", path, body, **query), 201)
 
     def put(self, path: str, body: Obj, **query: Any) -> Obj:
-        """What it was replaced with."""
+        """Replace an object and return it."""
         return self._good(self.ask("PUT", path, body, **query), 200)
 
     def patch(self, path: str, body: Any, type: str = MERGE, **query: Any) -> Obj:
-        """What it was patched to."""
+        """Patch an object and return it."""
         return self._good(self.ask("PATCH", path, body, type, **query), 200)
 
     def delete(self, path: str, body: Obj | None = None, **query: Any) -> Obj:
-        """What a deletion answered."""
+        """Delete an object and return the response."""
         return self._good(self.ask("DELETE", path, body, **query), 200)
 
     def gone(self, path: str) -> bool:
-        """Whether nothing is there."""
+        """Whether the object does not exist."""
         return self.ask("GET", path).code == 404
 
     def _good(self, answer: Answer, code: int) -> Obj:
@@ -173,7 +173,7 @@ class Client:
 
     @contextmanager
     def watch(self, path: str, **query: Any) -> Iterator[Stream]:
-        """A watch."""
+        """Open a watch."""
 
         async def opened() -> aiohttp.ClientResponse:
             params = {"watch": "true", **{name: str(value) for name, value in query.items()}}
@@ -187,7 +187,7 @@ class Client:
             response.close()
 
     def until(self, path: str, condition: Callable[[Obj], Any]) -> Obj:
-        """The object at a path, once it is as it should be."""
+        """The object at a path, once the condition is true for it."""
 
         async def waited() -> Obj:
             async with asyncio.timeout(PATIENCE):
@@ -203,16 +203,16 @@ class Client:
 
 @pytest.fixture(scope="session")
 def servers() -> Iterator[Callable[[str, str], Client]]:
-    """The servers of the session by who makes them (`embedded`, `real`) and what runs beside: started when asked for.
+    """The servers of the session by type (`embedded`, `real`) and controllers, each started on first use.
 
-    `alone` is an API server and nothing else; `controllers` has those that every cluster has; `upstream` serves
-    upstream's own PodGroup too.
+    `alone` is an API server only. `controllers` has the usual controllers. `upstream` also serves the upstream
+    PodGroup.
     """
     with ExitStack() as stack:
 
         @cache
-        def client(who: str, beside: str) -> Client:
-            return stack.enter_context(_embedded(beside) if who == "embedded" else _real(beside))
+        def client(server: str, beside: str) -> Client:
+            return stack.enter_context(_embedded(beside) if server == "embedded" else _real(beside))
 
         yield client
 
@@ -245,13 +245,13 @@ def _real(beside: str) -> Iterator[Client]:
 
 @pytest.fixture(params=["embedded", pytest.param("real", marks=pytest.mark.real)])
 def api(request: pytest.FixtureRequest, servers: Callable[[str, str], Client]) -> Client:
-    """Each of the two servers in turn; what runs beside it, a module says by `BESIDE`."""
+    """Each of the two servers in turn. `BESIDE` in a test module says which controllers run with it."""
     return servers(request.param, getattr(request.module, "BESIDE", "alone"))
 
 
 @pytest.fixture
 def namespace(api: Client) -> str:
-    """The name of a namespace of the test's own."""
+    """The name of a namespace that only this test uses."""
     name = f"t-{next(api.numbers)}-{secrets.token_hex(3)}"
     api.post("/api/v1/namespaces", {"metadata": {"name": name}})
     return name
@@ -259,18 +259,18 @@ def namespace(api: Client) -> str:
 
 @pytest.fixture
 def pods(namespace: str) -> str:
-    """The path of its pods."""
+    """The path of the pods in the namespace."""
     return f"/api/v1/namespaces/{namespace}/pods"
 
 
 @pytest.fixture
 def maps(namespace: str) -> str:
-    """The path of its ConfigMaps."""
+    """The path of the ConfigMaps in the namespace."""
     return f"/api/v1/namespaces/{namespace}/configmaps"
 
 
 def new_crd(group: str, **version: Any) -> Obj:
-    """A definition of Things: a size, and a status if asked for."""
+    """A definition of Things, which have a size, and a status if requested."""
     schema = {
         "type": "object",
         "properties": {
@@ -312,7 +312,7 @@ def define(api: Client, crd: Obj) -> Obj:
 
 @pytest.fixture
 def things(api: Client, namespace: str) -> str:
-    """The path of Things, of a kind made for the test, with status and scale."""
+    """The path of Things with status and scale, of a kind made for this test."""
     group = f"{namespace}.example.com"
     scale = {"specReplicasPath": ".spec.size", "statusReplicasPath": ".status.size"}
     define(api, new_crd(group, subresources={"status": {}, "scale": scale}))
@@ -321,7 +321,7 @@ def things(api: Client, namespace: str) -> str:
 
 @pytest.fixture
 def plain_things(api: Client, namespace: str) -> str:
-    """The path of Things without subresources, as Volcano's PodGroup."""
+    """The path of Things without subresources, as in Volcano's PodGroup."""
     group = f"plain.{namespace}.example.com"
     define(api, new_crd(group))
     return f"/apis/{group}/v1/namespaces/{namespace}/things"

@@ -1,6 +1,6 @@
-"""What a cluster does by itself: dependents go with their owners, namespaces are emptied, budgets counted, jobs run.
+"""What controllers do: garbage collection, deletion of namespaces, disruption budgets, jobs.
 
-The real server has its kube-controller-manager here, the embedded one its parts.
+The real server runs with kube-controller-manager, the embedded one with its parts.
 """
 
 from typing import Any
@@ -36,7 +36,7 @@ def test_dependents_go_after_their_owner(api: Client, maps: str) -> None:
     api.until(f"{maps}/grandchild", is_gone)
 
 
-def test_who_has_another_owner_stays(api: Client, maps: str) -> None:
+def test_a_dependent_with_another_owner_stays(api: Client, maps: str) -> None:
     first, second = api.post(maps, new_map("first")), api.post(maps, new_map("second"))
     both = owned("both", first)
     both["metadata"]["ownerReferences"] += owned("", second)["metadata"]["ownerReferences"]
@@ -69,7 +69,7 @@ def test_orphans_stay(api: Client, maps: str) -> None:
     assert "ownerReferences" not in api.get(f"{maps}/child")["metadata"]
 
 
-def test_who_names_an_owner_that_is_gone_goes_too(api: Client, maps: str) -> None:
+def test_a_dependent_of_a_missing_owner_is_deleted(api: Client, maps: str) -> None:
     owner = api.post(maps, new_map("owner"))
     api.delete(f"{maps}/owner")
     api.post(maps, owned("late", owner))
@@ -111,7 +111,7 @@ def of_job(api: Client, pods: str, name: str) -> list[Obj]:
     return [pod for pod in items if not pod["metadata"].get("deletionTimestamp")]
 
 
-def test_a_job_makes_its_pods_and_makes_them_anew(api: Client, namespace: str, pods: str) -> None:
+def test_a_job_creates_and_replaces_its_pods(api: Client, namespace: str, pods: str) -> None:
     jobs = f"/apis/batch/v1/namespaces/{namespace}/jobs"
     job = api.post(jobs, new_job("j", parallelism=3, completions=3))
     api.until(pods, lambda listed: len(listed["items"]) == 3)

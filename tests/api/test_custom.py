@@ -1,4 +1,4 @@
-"""Custom resources: served when defined, held to their schema, with or without subresources."""
+"""Custom resources: discovery, schemas, and objects with and without subresources."""
 
 from typing import Any
 
@@ -40,7 +40,7 @@ def test_a_definition_is_served(api: Client, things: str) -> None:
     assert "Thing" == listed["items"][0]["kind"]
 
 
-def test_an_unknown_field_goes(api: Client, things: str) -> None:
+def test_an_unknown_field_is_removed(api: Client, things: str) -> None:
     sent = typed(things, thing(unknown=1, free={"any": 1}, parts=[{"n": 1, "m": 2}], tags={"k": "v"}))
     made = api.post(things, {**sent, "other": 1})
     assert {"size": 1, "color": "red", "free": {"any": 1}, "parts": [{"n": 1}], "tags": {"k": "v"}} == made["spec"]
@@ -60,13 +60,13 @@ def test_an_unknown_field_goes(api: Client, things: str) -> None:
         ({"tags": {"k": 1}}, "spec.tags.k"),
     ],
 )
-def test_the_schema_is_held(api: Client, things: str, spec: Obj, field: str) -> None:
+def test_the_schema_is_enforced(api: Client, things: str, spec: Obj, field: str) -> None:
     answer = api.ask("POST", things, typed(things, thing(**spec)))
     assert (422, "Invalid") == (answer.code, answer.reason)
     assert field in [cause["field"] for cause in answer.body["details"]["causes"]]
 
 
-def test_what_is_required(api: Client, things: str) -> None:
+def test_a_required_field(api: Client, things: str) -> None:
     answer = api.ask("POST", things, typed(things, {"metadata": {"name": "a"}, "spec": {}}))
     assert (422, "Invalid") == (answer.code, answer.reason)
     cause = answer.body["details"]["causes"][0]
@@ -88,7 +88,7 @@ def test_a_status_subresource(api: Client, things: str) -> None:
 
 
 def test_without_a_status_subresource_status_is_a_field(api: Client, plain_things: str) -> None:
-    """As Volcano's PodGroup, whose status is written on the object itself."""
+    """As in Volcano's PodGroup, where clients write the status on the object itself."""
     made = api.post(plain_things, {**typed(plain_things, thing()), "status": {"phase": "Pending"}})
     assert "Pending" == made["status"]["phase"]
     patched = api.patch(f"{plain_things}/a", {"status": {"phase": "Inqueue"}})
@@ -112,7 +112,7 @@ def test_an_update_needs_a_version(api: Client, things: str) -> None:
     assert 2 == api.put(f"{things}/a", made)["spec"]["size"]
 
 
-def test_there_is_no_strategy_for_them(api: Client, things: str) -> None:
+def test_strategic_patches_are_refused(api: Client, things: str) -> None:
     api.post(things, typed(things, thing()))
     assert 415 == api.ask("PATCH", f"{things}/a", {"spec": {"size": 2}}, STRATEGIC).code
 
@@ -155,7 +155,7 @@ def test_two_versions_are_one_object(api: Client, namespace: str) -> None:
     assert api.gone(f"{path}/a")
 
 
-def test_a_definition_that_goes_takes_its_objects_along(api: Client, things: str) -> None:
+def test_a_deleted_definition_takes_its_objects_with_it(api: Client, things: str) -> None:
     api.post(things, typed(things, thing()))
     api.delete(f"{CRDS}/things.{group_of(things)}")
     api.until(f"{CRDS}/things.{group_of(things)}", lambda obj: obj["kind"] == "Status")
@@ -178,5 +178,5 @@ def test_a_watch_ends_with_its_definition(api: Client, things: str) -> None:
         types = []
         while (event := stream.next()) is not None:
             types.append(event["type"])
-    # A real server marks the definition as going, then deletes what there is of it.
+    # A real server marks the definition as terminating, then deletes its objects.
     assert "DELETED" == types[-1]

@@ -1,4 +1,4 @@
-"""Deletion: at once, with grace, with finalizers, on conditions, many at once."""
+"""Deletion: immediate, with grace, with finalizers, with preconditions, of collections."""
 
 import pytest
 from tests.api.conftest import MERGE, Client, new_map, new_pod
@@ -34,15 +34,15 @@ def test_a_pod_on_a_node_goes_with_grace(api: Client, pods: str) -> None:
     assert 30 == marked["metadata"]["deletionGracePeriodSeconds"]
     assert marked["metadata"]["deletionTimestamp"] > made["metadata"]["creationTimestamp"]
     assert made["metadata"]["generation"] + 1 == marked["metadata"]["generation"]
-    assert marked == api.delete(f"{pods}/a")  # a second time changes nothing
+    assert marked == api.delete(f"{pods}/a")  # a second deletion changes nothing
     shorter = api.delete(f"{pods}/a", {"gracePeriodSeconds": 5})
     assert 5 == shorter["metadata"]["deletionGracePeriodSeconds"]
     assert shorter["metadata"]["deletionTimestamp"] < marked["metadata"]["deletionTimestamp"]
-    api.delete(f"{pods}/a", {"gracePeriodSeconds": 0})  # as its kubelet does
+    api.delete(f"{pods}/a", {"gracePeriodSeconds": 0})  # as the kubelet does
     assert api.gone(f"{pods}/a")
 
 
-def test_grace_may_be_asked_for(api: Client, pods: str) -> None:
+def test_a_deletion_may_set_the_grace_period(api: Client, pods: str) -> None:
     api.post(pods, new_pod("a", nodeName="n1", terminationGracePeriodSeconds=100))
     assert 100 == api.delete(f"{pods}/a")["metadata"]["deletionGracePeriodSeconds"]
     api.post(pods, new_pod("b", nodeName="n1", terminationGracePeriodSeconds=100))
@@ -62,7 +62,7 @@ def test_finalizers_keep_an_object(api: Client, maps: str) -> None:
     assert api.gone(f"{maps}/a")
 
 
-def test_a_pod_with_finalizers_goes_after_its_kubelet_and_them(api: Client, pods: str) -> None:
+def test_a_pod_with_finalizers_goes_after_its_kubelet_and_finalizers(api: Client, pods: str) -> None:
     api.post(pods, new_pod("a", nodeName="n1", finalizers=["example.com/one"]))
     api.delete(f"{pods}/a")
     api.delete(f"{pods}/a", {"gracePeriodSeconds": 0})
@@ -83,7 +83,7 @@ def test_watchers_see_the_last_finalizer_go_as_a_deletion(api: Client, maps: str
 
 
 @pytest.mark.parametrize("field", ["uid", "resourceVersion"])
-def test_a_deletion_may_insist_on_what_it_deletes(api: Client, maps: str, field: str) -> None:
+def test_a_deletion_may_have_preconditions(api: Client, maps: str, field: str) -> None:
     made = api.post(maps, new_map("a"))
     api.patch(f"{maps}/a", {"data": {"x": "2"}})
     stale = "another" if field == "uid" else made["metadata"]["resourceVersion"]
@@ -111,7 +111,7 @@ def test_what_happens_to_dependents_is_a_finalizer(api: Client, maps: str, polic
     assert api.gone(f"{maps}/a")
 
 
-def test_a_namespace_that_goes_takes_nothing_new(api: Client, namespace: str, maps: str) -> None:
+def test_a_terminating_namespace_refuses_new_objects(api: Client, namespace: str, maps: str) -> None:
     marked = api.delete(f"/api/v1/namespaces/{namespace}")
     assert "Terminating" == marked["status"]["phase"]
     answer = api.ask("POST", maps, new_map("a"))

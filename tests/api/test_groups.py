@@ -1,4 +1,4 @@
-"""Our own definitions of PodGroup and Queue (deploy/crds), as both servers take them."""
+"""Our CRDs of PodGroup and Queue (deploy/crds) on both servers."""
 
 import pytest
 from tests.api.conftest import MERGE, Client
@@ -35,7 +35,7 @@ def test_the_status_of_a_pod_group_is_written_on_the_object(api: Client, groups:
     assert ["g", "Running", 1, 1] == row[:4]
 
 
-def test_a_minimum_that_makes_no_sense_is_the_schedulers_business(api: Client, groups: str) -> None:
+def test_an_invalid_minimum_is_left_to_the_scheduler(api: Client, groups: str) -> None:
     made = api.post(groups, {"metadata": {"name": "g"}, "spec": {"minMember": -1}} | _typed("PodGroup"))
     assert -1 == made["spec"]["minMember"]
     bad = {"metadata": {"name": "h"}, "spec": {"minResources": {"cpu": "many"}}} | _typed("PodGroup")

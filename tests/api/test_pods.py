@@ -1,4 +1,4 @@
-"""Pods: what is filled in, what may change, binding, eviction."""
+"""Pods: defaults, allowed changes, binding, eviction."""
 
 from typing import Any
 
@@ -27,7 +27,7 @@ def condition(pod: Obj, type: str) -> Obj:
     return found
 
 
-def test_what_a_new_pod_gets(api: Client, pods: str) -> None:
+def test_the_defaults_of_a_new_pod(api: Client, pods: str) -> None:
     pod = api.post(pods, new_pod("a"))
     spec = pod["spec"]
     assert ("Always", "default-scheduler", 30) == (
@@ -42,7 +42,7 @@ def test_what_a_new_pod_gets(api: Client, pods: str) -> None:
     assert 1 == pod["metadata"]["generation"]
 
 
-def test_limits_are_requests_where_there_are_none(api: Client, pods: str) -> None:
+def test_requests_default_to_limits(api: Client, pods: str) -> None:
     pod = new_pod("a")
     pod["spec"]["containers"][0]["resources"] = {"limits": {"cpu": "2", "memory": "1Gi", "nvidia.com/gpu": "1"}}
     made = api.post(pods, pod)
@@ -85,7 +85,7 @@ def test_pods_that_are_refused(api: Client, pods: str, spec: Obj, field: str) ->
 
 
 @pytest.mark.parametrize("change", [{"nodeName": "n2"}, {"schedulerName": "x"}, {"nodeSelector": {"a": "b"}}])
-def test_a_pods_spec_is_fixed(api: Client, pods: str, change: Obj) -> None:
+def test_the_spec_of_a_pod_is_immutable(api: Client, pods: str, change: Obj) -> None:
     api.post(pods, new_pod("a", nodeName="n1"))
     answer = api.ask("PATCH", f"{pods}/a", {"spec": change}, MERGE)
     assert (422, "Invalid") == (answer.code, answer.reason)
@@ -100,7 +100,7 @@ def test_a_gated_pod_may_narrow_where_it_runs(api: Client, pods: str) -> None:
     assert "Invalid" == api.ask("PATCH", f"{pods}/a", {"spec": {"nodeSelector": {"zone": "2"}}}, MERGE).reason
 
 
-def test_a_binding_gives_a_node_once(api: Client, pods: str) -> None:
+def test_a_pod_can_be_bound_once(api: Client, pods: str) -> None:
     made = api.post(pods, new_pod("a"))
     answer = api.ask("POST", f"{pods}/a/binding", binding("a", annotations={"maar.dev/why": "room"}))
     assert (201, "Success") == (answer.code, answer.body["status"])
@@ -115,7 +115,7 @@ def test_a_binding_gives_a_node_once(api: Client, pods: str) -> None:
         assert 'already assigned to node "n1"' in again.body["message"]
 
 
-def test_a_binding_of_a_successor_of_that_name_is_a_conflict(api: Client, pods: str) -> None:
+def test_a_binding_of_another_pod_with_the_same_name_is_a_conflict(api: Client, pods: str) -> None:
     first = api.post(pods, new_pod("a"))
     api.delete(f"{pods}/a")
     second = api.post(pods, new_pod("a"))
@@ -125,8 +125,8 @@ def test_a_binding_of_a_successor_of_that_name_is_a_conflict(api: Client, pods: 
     api.post(f"{pods}/a/binding", binding("a", uid=second["metadata"]["uid"]))
 
 
-def test_bindings_that_cannot_be(api: Client, pods: str) -> None:
-    assert "NotFound" == api.ask("POST", f"{pods}/nobody/binding", binding("nobody")).reason
+def test_bindings_that_are_refused(api: Client, pods: str) -> None:
+    assert "NotFound" == api.ask("POST", f"{pods}/missing/binding", binding("missing")).reason
     api.post(pods, new_pod("a", finalizers=["example.com/hold"]))
     api.delete(f"{pods}/a")
     answer = api.ask("POST", f"{pods}/a/binding", binding("a"))
@@ -156,7 +156,7 @@ def running(api: Client, pods: str, name: str, **labels: str) -> Obj:
 
 
 def budget(api: Client, namespace: str, allowed: int) -> str:
-    """A budget over `app=web` that allows so many, as its controller would write it."""
+    """Create a budget over `app=web` with this many allowed disruptions, as the controller writes it."""
     budgets = f"/apis/policy/v1/namespaces/{namespace}/poddisruptionbudgets"
     spec = {"minAvailable": 1, "selector": {"matchLabels": {"app": "web"}}}
     api.post(budgets, {"metadata": {"name": "b"}, "spec": spec})
@@ -184,7 +184,7 @@ def test_an_eviction_with_options(api: Client, pods: str) -> None:
     options = {"preconditions": {"uid": pod["metadata"]["uid"]}, "gracePeriodSeconds": 5}
     api.post(f"{pods}/a/eviction", eviction("a", **options))
     assert 5 == api.get(f"{pods}/a")["metadata"]["deletionGracePeriodSeconds"]
-    assert "NotFound" == api.ask("POST", f"{pods}/nobody/eviction", eviction("nobody")).reason
+    assert "NotFound" == api.ask("POST", f"{pods}/missing/eviction", eviction("missing")).reason
 
 
 def test_a_budget_refuses_an_eviction(api: Client, pods: str, namespace: str) -> None:
@@ -211,7 +211,7 @@ def test_a_budget_that_is_not_counted_yet_refuses_too(api: Client, pods: str, na
     assert 10 == answer.body["details"]["retryAfterSeconds"]
 
 
-def test_budgets_do_not_hold_pods_that_do_not_run(api: Client, pods: str, namespace: str) -> None:
+def test_budgets_do_not_protect_pods_that_do_not_run(api: Client, pods: str, namespace: str) -> None:
     api.post(pods, new_pod("waits", labels={"app": "web"}))
     budget(api, namespace, allowed=0)
     api.post(f"{pods}/waits/eviction", eviction("waits"))

@@ -1,4 +1,4 @@
-"""Get and list: selectors, pages, versions, tables, and what the server says about itself."""
+"""Get and list: selectors, pages, versions, tables, discovery."""
 
 import pytest
 from tests.api.conftest import Client, new_map, new_node, new_pod
@@ -71,7 +71,7 @@ def test_a_namespace_is_a_selection(api: Client, maps: str, namespace: str) -> N
     assert ["a"] == names(api.get("/api/v1/configmaps", fieldSelector=f"metadata.namespace={namespace}"))
 
 
-def test_selectors_that_make_no_sense_are_refused(api: Client, pods: str) -> None:
+def test_invalid_selectors_are_refused(api: Client, pods: str) -> None:
     assert "BadRequest" == api.ask("GET", pods, labelSelector="a in b").reason
     assert "BadRequest" == api.ask("GET", pods, fieldSelector="spec.containers=x").reason
 
@@ -105,11 +105,11 @@ def test_a_broken_continue_token_is_refused(api: Client, maps: str) -> None:
     assert "BadRequest" == api.ask("GET", maps, limit=1, **{"continue": "nonsense"}).reason
 
 
-def test_what_is_not_there(api: Client, pods: str) -> None:
-    answer = api.ask("GET", f"{pods}/nobody")
+def test_missing_objects_and_paths(api: Client, pods: str) -> None:
+    answer = api.ask("GET", f"{pods}/missing")
     assert (404, "NotFound") == (answer.code, answer.reason)
-    assert 'pods "nobody" not found' == answer.body["message"]
-    assert {"name": "nobody", "kind": "pods"} == answer.body["details"]
+    assert 'pods "missing" not found' == answer.body["message"]
+    assert {"name": "missing", "kind": "pods"} == answer.body["details"]
     assert 404 == api.ask("GET", "/apis/no.such.group/v1/things").code
     assert 404 == api.ask("GET", "/api/v1/nothings").code
     assert [] == api.get("/api/v1/namespaces/no-such-namespace/pods")["items"]

@@ -1,4 +1,4 @@
-"""Upstream's own PodGroup, as 1.36 serves it with its gates on."""
+"""The upstream PodGroup, as 1.36 serves it with its feature gates on."""
 
 from typing import Any
 
@@ -19,7 +19,7 @@ def new_group(name: str, **spec: Any) -> Obj:
     return {"metadata": {"name": name}, "spec": {"schedulingPolicy": {"gang": {"minCount": 2}}, **spec}}
 
 
-def test_what_is_kept_of_a_group(api: Client, groups: str) -> None:
+def test_the_stored_form_of_a_group(api: Client, groups: str) -> None:
     sent = new_group("g", priority=5, schedulingConstraints={"topology": [{"key": "rack"}]})
     made = api.post(groups, sent)
     assert {"gang": {"minCount": 2}} == made["spec"]["schedulingPolicy"]
@@ -37,7 +37,7 @@ def test_groups_that_are_refused(api: Client, groups: str, policy: Obj) -> None:
     assert (422, "Invalid") == (answer.code, answer.reason)
 
 
-def test_a_policy_never_changes(api: Client, groups: str) -> None:
+def test_a_policy_is_immutable(api: Client, groups: str) -> None:
     api.post(groups, new_group("g"))
     answer = api.ask("PATCH", f"{groups}/g", {"spec": {"schedulingPolicy": {"gang": {"minCount": 3}}}}, MERGE)
     assert (422, "Invalid") == (answer.code, answer.reason)
@@ -62,7 +62,7 @@ def test_a_group_is_kept_while_pods_use_it(api: Client, groups: str, pods: str) 
     api.until(f"{groups}/g", lambda obj: obj["kind"] == "Status")
 
 
-def test_a_group_that_nobody_uses_goes(api: Client, groups: str) -> None:
+def test_an_unused_group_is_deleted(api: Client, groups: str) -> None:
     api.post(groups, new_group("g"))
     api.delete(f"{groups}/g")
     api.until(f"{groups}/g", lambda obj: obj["kind"] == "Status")

@@ -1,4 +1,4 @@
-"""Watch: from where, what is seen, bookmarks, 410, and how it ends."""
+"""Watches: start, selection, bookmarks, error 410, end."""
 
 from tests.api.conftest import Client, new_map, new_pod
 
@@ -29,7 +29,7 @@ def test_a_watch_resumes_where_another_was_cut(api: Client, maps: str) -> None:
     assert ("b", "a") == (added["metadata"]["name"], deleted["metadata"]["name"])
 
 
-def test_a_watch_without_a_version_begins_with_what_is_there(api: Client, maps: str) -> None:
+def test_a_watch_without_a_version_begins_with_existing_objects(api: Client, maps: str) -> None:
     for name in ("a", "b"):
         api.post(maps, new_map(name))
     for start in ({}, {"resourceVersion": "0"}):
@@ -50,7 +50,7 @@ def test_what_leaves_a_selection_is_deleted_for_its_watchers(api: Client, maps: 
     assert "end" == end["metadata"]["name"]
     assert {"x": "2"} == modified["data"]
     assert {"in": "yes"} == added["metadata"]["labels"]
-    # As it was while it was still selected, at the version of the change that took it out.
+    # The object as it was while selected, at the version of the change that removed it from the selection.
     assert {"in": "yes"} == deleted["metadata"]["labels"]
     assert version(left) == version(deleted)
 
@@ -94,7 +94,7 @@ def test_a_list_as_a_watch_needs_its_match(api: Client, maps: str) -> None:
     assert (422, "Invalid") == (answer.code, answer.reason)
 
 
-def test_a_watch_ends_in_time_and_a_bookmark_says_how_far_it_came(api: Client, maps: str) -> None:
+def test_a_watch_ends_in_time_and_a_bookmark_shows_its_progress(api: Client, maps: str) -> None:
     start = api.get(maps)["metadata"]["resourceVersion"]
     wanted = {"labelSelector": "none=of-them", "allowWatchBookmarks": "true", "timeoutSeconds": 4}
     with api.watch(maps, resourceVersion=start, **wanted) as watch:
@@ -106,7 +106,7 @@ def test_a_watch_ends_in_time_and_a_bookmark_says_how_far_it_came(api: Client, m
 
 
 def test_history_that_is_gone_is_an_error_event(api: Client, namespace: str, things: str) -> None:
-    # Of a kind that did not exist at version 1, nothing is known about that time.
+    # The kind did not exist at version 1, so the server has no history from then.
     with api.watch(things, resourceVersion="1") as watch:
         event = watch.next()
         assert event is not None
@@ -116,7 +116,7 @@ def test_history_that_is_gone_is_an_error_event(api: Client, namespace: str, thi
         assert watch.next() is None
 
 
-def test_a_version_that_is_no_number_is_refused(api: Client, maps: str) -> None:
+def test_a_version_that_is_not_a_number_is_refused(api: Client, maps: str) -> None:
     assert 500 == api.ask("GET", maps, watch="true", resourceVersion="abc").code
 
 
@@ -131,7 +131,7 @@ def test_writes_that_change_nothing_make_no_event(api: Client, maps: str) -> Non
 
 def test_a_table_can_be_watched(api: Client, maps: str) -> None:
     api.post(maps, new_map("a"))
-    # `kubectl get --watch` asks like this.
+    # `kubectl get --watch` sends this header.
     accept = {"Accept": "application/json;as=Table;v=v1;g=meta.k8s.io"}
 
     async def first() -> bytes:

@@ -1,4 +1,4 @@
-"""Create, update, the four kinds of patch, status, scale: what changes, what does not, and what is refused."""
+"""Create, update, the four patch formats, status, scale: changes, preserved fields, and refusals."""
 
 from typing import Any
 
@@ -26,14 +26,14 @@ def test_versions_only_grow(api: Client, maps: str, pods: str) -> None:
     assert sorted(set(versions)) == versions
 
 
-def test_names_are_made_up_on_request(api: Client, maps: str) -> None:
+def test_names_are_generated_on_request(api: Client, maps: str) -> None:
     made = [api.post(maps, {"metadata": {"generateName": "job-"}})["metadata"] for _ in range(5)]
     assert 5 == len({metadata["name"] for metadata in made})
     assert all(m["name"].startswith("job-") and len(m["name"]) == len("job-") + 5 for m in made)
     assert "job-" == made[0]["generateName"]
 
 
-def test_a_name_is_taken_once(api: Client, maps: str) -> None:
+def test_a_name_can_be_used_once(api: Client, maps: str) -> None:
     api.post(maps, new_map("a"))
     answer = api.ask("POST", maps, new_map("a"))
     assert (409, "AlreadyExists") == (answer.code, answer.reason)
@@ -41,7 +41,7 @@ def test_a_name_is_taken_once(api: Client, maps: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["Upper", "with space", "-start", "end-", "a" * 254, "under_score"])
-def test_names_that_are_none(api: Client, maps: str, name: str) -> None:
+def test_invalid_names_are_refused(api: Client, maps: str, name: str) -> None:
     answer = api.ask("POST", maps, new_map(name))
     assert (422, "Invalid") == (answer.code, answer.reason)
     assert "metadata.name" == answer.body["details"]["causes"][0]["field"]
@@ -58,7 +58,7 @@ def test_labels_are_checked(api: Client, maps: str) -> None:
     assert "BadRequest" == api.ask("POST", maps, new_map("a", labels={"x": 1})).reason
 
 
-def test_an_object_belongs_where_it_is_sent(api: Client, maps: str, pods: str) -> None:
+def test_an_object_must_match_the_path(api: Client, maps: str, pods: str) -> None:
     assert "BadRequest" == api.ask("POST", maps, new_map("a", namespace="elsewhere")).reason
     assert "BadRequest" == api.ask("POST", maps, {**new_map("a"), "kind": "Secret", "apiVersion": "v1"}).reason
     assert "NotFound" == api.ask("POST", "/api/v1/namespaces/no-such/configmaps", new_map("a")).reason
@@ -94,7 +94,7 @@ def test_an_update_without_a_version_wins(api: Client, maps: str) -> None:
     assert made["metadata"]["uid"] == updated["metadata"]["uid"]
 
 
-def test_an_update_of_another_object_of_that_name_is_a_conflict(api: Client, maps: str) -> None:
+def test_an_update_of_another_object_with_the_same_name_is_a_conflict(api: Client, maps: str) -> None:
     made = api.post(maps, new_map("a"))
     api.delete(f"{maps}/a")
     api.post(maps, new_map("a"))
@@ -102,7 +102,7 @@ def test_an_update_of_another_object_of_that_name_is_a_conflict(api: Client, map
     assert (409, "Conflict") == (api.ask("PUT", f"{maps}/a", body).code, api.ask("PUT", f"{maps}/a", body).reason)
 
 
-def test_what_is_not_there_cannot_be_updated(api: Client, pods: str) -> None:
+def test_a_missing_object_cannot_be_updated(api: Client, pods: str) -> None:
     assert "NotFound" == api.ask("PUT", f"{pods}/a", new_pod("a")).reason
     assert "NotFound" == api.ask("PATCH", f"{pods}/a", {"metadata": {"labels": {"x": "y"}}}, MERGE).reason
 
@@ -127,7 +127,7 @@ def test_a_merge_patch(api: Client, maps: str) -> None:
     assert {"l": "w"} == patched["metadata"]["labels"]
 
 
-def test_a_patch_may_insist_on_a_version(api: Client, maps: str) -> None:
+def test_a_patch_may_require_a_version(api: Client, maps: str) -> None:
     made = api.post(maps, new_map("a"))
     api.patch(f"{maps}/a", {"data": {"x": "2"}})
     patch = {"metadata": {"resourceVersion": made["metadata"]["resourceVersion"]}, "data": {"x": "3"}}
@@ -193,10 +193,10 @@ BAD_PATCHES: dict[str, tuple[Any, int]] = {
 }
 
 
-@pytest.mark.parametrize("what", BAD_PATCHES)
-def test_a_bad_json_patch_is_refused(api: Client, maps: str, what: str) -> None:
+@pytest.mark.parametrize("case", BAD_PATCHES)
+def test_a_bad_json_patch_is_refused(api: Client, maps: str, case: str) -> None:
     made = api.post(maps, new_map("a", finalizers=["x.io/a"]))
-    operations, code = BAD_PATCHES[what]
+    operations, code = BAD_PATCHES[case]
     answer = api.ask("PATCH", f"{maps}/a", operations, JSON_PATCH)
     assert (code, {400: "BadRequest", 422: "Invalid"}[code]) == (answer.code, answer.reason)
     assert made == api.get(f"{maps}/a")
@@ -236,12 +236,12 @@ def test_strategic_directives(api: Client, namespace: str) -> None:
 
 
 def test_apply_creates_and_merges(api: Client, maps: str) -> None:
-    path, who = f"{maps}/a", {"fieldManager": "test"}
+    path, manager = f"{maps}/a", {"fieldManager": "test"}
     wanted = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}, "data": {"x": "1", "y": "1"}}
-    assert 201 == api.ask("PATCH", path, wanted, APPLY, **who).code
+    assert 201 == api.ask("PATCH", path, wanted, APPLY, **manager).code
     api.patch(path, {"data": {"other": "kept"}})
-    again = api.patch(path, {**wanted, "data": {"x": "2"}}, APPLY, **who)
-    # What this manager no longer wants goes; what somebody else has set stays.
+    again = api.patch(path, {**wanted, "data": {"x": "2"}}, APPLY, **manager)
+    # The field that this manager no longer wants is removed. The field of another manager stays.
     assert {"x": "2", "other": "kept"} == again["data"]
 
 
@@ -260,7 +260,7 @@ def test_apply_needs_a_manager(api: Client, maps: str) -> None:
     assert api.ask("PATCH", f"{maps}/a", wanted, APPLY).code in (400, 422)
 
 
-def test_a_patch_of_an_unknown_kind_is_refused(api: Client, maps: str) -> None:
+def test_an_unknown_patch_format_is_refused(api: Client, maps: str) -> None:
     api.post(maps, new_map("a"))
     answer = api.ask("PATCH", f"{maps}/a", {"data": {}}, "application/json")
     assert (415, "UnsupportedMediaType") == (answer.code, answer.reason)
@@ -309,7 +309,7 @@ def test_generation_counts_changes_of_the_spec(api: Client, namespace: str) -> N
     assert 2 == api.patch(f"{budgets}/x/status", {"status": status})["metadata"]["generation"]
 
 
-def test_a_dry_run_says_yes_and_does_nothing(api: Client, maps: str) -> None:
+def test_a_dry_run_succeeds_and_changes_nothing(api: Client, maps: str) -> None:
     made = api.post(maps, new_map("a"), dryRun="All")
     assert "a" == made["metadata"]["name"]
     assert made["metadata"]["uid"]
@@ -334,7 +334,7 @@ def test_scale(api: Client, namespace: str) -> None:
     assert 2 == api.get(f"{sets}/r")["spec"]["replicas"]
 
 
-def test_a_priority_never_changes(api: Client, namespace: str) -> None:
+def test_a_priority_is_immutable(api: Client, namespace: str) -> None:
     classes = "/apis/scheduling.k8s.io/v1/priorityclasses"
     made = api.post(classes, {"metadata": {"name": namespace}, "value": 7})
     assert "PreemptLowerPriority" == made["preemptionPolicy"]
@@ -342,7 +342,7 @@ def test_a_priority_never_changes(api: Client, namespace: str) -> None:
     assert (422, "Invalid") == (answer.code, answer.reason)
 
 
-def test_namespaces_know_their_name(api: Client, namespace: str) -> None:
+def test_a_namespace_has_its_name_as_a_label(api: Client, namespace: str) -> None:
     found = api.get(f"/api/v1/namespaces/{namespace}")
     assert namespace == found["metadata"]["labels"]["kubernetes.io/metadata.name"]
     assert ("Active", ["kubernetes"]) == (found["status"]["phase"], found["spec"]["finalizers"])

@@ -1,4 +1,4 @@
-"""Faults on demand: each does what it says, and nothing else."""
+"""Injected faults: each has its effect and no other."""
 
 import asyncio
 
@@ -20,7 +20,7 @@ async def line(response: aiohttp.ClientResponse) -> bytes:
         return await response.content.readline()
 
 
-def test_a_share_of_writes_fails_and_is_not_carried_out() -> None:
+def test_a_share_of_writes_fails_and_is_not_executed() -> None:
     async def main() -> None:
         async with cluster() as c:
             c.server.faults.fail_share = 0.3
@@ -59,7 +59,7 @@ def test_a_bind_whose_answer_is_lost_has_happened() -> None:
     asyncio.run(main())
 
 
-def test_watches_are_cut_again_and_again() -> None:
+def test_watches_are_cut_periodically() -> None:
     async def main() -> None:
         async with cluster() as c:
             for _ in range(2):
@@ -101,7 +101,7 @@ def test_a_stalled_watch_stays_open_and_says_nothing() -> None:
             response = await watch(c)
             await c.add_pod("a")
             reading = asyncio.create_task(line(response))
-            for _ in range(20):  # while the watch stands still, requests are answered
+            for _ in range(20):  # requests are answered while the watch is stalled
                 await c.ask("GET", c.pods)
             assert not reading.done()
             c.server.faults.stall_watches = False

@@ -1,6 +1,6 @@
-"""kubectl against the embedded server: get, describe, apply, delete, and what people type beside.
+"""kubectl with the embedded server: get, describe, apply, delete, and other common commands.
 
-`make test` has built one and sets MAAR_REAL, so that none is a failure there; else the machine's serves as well.
+`make test` builds a kubectl and sets MAAR_REAL, so a missing binary is a failure. Else the installed one is used.
 """
 
 import os
@@ -46,7 +46,7 @@ spec: {minMember: 2}
 
 @pytest.fixture(scope="module")
 def binary() -> str:
-    """The kubectl that `make real` built, else the machine's."""
+    """The kubectl that `make real` built, else the installed one."""
     built = available("kubectl")
     if built:
         return str(folders()["kubectl"] / "kubectl")
@@ -57,7 +57,7 @@ def binary() -> str:
 
 @pytest.fixture
 def kubectl(binary: str, tmp_path: Path) -> Iterator[Kubectl]:
-    """Run kubectl against a server of the test's own; `stdin` becomes a file named by `-f -`."""
+    """Run kubectl with a server of its own. `stdin` is the file that `-f -` reads."""
     server = EmbeddedServer(parts=[Kubelets(start=0.0, stop=0.0), Jobs()]).start()
     config = server.kubeconfig(tmp_path / "kubeconfig")
     environment = {**os.environ, "KUBECONFIG": str(config), "HOME": str(tmp_path)}
@@ -83,7 +83,7 @@ def test_get(kubectl: Kubectl) -> None:
     assert "pod/p1\n" == kubectl("get", "po", "-l", "app=web", "-o", "name")
     assert "Running" == kubectl("get", "pod", "p1", "-o", "jsonpath={.status.phase}")
     assert "default" in kubectl("get", "ns", "-o", "yaml")
-    assert "NotFound" in kubectl("get", "pod", "nobody", fails=True)
+    assert "NotFound" in kubectl("get", "pod", "missing", fails=True)
     assert "default" in kubectl("get", "pods", "-A", "--no-headers").split()[0]
 
 
@@ -142,7 +142,7 @@ def test_our_custom_resources(kubectl: Kubectl) -> None:
 def test_delete(kubectl: Kubectl) -> None:
     kubectl("apply", "-f", "-", stdin=f"{NODE}---{POD}")
     kubectl("wait", "--for=condition=Ready", "pod/p1", "--timeout=20s")
-    assert kubectl("delete", "pod", "p1").startswith('pod "p1" deleted')  # waits until it is gone
+    assert kubectl("delete", "pod", "p1").startswith('pod "p1" deleted')  # kubectl waits until the pod is gone
     assert "NotFound" in kubectl("get", "pod", "p1", fails=True)
     assert kubectl("delete", "-f", "-", stdin=NODE).startswith('node "n1" deleted')
 
@@ -170,7 +170,7 @@ spec:
     kubectl("wait", "--for=delete", "pod", "-l", "job-name=j1", "--timeout=20s")
 
 
-def test_what_people_type_beside(kubectl: Kubectl) -> None:
+def test_other_common_commands(kubectl: Kubectl) -> None:
     kubectl("apply", "-f", "-", stdin=f"{NODE}---{POD}")
     kubectl("label", "node", "n1", "zone=a")
     kubectl("taint", "node", "n1", "team=x:NoSchedule")

@@ -1,4 +1,4 @@
-"""Pretend kubelets: pods start, end, stop and are turned away; nodes die and come back."""
+"""Simulated kubelets: pods start, end, stop and are rejected; nodes die and come back."""
 
 import asyncio
 
@@ -66,7 +66,7 @@ def test_a_pod_that_has_ended_does_not_start() -> None:
             (timer,) = (pod.timer for pod in kubelets.pods.values())
             assert timer is not None
             while clock() <= timer.when():
-                pass  # nothing else runs: its start is due before its kubelet looks at it again
+                pass  # block the loop until the start is due, before the kubelet sees the pod again
             c.server.api.change(PODS, "default", "a", ended, part="status")
             await c.until(lambda: not kubelets.pods)
             assert "Succeeded" == c.phase("a")
@@ -91,7 +91,7 @@ def test_a_deleted_pod_goes_after_its_grace() -> None:
     asyncio.run(main())
 
 
-def test_a_pod_that_does_not_fit_is_turned_away() -> None:
+def test_a_pod_that_does_not_fit_is_rejected() -> None:
     async def main() -> None:
         async with cluster(quick()) as c:
             await c.add_node("n1", cpu="2")
@@ -123,7 +123,7 @@ def test_room_counts_from_the_binding_not_from_the_start() -> None:
     asyncio.run(main())
 
 
-def test_a_dead_node_loses_its_pods_and_a_job_makes_them_anew() -> None:
+def test_a_dead_node_loses_its_pods_and_a_job_replaces_them() -> None:
     async def main() -> None:
         kubelets = quick()
         async with cluster(kubelets, Jobs()) as c:
@@ -140,7 +140,7 @@ def test_a_dead_node_loses_its_pods_and_a_job_makes_them_anew() -> None:
             assert "Unknown" == ready["status"]
             assert {"NoSchedule", "NoExecute"} == {t["effect"] for t in c.node("n1")["spec"]["taints"]}
             await c.until(lambda: len(c.all_pods()) == 4)
-            # Nobody is there to take the old ones off: they hang.
+            # No kubelet removes the old pods, so they stay in Terminating.
             old = [pod for pod in c.all_pods() if pod["metadata"]["name"] in first]
             assert all(pod["metadata"]["deletionTimestamp"] for pod in old)
             for name in sorted(set(names(c.all_pods())) - set(first)):

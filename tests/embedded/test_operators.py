@@ -1,4 +1,4 @@
-"""The pretend training operator: pods for each role, sizes, suspension, and how jobs end."""
+"""The simulated training operator: pods for each role, sizes, suspension, and the end of jobs."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -16,7 +16,7 @@ Story = Callable[[Cluster], Awaitable[None]]
 FIELDS = {"PyTorchJob": "pytorchReplicaSpecs", "MPIJob": "mpiReplicaSpecs"}
 
 
-def tell(story: Story) -> None:
+def run(story: Story) -> None:
     async def main() -> None:
         async with cluster(Kubelets(start=0.0, stop=0.0), TrainingOperator()) as c:
             await c.add_node("n1", cpu="64")
@@ -27,8 +27,8 @@ def tell(story: Story) -> None:
 
 def role(replicas: int, restart: str = "", **annotations: str) -> Obj:
     spec = {"containers": [{"name": "c", "image": "i"}], "terminationGracePeriodSeconds": 0}
-    said: Obj = {"replicas": replicas, "template": {"metadata": {"annotations": annotations}, "spec": spec}}
-    return {**said, "restartPolicy": restart} if restart else said
+    wanted: Obj = {"replicas": replicas, "template": {"metadata": {"annotations": annotations}, "spec": spec}}
+    return {**wanted, "restartPolicy": restart} if restart else wanted
 
 
 def path(kind: str = "PyTorchJob", name: str = "t") -> str:
@@ -67,7 +67,7 @@ async def until_condition(c: Cluster, type: str, kind: str = "PyTorchJob", value
     await c.until(holds)
 
 
-def test_roles_have_their_pods_with_the_labels_of_the_real_one() -> None:
+def test_roles_get_pods_with_the_labels_of_the_real_operator() -> None:
     async def story(c: Cluster) -> None:
         await add(c, {"Master": role(1), "Worker": role(2)})
         await c.until(lambda: ["t-master-0", "t-worker-0", "t-worker-1"] == pods(c))
@@ -79,7 +79,7 @@ def test_roles_have_their_pods_with_the_labels_of_the_real_one() -> None:
         await bind_all(c)
         await until_condition(c, "Running")
 
-    tell(story)
+    run(story)
 
 
 def test_an_mpijob_has_a_launcher() -> None:
@@ -87,10 +87,10 @@ def test_an_mpijob_has_a_launcher() -> None:
         await add(c, {"Launcher": role(1), "Worker": role(1)}, "MPIJob")
         await c.until(lambda: ["t-launcher", "t-worker-0"] == pods(c))
 
-    tell(story)
+    run(story)
 
 
-def test_shrinking_takes_the_highest_indices() -> None:
+def test_shrinking_removes_the_highest_indices() -> None:
     async def story(c: Cluster) -> None:
         await add(c, {"Worker": role(4)})
         await c.until(lambda: 4 == len(pods(c)))
@@ -99,7 +99,7 @@ def test_shrinking_takes_the_highest_indices() -> None:
         await patch(c, {"pytorchReplicaSpecs": {"Worker": {"replicas": 3}}})
         await c.until(lambda: ["t-worker-0", "t-worker-1", "t-worker-2"] == pods(c))
 
-    tell(story)
+    run(story)
 
 
 def test_a_suspended_job_has_no_pods_until_it_is_resumed() -> None:
@@ -116,13 +116,13 @@ def test_a_suspended_job_has_no_pods_until_it_is_resumed() -> None:
         await c.until(lambda: not pods(c))
         await until_condition(c, "Running", value="False")
 
-    tell(story)
+    run(story)
 
 
 @pytest.mark.parametrize(
     ("restart", "ends"), [("", "Running"), ("OnFailure", "Running"), ("Never", "Failed"), ("ExitCode", "Failed")]
 )
-def test_a_failed_worker_is_made_anew_or_ends_the_job(restart: str, ends: str) -> None:
+def test_a_failed_worker_is_replaced_or_ends_the_job(restart: str, ends: str) -> None:
     async def story(c: Cluster) -> None:
         await add(c, {"Worker": role(1, restart)})
         await c.until(lambda: 1 == len(pods(c)))
@@ -140,7 +140,7 @@ def test_a_failed_worker_is_made_anew_or_ends_the_job(restart: str, ends: str) -
         await bind_all(c)
         await until_condition(c, "Restarting", value="False")
 
-    tell(story)
+    run(story)
 
 
 def test_a_job_fails_beyond_its_backoff_limit() -> None:
@@ -151,7 +151,7 @@ def test_a_job_fails_beyond_its_backoff_limit() -> None:
             await bind_all(c)
         await until_condition(c, "Failed")
 
-    tell(story)
+    run(story)
 
 
 @pytest.mark.parametrize("kind", ["PyTorchJob", "MPIJob"])
@@ -166,4 +166,4 @@ def test_a_job_succeeds_with_its_leader(kind: str) -> None:
         await until_condition(c, "Succeeded", kind)
         await c.until(lambda: 1 == len(pods(c)))
 
-    tell(story)
+    run(story)

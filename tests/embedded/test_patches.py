@@ -1,4 +1,4 @@
-"""The messages of refused JSON patches; which patches are refused, tests/api shows, on a real server too."""
+"""The messages of refused JSON patches. tests/api checks which patches are refused, also on a real server."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ REFUSED = "the server rejected our request due to an error in our request: "
 
 
 @pytest.mark.parametrize(
-    ("operation", "says"),
+    ("operation", "message"),
     [
         ({"op": "remove", "path": "/data/b"}, "remove operation does not apply: /data/b: no such path"),
         ({"op": "add", "path": "/b/c", "value": 1}, "add operation does not apply: /b/c: no such path"),
@@ -22,13 +22,13 @@ REFUSED = "the server rejected our request due to an error in our request: "
             "add operation does not apply: /list/9: can't insert outside of list",
         ),
         ({"op": "frob", "path": "/data"}, "frob operation does not apply: /data: Unknown operation 'frob'"),
-        ({"op": "replace", "path": "", "value": []}, "the document is not an object any more"),
+        ({"op": "replace", "path": "", "value": []}, "the result is not an object"),
     ],
 )
-def test_a_refusal_names_the_operation_and_the_path(operation: dict[str, Any], says: str) -> None:
+def test_a_refusal_names_the_operation_and_the_path(operation: dict[str, Any], message: str) -> None:
     with pytest.raises(ApiError) as refused:
         json_patch({"data": {"a": 1}, "list": [1]}, [operation])
-    assert (422, REFUSED + says) == (refused.value.code, refused.value.message)
+    assert (422, REFUSED + message) == (refused.value.code, refused.value.message)
 
 
 @pytest.mark.parametrize("operations", [{"op": "remove", "path": "/data"}, ["remove"], "remove", None])

@@ -1,4 +1,4 @@
-"""The server as a thing in a program: threads, history, slow readers, speed."""
+"""The server inside a program: threads, history, slow readers, speed."""
 
 import asyncio
 import http.client
@@ -16,7 +16,7 @@ from maar.embedded.parts.kubelets import Kubelets
 from maar.embedded.server import EmbeddedServer
 
 
-def test_a_server_on_a_thread_of_its_own() -> None:
+def test_a_server_on_its_own_thread() -> None:
     kubelets = Kubelets(start=0.0)
     server = EmbeddedServer(parts=[kubelets]).start()
     try:
@@ -37,7 +37,7 @@ def test_a_server_on_a_thread_of_its_own() -> None:
         server.stop()
 
 
-def test_a_port_that_is_taken_is_an_error_where_it_was_started() -> None:
+def test_a_port_in_use_is_an_error_in_start() -> None:
     server = EmbeddedServer().start()
     try:
         with pytest.raises(OSError, match="in use"):
@@ -88,7 +88,7 @@ def test_a_reader_that_is_too_slow_is_cut() -> None:
     async def main() -> None:
         async with cluster(watch_buffer=5) as c:
             response = await c.session.get(c.pods, params={"watch": "true"})
-            for i in range(20):  # in one step of the loop: no reader could keep up
+            for i in range(20):  # in one step of the loop, so no reader can keep up
                 pod = {"metadata": {"name": f"p{i}"}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
                 c.server.api.create(PODS, "default", pod)
             lines = (await response.read()).splitlines()
@@ -106,7 +106,7 @@ def test_bookmarks_come_regularly() -> None:
             now = c.server.api.store.version
             asked = {"watch": "true", "resourceVersion": str(now), "allowWatchBookmarks": "true"}
             async with c.session.get(c.pods, params=asked) as response:
-                await c.add_node("elsewhere")  # another kind: this watch sees only that time goes on
+                await c.add_node("elsewhere")  # another kind: this watch sees only the version advance
                 mark = json.loads(await response.content.readline())
                 assert "BOOKMARK" == mark["type"]
                 assert now < int(mark["object"]["metadata"]["resourceVersion"])
@@ -131,7 +131,7 @@ def test_an_event_is_encoded_once_for_all_watchers() -> None:
 
 @pytest.mark.slow
 def test_ten_thousand_pods_in_some_seconds() -> None:
-    """With the client in the same process and on the same core; 8 s on the machine that this was written on."""
+    """Client and server share one process and core. It took 8 s when this test was written."""
 
     async def main() -> float:
         async with cluster() as c:

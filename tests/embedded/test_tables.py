@@ -1,4 +1,4 @@
-"""What a table's cells are made of."""
+"""The cells of tables: JSON paths and ages."""
 
 from datetime import UTC, datetime, timedelta
 

@@ -1,6 +1,6 @@
-"""Real clusters for the tests of this folder, all of which carry the marker `real`.
+"""Real clusters for the tests of this folder, which all carry the marker `real`.
 
-`make test` builds the binaries before and sets MAAR_REAL, so that a missing one is a failure there; plain pytest skips.
+`make test` builds the binaries first and sets MAAR_REAL, so a missing binary is a failure. Plain pytest skips.
 """
 
 import os
@@ -24,7 +24,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session")
 def real_parts() -> None:
-    """Skip, or under `make test` fail, if the control plane is not built."""
+    """Skip the test if the control plane is not built, or fail it under `make test`."""
     found = available()
     if not found and os.environ.get("MAAR_REAL"):
         pytest.fail(found.why_not)
@@ -40,18 +40,18 @@ def running_cluster(real_parts: None) -> Iterator[RealCluster]:
 
 @pytest.fixture
 def real_cluster(running_cluster: RealCluster) -> Iterator[RealCluster]:
-    """The plain cluster: one for the whole session, and empty for each test."""
+    """The plain cluster: one for the whole session, empty for each test."""
     yield running_cluster
     running_cluster.stop_kwok()
     running_cluster.stop_controller_manager()
-    if not running_cluster.processes.runs("kube-apiserver"):  # a test that failed between killing and restarting it
+    if not running_cluster.processes.runs("kube-apiserver"):  # a test failed between kill and restart
         running_cluster.restart_api_server()
     running_cluster.clear()
 
 
 @pytest.fixture
 def new_cluster(real_parts: None) -> Iterator[Callable[..., RealCluster]]:
-    """Makes clusters of the test's own: `new_cluster(gates=..., runtime_config=...)`, as RealCluster's arguments."""
+    """Creates clusters that only this test uses: `new_cluster(gates=..., runtime_config=...)`, as for RealCluster."""
     with ExitStack() as stack:
 
         def make(**arguments: Any) -> RealCluster:

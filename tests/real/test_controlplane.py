@@ -1,4 +1,4 @@
-"""The real control plane itself: what every other real test stands on."""
+"""The real control plane, on which all other real tests depend."""
 
 import os
 import subprocess
@@ -32,7 +32,7 @@ def pod(name: str, **spec: Any) -> dict[str, Any]:
 
 
 def widgets() -> dict[str, Any]:
-    """A resource that Kubernetes does not know."""
+    """A custom resource."""
     names = {"plural": "widgets", "singular": "widget", "kind": "Widget", "listKind": "WidgetList"}
     schema = {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}
     version = {"name": "v1", "served": True, "storage": True, "schema": schema}
@@ -57,7 +57,7 @@ def names(things: list[Any]) -> list[str]:
     return sorted(thing["metadata"]["name"] for thing in things)
 
 
-def test_the_server_says_its_version(real_cluster: RealCluster) -> None:
+def test_the_server_reports_its_version(real_cluster: RealCluster) -> None:
     version = real_cluster.request("GET", "/version")
     assert ("v1.36.3", "1", "36") == (version["gitVersion"], version["major"], version["minor"])
 
@@ -72,7 +72,7 @@ def test_nodes_and_pods_are_created_and_listed(real_cluster: RealCluster) -> Non
     assert ["x"] == names(real_cluster.objects("v1", "Pod", fieldSelector="spec.nodeName="))
 
 
-def test_what_is_applied_twice_is_changed(real_cluster: RealCluster) -> None:
+def test_an_object_that_is_applied_again_is_changed(real_cluster: RealCluster) -> None:
     real_cluster.apply([node("a")])
     real_cluster.apply([{**node("a"), "metadata": {"name": "a", "labels": {"zone": "north"}}}])
     assert ["a"] == names(real_cluster.objects("v1", "Node", labelSelector="zone=north"))
@@ -105,7 +105,7 @@ def test_a_cleared_cluster_is_empty(real_cluster: RealCluster) -> None:
     assert ["system-cluster-critical", "system-node-critical"] == names(classes)
 
 
-def test_a_pod_is_bound_by_its_subresource(real_cluster: RealCluster) -> None:
+def test_a_pod_is_bound_by_the_binding_subresource(real_cluster: RealCluster) -> None:
     real_cluster.apply([node("a"), pod("x")])
     real_cluster.bind("x", "a")
     bound = real_cluster.get("v1", "Pod", "x")
@@ -116,7 +116,7 @@ def test_a_pod_is_bound_by_its_subresource(real_cluster: RealCluster) -> None:
     assert (409, "Conflict") == (refused.value.status, refused.value.reason)
 
 
-def test_kwok_runs_bound_pods_and_lets_deleted_ones_go(real_cluster: RealCluster) -> None:
+def test_kwok_runs_bound_pods_and_removes_deleted_pods(real_cluster: RealCluster) -> None:
     real_cluster.apply([node("a"), pod("bound"), pod("waiting")])
     real_cluster.start_kwok()
     real_cluster.bind("bound", "a")
@@ -197,9 +197,9 @@ def test_upstream_pod_groups_are_served_behind_their_gates(
     assert {"podGroupName": "gang"} == cluster.get("v1", "Pod", "x")["spec"]["schedulingGroup"]
     cluster.delete(member, gracePeriodSeconds=0)
     cluster.delete(group)
-    assert ["gang"] == names(cluster.objects(api, "PodGroup")), "its finalizer waits for the controller manager"
+    assert ["gang"] == names(cluster.objects(api, "PodGroup")), "the finalizer waits for the controller manager"
     cluster.start_controller_manager()
-    wait_until(lambda: cluster.objects(api, "PodGroup") == [], "the controller manager lets the group go")
+    wait_until(lambda: cluster.objects(api, "PodGroup") == [], "the controller manager removes the group")
 
 
 def test_a_server_that_cannot_start_shows_its_log(real_parts: None) -> None:
@@ -225,10 +225,10 @@ os.kill(os.getpid(), signal.SIGKILL)
 """
 
 
-def test_nothing_outlives_a_program_that_is_killed(real_parts: None) -> None:
-    said = subprocess.run([sys.executable, "-c", KILLED], cwd=CHECKOUT, stdout=subprocess.PIPE, text=True)
-    folder, *pids = said.stdout.split()
-    assert -9 == said.returncode
+def test_no_process_outlives_a_killed_program(real_parts: None) -> None:
+    done = subprocess.run([sys.executable, "-c", KILLED], cwd=CHECKOUT, stdout=subprocess.PIPE, text=True)
+    folder, *pids = done.stdout.split()
+    assert -9 == done.returncode
     wait_until(lambda: not any(lives(int(pid)) for pid in pids), "the processes are gone")
     wait_until(lambda: not Path(folder).exists(), "the folder is gone")
 

@@ -1,4 +1,4 @@
-"""A gang in every dialect, on a real API server that serves them all, with the scheduler live."""
+"""A gang in every dialect, with the live scheduler on a real API server that serves all of them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Story = Callable[[Live], Awaitable[None]]
 
 @pytest.fixture(scope="module")
 def everything(real_parts: None) -> Iterator[RealCluster]:
-    """A cluster that serves all dialects; nobody runs the pods, nor the operators."""
+    """A cluster that serves all dialects, without kubelets and operators."""
     with RealCluster.with_upstream_gangs() as cluster:
         cluster.apply_files(sorted(CRDS.glob("*.yaml")))
         yield cluster
@@ -33,19 +33,19 @@ def cluster(everything: RealCluster) -> Iterator[RealCluster]:
 
 
 def live(cluster: RealCluster, story: Story, nodes: int = 2) -> None:
-    """Tell a story with the scheduler running."""
+    """Run a story with the scheduler running."""
 
-    async def tell() -> None:
+    async def run() -> None:
         async with connected(cluster.kubeconfig) as play:
             await play.nodes(nodes, gpu=8)
             async with scheduling(play):
                 await story(play)
 
-    asyncio.run(tell())
+    asyncio.run(run())
 
 
 def owner(api_version: str, kind: str, label: str, **spec: Any) -> dict[str, Any]:
-    """A gang by its owner: the object, and what its pods carry."""
+    """A gang by its owner: the owner, and the labels of its pods."""
     thing = {"apiVersion": api_version, "kind": kind, "metadata": {"name": "train"}, "spec": spec}
     return {"thing": thing, "labels": {label: "train"}}
 
@@ -92,9 +92,9 @@ DIALECTS: dict[str, dict[str, Any]] = {
 }
 
 
-async def pod(play: Live, name: str, said: Mapping[str, Any], gpu: int = 4) -> None:
-    metadata = {"annotations": said.get("annotations", {}), "labels": said.get("labels", {})}
-    await play.pod(name, gpu=gpu, metadata=metadata, **said.get("spec", {}))
+async def pod(play: Live, name: str, dialect: Mapping[str, Any], gpu: int = 4) -> None:
+    metadata = {"annotations": dialect.get("annotations", {}), "labels": dialect.get("labels", {})}
+    await play.pod(name, gpu=gpu, metadata=metadata, **dialect.get("spec", {}))
 
 
 def all_bound(pods: list[Seen]) -> bool:
@@ -103,17 +103,17 @@ def all_bound(pods: list[Seen]) -> bool:
 
 @pytest.mark.parametrize("dialect", DIALECTS)
 def test_a_gang_waits_for_its_last_pod_and_starts_whole(cluster: RealCluster, dialect: str) -> None:
-    said = DIALECTS[dialect]
+    gang = DIALECTS[dialect]
 
     async def story(play: Live) -> None:
-        if "thing" in said:
-            await asyncio.to_thread(cluster.apply, [said["thing"]])
+        if "thing" in gang:
+            await asyncio.to_thread(cluster.apply, [gang["thing"]])
         for i in range(2):
-            await pod(play, f"train-{i}", said)
+            await pod(play, f"train-{i}", gang)
         line = "needs 3 pods, 2 can be placed"
         pods = await play.until(lambda ps: all(p.message == line for p in ps), f"both pods say `{line}`")
         assert not any(p.node for p in pods)
-        await pod(play, "train-2", said)
+        await pod(play, "train-2", gang)
         pods = await play.until(all_bound, "all three have a node")
         assert 3 == len(pods)
 
@@ -122,14 +122,14 @@ def test_a_gang_waits_for_its_last_pod_and_starts_whole(cluster: RealCluster, di
 
 @pytest.mark.parametrize("dialect", DIALECTS)
 def test_a_gang_that_does_not_fit_starts_when_it_does(cluster: RealCluster, dialect: str) -> None:
-    said = DIALECTS[dialect]
+    gang = DIALECTS[dialect]
 
     async def story(play: Live) -> None:
-        if "thing" in said:
-            await asyncio.to_thread(cluster.apply, [said["thing"]])
+        if "thing" in gang:
+            await asyncio.to_thread(cluster.apply, [gang["thing"]])
         for i in range(3):
-            await pod(play, f"train-{i}", said, gpu=8)
-        pods = await play.until(lambda ps: all("nodes fit" in p.message for p in ps), "all pods say why they wait")
+            await pod(play, f"train-{i}", gang, gpu=8)
+        pods = await play.until(lambda ps: all("nodes fit" in p.message for p in ps), "all pods have a reason")
         assert not any(p.node for p in pods)
         await play.nodes(1, gpu=8, first=2)
         pods = await play.until(all_bound, "all three have a node")
@@ -139,11 +139,11 @@ def test_a_gang_that_does_not_fit_starts_when_it_does(cluster: RealCluster, dial
 
 
 def test_a_gang_of_unknown_size_is_what_came_before_it_settled(cluster: RealCluster) -> None:
-    said = {"annotations": {"pod_group": "train"}}
+    gang = {"annotations": {"pod_group": "train"}}
 
     async def story(play: Live) -> None:
         for i in range(3):
-            await pod(play, f"train-{i}", said, gpu=8)
+            await pod(play, f"train-{i}", gang, gpu=8)
             # A later pod of no gang is bound: the scheduler has decided with this one of the gang, and left it.
             probe = f"probe-{i}"
             await play.pod(probe)
@@ -160,7 +160,7 @@ def test_a_gang_of_unknown_size_is_what_came_before_it_settled(cluster: RealClus
     live(cluster, story)
 
 
-def test_a_plain_job_is_a_gang_only_if_it_says_so(cluster: RealCluster) -> None:
+def test_a_plain_job_is_a_gang_only_if_annotated(cluster: RealCluster) -> None:
     def job(name: str, **annotations: str) -> dict[str, Any]:
         containers = [{"name": "c", "image": "train"}]
         template = {"spec": {"containers": containers, "restartPolicy": "Never", "schedulerName": "maar"}}
@@ -181,32 +181,32 @@ def test_a_plain_job_is_a_gang_only_if_it_says_so(cluster: RealCluster) -> None:
     live(cluster, story)
 
 
-def test_upstream_groups_say_that_they_are_scheduled(cluster: RealCluster) -> None:
-    said = DIALECTS["upstream"]
+def test_upstream_groups_report_that_they_are_scheduled(cluster: RealCluster) -> None:
+    gang = DIALECTS["upstream"]
 
     async def story(play: Live) -> None:
-        await asyncio.to_thread(cluster.apply, [said["thing"]])
+        await asyncio.to_thread(cluster.apply, [gang["thing"]])
 
         path = upstream_podgroup.ALPHA.path(NAMESPACE, "train")
 
         async def conditions() -> dict[str, dict[str, str]]:
             return {c["type"]: c for c in (await play.get(path)).get("status", {}).get("conditions", [])}
 
-        async def says(what: str, in_words: str = "") -> bool:
+        async def is_scheduled(status: str, part: str = "") -> bool:
             found = (await conditions()).get("PodGroupScheduled", {})
-            return found.get("status") == what and in_words in found["message"]
+            return found.get("status") == status and part in found["message"]
 
-        await pod(play, "train-0", said)
-        await play.eventually(lambda: says("False", "1 can be placed"), "PodGroupScheduled is False")
+        await pod(play, "train-0", gang)
+        await play.eventually(lambda: is_scheduled("False", "1 can be placed"), "PodGroupScheduled is False")
         since = (await conditions())["PodGroupScheduled"]["lastTransitionTime"]
         times = {"lastTransitionTime": "2026-01-01T00:00:00Z"}
         others = {"type": "Theirs", "status": "True", "reason": "Because", "message": "", **times}
         await play.api.patch(f"{path}/status", {"status": {"conditions": [others]}}, "strategic")
-        await pod(play, "train-1", said)
-        await play.eventually(lambda: says("False", "2 can be placed"), "the reason is another one")
-        assert since == (await conditions())["PodGroupScheduled"]["lastTransitionTime"], "it is False for as long"
-        await pod(play, "train-2", said)
-        await play.eventually(lambda: says("True"), "PodGroupScheduled is True")
+        await pod(play, "train-1", gang)
+        await play.eventually(lambda: is_scheduled("False", "2 can be placed"), "the reason has changed")
+        assert since == (await conditions())["PodGroupScheduled"]["lastTransitionTime"], "the status has not changed"
+        await pod(play, "train-2", gang)
+        await play.eventually(lambda: is_scheduled("True"), "PodGroupScheduled is True")
         assert {"PodGroupScheduled", "Theirs"} == (await conditions()).keys()
 
     live(cluster, story)

@@ -1,8 +1,8 @@
-"""Elastic jobs on a real API server, with the real training operator and kwok's nodes, grow and shrink by the plan.
+"""Elastic jobs on a real API server, with the real training operator and kwok's nodes, grow and shrink as planned.
 
-A witness watches jobs, pods and nodes from the beginning and judges, in the order of resource versions, what was
-written. After every event the sizes are what the bare algorithm says for that moment. The same scenes, one by one and
-on the embedded server, are in tests/controller/test_elastic_live.py.
+A witness records all writes to jobs, pods and nodes, and judges them in the order of resource versions. After every
+event the sizes are what the bare algorithm gives. tests/controller/test_elastic_live.py has the same scenes, one by one
+and on the embedded server.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from tests.support.scheduler import Child
 
 @pytest.fixture
 def operated(real_parts: None, request: pytest.FixtureRequest) -> Iterator[RealCluster]:
-    """A cluster with kwok's nodes and the training operator, which makes PodGroups where the test asks for it."""
+    """A cluster with kwok's nodes and the training operator, which creates PodGroups if the test asks for it."""
     if not (found := available("training-operator")):
         pytest.skip(found.why_not)
     with RealCluster() as cluster:
@@ -48,7 +48,7 @@ def test_jobs_breathe(operated: RealCluster, tmp_path: Path, request: pytest.Fix
             await live.crds(OUR_CRDS)
             async with playing(live, scheduler) as play:
                 await play.add_nodes(2)
-                # They arrive.
+                # Jobs arrive.
                 await play.pytorch("a", 2, 12)
                 await play.settles("one job takes what it can use")
                 await play.mpi("b", 2, 8)
@@ -56,37 +56,37 @@ def test_jobs_breathe(operated: RealCluster, tmp_path: Path, request: pytest.Fix
                 await play.pytorch("c", 4, 6, restart="Never")
                 await play.pytorch("d", 3, 16)
                 await play.settles("two more")
-                # The scheduler is killed and another one started in the middle: nothing changes.
+                # The scheduler is killed, and another one starts: nothing changes.
                 before = dict(play.witness.sizes())
                 child.end()
                 child = Child(operated.kubeconfig, next(logs), *options)
-                # One that may not restart, as `c`: its operator would give it up if its size changed before all run.
+                # Like `c`, `e` must not restart: the operator fails it if its size changes before all workers run.
                 await play.pytorch("e", 5, 7, restart="Never")
                 assert before == {name: size for name, size in play.witness.sizes().items() if name != "e"}
-                await play.settles("one that waits, after a restart")
-                # Priority changes who comes first.
+                await play.settles("a job that waits, after a restart")
+                # A priority changes the order of jobs.
                 await play.prefer("e", 5)
-                await play.settles("the waiting one becomes important")
+                await play.settles("the waiting job gets a high priority")
                 # Nodes come and go.
                 await play.add_nodes(1)
-                await play.settles("a node more")
+                await play.settles("one more node")
                 await play.remove_node()
-                await play.settles("a node less")
-                # A failure that the operator mends is no end; one that it gives up on is.
+                await play.settles("one node less")
+                # A failure that the operator repairs does not end a job. A failure that it does not repair does.
                 await play.stumble("a")
-                await play.settles("a worker failed and was made anew")
+                await play.settles("a worker failed and was replaced")
                 await play.finish("e", "Failed")
-                await play.settles("one failed for good: its room is free")
-                # A rigid gang takes its room from elastic jobs.
+                await play.settles("a job failed: its capacity is free")
+                # A rigid gang takes capacity from elastic jobs.
                 await play.gang("rigid", 2, 2, priority=5)
-                await live.until(bound("rigid", 2), "the rigid gang has its room")
-                await play.settles("elastic jobs have the rest")
+                await live.until(bound("rigid", 2), "the rigid gang runs")
+                await play.settles("elastic jobs use the rest")
                 assert [] == play.witness.evicted()
-                # One is deleted, one ends.
+                # One job is deleted, one ends.
                 await play.delete("d")
-                await play.settles("one was deleted")
+                await play.settles("one job was deleted")
                 await play.finish("a")
-                await play.settles("one has ended")
+                await play.settles("one job has ended")
 
     try:
         asyncio.run(story())

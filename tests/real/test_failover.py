@@ -1,4 +1,4 @@
-"""Two `maar run` on a real API server: one decides, the other takes over; and a configuration that changes live."""
+"""Two `maar run` on a real API server: a standby takes over from the leader. Also: a configuration changes live."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from maar.kube.client.errors import NotFound
 from maar.kube.wire.resources import LEASES
 
 LEASE_S = 15.0
-"""For how long a leader that says nothing keeps the lease."""
+"""How long a leader that stops renewing keeps the lease."""
 SLACK_S = 5.0
-"""For a busy machine: the standby takes over in the moment in which the last renewal expires."""
+"""Slack for a busy machine. The standby takes over as soon as the last renewal expires."""
 START_S = 60.0
-"""For a first one to come up."""
+"""How long the first leader may take to start."""
 
 
 Start = Callable[..., Child]
@@ -30,7 +30,7 @@ Start = Callable[..., Child]
 
 @pytest.fixture
 def start(real_cluster: RealCluster, tmp_path: Path) -> Iterator[Start]:
-    """Starts children, which end with the test."""
+    """Starts schedulers, which end with the test."""
     children: list[Child] = []
 
     def begin(*options: str) -> Child:
@@ -43,16 +43,16 @@ def start(real_cluster: RealCluster, tmp_path: Path) -> Iterator[Start]:
 
 
 def live(cluster: RealCluster, story: Callable[[Live], Awaitable[None]], nodes: int) -> None:
-    async def tell() -> None:
+    async def run() -> None:
         async with connected(cluster.kubeconfig) as play:
             await play.nodes(nodes, gpu=8)
             await story(play)
 
-    asyncio.run(tell())
+    asyncio.run(run())
 
 
 async def holder(play: Live) -> str:
-    """Who has the lease."""
+    """The holder of the lease."""
     try:
         lease = await play.get(LEASES.path(NAMESPACE, "maar"))
     except NotFound:
@@ -86,7 +86,7 @@ def test_a_standby_takes_over_in_the_middle_of_a_burst(real_cluster: RealCluster
     async def story(play: Live) -> None:
         leader, standby = await pair(play, start)
         burst = asyncio.gather(*(play.gang(f"g{i}", 4, gpu=2) for i in range(20)))
-        await play.until(lambda ps: sum(bool(p.node) for p in ps) >= 8, "some are bound")
+        await play.until(lambda ps: sum(bool(p.node) for p in ps) >= 8, "some pods are bound")
         leader.end(signal.SIGKILL)
         died = time.monotonic()
         taken = asyncio.create_task(until_leads(play, standby))
@@ -103,7 +103,7 @@ def test_a_standby_takes_over_in_the_middle_of_a_burst(real_cluster: RealCluster
     live(real_cluster, story, nodes=21)
 
 
-def test_a_leader_that_is_told_to_stop_hands_over_at_once(real_cluster: RealCluster, start: Start) -> None:
+def test_a_leader_that_is_stopped_hands_over_at_once(real_cluster: RealCluster, start: Start) -> None:
     async def story(play: Live) -> None:
         leader, standby = await pair(play, start)
         await play.gang("before", 2, gpu=8)
@@ -124,7 +124,7 @@ def test_a_leader_that_is_told_to_stop_hands_over_at_once(real_cluster: RealClus
 def test_a_configuration_with_a_typo_is_refused_and_a_good_one_applied(
     real_cluster: RealCluster, start: Start, tmp_path: Path
 ) -> None:
-    """Without the plugin `gang` a gang starts in part: that is how one sees which configuration is in force."""
+    """Without the plugin `gang` a gang starts in part, which shows which configuration is active."""
     whole = "actions: allocate\ntiers:\n- plugins: [{name: gang}, {name: predicates}]\n"
     config = tmp_path / "maar.yaml"
     config.write_text(whole)
@@ -133,7 +133,7 @@ def test_a_configuration_with_a_typo_is_refused_and_a_good_one_applied(
         child = start("--config", str(config))
         await until_leads(play, child)
         await play.gang("huge", 3, gpu=8)
-        await play.until(lambda ps: all(p.message for p in ps), "huge has reasons")
+        await play.until(lambda ps: all(p.message for p in ps), "the pods of huge have reasons")
 
         config.write_text(whole.replace("predicates", "predicate"))
         await play.eventually(lambda: child.says("configuration refused"), "the typo is refused")
@@ -144,6 +144,6 @@ def test_a_configuration_with_a_typo_is_refused_and_a_good_one_applied(
 
         config.write_text("actions: allocate\ntiers:\n- plugins: [{name: predicates}]\n")
         await play.eventually(lambda: child.says("configuration read anew"), "the good one is read")
-        await play.until(lambda ps: any(p.node for p in ps if p.group == "huge"), "the new rules are in force")
+        await play.until(lambda ps: any(p.node for p in ps if p.group == "huge"), "the new configuration is active")
 
     live(real_cluster, story, nodes=2)

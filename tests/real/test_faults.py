@@ -1,7 +1,7 @@
-"""Bursts of gangs on a real API server, over a bad road, while the server and the scheduler are killed.
+"""Bursts of gangs on a real API server, behind a faulty proxy, while the server and the scheduler are killed.
 
-All the time watches are cut every second and a fifth of all writes is answered with 429 or 500 (`tests.support.proxy`),
-and the API server is killed twice. What must be so at the end, `tests.support.burst` says.
+The proxy cuts all watches every second and answers a fifth of all writes with 429 or 500 (`tests.support.proxy`). The
+API server is killed twice. `tests.support.burst` says what must be true at the end.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ CUT_EVERY_S = 1.0
 GANG_EVERY_S = 0.5
 SETTLE_S = 60.0
 START_S = 30.0
-"""How long a scheduler may take to say something; a second on an idle machine."""
+"""How long a scheduler may take to send a request. It takes a second on an idle machine."""
 
 
 class Scene:
-    """A cluster behind a bad road, a burst, and somebody who watches by another road."""
+    """A cluster behind a faulty proxy, a burst, and a witness with a connection of its own."""
 
     def __init__(self, cluster: RealCluster, live: Live, proxy: Proxy, folder: Path) -> None:
         self.cluster, self.live, self.proxy = cluster, live, proxy
@@ -46,7 +46,7 @@ class Scene:
         self._children: list[Child] = []
 
     def start(self) -> Child:
-        """One more; without an election, so that whoever comes after it need not wait for a lease."""
+        """Start a scheduler without leader election, so that the next one need not wait for a lease."""
         log = self._folder / f"maar-{len(self._children)}.log"
         options = ("--config", str(self._config), "--history", str(self._folder / "history.db"), "--no-leader-elect")
         self._children.append(Child(self._kubeconfig, log, *options))
@@ -57,19 +57,19 @@ class Scene:
             child.end()
 
     async def kill_the_server(self) -> None:
-        """kill -9, and back again."""
+        """Kill the API server with SIGKILL and start it again."""
         await asyncio.to_thread(self.cluster.restart_api_server)
 
     async def until_settled(self) -> None:
         await self.burst.until_settled(SETTLE_S)
-        await self.live.until(lambda pods: all(p.phase == "Running" for p in pods if p.node), "all of them run")
+        await self.live.until(lambda pods: all(p.phase == "Running" for p in pods if p.node), "all bound pods run")
 
     def check(self) -> None:
-        """Nothing was bound twice, no node had too much, and there was trouble in the way that was asked for."""
+        """Check that no pod was bound twice, no node held too much, and the requested faults happened."""
         self.witness.check()
         bound = self.proxy.bound
         assert {1} == {len(nodes) for nodes in bound.values()}
-        # The witness may know more: a server that is killed may have bound a pod and not have said so.
+        # The witness may know more binds: a killed server may have bound a pod without sending the response.
         assert {uid: set(nodes) for uid, nodes in bound.items()} == {uid: self.witness.nodes[uid] for uid in bound}
         assert 0.1 < self.proxy.failed_share() < 0.3
         assert set(Fate) == self.proxy.fates.keys()
@@ -93,25 +93,25 @@ async def scene(cluster: RealCluster, folder: Path, seed: int) -> AsyncIterator[
 
 
 class Killer:
-    """Kills one scheduler after the other: some while they start, some while they look, some while they bind."""
+    """Kills one scheduler after the other: during their start, their reads or their binds."""
 
     def __init__(self, of: Scene, dice: random.Random) -> None:
         self._scene = of
         self._dice = dice
         self.kills = 0
         self.halves = 0
-        """Kills that left a gang in part."""
+        """Kills that left a gang bound in part."""
 
     @property
-    def goes_on(self) -> bool:
+    def continues(self) -> bool:
         return self.kills < KILLS
 
     async def run(self) -> None:
-        """All kills; then comes one that stays."""
-        while self.goes_on:
+        """Kill all schedulers but the last one, which stays."""
+        while self.continues:
             child = self._scene.start()
             await self._wait()
-            assert -signal.SIGKILL == child.end(), "it had ended by itself"
+            assert -signal.SIGKILL == child.end(), "the scheduler ended by itself"
             self.kills += 1
             self.halves += await self._left_in_part()
         self._scene.start()
@@ -153,7 +153,7 @@ def test_a_burst_survives_30_kills_of_the_scheduler(real_cluster: RealCluster, t
     async def story() -> None:
         async with scene(real_cluster, tmp_path, seed=4) as made:
             killer = Killer(made, dice)
-            feeding = made.burst.feed(lambda: killer.goes_on, GANG_EVERY_S, dice)
+            feeding = made.burst.feed(lambda: killer.continues, GANG_EVERY_S, dice)
             await asyncio.gather(killer.run(), feeding, kill_the_server_twice(made, killer))
             await made.until_settled()
             assert KILLS == killer.kills
@@ -165,7 +165,7 @@ def test_a_burst_survives_30_kills_of_the_scheduler(real_cluster: RealCluster, t
 
 
 def test_one_scheduler_lives_through_a_burst(real_cluster: RealCluster, tmp_path: Path) -> None:
-    """A restart would mend what a scheduler remembers wrongly; this one has to get through by itself."""
+    """A restart would repair a wrong cache. This scheduler is never restarted."""
     dice = random.Random(5)
 
     async def story() -> None:
@@ -184,7 +184,7 @@ def test_one_scheduler_lives_through_a_burst(real_cluster: RealCluster, tmp_path
             feeding = made.burst.feed(lambda: killed < 2, GANG_EVERY_S / 2, dice)
             await asyncio.gather(feeding, kill_the_server_twice())
             await made.until_settled()
-            assert -signal.SIGKILL == child.end(), "it had ended by itself"
+            assert -signal.SIGKILL == child.end(), "the scheduler ended by itself"
             made.check()
 
     real_cluster.start_kwok()

@@ -1,1 +1,1 @@
-"""What tests share: real clusters, proxies, witnesses, PostgreSQL, live scenes and strategies."""
+"""Code that tests share: real clusters, proxies, witnesses, PostgreSQL, live clusters and hypothesis strategies."""

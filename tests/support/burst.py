@@ -1,7 +1,7 @@
-"""Bursts of gangs that do not all fit, for tests in which things go wrong meanwhile: who creates, and who watches.
+"""Bursts of gangs that do not all fit, for tests that inject faults meanwhile.
 
-What must be so at the end, whatever went wrong: every gang that fits runs, none runs in part, no node ever had too much
-on it, and no pod was ever on two nodes. `Burst` says when it has settled; a `Witness` sees what happened on the way.
+At the end, whatever faults there were: every gang that fits runs, no gang runs in part, no node ever held too much, and
+no pod was ever on two nodes. `Burst` reports when the cluster has settled. A `Witness` records what happens until then.
 """
 
 from __future__ import annotations
@@ -25,24 +25,24 @@ from maar.kube.wire.pods import Pod
 from maar.kube.wire.resources import PODS
 
 PER_NODE = 4
-"""Pods that fit on a node: each wants a quarter of its 8 GPUs."""
+"""Pods that fit on a node: each needs a quarter of its 8 GPUs."""
 TOO_MANY = 20
-"""How many pods more than there is room for a fed burst ends with at least; more than the largest gang."""
+"""How many more pods than fit a fed burst ends with, at least. It is more than the largest gang has."""
 NEARLY_FULL = 0.8
-"""The share of the room from which on gangs of a fed burst end."""
+"""The share of the capacity from which on gangs of a fed burst end."""
 MARKER = "one-more"
-"""A pod that wants a whole node, which most likely it will not get."""
+"""A pod that needs a whole node, which it most likely does not get."""
 PAUSE_S = 0.05
-"""Before somebody tries again whose write was refused."""
+"""Seconds before a refused write is tried again."""
 
 
 class Burst:
-    """Gangs of some sizes on equal nodes, created by a user who tries again until it is done."""
+    """Gangs of given sizes on equal nodes, created by a user who retries every write until it succeeds."""
 
     def __init__(self, cluster: Live, nodes: int) -> None:
         self.room = PER_NODE * nodes
         self.sizes: dict[str, int] = {}
-        """Of the gangs that are there, by name."""
+        """The sizes of the existing gangs, by name."""
         self._made: set[str] = set()
         self._cluster = cluster
         self._nodes = nodes
@@ -53,18 +53,18 @@ class Burst:
         await self._cluster.nodes(self._nodes, gpu=2 * PER_NODE)
 
     async def create(self, sizes: Iterable[int]) -> None:
-        """All gangs at once, the pods of each one after the other."""
+        """Create all gangs at once, and the pods of each gang one after the other."""
         await asyncio.gather(*(self._gang(size) for size in sizes))
 
-    async def feed(self, goes_on: Callable[[], bool], every: float, dice: random.Random) -> None:
-        """Gangs come one by one, and end again where the cluster is nearly full, until it need not go on.
+    async def feed(self, continues: Callable[[], bool], every: float, dice: random.Random) -> None:
+        """Create gangs one by one, and end gangs when the cluster is nearly full, while `continues` is true.
 
-        Then no more of them end, and more come until not all have room.
+        Then end no more gangs, and create gangs until not all of them fit.
         """
         async with asyncio.TaskGroup() as group:
-            while goes_on() or sum(self.sizes.values()) < self.room + TOO_MANY:
+            while continues() or sum(self.sizes.values()) < self.room + TOO_MANY:
                 group.create_task(self._gang(dice.randint(2, 5)))
-                if goes_on():
+                if continues():
                     await self._end_one(dice)
                 await asyncio.sleep(every)
 
@@ -79,7 +79,7 @@ class Burst:
         self._made.add(name)
 
     async def _end_one(self, dice: random.Random) -> None:
-        """If the cluster is nearly full, one whole gang has done its work: its owner removes it."""
+        """End one whole gang if the cluster is nearly full: its owner deletes it."""
         try:
             running = in_use(await self._cluster.pods())
         except ApiError:
@@ -101,7 +101,7 @@ class Burst:
             return
 
     def is_settled(self, pods: list[Seen]) -> bool:
-        """That all pods are there, no gang is in part, and some wait, but none that would fit."""
+        """Whether all pods exist, no gang runs in part, and some gangs wait but none of them fits."""
         sizes = Counter(p.group for p in pods)
         running = in_use(pods)
         waiting = [size for group, size in sizes.items() if not running[group]]
@@ -112,7 +112,7 @@ class Burst:
         )
 
     async def until_settled(self, patience: float) -> None:
-        """Wait for that, and see that it is still so after the scheduler has decided about one pod more."""
+        """Wait until the burst has settled, and check it again after the scheduler decides about one more pod."""
         ends = time.monotonic() + patience
         while True:
             pods: list[Seen] = []
@@ -136,14 +136,14 @@ def in_use(pods: Iterable[Seen]) -> Counter[str]:
 
 
 def in_part(pods: Iterable[Seen]) -> list[str]:
-    """Gangs of which some pods have a node and some have none."""
+    """Gangs in which some pods have a node and some do not."""
     pods = list(pods)
     running = in_use(pods)
     return sorted({p.group for p in pods if not p.node and running[p.group]})
 
 
 async def stubborn(write: Callable[[], Awaitable[None]]) -> None:
-    """A user who tries again until it is done."""
+    """Retry a write until it succeeds."""
     while True:
         try:
             return await write()
@@ -154,32 +154,32 @@ async def stubborn(write: Callable[[], Awaitable[None]]) -> None:
 
 
 class Witness:
-    """Sees all that happens to pods: where each ever was, and how many each node had at once."""
+    """Records which nodes each pod was ever on, and how many pods each node had at once."""
 
     def __init__(self) -> None:
         self.nodes: dict[str, set[str]] = {}
-        """By uid: where a pod was ever seen."""
+        """All nodes of each pod, by uid."""
         self.removed: set[str] = set()
-        """Uids of those that went."""
+        """Uids of removed pods."""
         self.most = 0
-        """The most pods that any node ever had at once."""
+        """The highest number of pods that any node ever had at once."""
         self._on: dict[str, set[str]] = defaultdict(set)
 
     def saw(self, uid: str, node: str) -> None:
-        """A pod as it is; without a node it is of no interest."""
+        """Record the node of a pod, if it has one."""
         if node:
             self.nodes.setdefault(uid, set()).add(node)
             self._on[node].add(uid)
             self.most = max(self.most, len(self._on[node]))
 
     def gone(self, uid: str) -> None:
-        """A pod has been removed."""
+        """Record the removal of a pod."""
         self.removed.add(uid)
         for node in self.nodes.get(uid, ()):
             self._on[node].discard(uid)
 
     def __call__(self, delta: Delta[Pod]) -> None:
-        """What an informer saw."""
+        """Take a change from an informer."""
         match delta:
             case Replaced(objects=pods):
                 self._on.clear()
@@ -195,13 +195,13 @@ class Witness:
         self.saw(pod.metadata.uid, pod.spec.node_name)
 
     def check(self) -> None:
-        """No pod was bound twice, and no node had too much; but some were as full as can be."""
+        """Check that no pod was bound twice and no node held too much, and that some node was full."""
         assert {} == {uid: nodes for uid, nodes in self.nodes.items() if len(nodes) > 1}
         assert PER_NODE == self.most
 
 
 def without_locks(folder: Path) -> Path:
-    """Maar's own configuration, but no room is locked for a gang that waits: then a smaller one that fits must run."""
+    """The default configuration without locks for waiting gangs, so a smaller gang that fits must run."""
     text = files("maar").joinpath("default.yaml").read_text()
     (line,) = re.findall('^actions: "(.*)"$', text, re.MULTILINE)
     actions = line.split(", ")

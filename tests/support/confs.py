@@ -1,4 +1,4 @@
-"""The configurations of the scenes: just what each action needs."""
+"""Configurations of the live tests: only what each action needs."""
 
 ALLOCATE = """
 actions: "allocate"

@@ -1,7 +1,7 @@
-"""The actor of stories about elastic jobs: what a cluster's users do, and what must come of it.
+"""Stories about elastic jobs: a `Play` does what the users of a cluster do, and waits for the right result.
 
-Told on the embedded server with the pretend operator and on a real one with Kubeflow's. After each event the sizes must
-become what the bare algorithm says for that moment, and the pods must follow. A witness sees it all.
+Stories run on the embedded server with the simulated operator, and on a real one with Kubeflow's. After each event the
+sizes must become what the bare algorithm gives, and the pods must follow. A witness records everything.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ tiers:
 pools:
 - {name: default, algorithm: elastic-fifo, rate-limit: 0, minimum-time: 0, hysteresis: 0, restart: 0}
 """
-"""All four brakes at zero: what the algorithm says is done."""
+"""All four brakes are zero, so the sizes follow the algorithm exactly."""
 GPUS = 8
-"""Of a node."""
+"""GPUs of a node."""
 PATIENCE = 60.0
 
 
 class Asked(msgspec.Struct, frozen=True):
-    """A job as its owner made it."""
+    """A job as its owner created it."""
 
     resource: Resource[Anything]
     low: int
@@ -46,14 +46,14 @@ class Asked(msgspec.Struct, frozen=True):
 
 
 class Play:
-    """Does things to a cluster, and waits for what must come of it."""
+    """Changes a cluster and waits for the expected result."""
 
     def __init__(self, live: Live, witness: Witness, scheduler: str = "maar", patience: float = PATIENCE) -> None:
         self.live = live
         self.witness = witness
         self.nodes = 0
         self.rigid = 0
-        """GPUs that rigid gangs have."""
+        """GPUs in use by rigid gangs."""
         self._patience = patience
         self._scheduler = scheduler
         self._asked: dict[str, Asked] = {}
@@ -62,12 +62,11 @@ class Play:
     # -- nodes
 
     async def add_nodes(self, count: int) -> None:
-        """Nodes come."""
         await self.live.nodes(count, gpu=GPUS, first=self.nodes)
         self.nodes += count
 
     async def remove_node(self) -> None:
-        """A node goes, and what ran on it: the pod collector is played here."""
+        """Delete a node and its pods, as the pod garbage collector does."""
         self.nodes -= 1
         name = f"n{self.nodes}"
         await self.live.api.delete(NODES.path(None, name))
@@ -81,7 +80,7 @@ class Play:
     async def pytorch(
         self, name: str, low: int, high: int, *, restart: str = "OnFailure", priority: int = 0, gpus: int = 1
     ) -> None:
-        """A PyTorchJob that waits for its turn."""
+        """Create a suspended PyTorchJob."""
         worker = {"replicas": low, "restartPolicy": restart, "template": self._template("pytorch", priority, gpus)}
         spec = {
             "runPolicy": {"suspend": True, "schedulingPolicy": {"minAvailable": low}},
@@ -91,7 +90,7 @@ class Play:
         await self._create(name, Asked(PYTORCH, low, high, priority, gpus), spec)
 
     async def mpi(self, name: str, low: int, high: int) -> None:
-        """An MPIJob that waits for its turn; it has a launcher without GPUs."""
+        """Create a suspended MPIJob, with a launcher that needs no GPUs."""
         spec = {
             "slotsPerWorker": 1,
             "runPolicy": {"suspend": True, "cleanPodPolicy": "Running"},
@@ -113,36 +112,35 @@ class Play:
         self._order.append(name)
 
     def _template(self, container: str, priority: int, gpus: int) -> dict[str, Any]:
-        asks = {"requests": {"cpu": "100m"}, "limits": {GPU: str(gpus)} if gpus else {}}
+        resources = {"requests": {"cpu": "100m"}, "limits": {GPU: str(gpus)} if gpus else {}}
         spec: dict[str, Any] = {
             "schedulerName": self._scheduler,
-            "containers": [{"name": container, "image": "train", "command": ["train"], "resources": asks}],
+            "containers": [{"name": container, "image": "train", "command": ["train"], "resources": resources}],
         }
         return {"spec": {**spec, **({"priorityClassName": f"p{priority}"} if priority else {})}}
 
     async def gang(self, name: str, pods: int, gpus: int, priority: int) -> None:
-        """A rigid gang."""
+        """Create a rigid gang."""
         await self.live.gang(name, pods, gpu=gpus, priorityClassName=f"p{priority}", schedulerName=self._scheduler)
         self.rigid += pods * gpus
 
     @property
     def names(self) -> list[str]:
-        """The jobs that are there, in the order in which they came."""
+        """The existing jobs, in the order of creation."""
         return [name for name in self._order if name in self._asked]
 
-    # -- what happens to them
+    # -- changes of jobs
 
     def over(self, name: str) -> None:
-        """Count a job no more."""
+        """Stop counting a job."""
         del self._asked[name]
 
     async def delete(self, name: str) -> None:
-        """A job is deleted."""
         await self.live.api.delete(self._asked[name].resource.path(NAMESPACE, name))
         self.over(name)
 
     async def prefer(self, name: str, priority: int) -> None:
-        """Give a job another priority, by the class of its workers."""
+        """Change the priority of a job, through the priority class of its workers."""
         asked = self._asked[name]
         of_worker = {"Worker": {"template": {"spec": {"priorityClassName": f"p{priority}"}}}}
         change = {"spec": {ROLES[asked.resource.kind]: of_worker}}
@@ -150,24 +148,24 @@ class Play:
         self._asked[name] = msgspec.structs.replace(asked, priority=priority)
 
     async def finish(self, name: str, phase: str = "Succeeded") -> None:
-        """All pods of a job end."""
+        """End all pods of a job."""
         for pod in await self.live.pods():
             if pod.name.startswith(f"{name}-") and pod.node:
-                with suppress(NotFound):  # its operator cleans up as soon as the first has ended
+                with suppress(NotFound):  # the operator deletes pods as soon as the first one has ended
                     await self.live.pod_status(pod.name, phase=phase)
         self.over(name)
 
     async def stumble(self, name: str) -> None:
-        """Worker 0 of a job fails once, and its operator makes it anew."""
+        """Fail worker 0 of a job once, and wait until the operator replaces it."""
         pod = f"{name}-worker-0"
         before = {p.uid for p in await self.live.pods() if p.name == pod}
         await self.live.pod_status(pod, phase="Failed")
-        await self.live.until(lambda pods: bool({p.uid for p in pods if p.name == pod} - before), f"{pod} is made anew")
+        await self.live.until(lambda pods: bool({p.uid for p in pods if p.name == pod} - before), f"{pod} is replaced")
 
-    # -- what must come of it
+    # -- results
 
     def expected(self) -> dict[str, int]:
-        """What the bare algorithm gives to the jobs that are there, by when they came: to the second, then by name."""
+        """The sizes that the bare algorithm gives. It orders jobs by creation time in seconds, then by name."""
         names = self.names
         asked = [self._asked[name] for name in names]
         table = make_jobs(
@@ -182,12 +180,12 @@ class Play:
         return dict(zip(names, given.tolist(), strict=True))
 
     async def settles(self, what: str) -> dict[str, int]:
-        """The sizes become what the algorithm says, and the pods follow."""
+        """Wait until the sizes are what the algorithm gives, and the pods follow."""
         await self.live.eventually(lambda: self.witness.jobs.keys() >= set(self.names), "the witness sees all jobs")
         return await self.becomes(self.expected(), what)
 
     async def becomes(self, expected: dict[str, int], what: str) -> dict[str, int]:
-        """The sizes become what is expected, and the pods follow."""
+        """Wait until the sizes are as expected, and the pods follow."""
         try:
             async with asyncio.timeout(self._patience):
                 while self.witness.sizes() != expected or await self.running() != expected:
@@ -199,7 +197,7 @@ class Play:
         return expected
 
     async def running(self) -> dict[str, int]:
-        """Workers that run, by job."""
+        """How many workers run, by job."""
         count = dict.fromkeys(self._asked, 0)
         for pod in await self.live.pods():
             name = pod.name.rpartition("-worker-")[0]
@@ -212,7 +210,7 @@ class Play:
 async def playing(
     live: Live, scheduler: str = "maar", patience: float = PATIENCE, priorities: tuple[int, ...] = (0, 5)
 ) -> AsyncIterator[Play]:
-    """A play under the eyes of a witness, which judges in the end."""
+    """A play with a witness, which judges at the end."""
     for value in priorities:
         await live.priority(f"p{value}", value)
     witness = Witness(live.api)

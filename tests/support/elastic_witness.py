@@ -1,8 +1,8 @@
-"""A witness of elastic jobs: sees every write to jobs, pods and nodes of a cluster, and judges them in the end.
+"""A witness of elastic jobs: records every write to jobs, pods and nodes of a cluster, and judges them at the end.
 
-It watches on its own, over the socket, and orders what it saw by resource versions. What it holds the scheduler to:
-sizes never leave their bounds; whoever grows or starts never takes more than the nodes have, so shrinks come first; no
-node ever holds more than it has; worker 0 goes only with its job or its node; and no worker is ever evicted.
+It has its own watches, and orders writes by resource version. It checks that sizes stay within their bounds; that a job
+that grows or starts never takes more than the nodes have, so shrinks come first; that no node holds more than it has;
+that worker 0 goes only with its job or its node; and that no worker is evicted.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ GPU = "nvidia.com/gpu"
 
 
 class Anything(Object, frozen=True):
-    """An object as it is."""
+    """An object with untyped spec and status."""
 
     spec: dict[str, Any] = msgspec.field(default_factory=dict)
     status: dict[str, Any] = msgspec.field(default_factory=dict)
@@ -40,7 +40,7 @@ WATCHED = (
 
 
 class Step(msgspec.Struct, frozen=True):
-    """Something that was written; `gone`: as it was when it was removed."""
+    """One write. If `gone`, the object as it was when it was removed."""
 
     version: int
     kind: str
@@ -49,21 +49,21 @@ class Step(msgspec.Struct, frozen=True):
 
 
 class Witness:
-    """Sees all that is written."""
+    """Records all writes."""
 
     def __init__(self, api: Api) -> None:
         self.steps: dict[int, Step] = {}
         self.jobs: dict[str, Anything] = {}
-        """Those that are there now and whose size is the scheduler's, by name."""
+        """The existing jobs that the scheduler resizes, by name."""
         self._informers = [Informer(api, r, self._sink(r)) for r in WATCHED]
         self._tasks = [asyncio.create_task(informer.run()) for informer in self._informers]
 
     async def ready(self) -> None:
-        """Wait until it sees."""
+        """Wait until all watches are synced."""
         await asyncio.gather(*(informer.synced.wait() for informer in self._informers))
 
     async def close(self) -> None:
-        """See no more."""
+        """Stop watching."""
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -91,21 +91,21 @@ class Witness:
                 del self.jobs[item.name]
 
     def sizes(self) -> dict[str, int]:
-        """How many workers each job asks for now; none while it is suspended. Jobs that are over are left out."""
+        """How many workers each job requests now, 0 while it is suspended. Ended jobs are left out."""
         return {name: size_of(job) for name, job in self.jobs.items() if not is_over(job)}
 
     def created(self, name: str) -> float:
-        """When a job came, in seconds since 1970."""
+        """When a job was created, in seconds since 1970."""
         when = self.jobs[name].metadata.creation_timestamp
         assert when is not None, name
         return when.timestamp()
 
     def resizes(self) -> int:
-        """How often a size was changed by now, starts and stops included."""
+        """How often a size has changed, including starts and stops."""
         return sum(map(len, self.history().values()))
 
     def history(self) -> dict[str, list[int]]:
-        """The sizes that each job was given, one after the other; none before it first started."""
+        """The sizes of each job in order, from its first start."""
         sizes: dict[str, list[int]] = {}
         for step in in_order(self.steps.values()):
             if step.kind in ROLES and is_ours(step.item) and not step.gone:
@@ -115,23 +115,23 @@ class Witness:
         return sizes
 
     def evicted(self) -> list[str]:
-        """Pods that were evicted."""
+        """Names of evicted pods."""
         return evicted(self.steps.values())
 
     def judge(self) -> None:
-        """Look at everything."""
+        """Check all writes so far."""
         judge(self.steps.values())
 
 
 def judge(steps: Iterable[Step]) -> None:
-    """Look at all that was written, in order."""
+    """Check all writes in order."""
     ordered = in_order(steps)
     court = _Court()
     for number, step in enumerate(ordered):
         try:
             court.take(step)
         except AssertionError as error:
-            error.add_note("\n".join(["Before that:", *map(_told, ordered[max(number - 80, 0) : number + 5])]))
+            error.add_note("\n".join(["Before that:", *map(_line, ordered[max(number - 80, 0) : number + 5])]))
             raise
     elastic = {step.item.name for step in ordered if step.kind in ROLES and is_ours(step.item)}
     workers = [pod for pod in evicted(ordered) if pod.rpartition("-worker-")[0] in elastic]
@@ -139,37 +139,37 @@ def judge(steps: Iterable[Step]) -> None:
 
 
 def evicted(steps: Iterable[Step]) -> list[str]:
-    """Pods that were evicted, by name."""
+    """Names of evicted pods, sorted."""
     return sorted({step.item.name for step in steps if step.kind == "Pod" and _is_evicted(step.item)})
 
 
 def in_order(steps: Iterable[Step]) -> list[Step]:
-    """As they were written."""
+    """The writes in order of their versions."""
     return sorted(steps, key=lambda step: step.version)
 
 
 class _Court:
-    """How things stand at one moment after the other."""
+    """The state of the cluster after each write, and the checks on it."""
 
     def __init__(self) -> None:
         self._sizes: dict[str, int] = {}
         self._gpus: dict[str, int] = {}
-        """Of one worker, by job."""
+        """GPUs of one worker, by job."""
         self._nodes: dict[str, int] = {}
         self._pods: dict[str, tuple[str, int, bool]] = {}
-        """Pods on nodes: the node, the GPUs, whether it is none of an elastic job's and stays."""
+        """Pods on nodes: the node, the GPUs, and whether the pod is outside elastic jobs and not terminating."""
         self._done: dict[str, set[str]] = {}
-        """Workers that have done their work and need no room any more, by job; it may not say yet that it is over."""
+        """Succeeded workers, which need no capacity, by job. The status of the job may not show its end yet."""
         self._firsts: dict[str, set[str]] = {}
-        """The worker 0 of each job, by uid; of one that was stopped and started, both."""
+        """Uids of worker 0 of each job. A job that was stopped and started has several."""
         self._failed: set[str] = set()
-        """Jobs whose worker 0 has failed and was not made anew yet."""
+        """Jobs whose worker 0 has failed and is not replaced yet."""
         self._may_go: set[str] = set()
-        """Those that their operator may delete, by uid: their job was stopped while they were there, and it comes late;
-        or they follow one that failed, which it deletes by name, and maybe twice."""
+        """Uids of pods that the operator may delete late: their job was stopped while they existed, or they replace a
+        failed worker 0, which the operator deletes by name and maybe twice."""
 
     def take(self, step: Step) -> None:
-        """One more write."""
+        """Apply one more write."""
         item = step.item
         if step.kind == "Node":
             self._nodes[item.name] = 0 if step.gone else int((item.status.get("allocatable") or {}).get(GPU, 0))
@@ -198,8 +198,8 @@ class _Court:
         done = pod.status.get("phase") in ("Succeeded", "Failed")
         if index == "0":
             self._first(job, pod)
-        stands = not node or self._nodes.get(node, 0) > 0
-        stays = index == "0" and job in self._sizes and stands and pod.metadata.uid not in self._may_go
+        exists = not node or self._nodes.get(node, 0) > 0
+        stays = index == "0" and job in self._sizes and exists and pod.metadata.uid not in self._may_go
         if leaving and not gone and not done and stays:
             assert not self._sizes[job], f"worker 0 of {job} was deleted while its job has {self._sizes[job]}"
         finished = self._done.setdefault(job, set())
@@ -213,13 +213,13 @@ class _Court:
         rigid = gpus > 0 and job not in self._gpus and not leaving
         self._pods[pod.metadata.uid] = node, gpus, rigid
         if before is None:
-            held = sum(gpus for where, gpus, _ in self._pods.values() if where == node)
-            assert held <= self._nodes.get(node, 0), f"{node} holds {held} GPUs since {name} came"
+            held = sum(gpus for on, gpus, _ in self._pods.values() if on == node)
+            assert held <= self._nodes.get(node, 0), f"{node} holds {held} GPUs after {name} was bound"
             if rigid:
                 self._fits(f"{name} was bound")
 
     def _first(self, job: str, pod: Anything) -> None:
-        """A worker 0 is seen."""
+        """Record a worker 0."""
         known = self._firsts.setdefault(job, set())
         if pod.metadata.uid not in known and job in self._failed:
             self._failed.discard(job)
@@ -229,25 +229,25 @@ class _Court:
             self._failed.add(job)
 
     def _fits(self, what: str) -> None:
-        """All that jobs ask for, and what others have, is there: nobody takes before somebody gives."""
+        """Check that requested GPUs and the GPUs of other pods fit on the nodes: shrinks must come before growth."""
         left = {name: max(size - len(self._done.get(name, ())), 0) for name, size in self._sizes.items()}
         asked = sum(size * self._gpus[name] for name, size in left.items())
         others = sum(gpus for _, gpus, rigid in self._pods.values() if rigid)
-        there = sum(self._nodes.values())
-        assert asked + others <= there, f"{what}: {self._sizes}, others have {others}, of {there} GPUs"
+        total = sum(self._nodes.values())
+        assert asked + others <= total, f"{what}: {self._sizes}, others have {others}, of {total} GPUs"
 
 
 # -- reading
 
 
 def is_ours(job: Anything) -> bool:
-    """Whether it has bounds, and no autoscaler that owns its size."""
+    """Whether the job has bounds and no autoscaler owns its size."""
     policy = job.spec.get("elasticPolicy") or {}
     return not policy.get("metrics") and ("minReplicas" in policy or "maar.dev/min-workers" in job.metadata.annotations)
 
 
 def size_of(job: Anything) -> int:
-    """Its workers; none while it is suspended."""
+    """How many workers the job requests; 0 while it is suspended."""
     if job.spec.get("runPolicy", {}).get("suspend"):
         return 0
     size: int = workers_of(job)["replicas"]
@@ -255,7 +255,7 @@ def size_of(job: Anything) -> int:
 
 
 def bounds_of(job: Anything) -> tuple[int, int]:
-    """How few and how many."""
+    """Minimum and maximum of workers."""
     policy = job.spec.get("elasticPolicy")
     if policy is not None:
         return policy["minReplicas"], policy["maxReplicas"]
@@ -264,20 +264,20 @@ def bounds_of(job: Anything) -> tuple[int, int]:
 
 
 def is_over(job: Anything) -> bool:
-    """Whether it ended, well or not."""
+    """Whether the job has succeeded or failed."""
     found = {c["type"] for c in job.status.get("conditions") or () if c["status"] == "True"}
     return bool(found & {"Succeeded", "Failed"})
 
 
 def workers_of(job: Anything) -> dict[str, Any]:
-    """The role of its workers."""
+    """The worker role of the job."""
     roles = next(job.spec[key] for key in ROLES.values() if key in job.spec)
     found: dict[str, Any] = roles["Worker"]
     return found
 
 
 def gpus_of(spec: dict[str, Any]) -> int:
-    """What a pod asks for."""
+    """The GPUs that a pod requests."""
     return sum(int((c.get("resources") or {}).get("limits", {}).get(GPU, 0)) for c in spec["containers"])
 
 
@@ -286,8 +286,8 @@ def _is_evicted(pod: Anything) -> bool:
     return any(c["type"] == "DisruptionTarget" and c.get("reason") == "EvictionByEvictionAPI" for c in conditions)
 
 
-def _told(step: Step) -> str:
-    """A line about a write, for whoever looks for the cause of a failure."""
+def _line(step: Step) -> str:
+    """One line about a write, for failure messages."""
     item = step.item
     words = [str(step.version), step.kind, item.name, item.metadata.uid[:8], *(["removed"] if step.gone else [])]
     if step.kind == "Pod":

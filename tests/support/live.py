@@ -1,4 +1,4 @@
-"""A live cluster in a few words: objects as a user writes them, over a socket, on the embedded server or a real one.
+"""A client for live tests: creates objects as users do, over a socket, on the embedded server or a real one.
 
 async with connected(kubeconfig) as cluster, scheduling(cluster):
     await cluster.nodes(4, gpu=8)
@@ -32,11 +32,11 @@ GPU = "nvidia.com/gpu"
 OUR_CRDS = Path(__file__).parents[2] / "deploy" / "crds"
 CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 PATIENCE = 60.0
-"""Seconds after which a condition that does not come true is a failure."""
+"""Seconds after which a condition that a test waits for counts as failed."""
 
 
 class Seen(msgspec.Struct, frozen=True):
-    """A pod as the API server has it."""
+    """A pod as the API server stores it."""
 
     name: str
     uid: str
@@ -46,24 +46,24 @@ class Seen(msgspec.Struct, frozen=True):
     leaving: bool
     nominated: str
     message: str
-    """Why it waits, as its PodScheduled condition says."""
+    """Why the pod waits, from its PodScheduled condition."""
 
 
 class Live:
-    """A cluster to play with."""
+    """A client of one cluster."""
 
     def __init__(self, api: Api) -> None:
         self.api = api
 
     async def create(self, path: str, obj: Mapping[str, Any]) -> None:
-        """Create an object; one that is there already is fine."""
+        """Create an object, unless it exists already."""
         try:
             await self.api.create(path, dict(obj))
         except AlreadyExists:
             return
 
     async def versions(self) -> dict[str, str]:
-        """The resourceVersion of everything that Maar knows of, or could write to, by kind and name."""
+        """The resourceVersion of every object that Maar reads or could write, by kind and name."""
         found: dict[str, str] = {}
         for resource in {*(r for kind in KINDS for r in (kind.resource, *kind.older)), EVENTS, LEASES}:
             try:
@@ -78,7 +78,7 @@ class Live:
         return found
 
     async def crds(self, folder: Path) -> None:
-        """Create all CRDs of a folder and wait until they are served."""
+        """Create all CRDs of a folder, and wait until the server serves them."""
         made = [d for f in sorted(folder.glob("*.yaml")) for d in yaml.safe_load_all(f.read_text()) if d]
         for crd in made:
             await self.create(CRDS, crd)
@@ -95,7 +95,7 @@ class Live:
         return True
 
     async def nodes(self, count: int, *, gpu: int = 0, cpu: int = 32, first: int = 0, **metadata: Any) -> None:
-        """Nodes `n0`, `n1` and so on."""
+        """Create nodes `n0`, `n1` and so on."""
         has = {"cpu": str(cpu), "memory": "256Gi", "ephemeral-storage": "500Gi", "pods": "110"}
         has |= {GPU: str(gpu)} if gpu else {}
         status = {
@@ -108,19 +108,18 @@ class Live:
             await self.create(NODES.path(), node)
 
     async def priority(self, name: str, value: int) -> None:
-        """A priority class."""
         head = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": name}}
         await self.create(PRIORITY_CLASSES.path(), {**head, "value": value})
 
     async def queue(self, name: str, **spec: Any) -> None:
-        """A queue of Volcano's kind."""
+        """Create a Volcano Queue."""
         head = {"apiVersion": QUEUES.api_version, "kind": "Queue", "metadata": {"name": name}}
         await self.create(QUEUES.path(), {**head, "spec": {"weight": 1, **spec}})
 
     async def group(
         self, name: str, minimum: int, *, annotations: Mapping[str, str] | None = None, **spec: Any
     ) -> None:
-        """A PodGroup of Volcano's kind."""
+        """Create a Volcano PodGroup."""
         head = {"apiVersion": volcano_podgroup.KIND.resource.api_version, "kind": "PodGroup"}
         metadata = {"name": name, "namespace": NAMESPACE, "annotations": dict(annotations or {})}
         body = {**head, "metadata": metadata, "spec": {"minMember": minimum, **spec}}
@@ -135,7 +134,7 @@ class Live:
         metadata: Mapping[str, Any] | None = None,
         **spec: Any,
     ) -> None:
-        """A pod of ours."""
+        """Create a pod that Maar schedules."""
         resources: dict[str, Any] = {"requests": {"cpu": cpu}} | ({"limits": {GPU: str(gpu)}} if gpu else {})
         body = {
             "apiVersion": "v1",
@@ -153,7 +152,7 @@ class Live:
     async def gang(
         self, name: str, size: int, *, minimum: int | None = None, group: Mapping[str, Any] | None = None, **pod: Any
     ) -> None:
-        """A PodGroup with its pods, `name-0` and so on."""
+        """Create a PodGroup and its pods, `name-0` and so on."""
         await self.group(name, size if minimum is None else minimum, **dict(group or {}))
         metadata = {"annotations": {"scheduling.k8s.io/group-name": name}}
         for i in range(size):
@@ -165,7 +164,7 @@ class Live:
         return [_seen(item) for item in listed["items"]]
 
     async def get(self, path: str) -> dict[str, Any]:
-        """An object."""
+        """Read an object."""
         found: dict[str, Any] = msgspec.json.decode(await self.api.get(path))
         return found
 
@@ -174,19 +173,19 @@ class Live:
         await self.api.delete(PODS.path(NAMESPACE, name))
 
     async def pod_status(self, name: str, **status: Any) -> None:
-        """Write parts of a pod's status, as its kubelet does."""
+        """Write parts of the status of a pod, as its kubelet does."""
         await self.api.patch(PODS.path(NAMESPACE, name, "status"), {"status": status}, "merge")
 
     async def node_status(self, name: str, **status: Any) -> None:
-        """Write parts of a node's status, as its kubelet does."""
+        """Write parts of the status of a node, as its kubelet does."""
         await self.api.patch(NODES.path(name=name, sub="status"), {"status": status}, "merge")
 
     async def let_go(self, name: str) -> None:
-        """Take a pod's finalizers away."""
+        """Remove the finalizers of a pod."""
         await self.api.patch(PODS.path(NAMESPACE, name), {"metadata": {"finalizers": None}}, "merge")
 
     async def until(self, holds: Callable[[list[Seen]], bool], what: str = "") -> list[Seen]:
-        """Wait until something holds of the pods."""
+        """Wait until a condition on the pods is true."""
         seen: list[Seen] = []
 
         async def check() -> bool:
@@ -201,7 +200,7 @@ class Live:
         return seen
 
     async def eventually(self, check: Callable[[], Any], what: str = "") -> None:
-        """Wait until a check (which may be a coroutine) says yes."""
+        """Wait until a check, which may be a coroutine function, returns true."""
         end = time.monotonic() + PATIENCE
         while True:
             answer = check()
@@ -230,18 +229,18 @@ def _seen(item: dict[str, Any]) -> Seen:
 
 
 def where(pods: list[Seen]) -> dict[str, str]:
-    """The node of each pod, by its name; empty where it has none."""
+    """The node of each pod, by name; empty if the pod has none."""
     return {p.name: p.node for p in pods}
 
 
 def bound(group: str, count: int) -> Callable[[list[Seen]], bool]:
-    """That so many pods of a gang have a node."""
+    """A condition: this many pods of a gang have a node and are not terminating."""
     return lambda pods: sum(p.group == group and bool(p.node) and not p.leaving for p in pods) == count
 
 
 @asynccontextmanager
 async def connected(kubeconfig: str | Path) -> AsyncIterator[Live]:
-    """A cluster behind a kubeconfig."""
+    """A client of the cluster in a kubeconfig."""
     api = await Api.open(load_access(str(kubeconfig)))
     try:
         yield Live(api)
@@ -250,22 +249,22 @@ async def connected(kubeconfig: str | Path) -> AsyncIterator[Live]:
 
 
 def tell(kubeconfig: Path, story: Callable[[Live], Awaitable[None]], *, nodes: int = 2, gpu: int = 8) -> None:
-    """Tell a story on a cluster with our CRDs and some nodes."""
+    """Run a story on a cluster with our CRDs and some nodes."""
 
-    async def told() -> None:
+    async def run() -> None:
         async with connected(kubeconfig) as cluster:
             await cluster.crds(OUR_CRDS)
             await cluster.nodes(nodes, gpu=gpu)
             await story(cluster)
 
-    asyncio.run(told())
+    asyncio.run(run())
 
 
 @asynccontextmanager
 async def scheduling(
     cluster: Live, settings: Settings | None = None, config: Path | None = None, **more: Any
 ) -> AsyncIterator[Scheduler]:
-    """Maar, deciding for that cluster."""
+    """Run Maar's scheduler on the cluster."""
     scheduler = Scheduler(cluster.api, settings or Settings(), ConfigFile(config), **more)
     await scheduler.sync()
     leading = asyncio.create_task(scheduler.lead())

@@ -1,4 +1,4 @@
-"""Kubernetes objects as JSON, decoded as a watch would, and read from scratch as `maar plan` does."""
+"""Kubernetes objects as JSON: decoded as in a watch, and read from scratch as in `maar plan`."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ Json = dict[str, Any]
 
 
 def decoded(item: Json) -> tuple[AnyKind, Any]:
-    """An object and its kind."""
+    """The kind of an object, and the decoded object."""
     kind = kind_named(item["apiVersion"], item["kind"])
     assert kind is not None, item["kind"]
     return kind, decode_json(msgspec.json.encode(item), kind.resource.struct)
 
 
 def from_scratch(items: Iterable[Json], names: frozenset[str] | None, now: float) -> Cluster:
-    """What a picture makes that has seen nothing but these objects."""
+    """The cluster of a new picture that has seen only these objects."""
     picture = Picture(names, settling=None)
     for item in items:
         picture.put(*decoded(item))

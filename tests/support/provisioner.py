@@ -1,8 +1,8 @@
-"""Those who make and bind volumes, played: neither the embedded server nor a real one alone has them.
+"""A simulation of the controllers that create and bind volumes. Neither the embedded nor a real API server has them.
 
-A `Provisioner` is the volume controller and a storage driver in one. It watches claims: one with a selected node gets a
-new volume in that node's zone, or loses the annotation where a volume is refused; one to which a volume was given is
-bound to it. `hold` makes it wait.
+A `Provisioner` is the volume controller and a storage driver in one. It watches claims. A claim with a selected node
+gets a new volume in the zone of that node, or loses the annotation if the volume is refused. A claim with an assigned
+volume is bound to it. `hold` pauses the provisioner.
 """
 
 from __future__ import annotations
@@ -28,27 +28,27 @@ NAMESPACE = "default"
 
 
 class Provisioner:
-    """Makes and binds volumes while it runs."""
+    """Creates and binds volumes while it runs."""
 
     def __init__(self, api: Api, refuses: Callable[[str, str], bool] = lambda claim, node: False) -> None:
         self._api = api
         self._refuses = refuses
         self.go = asyncio.Event()
-        """Cleared, it only watches."""
+        """While cleared, the provisioner only watches."""
         self.go.set()
         self.asked: list[tuple[str, str]] = []
-        """Every claim that was handed over, with its node, in order."""
+        """Every claim with a selected node, and the node, in order."""
         self._claims: dict[str, PersistentVolumeClaim] = {}
         self._volumes: dict[str, PersistentVolume] = {}
         self._happened = asyncio.Event()
 
     def hold(self) -> None:
-        """Make nothing, until `go` is set again."""
+        """Pause until `go` is set again."""
         self.go.clear()
 
     @contextlib.asynccontextmanager
     async def running(self) -> AsyncIterator[Provisioner]:
-        """Work until the block ends."""
+        """Run until the block ends."""
         claims = Informer(self._api, CLAIMS, self._take_claim)
         volumes = Informer(self._api, VOLUMES, self._take_volume)
         tasks = [asyncio.create_task(work) for work in (claims.run(), volumes.run(), self._work())]
@@ -84,10 +84,10 @@ class Provisioner:
             await bind(self._api, claim, given[0].name)
         elif node and self._refuses(claim.name, node):
             self.asked.append((claim.name, node))
-            # Until a watch shows it without the annotation it is not to be asked for again.
+            # Ignore the claim until a watch shows it without the annotation.
             del self._claims[claim.key]
-            said = {"metadata": {"annotations": {SELECTED_NODE: None}}}
-            await self._api.patch(CLAIMS.path(claim.namespace, claim.name), said)
+            change = {"metadata": {"annotations": {SELECTED_NODE: None}}}
+            await self._api.patch(CLAIMS.path(claim.namespace, claim.name), change)
         elif node:
             self.asked.append((claim.name, node))
             labels = (msgspec.json.decode(await self._api.get(NODES.path(name=node))))["metadata"].get("labels", {})
@@ -99,7 +99,7 @@ class Provisioner:
 
 
 async def bind(api: Api, claim: PersistentVolumeClaim, name: str) -> None:
-    """What the volume controller does to bind a claim to a volume that names it."""
+    """Bind a claim to a volume that names it, as the volume controller does."""
     path = CLAIMS.path(claim.namespace, claim.name)
     completed = {BIND_COMPLETED: "yes", BOUND_BY_CONTROLLER: "yes"}
     await api.patch(VOLUMES.path(name=name, sub="status"), {"status": {"phase": "Bound"}})
@@ -122,14 +122,14 @@ def _take(known: dict[str, Any], delta: Delta[Any]) -> None:
 
 
 def storage_class(name: str = "disk", *, waits: bool = True, provisioner: str = DRIVER, **more: Any) -> dict[str, Any]:
-    """A storage class; it waits for the first pod unless told otherwise."""
+    """A storage class. By default it binds volumes when the first pod is scheduled."""
     mode = "WaitForFirstConsumer" if waits else "Immediate"
     head = {"apiVersion": STORAGE_CLASSES.api_version, "kind": "StorageClass", "metadata": {"name": name}}
     return {**head, "provisioner": provisioner, "volumeBindingMode": mode, **more}
 
 
 def claim(name: str, of: str = "disk", *, size: str = "1Gi", access: str = "ReadWriteOnce") -> dict[str, Any]:
-    """A claim that nobody has served yet."""
+    """An unbound claim."""
     return {
         "apiVersion": "v1",
         "kind": "PersistentVolumeClaim",
@@ -147,7 +147,7 @@ def volume(
     size: str = "1Gi",
     claim: PersistentVolumeClaim | None = None,
 ) -> dict[str, Any]:
-    """A volume: of the driver, perhaps in a zone; or, of a host, local to it."""
+    """A volume of the driver, optionally in a zone; or a local volume of a host."""
     spec: dict[str, Any] = {
         "capacity": {"storage": size},
         "accessModes": ["ReadWriteOnce"],
@@ -165,12 +165,12 @@ def volume(
 
 
 def csi_node(name: str, limit: int) -> dict[str, Any]:
-    """How many volumes of the driver a node holds."""
+    """A CSINode: how many volumes of the driver a node can hold."""
     driver = {"name": DRIVER, "nodeID": name, "topologyKeys": [ZONE], "allocatable": {"count": limit}}
     head = {"apiVersion": CSI_NODES.api_version, "kind": "CSINode", "metadata": {"name": name}}
     return {**head, "spec": {"drivers": [driver]}}
 
 
 def using(*claims: str) -> dict[str, Any]:
-    """The part of a pod's spec that uses claims."""
+    """The part of a pod spec that uses these claims."""
     return {"volumes": [{"name": c, "persistentVolumeClaim": {"claimName": c}} for c in claims]}

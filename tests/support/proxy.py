@@ -1,8 +1,8 @@
-"""A bad road to a good API server: between a client and a real server, in plain HTTP on this machine.
+"""A proxy with faults between a client and a real API server, in plain HTTP on this machine.
 
-What the embedded server does to its own clients (`maar.embedded.http.faults`) this does to those of a server that has
-no faults of its own. Every so often all watches are cut. Of the writes a share is refused (429 with a time to come
-again, or 500), and some of those have been carried out all the same: only their answer is a lie.
+It does to clients of a real server what `maar.embedded.http.faults` does to clients of the embedded one. It cuts all
+watches at intervals. It refuses a share of the writes with 429 (and a retry time) or 500. Some writes with a 500 were
+executed: only their response is wrong.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from yarl import URL
 
 WRITES = ("POST", "PUT", "PATCH", "DELETE")
 PASSED_ON = ("Authorization", "Content-Type", "Accept", "User-Agent")
-COME_AGAIN_S = 1
-"""What API servers say with a 429."""
+RETRY_AFTER_S = 1
+"""The retry time that API servers send with a 429."""
 
 
 class Fate(Enum):
-    """What becomes of a request."""
+    """What happens to a request."""
 
     CARRIED_OUT = "carried out"
     BUSY = "refused with 429"
@@ -36,7 +36,7 @@ class Fate(Enum):
 
 
 class Proxy:
-    """The road to one server; a context manager. Faults may be changed at any moment."""
+    """A proxy to one server. Use it as a context manager. Faults can change at any time."""
 
     url: str
 
@@ -44,18 +44,18 @@ class Proxy:
         self, server: str, ca: Path, *, fail_share: float = 0.0, cut_every: float = 0.0, seed: int = 0
     ) -> None:
         self.fail_share = fail_share
-        """The share of writes that are answered with 429 or 500."""
+        """Share of writes that get a 429 or 500."""
         self.cut_every = cut_every
-        """Seconds between two cuts of all watches; 0 for never."""
+        """Interval in seconds at which all watches are cut; 0 for never."""
         self.requests = 0
         self.binds = 0
-        """Binds that were asked for, whatever came of them."""
+        """How many binds were requested, whatever their result."""
         self.fates: Counter[Fate] = Counter()
-        """Of writes."""
+        """How many writes had each fate."""
         self.cuts = 0
-        """Watches that were cut."""
+        """How many watches were cut."""
         self.bound: dict[str, list[str]] = defaultdict(list)
-        """By uid: the nodes to which the server bound a pod, by its own answer."""
+        """The nodes to which the server bound each pod, by uid, from its own responses."""
         self._server = server
         self._tls = ssl.create_default_context(cafile=str(ca))
         self._dice = random.Random(seed)
@@ -76,7 +76,7 @@ class Proxy:
         await self._runner.setup()
         await web.TCPSite(self._runner, "127.0.0.1", 0).start()
         self.url = f"http://127.0.0.1:{self._runner.addresses[0][1]}"
-        self._cutting = asyncio.create_task(self._cut_again_and_again())
+        self._cutting = asyncio.create_task(self._cut_periodically())
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -87,24 +87,24 @@ class Proxy:
         await self._session.close()
 
     def kubeconfig(self, path: Path, token: str) -> Path:
-        """A kubeconfig for whoever is to take this road."""
+        """Write a kubeconfig for clients of the proxy."""
         config = {
             "apiVersion": "v1",
             "kind": "Config",
-            "clusters": [{"name": "bad-road", "cluster": {"server": self.url}}],
-            "users": [{"name": "somebody", "user": {"token": token}}],
-            "contexts": [{"name": "bad-road", "context": {"cluster": "bad-road", "user": "somebody"}}],
-            "current-context": "bad-road",
+            "clusters": [{"name": "proxy", "cluster": {"server": self.url}}],
+            "users": [{"name": "client", "user": {"token": token}}],
+            "contexts": [{"name": "proxy", "context": {"cluster": "proxy", "user": "client"}}],
+            "current-context": "proxy",
         }
         path.write_text(yaml.safe_dump(config))
         path.chmod(0o600)
         return path
 
     def failed_share(self) -> float:
-        """The share of writes so far whose answer was an error of ours."""
+        """The share of writes so far that got an injected error."""
         return 1.0 - self.fates[Fate.CARRIED_OUT] / max(self.fates.total(), 1)
 
-    async def _cut_again_and_again(self) -> None:
+    async def _cut_periodically(self) -> None:
         while True:
             await asyncio.sleep(self.cut_every or 0.1)
             if self.cut_every:
@@ -120,7 +120,7 @@ class Proxy:
             return _refusal(429, "TooManyRequests")
         if fate is Fate.FAILED:
             return _refusal(500, "InternalError")
-        # What has been sent arrives, even if the sender does not live to see the answer.
+        # A write that was sent reaches the server, even if the client disconnects before the response.
         forwarding = asyncio.create_task(self._forward(request, body, fate))
         if request.method in WRITES:
             self._writes.add(forwarding)
@@ -145,7 +145,7 @@ class Proxy:
         try:
             return await self._ask(request, body, fate)
         except (aiohttp.ClientError, OSError):
-            # The server is not there, or went away in the middle: the client sees a connection that ends.
+            # The server is down or went away: the client sees a closed connection.
             if request.transport is not None:
                 request.transport.abort()
             return web.Response(status=502)
@@ -157,12 +157,12 @@ class Proxy:
         async with asked as answer:
             if request.query.get("watch") in ("1", "true") and answer.status == 200:
                 return await self._stream(request, answer)
-            said = await answer.read()
+            content = await answer.read()
             self._note_bind(request, body, answer.status)
             if fate is Fate.DENIED:
                 return _refusal(500, "InternalError")
             kept = {name: answer.headers[name] for name in ("Content-Type", "Retry-After") if name in answer.headers}
-            return web.Response(status=answer.status, body=said, headers=kept)
+            return web.Response(status=answer.status, body=content, headers=kept)
 
     async def _stream(self, request: web.Request, answer: aiohttp.ClientResponse) -> web.StreamResponse:
         response = web.StreamResponse(headers={"Content-Type": answer.headers["Content-Type"]})
@@ -185,9 +185,7 @@ class Proxy:
 
 
 def _refusal(code: int, reason: str) -> web.Response:
-    """How an API server says no."""
-    said = {"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": code, "reason": reason}
-    headers = {"Content-Type": "application/json"} | ({"Retry-After": str(COME_AGAIN_S)} if code == 429 else {})
-    return web.Response(
-        status=code, body=msgspec.json.encode({**said, "message": "a fault on purpose"}), headers=headers
-    )
+    """An error response of an API server."""
+    status = {"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": code, "reason": reason}
+    headers = {"Content-Type": "application/json"} | ({"Retry-After": str(RETRY_AFTER_S)} if code == 429 else {})
+    return web.Response(status=code, body=msgspec.json.encode({**status, "message": "injected fault"}), headers=headers)

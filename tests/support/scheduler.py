@@ -1,4 +1,4 @@
-"""`maar run` as a process with a log, for tests that kill and restart it."""
+"""`maar run` as a child process, for tests that kill and restart it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.support.live import NAMESPACE
 
 
 class Child:
-    """`maar run`, as a process with a log."""
+    """`maar run` as a process with a log file."""
 
     def __init__(self, kubeconfig: Path, log: Path, *options: str) -> None:
         self.log = log
@@ -33,7 +33,7 @@ class Child:
         return text in self.log.read_text()
 
     def end(self, number: int = signal.SIGKILL, timeout: float = 20.0) -> int:
-        """Send a signal, and wait until it is gone; its exit code."""
+        """Send a signal, wait until the process is gone, and return its exit code."""
         if self._process.poll() is None:
             os.kill(self.pid, number)
         return self._process.wait(timeout)

@@ -1,7 +1,7 @@
-"""Everything that a session holds, to compare before and after: what a rollback must restore.
+"""The contents of a session, to compare before and after a rollback, which must restore all of it.
 
-Every attribute of the session, its hooks and its state is taken, also one that is added tomorrow. Left out are only the
-caches that the classes declare (`CACHES`).
+It takes every attribute of the session, its hooks and its state, including attributes that are added later. It leaves
+out only the caches that the classes declare (`CACHES`).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from maar.session.session import Session
 
 
 def contents(session: Session) -> dict[str, Any]:
-    """What a session holds, as plain values that later changes do not reach."""
+    """The contents of a session as plain values, which later changes of the session do not affect."""
     found: dict[str, Any] = _plain(session)
     return found
 
@@ -34,4 +34,4 @@ def _plain(value: object) -> Any:
         case list() | tuple() | set():
             return type(value)(_plain(v) for v in value) if type(value) in (list, tuple, set) else _plain(tuple(value))
         case _:
-            return value  # frozen, or nothing that a session changes: compared as it is
+            return value  # immutable, or not changed by a session: compared as it is

@@ -1,6 +1,6 @@
-"""A tiny HTTP server for tests of the Kubernetes side: a handler per test says how it behaves, and mostly misbehaves.
+"""A small HTTP server for tests of the Kubernetes client: each test passes a handler, which often misbehaves.
 
-Real bytes over a real socket, and nothing of our own code replaced. A whole API server is `maar.embedded`.
+It sends real bytes over a real socket and replaces none of our code. For a whole API server, see `maar.embedded`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from aiohttp import web
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 PATIENCE = 60.0
-"""Seconds until a test that waits for something has failed; far above what a busy machine needs."""
+"""Seconds after which a condition that a test waits for counts as failed, far more than a busy machine needs."""
 
 
 @asynccontextmanager
@@ -34,7 +34,7 @@ async def serving(handler: Handler, tls: ssl.SSLContext | None = None) -> AsyncI
         yield f"{'https' if tls else 'http'}://{host}:{port}"
     finally:
         for each in listening.sockets:
-            # First no new ones: asyncio loses a connection that is accepted and not yet wrapped when its server closes.
+            # Stop accepting first: asyncio loses a connection that it accepted but did not wrap before closing.
             loop.remove_reader(each.fileno())
         for _ in range(3):
             await asyncio.sleep(0)
@@ -43,32 +43,32 @@ async def serving(handler: Handler, tls: ssl.SSLContext | None = None) -> AsyncI
 
 
 async def until(condition: Callable[[], bool]) -> None:
-    """Until something is so."""
+    """Wait until a condition is true."""
     async with asyncio.timeout(PATIENCE):
         while not condition():
             await asyncio.sleep(0.001)
 
 
 def answer(document: Any, status: int = 200, **headers: str) -> web.Response:
-    """A JSON answer; headers with underscores for dashes."""
+    """A JSON response. Headers are written with underscores for dashes."""
     named = {key.replace("_", "-"): value for key, value in headers.items()}
     return web.Response(body=json.dumps(document).encode(), status=status, headers=named)
 
 
 def refusal(status: int, reason: str = "", message: str = "", **details: Any) -> web.Response:
-    """How an API server says no."""
-    said = {"kind": "Status", "status": "Failure", "code": status, "reason": reason, "message": message}
-    return answer(said | ({"details": details} if details else {}), status)
+    """An error response of an API server."""
+    body = {"kind": "Status", "status": "Failure", "code": status, "reason": reason, "message": message}
+    return answer(body | ({"details": details} if details else {}), status)
 
 
 def cut(request: web.Request) -> None:
-    """Drop the connection in the middle of whatever it is at."""
+    """Close the connection in the middle of a response."""
     assert request.transport is not None
     request.transport.abort()
 
 
 async def stream(request: web.Request, *lines: Any) -> web.StreamResponse:
-    """Begin an answer that goes on: a watch. Lines are documents, or bytes as they are."""
+    """Start a response that stays open, such as a watch. Lines are JSON documents or raw bytes."""
     response = web.StreamResponse()
     await response.prepare(request)
     for line in lines:

@@ -1,11 +1,11 @@
-"""Random small clusters for property tests: what hypothesis draws from.
+"""Hypothesis strategies for random small clusters, for property tests.
 
     @given(clusters())
     def test_...(cluster): ...
 
-Every cluster could exist: no node holds more than it has, promises fit the room that is there or coming, gangs run
-whole, with a surplus, or (after a crash) in part. Smaller draws are simpler clusters, so that failures shrink well.
-Only this module needs hypothesis, which is a tool for tests: nothing that ships imports it.
+Every cluster is possible: no node holds more than it has, nominations fit into free or releasing capacity, and gangs
+run whole, with a surplus, or (after a crash) in part. Smaller draws are simpler clusters, so failures shrink well. Only
+tests use hypothesis; nothing that ships imports it.
 """
 
 from __future__ import annotations
@@ -31,17 +31,17 @@ from maar.testing.builders import GPU, node, shape
 QUEUES = ("default", "red", "blue")
 PRIORITIES = (0, 1, 2)
 FREE = shape(cpu=0, memory=0)
-"""Best-effort: a pod slot and nothing else."""
+"""A best-effort shape: a pod slot and nothing else."""
 
 STATES = ("waiting", "running", "surplus", "promised", "leaving", "crashed", "unborn")
-"""What a gang may be doing."""
+"""The states of a gang."""
 
 Rooms = dict[str, dict[str, int]]
-"""What each node still has of each resource."""
+"""The capacity that each node has left of each resource."""
 
 
 def pick(draw: st.DrawFn, *options: Sequence[Any]) -> list[Any]:
-    """One of each, in a single draw, which is most of what an example costs; the first ones are the simplest."""
+    """One of each option, in a single draw, because draws are most of the cost of an example. First is simplest."""
     code, chosen = draw(st.integers(0, math.prod(map(len, options)) - 1)), []
     for choices in options:
         code, at = divmod(code, len(choices))
@@ -50,19 +50,19 @@ def pick(draw: st.DrawFn, *options: Sequence[Any]) -> list[Any]:
 
 
 def _node(draw: st.DrawFn, name: str) -> Node:
-    """Few enough GPUs, CPUs and pod slots to run out of each."""
+    """A node with few GPUs, CPUs and pod slots, so each of them can run out."""
     cpu, gpu, pods = pick(draw, range(2, 9), range(5), (110, 110, 4, 2))
     return node(name, cpu=cpu, memory="64Gi", gpu=gpu, pods=pods)
 
 
 def _shape(draw: st.DrawFn) -> Shape:
-    """GPUs, CPUs, or (sometimes) nothing at all."""
+    """A shape with GPUs, CPUs, or (sometimes) nothing at all."""
     free, cpu, gpu = pick(draw, (False, False, False, True), (1, 2, 3), (0, 1, 2))
     return FREE if free else shape(cpu=cpu, gpu=gpu)
 
 
 def _gang(draw: st.DrawFn, name: str) -> tuple[Job, list[Task]]:
-    """A gang none of whose tasks has a node, with a minimum that it can reach."""
+    """A gang without nodes, whose minimum is possible."""
     key = f"ns/{name}"
     queue, priority, created, preempts, promise = pick(
         draw, QUEUES, PRIORITIES, (0.0, 1.0, 2.0), (True, True, True, False), (None, None, 5.0, 100.0)
@@ -74,7 +74,7 @@ def _gang(draw: st.DrawFn, name: str) -> tuple[Job, list[Task]]:
     if roles and size > 1:
         names = ["ps"] + ["worker"] * (size - 1)
         role_min = {"ps": 1, "worker": max(size - 1 - spare, 0)}
-        # Usually the roles add up to the minimum; sometimes the job wants more, or (then roles do not count) less.
+        # Usually the roles add up to the minimum. Sometimes the job wants more, or less (then roles do not count).
         minimum = min(max(sum(role_min.values()) + more, 1), size)
         if two:
             kinds = [_shape(draw), *kinds[1:]]
@@ -96,7 +96,7 @@ def _gang(draw: st.DrawFn, name: str) -> tuple[Job, list[Task]]:
 
 
 def _guarded(draw: st.DrawFn, members: list[Task]) -> list[Task]:
-    """Sometimes one of the tasks, or all, have something that keeps them from being evicted, or set them apart."""
+    """Sometimes protects one task or all tasks from eviction, or makes them differ from the others."""
     guards = ("", "", "", "pinned", "critical", "tight", "wide", "promise", "important")
     guard, every, at = pick(draw, guards, (False, True), range(len(members)))
     return [_guard(task, guard if every or task.index == at else "") for task in members]
@@ -119,7 +119,7 @@ def _guard(task: Task, guard: str) -> Task:
 
 @st.composite
 def clusters(draw: st.DrawFn, *, gangs: int = 8) -> Cluster:
-    """One to six nodes; some gangs run, some wait, some leave, some are promised room, some run in part."""
+    """One to six nodes, with gangs that run, wait, are released, are nominated, or run in part."""
     machines = [_node(draw, f"n{i}") for i in range(draw(st.integers(1, 6)))]
     now: Rooms = {n.name: dict(n.allocatable) for n in machines}
     coming: Rooms = {n.name: dict(n.allocatable) for n in machines}
@@ -155,12 +155,12 @@ def clusters(draw: st.DrawFn, *, gangs: int = 8) -> Cluster:
 
 
 ELASTIC_STATES = ("suspended", "running", "grown", "unmade")
-"""What an elastic job may be doing: waits; has some workers; has all but waits for nodes; its pods are being made."""
+"""The states of an elastic job: suspended; all workers run; only the minimum runs; pods are still being created."""
 
 
 @st.composite
 def elastic_clusters(draw: st.DrawFn, *, gangs: int = 5, elastic: int = 5, gpus_only: bool = False) -> Cluster:
-    """The same with elastic jobs among the gangs, in the room that these leave."""
+    """Clusters with elastic jobs beside the gangs, in the capacity that the gangs leave."""
     base: Cluster = draw(clusters(gangs=gangs))
     used: Rooms = {n.name: dict(n.allocatable) for n in base.nodes}
     for task in base.tasks:
@@ -194,26 +194,26 @@ def _elastic(draw: st.DrawFn, name: str, used: Rooms, nodes: list[str], gpus_onl
         members = members[:low]
         holds = ((members[0].node, size - low),) if size > low else ()
     suspended = state == "suspended" or not members[0].node
-    said = Elastic(low, low + more, of, size=size, requested=low, suspended=suspended, role="w", holds=holds)
-    job = Job(key, queue=queue, min_member=low, priority=priority, created=created, elastic=said)
+    elastic = Elastic(low, low + more, of, size=size, requested=low, suspended=suspended, role="w", holds=holds)
+    job = Job(key, queue=queue, min_member=low, priority=priority, created=created, elastic=elastic)
     return job, [] if suspended else members
 
 
 def short(job: Job, tasks: Sequence[Task], statuses: tuple[Status, ...]) -> bool:
-    """Whether tasks in those statuses do not make up a gang's minimum or that of one of its roles."""
+    """Whether the tasks in these statuses are below the minimum of a gang or of one of its roles."""
     have = [t.role for t in tasks if t.status in statuses]
     minimums = job.role_min if job.min_member >= sum(job.role_min.values()) else {}
     return len(have) < job.min_member or any(have.count(role) < n for role, n in minimums.items())
 
 
 def least(job: Job, members: Sequence[Task]) -> int:
-    """How many tasks from the first on make up a gang's minimum, its roles' included."""
+    """How many tasks, counted from the first, reach the minimum of a gang and of its roles."""
     counts = range(job.min_member, len(members))
     return next((n for n in counts if not short(job, members[:n], tuple(Status))), len(members))
 
 
 def shuffled(cluster: Cluster, seed: int) -> Cluster:
-    """The same cluster with every list in another order."""
+    """The same cluster with every list in a random order."""
     dice = random.Random(seed)
     parts = {
         name: tuple(dice.sample(whole := getattr(cluster, name), len(whole)))
@@ -223,7 +223,7 @@ def shuffled(cluster: Cluster, seed: int) -> Cluster:
 
 
 def _settle(members: list[Task], count: int, order: list[str], rooms: tuple[Rooms, ...], status: Status) -> list[Task]:
-    """The first `count` tasks on the first nodes that take them; all as they were if one finds no room."""
+    """Put the first `count` tasks on the first nodes that fit; change nothing if one task does not fit."""
     place: list[str] = []
     for task in members[:count]:
         found = next((name for name in order if all(_fits(room[name], task.shape) for room in rooms)), None)
@@ -233,8 +233,8 @@ def _settle(members: list[Task], count: int, order: list[str], rooms: tuple[Room
             return members
         _take(rooms, found, task.shape, 1)
         place.append(found)
-    there = [replace(t, status=status, node=n, started=t.created) for t, n in zip(members, place, strict=False)]
-    return [*there, *members[count:]]
+    placed = [replace(t, status=status, node=n, started=t.created) for t, n in zip(members, place, strict=False)]
+    return [*placed, *members[count:]]
 
 
 def _fits(room: dict[str, int], of: Shape) -> bool:
@@ -248,11 +248,11 @@ def _take(rooms: tuple[Rooms, ...], name: str, of: Shape, times: int) -> None:
 
 
 def described(cluster: Cluster) -> str:
-    """A cluster in a few lines, for the note of a failing example."""
+    """A short description of a cluster, for the note of a failing example."""
     lines = [f"{n.name}: {_amounts(n.allocatable)}" for n in cluster.nodes]
     for job in cluster.jobs:
         what = f"{job.key} in {job.queue}: minimum {job.min_member} {job.role_min or ''} priority {job.priority}"
-        lines.append(f"{what} created {job.created:g} {job.phase} {'' if job.preempts else 'preempts nobody'}")
+        lines.append(f"{what} created {job.created:g} {job.phase} {'' if job.preempts else 'never preempts'}")
         if (e := job.elastic) is not None:
             lines.append(f"  elastic {e.min}..{e.max} size {e.size} suspended {e.suspended} holds {e.holds}")
         for t in (t for t in cluster.tasks if t.job == job.key):

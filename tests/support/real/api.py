@@ -1,6 +1,6 @@
-"""Plain requests to the API server of a real cluster (`cluster`), by the standard library alone.
+"""Plain requests to the API server of a real cluster (`cluster`), with the standard library only.
 
-Not through maar.kube: what is tested does not arrange its own test.
+It does not use maar.kube: the code under test must not set up its own test.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Api:
         self._served: dict[tuple[str, str], tuple[str, bool]] = {}  # (apiVersion, kind) to (plural, namespaced)
 
     def connect(self) -> http.client.HTTPSConnection:
-        if self._tls is None:  # the server makes its certificate when it first starts
+        if self._tls is None:  # the server creates its certificate at its first start
             self._tls = ssl.create_default_context(cafile=str(self._ca))
         return http.client.HTTPSConnection("127.0.0.1", self._port, context=self._tls, timeout=60)
 
@@ -53,7 +53,7 @@ class Api:
         content_type: str = "application/json",
         connection: http.client.HTTPSConnection | None = None,
     ) -> Any:
-        """One request, with a decoded answer (text where it is not JSON); `Refused` on an error of the server's."""
+        """Send one request and decode the response (text if it is not JSON). Raises `Refused` on an error."""
         if connection is None:
             with closing(self.connect()) as own:
                 return self.request(method, path, body, token=token, content_type=content_type, connection=own)
@@ -70,22 +70,22 @@ class Api:
         return answer
 
     def collection(self, api_version: str, kind: str, namespace: str = "") -> str:
-        """The path of a kind's objects: in a namespace, or without one in the whole cluster."""
+        """The path of the objects of a kind, in a namespace or in the whole cluster."""
         plural, namespaced = self._resource(api_version, kind)
         return f"{group_path(api_version)}{f'/namespaces/{namespace}' if namespaced and namespace else ''}/{plural}"
 
     def objects(self, api_version: str, kind: str, namespace: str = "", **query: str) -> list[Any]:
-        """All objects of a kind, in one namespace or in all; `query` as in `labelSelector="a=b"`."""
+        """All objects of a kind, in one namespace or in all. `query` is for example `labelSelector="a=b"`."""
         path = self.collection(api_version, kind, namespace)
         items: list[Any] = self.request("GET", f"{path}?{urlencode(query)}")["items"]
         return items
 
     def path(self, thing: Object) -> str:
-        """The path of an object by its apiVersion, kind, namespace (or `default`) and name."""
+        """The path of an object, from its apiVersion, kind, namespace (or `default`) and name."""
         return f"{self._home(thing)}/{quote(thing['metadata']['name'])}"
 
     def create(self, thing: Object, connection: http.client.HTTPSConnection | None = None) -> Any:
-        """Create an object or, if it is there, change what `thing` says about it."""
+        """Create an object, or apply it if it exists."""
         try:
             return self.request("POST", self._home(thing), thing, connection=connection)
         except Refused as refused:
@@ -97,7 +97,7 @@ class Api:
         return self.request("PATCH", path, thing, content_type=content_type, connection=connection)
 
     def create_all(self, things: Sequence[Object], parallel: int) -> list[Any]:
-        """Create many objects, each thread over a connection of its own; the first failure ends it all."""
+        """Create many objects, with one connection for each thread. Stops at the first failure."""
         answers: list[Any] = [None] * len(things)
         waiting, failures = deque(range(len(things))), list[Exception]()
 
@@ -106,7 +106,7 @@ class Api:
                 while waiting and not failures:
                     try:
                         index = waiting.popleft()
-                    except IndexError:  # another thread was faster
+                    except IndexError:  # another thread took the last one
                         return
                     try:
                         answers[index] = self.create(things[index], connection)

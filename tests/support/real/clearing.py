@@ -1,4 +1,4 @@
-"""Deletes what tests leave behind in a cluster that they share."""
+"""Deletes the objects of tests in a cluster that tests share."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from urllib.parse import urlencode
 
 from tests.support.real.api import Api, Object, Refused
 
-# What `clear` deletes, owners first, lest a controller make their pods anew.
+# The kinds that `clear` deletes. Owners come first, or a controller would replace their pods.
 CLEARED = (
     ("apps/v1", "Deployment"),
     ("apps/v1", "ReplicaSet"),
@@ -29,9 +29,9 @@ BUILT_IN = ("system-cluster-critical", "system-node-critical")  # priority class
 
 
 def clear(api: Api, crds: Iterable[Object]) -> None:
-    """Delete all objects of `CLEARED` and of these CRDs, at once.
+    """Delete all objects of `CLEARED` and of these CRDs without a grace period.
 
-    Namespaces and rights stay: without the controller manager no namespace ever goes.
+    Namespaces and RBAC objects stay: without the controller manager, no namespace can be removed.
     """
     kinds = [(api_version, kind) for api_version, kind in CLEARED if api.serves(api_version, kind)]
     for crd in crds:
@@ -42,13 +42,13 @@ def clear(api: Api, crds: Iterable[Object]) -> None:
 
 
 def _clear(api: Api, api_version: str, kind: str) -> None:
-    there = [thing for thing in api.objects(api_version, kind) if not is_built_in(thing)]
+    found = [thing for thing in api.objects(api_version, kind) if not is_built_in(thing)]
     spare = urlencode({"fieldSelector": ",".join(f"metadata.name!={name}" for name in BUILT_IN)})
-    for namespace in sorted({thing["metadata"].get("namespace", "") for thing in there}):
+    for namespace in sorted({thing["metadata"].get("namespace", "") for thing in found}):
         path = api.collection(api_version, kind, namespace)
         api.request("DELETE", f"{path}?{spare}", {"gracePeriodSeconds": 0})
-    for thing in api.objects(api_version, kind) if there else []:
-        if not is_built_in(thing):  # held by a finalizer whose controller may not run
+    for thing in api.objects(api_version, kind) if found else []:
+        if not is_built_in(thing):  # kept by a finalizer whose controller may not run
             _let_go(api, {"apiVersion": api_version, "kind": kind, **thing})
 
 
@@ -58,11 +58,11 @@ def _let_go(api: Api, thing: Object) -> None:
     try:
         api.request("PATCH", api.path(thing), patch, content_type=content_type)
     except Refused as refused:
-        if refused.status != 404:  # gone by itself
+        if refused.status != 404:  # already gone
             raise
 
 
 def is_built_in(thing: Object) -> bool:
-    """Whether the API server made an object, and would make it again."""
+    """Whether the API server created an object and would create it again."""
     metadata = thing["metadata"]
     return metadata["name"] in BUILT_IN or metadata.get("namespace") == "kube-system"

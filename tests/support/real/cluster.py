@@ -5,9 +5,9 @@
         cluster.start_kwok()
         subprocess.run(["maar", "run", "--kubeconfig", cluster.kubeconfig])
 
-The binaries come from tools/controlplane/build.py (`make real`); `parts.available()` says whether they exist. A cluster
-has a folder of its own and free ports, so several run side by side. Everything it starts ends with it: on `stop()`,
-when the program ends, and, by a guard that outlives us, when the program is killed.
+The binaries come from tools/controlplane/build.py (`make real`). `parts.available()` says whether they exist. A cluster
+has its own folder and free ports, so several clusters can run at once. All its processes end on `stop()`, when the
+program ends, and, through a guard process, when the program is killed.
 """
 
 from __future__ import annotations
@@ -32,22 +32,22 @@ from tests.support.real.processes import Processes, StartFailed, free_port, list
 CRDS = CHECKOUT / "deploy" / "crds"
 
 ADMIN = "admin"
-# What upstream's own PodGroup (scheduling.k8s.io/v1alpha2) needs on 1.36.
+# The feature gates of the upstream PodGroup (scheduling.k8s.io/v1alpha2) in 1.36.
 UPSTREAM_GANGS: Mapping[str, bool] = {"GenericWorkload": True, "GangScheduling": True}
 
 
 class RealCluster:
-    """etcd and kube-apiserver, and what is started beside them; a context manager, startable again after `stop()`.
+    """etcd, kube-apiserver and the processes started beside them. A context manager; it can start again after `stop()`.
 
-    `gates` are feature gates and `runtime_config` API versions to switch on (see `UPSTREAM_GANGS`); `flags` go to
-    kube-apiserver as they are. `users` get tokens and no rights (name to groups); the admin may do anything.
+    `gates` are feature gates and `runtime_config` API versions to enable (see `UPSTREAM_GANGS`). `flags` go to
+    kube-apiserver unchanged. `users` (name to groups) get tokens and no rights. The admin may do anything.
     """
 
     server: str  # https://127.0.0.1:port
     folder: Path  # logs and data, removed on stop
     kubeconfig: Path  # the admin's
     token: str  # the admin's
-    ca: Path  # what vouches for the server
+    ca: Path  # the CA of the server's certificate
 
     def __init__(
         self,
@@ -67,7 +67,7 @@ class RealCluster:
 
     @classmethod
     def with_upstream_gangs(cls) -> RealCluster:
-        """A cluster that serves upstream's own PodGroup."""
+        """A cluster that serves the upstream PodGroup."""
         return cls(gates=UPSTREAM_GANGS, runtime_config=["scheduling.k8s.io/v1alpha2=true"])
 
     def __enter__(self) -> RealCluster:
@@ -81,7 +81,7 @@ class RealCluster:
     # starting and stopping
 
     def start(self) -> RealCluster:
-        """Start etcd and the API server, install the CRDs of deploy/crds, and return when all answers."""
+        """Start etcd and the API server, install the CRDs of deploy/crds, and wait until they respond."""
         if self._processes is not None:
             raise RuntimeError("already started")
         if not (found := available("etcd", "kubernetes")):
@@ -102,7 +102,7 @@ class RealCluster:
         return self
 
     def stop(self) -> None:
-        """End all that was started here, and clear its folder; nothing happens a second time."""
+        """End all processes and remove the folder. A second call does nothing."""
         atexit.unregister(self.stop)
         if self._processes is not None:
             self._processes.end_all()
@@ -116,21 +116,21 @@ class RealCluster:
         return self._processes
 
     def kill_api_server(self) -> None:
-        """kill -9; watches and requests in flight are cut, etcd keeps every object."""
+        """Kill the API server with SIGKILL. Watches and requests are cut. etcd keeps every object."""
         self.processes.end("kube-apiserver")
 
     def restart_api_server(self) -> None:
-        """Start the API server again, on the same port and the same etcd; one that runs is killed first."""
+        """Start the API server again, on the same port and the same etcd. Kills a running one first."""
         self.kill_api_server()
         self._start_api_server()
-        # It says it is ready, and then answers 429 for custom objects until it has looked at their CRDs.
-        for crd in self._crds_there():
+        # The server reports ready, but answers 429 for custom objects until it has read their CRDs.
+        for crd in self._installed_crds():
             self._await_crd(crd)
 
     def start_kwok(self) -> None:
-        """Pretend kubelets for all nodes: bound pods run, pods of Jobs complete, deleted pods go.
+        """Start simulated kubelets for all nodes: bound pods run, pods of Jobs complete, deleted pods go.
 
-        A node that says nothing about being Ready becomes Ready; one that a test makes NotReady stays so.
+        A node without a Ready condition becomes Ready. A node that a test makes NotReady stays NotReady.
         """
         port = free_port()
         self.processes.start(
@@ -142,7 +142,7 @@ class RealCluster:
         self.processes.end("kwok")
 
     def start_controller_manager(self, controllers: Sequence[str] = ("*", "-node-lifecycle-controller")) -> None:
-        """Kubernetes' own controllers; the one that taints nodes whose kubelet is silent is left out by default."""
+        """Start kube-controller-manager, by default without the controller that taints nodes with a silent kubelet."""
         port = free_port()
         command = commands.controller_manager(
             self._part("kubernetes"),
@@ -158,7 +158,7 @@ class RealCluster:
     def stop_controller_manager(self) -> None:
         self.processes.end("kube-controller-manager")
 
-    # talking to it
+    # requests
 
     def token_of(self, user: str) -> str:
         return self._tokens[user]
@@ -188,7 +188,7 @@ class RealCluster:
         token: str | None = None,
         content_type: str = "application/json",
     ) -> Any:
-        """One request as the admin, or with another token; `Refused` on an error of the server's."""
+        """Send one request as the admin, or with another token. Raises `Refused` on an error."""
         return self._api.request(method, path, body, token=token, content_type=content_type)
 
     def serves(self, api_version: str, kind: str) -> bool:
@@ -199,17 +199,17 @@ class RealCluster:
         return self.request("GET", self._api.path(thing))
 
     def objects(self, api_version: str, kind: str, namespace: str = "", **query: str) -> list[Any]:
-        """All objects of a kind, in one namespace or in all; `query` as in `labelSelector="a=b"`."""
+        """All objects of a kind, in one namespace or in all. `query` is for example `labelSelector="a=b"`."""
         return self._api.objects(api_version, kind, namespace, **query)
 
     def delete(self, thing: Object, **options: Any) -> None:
-        """Delete an object; `options` as in `gracePeriodSeconds=0`."""
+        """Delete an object. `options` is for example `gracePeriodSeconds=0`."""
         self.request("DELETE", self._api.path(thing), options)
 
     def apply(self, objects: Iterable[Object], *, parallel: int = 16) -> list[Any]:
-        """Create objects, or change those that exist; returns them, in order, as the server has them.
+        """Create objects, or apply those that exist. Returns them in order, as the server stores them.
 
-        Namespaces and CRDs go first, and CRDs are served before the rest is tried; the rest goes in parallel.
+        Namespaces and CRDs are first, and each CRD is served before the next step. The others are created in parallel.
         """
         wanted = list(objects)
         answers: list[Any] = [None] * len(wanted)
@@ -224,7 +224,7 @@ class RealCluster:
         return answers
 
     def apply_files(self, paths: Iterable[Path]) -> list[Any]:
-        """Apply all documents of some YAML files."""
+        """Apply all documents of YAML files."""
         documents = [thing for path in paths for thing in yaml.load_all(path.read_text(), yaml.CSafeLoader) if thing]
         return self.apply(documents)
 
@@ -235,10 +235,10 @@ class RealCluster:
         self.request("POST", f"/api/v1/namespaces/{namespace}/pods/{pod}/binding", binding)
 
     def clear(self) -> None:
-        """Delete what tests leave behind, custom objects included: for clusters that tests share."""
-        clear(self._api, self._crds_there())
+        """Delete the objects of tests, including custom objects, in a cluster that tests share."""
+        clear(self._api, self._installed_crds())
 
-    # steps of the above
+    # helpers
 
     def _part(self, name: str) -> Path:
         if not (found := available(name)):
@@ -246,7 +246,7 @@ class RealCluster:
         return self._homes[name]
 
     def _write_files(self) -> None:
-        """Choose ports and tokens, and write what the API server reads."""
+        """Choose ports and tokens, and write the files that the API server reads."""
         self._etcd_port, self._port = free_port(), free_port()
         self._tokens = {user: secrets.token_hex(16) for user in self._users}
         self.server = f"https://127.0.0.1:{self._port}"
@@ -270,11 +270,11 @@ class RealCluster:
             versions=self._runtime_config,
         )
         self.processes.start("kube-apiserver", [*command, *self._flags])
-        # The namespace is made in the background once the server is ready, and most objects of tests live in it.
+        # The server creates this namespace after it is ready. Most objects of tests are in it.
         for path in ("/readyz", "/api/v1/namespaces/default"):
             self.processes.await_answer("kube-apiserver", partial(self._api.answers, path), "etcd")
 
-    def _crds_there(self) -> list[Any]:
+    def _installed_crds(self) -> list[Any]:
         return self.objects("apiextensions.k8s.io/v1", "CustomResourceDefinition")
 
     def _await_crd(self, crd: Object) -> None:

@@ -1,4 +1,4 @@
-"""The command lines of a real cluster's programs, and the files that they read.
+"""The command lines of the programs of a real cluster, and the files that they read.
 
 Every function takes the folder of its binary (`home`) and the folder of the cluster (`folder`).
 """
@@ -16,11 +16,11 @@ Command = list[str | Path]
 TOKENS = "tokens.csv"
 SIGNING_KEY = "service-account.key"
 CERTIFICATE = Path("certs") / "apiserver.crt"
-"""The API server makes it at its first start, and keeps it."""
+"""The API server creates it at its first start, and keeps it."""
 
 
 def write_files(folder: Path, tokens: Mapping[str, str], users: Mapping[str, Sequence[str]]) -> None:
-    """Write what the API server reads: tokens with their users and groups, and the key of service account tokens."""
+    """Write the files of the API server: tokens with users and groups, and the key for service account tokens."""
     rows = [f'{tokens[user]},{user},{user},"{",".join(groups)}"\n' for user, groups in users.items()]
     (folder / TOKENS).write_text("".join(rows))
     (folder / SIGNING_KEY).write_bytes(trustme.CA().private_key_pem.bytes())
@@ -37,7 +37,7 @@ def etcd(home: Path, folder: Path, *, port: int, peer_port: int) -> Command:
         f"--initial-advertise-peer-urls={peer}",
         f"--initial-cluster=default={peer}",
         "--unsafe-no-fsync",
-        "--quota-backend-bytes=8589934592",  # 50,000 pods and their history do not fit into the default 2 GiB
+        "--quota-backend-bytes=8589934592",  # 50,000 pods and their history exceed the default of 2 GiB
         "--log-level=warn",
     ]
 
@@ -45,7 +45,7 @@ def etcd(home: Path, folder: Path, *, port: int, peer_port: int) -> Command:
 def api_server(
     home: Path, folder: Path, *, port: int, etcd_port: int, gates: Mapping[str, bool], versions: Sequence[str]
 ) -> Command:
-    """`versions` are API versions to switch on."""
+    """`versions` are the API versions to enable."""
     return [
         home / "kube-apiserver",
         f"--etcd-servers=http://127.0.0.1:{etcd_port}",
@@ -54,14 +54,14 @@ def api_server(
         f"--cert-dir={(folder / CERTIFICATE).parent}",
         f"--token-auth-file={folder / TOKENS}",
         "--authorization-mode=RBAC",
-        # The first would taint every node that a test creates; the second would want a token for every pod.
+        # The first plugin taints every node that a test creates. The second requires a token for every pod.
         "--disable-admission-plugins=TaintNodesByCondition,ServiceAccount",
         "--service-account-issuer=https://kubernetes.default.svc",
         f"--service-account-key-file={folder / SIGNING_KEY}",
         f"--service-account-signing-key-file={folder / SIGNING_KEY}",
         "--service-cluster-ip-range=10.96.0.0/16",
-        "--delete-collection-workers=16",  # one by default, and `clear` deletes thousands
-        "--endpoint-reconciler-type=none",  # it would advertise a loopback address, and be refused for it
+        "--delete-collection-workers=16",  # the default is one, and `clear` deletes thousands of objects
+        "--endpoint-reconciler-type=none",  # it would advertise a loopback address, which the server refuses
         *([f"--runtime-config={','.join(versions)}"] if versions else []),
         *_gate_flags(gates),
     ]
@@ -89,14 +89,14 @@ def kwok(home: Path, folder: Path, *, port: int, kubeconfig: Path) -> Command:
         home / "kwok",
         f"--kubeconfig={kubeconfig}",
         "--manage-all-nodes=true",
-        "--node-lease-duration-seconds=0",  # with leases, every node would cost a request every ten seconds
+        "--node-lease-duration-seconds=0",  # with leases, every node costs a request every ten seconds
         f"--server-address=127.0.0.1:{port}",
         f"--config={_write_stages(home, folder)}",
     ]
 
 
 def _write_stages(home: Path, folder: Path) -> Path:
-    """kwok's own fast stages, but for nodes: its own would make a node Ready again whenever it is not."""
+    """Write kwok's fast stages, with a change for nodes: the original stage makes every NotReady node Ready again."""
     stages = [yaml.safe_load(path.read_text()) for path in sorted(home.glob("*.yaml"))]
     for stage in stages:
         if stage["spec"]["resourceRef"]["kind"] == "Node":

@@ -13,7 +13,7 @@ BUILD = CHECKOUT / "tools" / "controlplane" / "build.py"
 
 
 class Available(NamedTuple):
-    """Whether a real cluster can be started, and if not, why and what to do about it."""
+    """Whether a real cluster can be started, and if not, why and what to do."""
 
     ok: bool
     why_not: str = ""
@@ -23,13 +23,13 @@ class Available(NamedTuple):
 
 
 def folders() -> dict[str, Path]:
-    """Where each part belongs, by name: `etcd`, `kubernetes`, `kubectl`, `kwok`, `training-operator`; built or not."""
-    said = subprocess.run([sys.executable, BUILD, "--where"], capture_output=True, text=True, check=True)
-    return {name: Path(part["folder"]) for name, part in json.loads(said.stdout).items()}
+    """The folder of each part, built or not: `etcd`, `kubernetes`, `kubectl`, `kwok` and others."""
+    asked = subprocess.run([sys.executable, BUILD, "--where"], capture_output=True, text=True, check=True)
+    return {name: Path(part["folder"]) for name, part in json.loads(asked.stdout).items()}
 
 
 def available(*parts: str) -> Available:
-    """Whether these parts are built; without arguments, those that a cluster with kubelets needs."""
+    """Whether these parts are built; without arguments, the parts of a cluster with kubelets."""
     if not BUILD.is_file():
         return Available(False, f"not in a checkout of Maar: no `{BUILD}`")
     homes = folders()

@@ -1,4 +1,4 @@
-"""The programs of a real cluster (`cluster`): started, watched over, and ended, each by its own id."""
+"""The processes of a real cluster (`cluster`): starts them, checks them, and ends each by its own id."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-# Ports are drawn from below the ranges that kernels give to outgoing connections, where a port that is free
-# now may be some client's a moment later.
+# These ports are below the range that kernels use for outgoing connections. In that range, a port that is free
+# now may belong to a client a moment later.
 PORTS = range(20_000, 32_000)
 
-START_S = 60.0  # 3 s on an idle machine; a full one may take many times that
+START_S = 60.0  # it takes 3 s on an idle machine, and many times that on a busy one
 
-# Reads `+pid` and `-pid`; when the pipe closes, however we ended, kills what is left and clears the folder.
+# Reads `+pid` and `-pid`. When the pipe closes, for any reason, it kills the remaining groups and removes the folder.
 _GUARD = """
 import os, shutil, signal, sys
 groups = set()
@@ -35,11 +35,11 @@ shutil.rmtree(sys.argv[1], ignore_errors=True)
 
 
 class StartFailed(Exception):
-    """A process ended or did not answer; the message ends with its log."""
+    """A process ended or did not respond. The message ends with its log."""
 
 
 class Processes:
-    """The programs of one cluster: each in a group of its own, with a log, and gone when we are."""
+    """The processes of one cluster. Each has its own process group and log, and ends with this program."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -59,7 +59,7 @@ class Processes:
         self._tell_guard("+", process.pid)
 
     def end(self, name: str, how: signal.Signals = signal.SIGKILL) -> None:
-        """End a process and wait until it is gone: until then it may hold its port."""
+        """End a process and wait until it is gone, because it may hold its port until then."""
         if (process := self._running.pop(name, None)) is None:
             return
         if process.poll() is None:
@@ -84,14 +84,14 @@ class Processes:
         return self._folder / f"{name}.log"
 
     def check(self, *names: str) -> None:
-        """Raise with the end of its log if one of these has ended."""
+        """Raise an error with the end of the log if one of these processes has ended."""
         for name in names:
             if not self.runs(name):
                 process = self._running.get(name)
                 raise StartFailed(f"{name} ended: code {process and process.returncode}\n{self.tail(name)}")
 
     def await_answer(self, name: str, answers: Callable[[], bool], *needs: str) -> None:
-        """Wait until a process answers; raise with its log if it, or what it needs, ends or takes too long."""
+        """Wait until a process responds. Raises an error with its log if it, or one it needs, ends or is too slow."""
 
         def ready() -> bool:
             self.check(*needs, name)
@@ -115,7 +115,7 @@ class Processes:
 
 
 def free_port() -> int:
-    """A port on 127.0.0.1 that nobody listens on."""
+    """A free port on 127.0.0.1."""
     for port in random.sample(PORTS, 100):
         with socket.socket() as probe:
             try:
@@ -127,7 +127,7 @@ def free_port() -> int:
 
 
 def wait_until(condition: Callable[[], object], what: str, timeout_s: float = 30.0) -> None:
-    """Return once the condition holds; raise TimeoutError saying what was waited for."""
+    """Wait until the condition is true. The TimeoutError names `what`."""
     deadline = time.monotonic() + timeout_s
     while not condition():
         if time.monotonic() > deadline:
@@ -136,6 +136,6 @@ def wait_until(condition: Callable[[], object], what: str, timeout_s: float = 30
 
 
 def listens(port: int) -> bool:
-    """Whether somebody accepts connections on a port of 127.0.0.1."""
+    """Whether a process accepts connections on a port of 127.0.0.1."""
     with socket.socket() as probe:
         return probe.connect_ex(("127.0.0.1", port)) == 0

@@ -1,7 +1,7 @@
-"""Kubeflow's training operator beside a real cluster (`cluster`): it makes pods of PyTorchJobs and MPIJobs.
+"""Kubeflow's training operator for a real cluster (`cluster`): it creates the pods of PyTorchJobs and MPIJobs.
 
-Outside of a cluster it wants a few things that its installation would bring: a namespace, a Secret that it fills with
-certificates for its webhook, and that these lie in the folder where its webhook's server looks for them.
+Outside a cluster, the operator needs what its installation usually provides: a namespace, a Secret that it fills with
+certificates for its webhook, and these certificates as files in the folder that its webhook server reads.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ NAME = "training-operator"
 HOME = "kubeflow"
 SECRET = "training-operator-webhook-cert"
 SERVING = Path("/tmp/k8s-webhook-server/serving-certs")
-"""Where the operator waits for its certificates: a path that it does not let one choose. No webhook is ever called, so
-operators of several clusters may overwrite each other's."""
+"""Where the operator reads its certificates. The path cannot be changed. No webhook is ever called, so operators of
+several clusters may overwrite each other's files."""
 CERTIFICATES = ("ca.crt", "ca.key", "tls.crt", "tls.key")
 
 
 def start_training_operator(cluster: RealCluster, gangs: str = "") -> None:
-    """Install its CRDs and start it; `gangs` is its `--gang-scheduler-name` (`volcano`: it makes PodGroups)."""
+    """Install its CRDs and start it. `gangs` is its `--gang-scheduler-name`; with `volcano` it creates PodGroups."""
     if not (found := available(NAME)):
         raise StartFailed(found.why_not)
     home = folders()[NAME]
@@ -56,12 +56,12 @@ def start_training_operator(cluster: RealCluster, gangs: str = "") -> None:
 
 
 def stop_training_operator(cluster: RealCluster) -> None:
-    """End it; its objects stay."""
+    """Stop the operator. Its objects stay."""
     cluster.processes.end(NAME)
 
 
 def _certificates(cluster: RealCluster) -> bool:
-    """Whether the operator has filled its Secret; then its files are written where its server looks for them."""
+    """Whether the operator has filled its Secret. If so, writes the files for its webhook server."""
     data = cluster.get("v1", "Secret", SECRET, HOME).get("data") or {}
     if not all(name in data for name in CERTIFICATES):
         return False

@@ -1,4 +1,4 @@
-"""Requests and answers: routes, discovery, lists, watches, tables, selectors, patches, and faults on demand.
+"""HTTP requests and responses: routes, discovery, lists, watches, tables, selectors, patches, and injected faults.
 
-Imports `objects`. Only `server` imports from here (and whoever sets `faults`).
+Imports `objects`. Only `server` imports this room, and programs that set `faults`.
 """

@@ -1,4 +1,4 @@
-"""What the server tells about itself: groups, versions, resources, and just enough OpenAPI for kubectl."""
+"""API discovery: groups, versions, resources, and the small part of OpenAPI that kubectl needs."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ VERSION: Obj = {
     "compiler": "",
     "platform": "",
 }
-"""The version whose behaviour is imitated."""
+"""The Kubernetes version that the server simulates."""
 
 
 def core_versions() -> Obj:
@@ -49,7 +49,7 @@ def _group(api: Api, name: str) -> Obj:
 
 
 def _newest_first(version: str) -> tuple[int, int, int, str]:
-    """The order of versions: stable before beta before alpha, high before low, all else after them."""
+    """Sort key of versions: stable, then beta, then alpha, then other names; high numbers before low ones."""
     match = re.fullmatch(r"v(\d+)(?:(alpha|beta)(\d+))?", version)
     if match is None:
         return 3, 0, 0, version
@@ -103,9 +103,9 @@ def open_api_index(api: Api) -> Obj:
 
 
 def open_api(api: Api, path: str) -> Obj:
-    """`/openapi/v3/<path>`: that every kind can be patched, and that the server validates fields itself.
+    """`/openapi/v3/<path>`: every kind can be patched, and the server validates fields.
 
-    kubectl asks for no more before it applies.
+    kubectl needs no more than this before it applies a manifest.
     """
     kinds = [kind for kind in api.kinds.values() if kind.path == f"/{path}"]
     if not kinds:

@@ -1,7 +1,7 @@
-"""What can go wrong on request: faults that the server shows while it runs.
+"""Faults that a program can inject into the running server.
 
-All are plain fields that may be set at any moment, from any thread; each is asked once for every request. What is
-random is drawn from a seed. Restarts are `EmbeddedServer.restart`.
+A program may set the fields at any time and from any thread. The handler reads them for every request. Random choices
+come from a seed. For restarts, see `EmbeddedServer.restart`.
 """
 
 from __future__ import annotations
@@ -13,59 +13,57 @@ from dataclasses import dataclass, field, fields
 WRITES = ("POST", "PUT", "PATCH", "DELETE")
 
 Chosen = Callable[[str, str], bool]
-"""Whether a request, by its method and path, is meant."""
+"""Whether a fault applies to a request, given its method and path."""
 
 
 def all_writes(method: str, path: str) -> bool:
-    """Every request that writes."""
     return method in WRITES
 
 
 def all_binds(method: str, path: str) -> bool:
-    """Every bind."""
     return method == "POST" and path.endswith("/binding")
 
 
 @dataclass(slots=True)
 class Faults:
-    """The faults of one server; none at first."""
+    """The faults of one server. By default it has none."""
 
     lag: float = 0.0
-    """Seconds that every answer waits."""
+    """Delay of every response in seconds."""
     watch_lag: float = 0.0
-    """Seconds that every piece of a watch waits."""
+    """Delay of every chunk of a watch in seconds."""
     stall_watches: bool = False
-    """Watches stay open and say nothing, bookmarks included."""
+    """Watches stay open but send nothing, not even bookmarks."""
     refuse: bool = False
-    """Every connection is cut at its next request, without an answer."""
+    """Every connection is cut at its next request, without a response."""
     fail_share: float = 0.0
-    """The share of requests that are refused and not carried out."""
+    """Share of requests that fail without being executed."""
     fail_codes: tuple[int, ...] = (429, 500)
     fails: Chosen = all_writes
     drop_share: float = 0.0
-    """The share of requests that are carried out, and whose connection is then cut instead of an answer."""
+    """Share of requests that are executed but get no response, because the connection is cut."""
     drop_next: int = 0
-    """So many of the next requests are dropped in that way, for certain."""
+    """How many of the next requests are executed but get no response."""
     drops: Chosen = all_writes
     cut_watches_every: float = 0.0
-    """Seconds after which every watch is cut, again and again; 0 for never."""
+    """Interval in seconds at which all watches are cut; 0 for never."""
     seed: int = 0
     _dice: random.Random | None = field(default=None, repr=False)
 
     def clear(self) -> None:
-        """No faults any more."""
+        """Remove all faults."""
         for fault in fields(self):
             if fault.name not in ("seed", "_dice"):
                 setattr(self, fault.name, fault.default)
 
     def failure(self, method: str, path: str) -> int:
-        """The code to refuse a request with; 0 to carry it out."""
+        """The code with which a request fails; 0 if the request is executed."""
         if self.fail_share and self.fails(method, path) and self._draw() < self.fail_share:
             return self.fail_codes[int(self._draw() * len(self.fail_codes))]
         return 0
 
     def dropped(self, method: str, path: str) -> bool:
-        """Whether the answer to a request that was carried out gets lost."""
+        """Whether an executed request gets no response."""
         if self.drop_next > 0 and self.drops(method, path):
             self.drop_next -= 1
             return True

@@ -1,6 +1,6 @@
-"""HTTP to verbs and back: what one request asks for, and the bytes of its answer.
+"""The HTTP handler: finds the verb for each request and encodes its response.
 
-Knows requests and responses; does no work of its own. Faults are shown here, so that everything behind them is sound.
+It parses requests and writes responses; the verbs do the work. Faults are injected here, so the code below has none.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ HEALTH = ("/healthz", "/readyz", "/livez")
 
 
 class Handler:
-    """Answers every request of one server."""
+    """Answers all requests of one server."""
 
     def __init__(self, api: Api, faults: Faults, *, token: str, bookmark_seconds: float, watch_buffer: int) -> None:
         self.api = api
@@ -47,10 +47,10 @@ class Handler:
         self.watch_buffer = watch_buffer
         self.watches: set[Watch] = set()
         self.requests = 0
-        """How many requests there were."""
+        """How many requests the server got."""
 
     async def __call__(self, request: web.BaseRequest) -> web.StreamResponse:
-        """One request, faults included."""
+        """Answer one request, with faults."""
         faults, method, path = self.faults, request.method, request.path
         self.requests += 1
         if faults.refuse:
@@ -85,14 +85,14 @@ class Handler:
         return self._write(request, about, query, body)
 
     def _target(self, group: Group, method: str, body: bytes) -> Target:
-        """What the path names; the older way to bind names the pod in the body."""
+        """What the path names. The older binding endpoint names the pod in the body."""
         if not group.group and method == "POST" and group.rest[0] == "namespaces" and group.rest[2:] == ["bindings"]:
             name = (decoded(body).get("metadata") or {}).get("name") or ""
             return Target(PODS, group.rest[1], name, "binding")
         return target(self.api, group)
 
     def _about(self, path: str, group: Group | None) -> web.Response:
-        """What the server says about itself."""
+        """Answer requests about the server itself: discovery, health, version, OpenAPI."""
         if group is not None:
             if not group.version and path.startswith("/apis"):
                 return _json(200, discovery.group(self.api, group.group) if group.group else discovery.groups(self.api))
@@ -104,8 +104,8 @@ class Handler:
         if path == "/version":
             return _json(200, discovery.VERSION)
         if path == "/openapi/v2":
-            # No bytes are an empty document in protobuf, which is all that kubectl takes here: so it says by itself
-            # that it does not know a kind.
+            # kubectl accepts only protobuf here. An empty body is an empty document, so kubectl itself reports that it
+            # does not know a kind.
             return web.Response(body=b"", headers={"Content-Type": discovery.OPEN_API_V2})
         if path == "/openapi/v3":
             return _json(200, discovery.open_api_index(self.api))
@@ -137,7 +137,7 @@ class Handler:
             version=query.get("resourceVersion", ""),
             exact=query.get("resourceVersionMatch") == "Exact",
         )
-        # A real server does not count what it would have to look at.
+        # A real server does not count remaining items when a selector is set.
         selected = query.get("labelSelector") or query.get("fieldSelector")
         return replace(page, remaining=None) if selected else page
 
@@ -174,7 +174,7 @@ class Handler:
         return answer
 
     async def _hold_back(self) -> None:
-        """Faults of watches."""
+        """Apply the faults of watches."""
         if self.faults.watch_lag:
             await asyncio.sleep(self.faults.watch_lag)
         while self.faults.stall_watches:
@@ -187,7 +187,7 @@ class Handler:
             if request.method != "POST":
                 raise _not_allowed()
             do = bind if about.part == "binding" else evict
-            do(self.api, about.namespace, about.name, decoded(body, content_type), dry_run=dry_run or _says_dry(body))
+            do(self.api, about.namespace, about.name, decoded(body, content_type), dry_run=dry_run or _is_dry_run(body))
             return _json(201, success())
         if request.method == "DELETE":
             return self._delete(about, query, body)
@@ -254,7 +254,7 @@ def _object(body: bytes, content_type: str) -> Obj:
     return kept
 
 
-def _says_dry(body: bytes) -> bool:
+def _is_dry_run(body: bytes) -> bool:
     return b'"dryRun"' in body and bool((decoded(body).get("deleteOptions") or decoded(body)).get("dryRun"))
 
 
@@ -273,11 +273,11 @@ def _fault(code: int) -> ApiError:
     if code == 429:
         message = "the server has received too many requests and has asked us to try again later"
         return ApiError(429, "TooManyRequests", message, {"retryAfterSeconds": 1})
-    return ApiError(code, "InternalError", "Internal error occurred: a fault was asked for")
+    return ApiError(code, "InternalError", "Internal error occurred: injected fault")
 
 
 def _cut(request: web.BaseRequest) -> web.Response:
-    """End the connection without an answer."""
+    """Close the connection without a response."""
     if request.transport is not None:
         request.transport.abort()
     return web.Response()

@@ -1,4 +1,4 @@
-"""Lists: selected, in pages, at a version."""
+"""Lists of objects: selection, pages, and lists at an older version."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from maar.embedded.objects.store import Item, Key, encode
 
 
 class _Token(msgspec.Struct, rename={"version": "rv"}):
-    """Where the next page starts, and the version that all pages show."""
+    """The start of the next page, and the version that all pages show."""
 
     version: int
     start: Key
@@ -23,7 +23,7 @@ class _Token(msgspec.Struct, rename={"version": "rv"}):
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """One answer to a list."""
+    """One page of a list."""
 
     items: list[Item]
     version: int
@@ -41,7 +41,7 @@ def listed(
     version: str = "",
     exact: bool = False,
 ) -> Page:
-    """The selected objects, in the order of their names."""
+    """The selected objects, sorted by namespace and name."""
     now = api.store.version
     at = now
     start: Key = ("", "")
@@ -70,15 +70,15 @@ def listed(
 
 
 def parse_version(text: str) -> int:
-    """A resourceVersion as clients send it back."""
+    """The number in a resourceVersion that a client sent."""
     if not text.isascii() or not text.isdecimal():
         message = f'resourceVersion: Invalid value: "{text}": strconv.ParseUint: parsing "{text}": invalid syntax'
-        raise ApiError(500, "", message)  # what a real server says
+        raise ApiError(500, "", message)  # as in a real server
     return int(text)
 
 
 def too_large(wanted: int, now: int) -> ApiError:
-    """A version that has not been made yet."""
+    """The error for a version that does not exist yet."""
     causes = [{"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}]
     details = {"causes": causes, "retryAfterSeconds": 1}
     return ApiError(504, "Timeout", f"Timeout: Too large resource version: {wanted}, current: {now}", details)
@@ -93,7 +93,7 @@ def _parsed(token: str) -> tuple[int, Key]:
 
 
 def rendered(kind: Kind, page: Page) -> bytes:
-    """A list as JSON; as on a real server, items of built-in kinds do not repeat their kind."""
+    """A list as JSON. As in a real server, items of built-in kinds have no `kind` and `apiVersion`."""
     metadata: dict[str, object] = {"resourceVersion": str(page.version)}
     if page.token:
         metadata["continue"] = page.token

@@ -1,7 +1,7 @@
-"""The ways to change a part of an object: merge patch, JSON patch, strategic merge patch, and apply.
+"""Patch formats: merge patch, JSON patch, strategic merge patch, and apply.
 
-Strategic merge and apply need to know which lists are maps in disguise. A real server reads that from its types; here
-a table of list names and their keys stands in, which covers what pods, nodes and their like have.
+Strategic merge and apply must know which lists merge by key. A real server reads this from its types. Here a table of
+list names and their keys replaces the types. It covers the lists of pods, nodes and similar kinds.
 """
 
 from __future__ import annotations
@@ -33,16 +33,16 @@ MERGE_KEYS: dict[str, tuple[str, ...]] = {
     "podIPs": ("ip",),
     "topologySpreadConstraints": ("topologyKey",),
 }
-"""Lists that are merged item by item, with the fields that may identify an item."""
+"""Lists that merge item by item, with the fields that can identify an item."""
 
 MERGED_VALUES = ("finalizers",)
-"""Lists of plain values that are merged."""
+"""Lists of plain values that merge."""
 
 ORDER, DELETE_VALUES, RETAIN = "$setElementOrder/", "$deleteFromPrimitiveList/", "$retainKeys"
 
 
 def merge(target: Any, patch: Any) -> Any:
-    """A JSON merge patch (RFC 7386): maps merge, null removes, all else replaces."""
+    """Apply a JSON merge patch (RFC 7386): maps merge, null removes a field, other values replace."""
     if not isinstance(patch, dict):
         return patch
     result = dict(target) if isinstance(target, dict) else {}
@@ -55,7 +55,7 @@ def merge(target: Any, patch: Any) -> Any:
 
 
 class _Replace(jsonpatch.ReplaceOperation):
-    """Sets a missing field, against the RFC, as real servers do."""
+    """Also sets a missing field. The RFC forbids this, but real servers do it."""
 
     def apply(self, obj: Any) -> Any:
         place, name = self.pointer.to_last(obj)
@@ -69,7 +69,7 @@ class _Patch(jsonpatch.JsonPatch):
 
 
 def json_patch(document: Obj, operations: Any) -> Obj:
-    """A JSON patch (RFC 6902); the document is the caller's own and may be changed."""
+    """Apply a JSON patch (RFC 6902). May change the document that the caller passes."""
     if not isinstance(operations, list) or not all(isinstance(operation, dict) for operation in operations):
         raise bad_request("error decoding patch: expected a list of operations")
     result: Any = document
@@ -80,12 +80,12 @@ def json_patch(document: Obj, operations: Any) -> Obj:
             where = operation.get("from", operation.get("path"))
             raise _unprocessable(f"{operation.get('op')} operation does not apply: {where}: {_why(error)}") from None
     if not isinstance(result, dict):
-        raise _unprocessable("the document is not an object any more")
+        raise _unprocessable("the result is not an object")
     return result
 
 
 def _why(error: Exception) -> str:
-    """The library's own message, but for those that print a whole object or only a key."""
+    """The message of the library, except where it prints a whole object or only a key."""
     if isinstance(error, jsonpatch.JsonPatchTestFailed):
         return "the value differs"
     missing = isinstance(error, (jsonpatch.JsonPatchPathNotFound, jsonpatch.JsonPointerException))
@@ -100,7 +100,7 @@ def _unprocessable(why: str) -> ApiError:
 
 
 def strategic(target: Any, patch: Any) -> Any:
-    """A strategic merge patch: as a merge patch, but lists of named things merge by name."""
+    """Apply a strategic merge patch: a merge patch in which lists with keys merge item by item."""
     if not isinstance(patch, dict):
         return patch
     if patch.get("$patch") == "replace":
@@ -147,7 +147,7 @@ def _merged_list(name: str, old: list[Any], new: list[Any]) -> list[Any]:
 
 
 def _merge_key(name: str, items: list[Any]) -> str:
-    """The field that identifies the items of a list; empty where the list is replaced as a whole."""
+    """The field that identifies the items of a list; empty if the list is replaced as a whole."""
     if not items or not all(isinstance(item, dict) for item in items):
         return ""
     named = [item for item in items if item.get("$patch") != "replace"]
@@ -155,9 +155,9 @@ def _merge_key(name: str, items: list[Any]) -> str:
 
 
 def applied(target: Obj, wanted: Obj, before: Obj, *, by_name: bool) -> Obj:
-    """Server-side apply: what the manager wants now, without what it wanted before and no longer does.
+    """Server-side apply: set what the manager wants now, remove what it wanted before and wants no longer.
 
-    `by_name` says whether lists of named things merge (built-in kinds) or are replaced (custom ones).
+    `by_name`: lists with keys merge (built-in kinds) instead of being replaced (custom kinds).
     """
     kept = _without(target, before, wanted)
     result: Obj = strategic(kept, wanted) if by_name else merge(kept, wanted)
@@ -165,7 +165,7 @@ def applied(target: Obj, wanted: Obj, before: Obj, *, by_name: bool) -> Obj:
 
 
 def _without(target: Any, before: Any, wanted: Any) -> Any:
-    """The target without the fields that `before` has and `wanted` has not."""
+    """The target without the fields that are in `before` but not in `wanted`."""
     if not isinstance(target, dict) or not isinstance(before, dict):
         return target
     result = dict(target)

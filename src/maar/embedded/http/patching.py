@@ -1,4 +1,4 @@
-"""PATCH: read the object, change a part of it, write it back, all in one step."""
+"""PATCH requests: read the object, change it and write it back in one step of the event loop."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ APPLY = ("application/apply-patch+yaml", "application/apply-patch+cbor")
 
 
 def decoded(body: bytes, content_type: str = "") -> Any:
-    """A request's body: JSON, or YAML where it says so."""
+    """The body of a request: JSON, or YAML if the content type says so."""
     try:
         return decode(body)
     except ValueError as error:
@@ -32,7 +32,7 @@ def decoded(body: bytes, content_type: str = "") -> Any:
 
 
 def without_nulls(value: Any) -> Any:
-    """The value without fields that are null: for the server, they are not there."""
+    """The value without null fields, which the server treats as missing."""
     if isinstance(value, dict):
         return {name: without_nulls(inner) for name, inner in value.items() if inner is not None}
     return [without_nulls(inner) for inner in value] if isinstance(value, list) else value
@@ -48,7 +48,7 @@ def patch(
     dry_run: bool = False,
     strict: bool = False,
 ) -> tuple[Item, bool]:
-    """The patched object, and whether it is new."""
+    """The patched object, and whether the request created it."""
     kind, key = target.kind, (target.namespace, target.name)
     if content_type not in (JSON_PATCH, MERGE_PATCH, STRATEGIC, *APPLY) or (content_type == STRATEGIC and kind.custom):
         known = ", ".join((JSON_PATCH, MERGE_PATCH, *([] if kind.custom else [STRATEGIC]), APPLY[0]))
@@ -90,7 +90,7 @@ def _patched(api: Api, obj: Obj, content_type: str, change: Any, *, by_name: boo
 
 
 def _checked(target: Target, obj: Obj, current: Item) -> Obj:
-    """A patch must not make another object of it."""
+    """Refuse a patch that changes the kind, name, uid or version of the object."""
     kind = target.kind
     sent = (obj.pop("kind", kind.kind), obj.pop("apiVersion", kind.api_version))
     if sent != (kind.kind, kind.api_version):

@@ -1,4 +1,4 @@
-"""From a path to what it means: which kind, which object, which part of it."""
+"""Routes: which kind, object and subresource a URL path names."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from maar.embedded.objects.kinds import Kind
 
 
 class Target(NamedTuple):
-    """What a request is about."""
+    """The kind, and the object and subresource if the path names them."""
 
     kind: Kind
     namespace: str = ""
     name: str = ""
     part: str = ""
-    """A subresource."""
+    """The subresource."""
 
 
 class Group(NamedTuple):
-    """A group and version; empty where the path ends before."""
+    """The group and version of a path, empty if the path is shorter, and the other segments."""
 
     group: str
     version: str
@@ -28,7 +28,7 @@ class Group(NamedTuple):
 
 
 def group_of(path: str) -> Group | None:
-    """The group and version of a path; `None` for paths of other kinds."""
+    """The group and version of a path; `None` if the path is outside `/api` and `/apis`."""
     words = path.strip("/").split("/")
     if words[0] == "api":
         return Group("", words[1] if len(words) > 1 else "", words[2:])
@@ -38,7 +38,6 @@ def group_of(path: str) -> Group | None:
 
 
 def target(api: Api, group: Group) -> Target:
-    """The kind and object that the rest of a path names."""
     rest, namespace = group.rest, ""
     if rest[0] == "namespaces" and len(rest) > 2 and not (not group.group and rest[2] in ("status", "finalize")):
         namespace, rest = rest[1], rest[2:]

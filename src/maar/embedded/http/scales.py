@@ -1,4 +1,4 @@
-"""The scale subresource: how many replicas, the same for every kind that has any."""
+"""The scale subresource: the number of replicas, in the same form for every kind that has one."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from maar.embedded.objects.errors import Obj, bad_request
 
 
 def scale_of(api: Api, target: Target) -> Obj:
-    """The Scale of an object."""
+    """The Scale object of an object."""
     item, paths = api.get(target.kind, target.namespace, target.name), target.kind.scale
     assert paths is not None, "routes offer a scale only for kinds that have one"
     metadata = item.obj["metadata"]
@@ -30,7 +30,7 @@ def scale_of(api: Api, target: Target) -> Obj:
 
 
 def set_scale(api: Api, target: Target, body: bytes, content_type: str) -> Obj:
-    """Replace or patch the Scale of an object."""
+    """Replace or patch the Scale of an object, and return the new one."""
     change = decoded(body, content_type)
     scale = scale_of(api, target)
     if content_type == JSON_PATCH:

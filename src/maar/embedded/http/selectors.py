@@ -1,4 +1,4 @@
-"""Label and field selectors as they stand in a query string."""
+"""Label and field selectors of query strings."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _OPERATORS = {"=": "In", "==": "In", "!=": "NotIn", ">": "Gt", "<": "Lt", "in": 
 
 
 def label_selector(text: str) -> Selector:
-    """A selector like `app=web,tier in (a, b),!old`.
+    """Parse a selector such as `app=web,tier in (a, b),!old`.
 
     >>> label_selector("app=web,!old").matches({"app": "web"})
     True
@@ -52,7 +52,7 @@ def _requirement(match: re.Match[str]) -> Requirement:
 
 
 def field_terms(kind: Kind, text: str) -> list[tuple[tuple[str, ...], bool, str]]:
-    """A field selector as (path, equal or not, value); fields that the kind does not offer are refused."""
+    """A field selector as (path, equal or not, value). Refuses fields that the kind does not support."""
     found = []
     for term in filter(None, text.split(",")):
         match = re.fullmatch(r"\s*([\w.\[\]'/-]+?)\s*(==|=|!=)(.*)", term)
@@ -66,7 +66,7 @@ def field_terms(kind: Kind, text: str) -> list[tuple[tuple[str, ...], bool, str]
 
 
 def value_at(obj: Any, path: tuple[str, ...]) -> Any:
-    """The value at a path of fields, or `None`."""
+    """The value at a field path, or `None`."""
     for name in path:
         if not isinstance(obj, dict):
             return None
@@ -75,7 +75,7 @@ def value_at(obj: Any, path: tuple[str, ...]) -> Any:
 
 
 def field_text(obj: Obj, path: tuple[str, ...]) -> str:
-    """A field as selectors compare it."""
+    """The text of a field that selectors compare."""
     if path == ("source",):
         path = ("source", "component")
     value = value_at(obj, path)
@@ -87,7 +87,7 @@ def field_text(obj: Obj, path: tuple[str, ...]) -> str:
 
 
 def matcher(kind: Kind, namespace: str, labels: str, fields: str) -> Match | None:
-    """Whether an object is selected; `None` where all are."""
+    """A test whether an object is selected; `None` if all objects are."""
     tests: list[Match] = []
     if namespace:
         tests.append(lambda obj: obj["metadata"].get("namespace") == namespace)

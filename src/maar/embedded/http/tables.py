@@ -1,4 +1,4 @@
-"""Objects as `kubectl get` shows them: the server makes the table, with columns for each kind."""
+"""Tables for `kubectl get`: the server renders the columns of each kind."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _UNITS = (("y", 365 * 86400), ("d", 86400), ("h", 3600), ("m", 60))
 
 
 def age(time: str | None) -> str:
-    """How long ago: `5s`, `3m`, `4h`, `2d`."""
+    """The time since a timestamp: `5s`, `3m`, `4h`, `2d`."""
     if not time:
         return "<unknown>"
     then = datetime.fromisoformat(time.replace("Z", "+00:00"))
@@ -31,7 +31,7 @@ def age(time: str | None) -> str:
 
 
 def at_path(obj: Any, path: str) -> Any:
-    """The value at a JSON path of names, indices and one filter by equality, as printer columns use them."""
+    """The value at a JSON path of a printer column: names, indices and one filter by equality."""
     filtered = re.fullmatch(r"(.*?)\[\?\(@\.(\w+)\s*==\s*['\"]([^'\"]*)['\"]\)\](.*)", path)
     if filtered:
         head, name, wanted, tail = filtered.groups()
@@ -129,10 +129,10 @@ TABLES: dict[tuple[str, str], tuple[str, Cells]] = {
         lambda lease: [(lease.get("spec") or {}).get("holderIdentity", ""), _created(lease)],
     ),
 }
-"""Columns (with a type, and a plus for those of `-o wide` only) and cells, after the name."""
+"""Columns after the name, each with an optional type and a plus if only `-o wide` shows it, and their cells."""
 
 NAMED_LAST = ("", "events")
-"""Nobody asks for an event by its name: it stands among the columns."""
+"""kubectl shows the name of an event as one of the other columns."""
 
 
 def _columns(kind: Kind) -> list[Column]:
@@ -160,11 +160,11 @@ def _cells(kind: Kind, obj: Obj) -> list[Any]:
 
 
 def table(kind: Kind, items: list[Item], include: str, page: Page | None = None) -> bytes:
-    """A Table of objects; `include` says how much of each object comes with its row."""
+    """A Table of objects. `include` says how much of each object its row contains."""
     name = {"name": "Name", "type": "string", "format": "name", "description": "", "priority": 0}
     definitions = [] if kind.table == NAMED_LAST else [name]
     for column in _columns(kind):
-        # Ages are written out here, so that their column is text.
+        # Ages are rendered as text, so their column has the type string.
         type = "string" if column.type == "date" else column.type
         priority = 1 if column.wide else 0
         definitions.append({"name": column.name, "type": type, "format": "", "description": "", "priority": priority})

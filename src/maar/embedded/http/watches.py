@@ -1,8 +1,8 @@
-"""Watches: a stream of lines, one for each event that a client has selected.
+"""Watches: a stream of lines, one for each event that the client selects.
 
-A watch starts with what it missed (events after a version) or with everything (no version, or `sendInitialEvents`),
-goes on with what happens, and says between whiles up to which version it has seen everything (bookmarks). It ends by
-time, by fault, with its kind, or because its reader is too slow: then it is closed without a word, as real servers do.
+A watch starts with the events after a version, or with all objects (no version, or `sendInitialEvents`). It continues
+with new events, and bookmarks tell the client which version it has reached. A watch ends after its timeout, by a fault,
+with its kind, or when its reader is too slow. A slow reader gets no error, as in a real server.
 """
 
 from __future__ import annotations
@@ -22,29 +22,27 @@ from maar.embedded.objects.store import Event, Item, encode, watch_line
 Render = Callable[[Item], bytes]
 
 LONGEST = 3000.0
-"""Seconds after which a watch ends that asked for no end; real servers take 30 to 60 minutes."""
+"""Default duration of a watch in seconds. Real servers use 30 to 60 minutes."""
 
 BEFORE_END = 2.0
-"""Seconds before its end at which a watch gets a last bookmark, as on a real server."""
+"""Seconds before the end of a watch at which it sends a last bookmark, as in a real server."""
 
 
 @dataclass(slots=True)
 class Wanted:
-    """What a client has asked for."""
+    """The options of a watch request."""
 
     match: Match | None = None
     version: str = ""
     initial: bool | None = None
-    """Everything first, and a bookmark after it (`sendInitialEvents`)."""
+    """Send all objects first, then a bookmark (`sendInitialEvents`)."""
     bookmarks: bool = False
     timeout: float = 0.0
     render: Render | None = None
-    """For tables: how an object is shown, where it is not shown as it is."""
+    """How to render an object, for tables. `None` sends the object itself."""
 
 
 class Watch:
-    """One stream."""
-
     def __init__(self, api: Api, kind: Kind, wanted: Wanted, *, bookmark_seconds: float, buffer: int) -> None:
         self.api = api
         self.kind = kind
@@ -57,17 +55,17 @@ class Watch:
         self.cut = False
         self.first: list[bytes] = []
         self.begun = 0
-        """The version from which the stream goes on; a bookmark for it would say nothing."""
+        """The version at which the stream continues. A bookmark at this version has no information."""
 
     def open(self) -> None:
-        """Take the start, and listen from exactly there on."""
+        """Take the initial events, and listen from that version on."""
         self.first = self._start()
         self.begun = int(self.wanted.version or 0) or self.api.store.version
         self.table.listeners.append(self._push)
         self.table.on_drop.append(self.close)
 
     def close(self) -> None:
-        """Stop listening, and end the stream."""
+        """Stop listening and end the stream."""
         self.cut = True
         self.woken.set()
         if self._push in self.table.listeners:
@@ -106,7 +104,7 @@ class Watch:
         return self.wanted.render(item) if self.wanted.render else item.rendered(self.kind)
 
     def _line(self, event: Event) -> bytes | None:
-        """What this client sees of an event, if anything."""
+        """The line that this client gets for an event, if any."""
         type: str | None = event.type
         if self.wanted.match is not None:
             is_in = event.type != "DELETED" and self.wanted.match(event.item.obj)
@@ -126,7 +124,7 @@ class Watch:
         return watch_line("BOOKMARK", encode(body))
 
     async def lines(self) -> AsyncIterator[bytes]:
-        """The stream: each piece is one line or many."""
+        """The stream in chunks of one or more lines."""
         if self.first:
             yield b"".join(self.first)
             self.first = []

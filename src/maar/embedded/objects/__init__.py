@@ -1,5 +1,5 @@
-"""What the server stores: the kinds, the rules for their objects, the store, and the verbs that change it (`api`).
+"""The state of the server: kinds, the rules for their objects, the store, and the verbs that change it (`api`).
 
-No HTTP, no waiting: every verb happens in one step of the event loop. The other rooms import from here; this room
-imports none of them.
+No HTTP and no waiting: every verb is one step of the event loop. The other rooms import this one; it imports none of
+them.
 """

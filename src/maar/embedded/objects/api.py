@@ -1,6 +1,6 @@
-"""The verbs: what HTTP requests, pretend kubelets and controllers do to the store.
+"""The verbs: how HTTP requests, simulated kubelets and controllers read and change the store.
 
-Everything here happens at once, in one step of the event loop; so a request is carried out whole or not at all.
+Every verb runs in one step of the event loop, so a request takes effect completely or not at all.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from maar.embedded.objects.errors import (
     not_found,
 )
 from maar.embedded.objects.kinds import BUILT_IN, CRDS, NAMESPACES, PRIORITY_CLASSES, Kind
-from maar.embedded.objects.metadata import checked, made_up, refuse, stamped, typed
+from maar.embedded.objects.metadata import checked, generated, refuse, stamped, typed
 from maar.embedded.objects.pods import SYSTEM_PRIORITIES
 from maar.embedded.objects.rules import NONE, RULES
 from maar.embedded.objects.store import Item, Key, Store, with_version
 
 Change = Callable[[Obj], Obj | None]
-"""From an object of one's own to what it shall be; `None` leaves it."""
+"""Takes a copy of an object that it may change, and returns the object to write, or `None` for no write."""
 
 NAMESPACES_AT_START = ("default", "kube-node-lease", "kube-public", "kube-system")
 SERVER_SET = ("uid", "creationTimestamp", "generation", "deletionTimestamp", "deletionGracePeriodSeconds")
@@ -44,7 +44,7 @@ class Api:
         self.kinds: dict[tuple[str, str, str], Kind] = {}
         """By group, version and plural."""
         self.applied: dict[tuple[str, str], Obj] = {}
-        """What each manager has applied, by the object's uid and the manager."""
+        """What each manager applied, by the uid of the object and the manager."""
         for kind in BUILT_IN:
             self._serve(kind)
         for name in NAMESPACES_AT_START:
@@ -57,25 +57,23 @@ class Api:
         self.store.table(kind)
 
     def kind(self, group: str, version: str, plural: str) -> Kind:
-        """A kind that is served."""
         kind = self.kinds.get((group, version, plural))
         if kind is None:
             raise no_such_path()
         return kind
 
     def kind_of(self, table: tuple[str, str]) -> Kind | None:
-        """The kind under which a table's objects are written by this process itself."""
+        """The kind that this process uses to write the objects of a table."""
         return next((kind for kind in self.kinds.values() if kind.table == table), None)
 
     def get(self, kind: Kind, namespace: str, name: str) -> Item:
-        """An object."""
         item = self.store.table(kind).items.get((namespace, name))
         if item is None:
             raise not_found(kind.group, kind.plural, name)
         return item
 
     def create(self, kind: Kind, namespace: str, obj: Obj, *, dry_run: bool = False, strict: bool = False) -> Item:
-        """A new object. `strict` refuses fields that a custom kind's schema does not know."""
+        """Store a new object. `strict` refuses fields that the schema of a custom kind does not have."""
         obj = self._incoming(kind, namespace, obj)
         metadata = obj["metadata"]
         if metadata.get("resourceVersion"):
@@ -84,9 +82,9 @@ class Api:
             self._need_namespace(kind, namespace, metadata.get("name") or "")
         table = self.store.table(kind)
         if not metadata.get("name") and metadata.get("generateName"):
-            metadata["name"] = made_up(metadata["generateName"])
+            metadata["name"] = generated(metadata["generateName"])
             while (namespace, metadata["name"]) in table.items:
-                metadata["name"] = made_up(metadata["generateName"])
+                metadata["name"] = generated(metadata["generateName"])
         name = metadata.get("name") or ""
         refuse(kind, name, checked(obj, kind))
         stamped(obj, kind)
@@ -115,7 +113,7 @@ class Api:
         dry_run: bool = False,
         strict: bool = False,
     ) -> Item:
-        """Replace an object, or the part of it that a subresource is."""
+        """Replace an object, or the part of it that a subresource covers."""
         obj = self._incoming(kind, namespace, obj)
         metadata = obj["metadata"]
         if (metadata.get("name") or name) != name:
@@ -135,7 +133,7 @@ class Api:
         return self.replace(kind, (namespace, name), current, obj, part=part, dry_run=dry_run, strict=strict)
 
     def change(self, kind: Kind, namespace: str, name: str, change: Change, *, part: str = "") -> Item:
-        """Change an object by a function, as this process's own controllers do."""
+        """Change an object with a function, as the controllers in this process do."""
         current = self.get(kind, namespace, name)
         wanted = change(current.copy())
         if wanted is None:
@@ -153,7 +151,7 @@ class Api:
         dry_run: bool = False,
         strict: bool = False,
     ) -> Item:
-        """Put an object in the place of its current state, keeping what only the server sets."""
+        """Write the next state of an object, and keep the fields that only the server sets."""
         old = current.obj
         new = self._kept(kind, obj, current, part)
         rules = RULES.get(kind.table, NONE)
@@ -183,11 +181,11 @@ class Api:
     def delete(
         self, kind: Kind, namespace: str, name: str, options: Obj | None = None, *, dry_run: bool = False
     ) -> Deleted:
-        """Delete an object, as far as grace and finalizers let it go now."""
+        """Delete an object as far as its grace period and finalizers allow now."""
         return delete(self, kind, (namespace, name), options or {}, dry_run=dry_run)
 
     def remove(self, kind: Kind, key: Key) -> Item:
-        """Take an object out, with what the server itself hangs on it."""
+        """Remove an object from the store. A CRD takes its kinds and their objects with it."""
         if kind is CRDS:
             for custom in kinds_of(self.store.table(CRDS).items[key].obj):
                 self.kinds.pop((custom.group, custom.version, custom.plural), None)
@@ -195,11 +193,10 @@ class Api:
         return self.store.remove(kind, key)
 
     def objects(self, kind: Kind) -> Iterable[Item]:
-        """All objects of a kind."""
         return tuple(self.store.table(kind).items.values())
 
     def _incoming(self, kind: Kind, namespace: str, obj: Any) -> Obj:
-        """An object from outside, in the shape in which it is stored."""
+        """A client's object in the form in which it is stored."""
         if not isinstance(obj, dict):
             raise bad_request("the object provided is unrecognized: expected a JSON object")
         sent = (obj.pop("apiVersion", None) or kind.api_version, obj.pop("kind", None) or kind.kind)
@@ -226,7 +223,7 @@ class Api:
             raise forbidden(kind.group, kind.plural, name, why, [cause | {"field": "metadata.namespace"}])
 
     def _same(self, kind: Kind, current: Item, metadata: Obj) -> None:
-        """That the object is the one, and the version, that the client has seen."""
+        """Refuse an update that names another uid or another resourceVersion than the stored object has."""
         have = current.obj["metadata"]
         if metadata.get("uid") and metadata["uid"] != have["uid"]:
             why = f"Precondition failed: UID in precondition: {metadata['uid']}, UID in object meta: {have['uid']}"
@@ -235,7 +232,7 @@ class Api:
             raise conflict(kind.group, kind.plural, have["name"])
 
     def _kept(self, kind: Kind, obj: Obj, current: Item, part: str) -> Obj:
-        """The new object, with the parts of the old one that this way of writing cannot change."""
+        """The new object, with the fields of the old one that this write must not change."""
         old = current.copy() if kind.custom and part else current.obj
         if part == "status":
             new = {**old, "status": obj.get("status") or {}}
@@ -261,7 +258,7 @@ class Api:
         return new
 
     def _fill(self, kind: Kind, obj: Obj, *, strict: bool) -> None:
-        """A custom object against its schema."""
+        """Prune, default and check a custom object by its schema."""
         if not kind.custom:
             return
         if kind.status and obj["metadata"].get("generation") == 1 and "resourceVersion" not in obj["metadata"]:
@@ -274,7 +271,7 @@ class Api:
         refuse(kind, obj["metadata"]["name"], schemas.check(obj, kind.schema))
 
     def _counts(self, kind: Kind, obj: Obj) -> Any:
-        """The part of an object whose changes are counted by its generation."""
+        """The part of an object whose changes increase its generation."""
         if not kind.custom:
             return obj.get("spec")
         return {

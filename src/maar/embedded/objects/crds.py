@@ -1,4 +1,4 @@
-"""Custom resource definitions to kinds that are served."""
+"""Turns custom resource definitions into the kinds that the server serves."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from maar.embedded.objects.kinds import Column, Kind, Scale
 
 
 def kinds_of(crd: Obj) -> list[Kind]:
-    """The kinds that a definition adds: one for each served version, all on one table."""
+    """The kinds of a definition: one for each served version, all in one table."""
     spec = crd["spec"]
     return [_kind(spec, version) for version in spec.get("versions") or [] if version.get("served")]
 

@@ -1,4 +1,4 @@
-"""How objects go: at once, after a grace period, or when the last finalizer is off.
+"""Deletion: an object goes at once, after a grace period, or when its last finalizer is removed.
 
 delete ──► pod on a node, grace > 0 ──► deletionTimestamp set ──► its kubelet deletes with grace 0 ──► gone
        ├─► finalizers left          ──► deletionTimestamp set ──► the last finalizer is removed    ──► gone
@@ -22,14 +22,14 @@ POLICIES = {"Foreground": FOREGROUND, "Orphan": ORPHAN}
 
 
 class Deleted(NamedTuple):
-    """What a deletion has come to."""
+    """The result of a deletion: the object, and whether it is gone."""
 
     item: Item
     gone: bool
 
 
 def delete(api: Api, kind: Kind, key: Key, options: Obj, *, dry_run: bool = False) -> Deleted:
-    """Delete an object as far as it can be deleted now."""
+    """Delete an object as far as possible now."""
     item = api.get(kind, *key)
     _precondition(kind, item, options.get("preconditions") or {})
     obj = item.obj
@@ -47,7 +47,7 @@ def delete(api: Api, kind: Kind, key: Key, options: Obj, *, dry_run: bool = Fals
 
 
 def ready_to_go(kind: Kind, obj: Obj) -> bool:
-    """Whether nothing holds a marked object any more."""
+    """Whether an object is marked for deletion and nothing keeps it."""
     metadata = obj["metadata"]
     if not metadata.get("deletionTimestamp") or metadata.get("finalizers") or _spec_finalizers(kind, obj):
         return False
@@ -64,7 +64,7 @@ def _precondition(kind: Kind, item: Item, wanted: Obj) -> None:
 
 
 def _finalizers(present: list[str], options: Obj) -> list[str]:
-    """The finalizers after a deletion with that policy has been asked for."""
+    """The finalizers that follow from the propagation policy of a deletion."""
     policy = options.get("propagationPolicy")
     if policy is None and options.get("orphanDependents") is not None:
         policy = "Orphan" if options["orphanDependents"] else "Background"
@@ -75,7 +75,7 @@ def _finalizers(present: list[str], options: Obj) -> list[str]:
 
 
 def _grace(kind: Kind, obj: Obj, options: Obj) -> int:
-    """Seconds that the object still has; only pods on a node have any."""
+    """Grace period in seconds. Only pods on a node have one."""
     if kind is not PODS or not obj["spec"].get("nodeName"):
         return 0
     if obj["status"].get("phase") in ("Succeeded", "Failed"):

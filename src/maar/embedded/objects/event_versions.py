@@ -1,4 +1,4 @@
-"""The two APIs for events, `v1` and `events.k8s.io/v1`: one table, other names for the same fields."""
+"""The two APIs for events, `v1` and `events.k8s.io/v1`. They share one table and name some fields differently."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ CORE_TO_NEW = {core: new for new, core in NEW_TO_CORE.items()}
 
 
 def to_core_event(event: Obj) -> Obj:
-    """An event of `events.k8s.io`, as it is stored."""
+    """Convert an event of `events.k8s.io/v1` to the stored form."""
     stored = {NEW_TO_CORE.get(name, name): value for name, value in event.items()}
     if "reportingInstance" not in stored:
         stored["reportingInstance"] = ""
@@ -25,5 +25,5 @@ def to_core_event(event: Obj) -> Obj:
 
 
 def from_core_event(event: Obj) -> Obj:
-    """A stored event, as `events.k8s.io` shows it."""
+    """Convert a stored event to `events.k8s.io/v1`."""
     return {CORE_TO_NEW.get(name, name): value for name, value in event.items()}

@@ -21,27 +21,27 @@ if TYPE_CHECKING:
 
 REFUSED = "Cannot evict pod as it would violate the pod's disruption budget."
 RETRY_AFTER = 10
-"""Seconds after which a client may ask again while a budget is being computed; the real server's number."""
+"""Seconds until a client may retry while a budget is being computed, as in the real server."""
 
 
 def evict(api: Api, namespace: str, name: str, eviction: Obj, *, dry_run: bool = False) -> None:
-    """Delete a pod if its budget allows."""
+    """Delete a pod if its disruption budget allows it."""
     options = eviction.get("deleteOptions") or {}
     dry_run = dry_run or bool(options.get("dryRun"))
     key = (namespace, name)
     item = api.get(PODS, *key)
     budget = None if _ignores_budgets(item.obj) else _budget(api, item.obj)
     if budget is not None:
-        delete(api, PODS, key, options, dry_run=True)  # the preconditions come before the budget is charged
+        delete(api, PODS, key, options, dry_run=True)  # check the preconditions before charging the budget
         _charge(api, budget, name, dry_run=dry_run)
     if not dry_run and not item.obj["metadata"].get("deletionTimestamp"):
         delete(api, PODS, key, options, dry_run=True)
-        _say_why(api, key, item)
+        _mark_disrupted(api, key, item)
     delete(api, PODS, key, options, dry_run=dry_run)
 
 
 def _ignores_budgets(pod: Obj) -> bool:
-    """Pods that do not run disturb nobody when they go."""
+    """Whether budgets do not apply, because the pod does not run or is already being deleted."""
     return bool(pod["metadata"].get("deletionTimestamp")) or pod["status"].get("phase") != "Running"
 
 
@@ -62,19 +62,19 @@ def _budget(api: Api, pod: Obj) -> Key | None:
 
 
 def budget_selector(budget: Obj) -> Selector:
-    """The pods that a budget covers."""
+    """The selector for the pods that a budget covers."""
     wire = (budget.get("spec") or {}).get("selector")
     return selector(None if wire is None else msgspec.convert(wire, LabelSelector))
 
 
 def is_ready(pod: Obj) -> bool:
-    """Whether a pod counts as healthy."""
+    """Whether a budget counts the pod as healthy."""
     conditions = pod["status"].get("conditions") or []
     return any(c["type"] == "Ready" and c["status"] == "True" for c in conditions)
 
 
 def _unhealthy_goes(budget: Obj, pod: Obj) -> bool:
-    """A pod that is not ready may go where enough others are, or where the budget says always."""
+    """Whether a pod that is not ready may go: enough others are healthy, or the budget always allows it."""
     if is_ready(pod):
         return False
     status = budget.get("status") or {}
@@ -85,7 +85,7 @@ def _unhealthy_goes(budget: Obj, pod: Obj) -> bool:
 
 
 def _charge(api: Api, key: Key, pod: str, *, dry_run: bool) -> None:
-    """Take one from what the budget allows, or refuse."""
+    """Take one disruption from the budget, or refuse."""
     item = api.store.table(BUDGETS).items[key]
     status, name = item.obj.get("status") or {}, key[1]
     if (status.get("observedGeneration") or 0) < item.obj["metadata"]["generation"]:
@@ -108,7 +108,7 @@ def _refused(why: str, retry_after: int) -> ApiError:
     return too_many_requests(REFUSED, retry_after, [{"reason": "DisruptionBudget", "message": why}])
 
 
-def _say_why(api: Api, key: Key, item: Item) -> None:
+def _mark_disrupted(api: Api, key: Key, item: Item) -> None:
     pod = item.copy()
     why = "Eviction API: evicting"
     set_condition(pod["status"], "DisruptionTarget", "True", "EvictionByEvictionAPI", why)

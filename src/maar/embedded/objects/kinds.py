@@ -1,6 +1,6 @@
-"""The kinds that are served: one table of those built in; custom ones join it while the server runs.
+"""The kinds that the server serves: a table of built-in kinds. Custom kinds join while the server runs.
 
-A kind is a face of a table of objects (`maar.embedded.objects.store`). Two kinds may share a table: the versions of a
+Each kind shows one table of objects (`maar.embedded.objects.store`). Two kinds may share a table: the versions of a
 custom resource do, and so do the two APIs for events.
 """
 
@@ -18,7 +18,7 @@ VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "update
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """Where a kind keeps its number of replicas, as paths of fields."""
+    """Field paths of the wanted and the current number of replicas."""
 
     wanted: tuple[str, ...] = ("spec", "replicas")
     current: tuple[str, ...] = ("status", "replicas")
@@ -31,13 +31,13 @@ class Column:
     name: str
     type: str
     path: str
-    """A JSON path with a dot in front."""
+    """A JSON path that starts with a dot."""
     wide: bool = False
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Kind:
-    """One kind of object in one version of its group."""
+    """One kind of object in one version of its API group."""
 
     group: str
     version: str
@@ -47,19 +47,19 @@ class Kind:
     short: tuple[str, ...] = ()
     categories: tuple[str, ...] = ()
     status: bool = False
-    """Whether status is written through a subresource, and through nothing else."""
+    """Whether status is written only through the status subresource."""
     scale: Scale | None = None
     generation: bool = False
-    """Whether changes of the spec are counted."""
+    """Whether changes of the spec increase `metadata.generation`."""
     unconditional: bool = True
-    """Whether an update may leave out the resourceVersion."""
+    """Whether an update may omit the resourceVersion."""
     create_on_update: bool = False
     returns_deleted: bool = False
-    """Whether a deletion answers with the object that is gone, not with a Status."""
+    """Whether a deletion returns the deleted object instead of a Status."""
     fields: tuple[str, ...] = ()
-    """What field selectors may name beside `metadata.name` and `metadata.namespace`."""
+    """Fields that field selectors may use, beside `metadata.name` and `metadata.namespace`."""
     store: tuple[str, str] | None = None
-    """The group and plural of the table, if not its own."""
+    """Group and plural of the table, if the kind uses the table of another kind."""
     to_store: Callable[[Obj], Obj] | None = None
     from_store: Callable[[Obj], Obj] | None = None
     custom: bool = False
@@ -75,21 +75,21 @@ class Kind:
 
     @property
     def path(self) -> str:
-        """Where its group and version are served."""
+        """The URL path of its group and version."""
         return f"/apis/{self.group}/{self.version}" if self.group else f"/api/{self.version}"
 
     @property
     def table(self) -> tuple[str, str]:
-        """The table that holds its objects."""
+        """Group and plural of the table that holds its objects."""
         return self.store or (self.group, self.plural)
 
     @property
     def prefix(self) -> bytes:
-        """What stands before an object's stored bytes: kind and version, with which it is not stored."""
+        """The JSON before the stored bytes of an object: objects are stored without kind and apiVersion."""
         return f'{{"kind":"{self.kind}","apiVersion":"{self.api_version}",'.encode()
 
     def subresources(self) -> list[tuple[str, str, str, str]]:
-        """Name, group, version and kind of what is served below an object."""
+        """Name, group, version and kind of each subresource."""
         found = []
         if self.status:
             found.append(("status", self.group, self.version, self.kind))
@@ -206,13 +206,12 @@ BUILT_IN: tuple[Kind, ...] = (
         unconditional=False,
     ),
 )
-"""What every server serves; a real one has upstream's PodGroup only with its feature gates on."""
+"""The kinds of every server. A real server has the upstream PodGroup only with its feature gates on."""
 
 PODS, NODES, NAMESPACES, EVENTS = BUILT_IN[:4]
 
 
 def built_in(group: str, plural: str) -> Kind:
-    """A built-in kind by its name."""
     return next(kind for kind in BUILT_IN if (kind.group, kind.plural) == (group, plural))
 
 

@@ -1,4 +1,4 @@
-"""What every object has: names, times, versions, owners; what is checked of them and what only the server sets."""
+"""Object metadata: the checks on names, labels and owners, and the fields that only the server sets."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from maar.embedded.objects.errors import Cause, Obj, bad_request, invalid, inval
 from maar.embedded.objects.kinds import Kind
 
 ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
-"""Kubernetes' own letters for made-up names: no vowels, so no words."""
+"""The letters that Kubernetes uses in generated names. Without vowels, they form no words."""
 
 LONGEST = 253
 _SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
-_SUBDOMAIN_SAYS = (
+_SUBDOMAIN_RULE = (
     "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and "
     "end with an alphanumeric character"
 )
@@ -35,7 +35,7 @@ class _Owner(msgspec.Struct, rename="camel"):
 
 
 class _Metadata(msgspec.Struct, rename="camel"):
-    """The types that the server insists on."""
+    """The types that the server requires."""
 
     name: str | None = None
     generate_name: str | None = None
@@ -49,12 +49,12 @@ class _Metadata(msgspec.Struct, rename="camel"):
 
 
 def now() -> str:
-    """The time as objects carry it."""
+    """The current time in the format of object timestamps."""
     return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def stamped(obj: Obj, kind: Kind) -> None:
-    """Set what only the server sets on a new object."""
+    """Set the fields of a new object that only the server sets."""
     metadata = obj["metadata"]
     metadata["uid"] = str(uuid.uuid4())
     metadata["creationTimestamp"] = now()
@@ -64,13 +64,13 @@ def stamped(obj: Obj, kind: Kind) -> None:
         metadata["generation"] = 1
 
 
-def made_up(prefix: str) -> str:
-    """A name from `generateName`."""
+def generated(prefix: str) -> str:
+    """A name for `generateName`."""
     return prefix[: 63 - 5] + "".join(secrets.choice(ALPHABET) for _ in range(5))
 
 
 def typed(obj: Obj) -> None:
-    """Refuse metadata of the wrong types, as decoding does."""
+    """Refuse metadata with wrong types, as a real server does when it decodes."""
     metadata = obj.setdefault("metadata", {})
     if not isinstance(metadata, dict):
         raise bad_request("metadata: expected an object")
@@ -86,14 +86,14 @@ def typed(obj: Obj) -> None:
 
 
 def checked(obj: Obj, kind: Kind) -> list[Cause]:
-    """What is wrong with an object's metadata."""
+    """The errors in the metadata of an object."""
     metadata = obj["metadata"]
     name = metadata.get("name") or ""
     causes = []
     if not name:
         causes.append(required("metadata.name", "name or generateName is required"))
     elif kind.table != ("", "events") and (len(name) > LONGEST or not _SUBDOMAIN.fullmatch(name)):
-        causes.append(invalid_value("metadata.name", name, _SUBDOMAIN_SAYS))
+        causes.append(invalid_value("metadata.name", name, _SUBDOMAIN_RULE))
     for key, value in (metadata.get("labels") or {}).items():
         if value and not _LABEL.fullmatch(value):
             causes.append(
@@ -109,6 +109,6 @@ def checked(obj: Obj, kind: Kind) -> list[Cause]:
 
 
 def refuse(kind: Kind, name: str, causes: list[Cause]) -> None:
-    """Raise if anything is wrong."""
+    """Raise an error if there are causes."""
     if causes:
         raise invalid(kind.group, kind.kind, name, causes)

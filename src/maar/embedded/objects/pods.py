@@ -1,7 +1,7 @@
-"""What the server does to pods alone: defaults, priority, what may change later, binding.
+"""The rules for pods: defaults, priority, allowed changes, binding.
 
-A pod's spec is fixed but for a few fields; a node is given by a binding, once. Eviction is in
-`maar.embedded.objects.evictions`, removal with grace in `maar.embedded.objects.deletion`.
+Most of a pod's spec is immutable, and a binding sets the node once. Eviction is in `maar.embedded.objects.evictions`,
+deletion with a grace period in `maar.embedded.objects.deletion`.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ if TYPE_CHECKING:
     from maar.embedded.objects.api import Api
 
 GRACE = 30
-"""Seconds that a pod has to stop, as everywhere in Kubernetes."""
+"""Default termination grace period in seconds, as in Kubernetes."""
 
 TOLERATED = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
 TOLERATED_SECONDS = 300
-"""What admission adds to every pod that does not say otherwise."""
+"""Toleration time in seconds that admission adds to every pod that does not set one."""
 
 SYSTEM_PRIORITIES = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
 
@@ -43,7 +43,7 @@ FIXED = (
 
 
 def new_pod(api: Api, pod: Obj) -> None:
-    """Fill in what a new pod leaves out."""
+    """Set the defaults of a new pod."""
     spec = pod.setdefault("spec", {})
     spec.setdefault("restartPolicy", "Always")
     spec.setdefault("terminationGracePeriodSeconds", GRACE)
@@ -72,7 +72,7 @@ def _default_container(container: Obj) -> None:
 
 
 def _prioritise(api: Api, pod: Obj) -> None:
-    """The priority admission plugin: the class becomes a number."""
+    """Set the priority from the priority class, as the priority admission plugin does."""
     spec = pod["spec"]
     name = spec.get("priorityClassName") or ""
     classes = api.store.table(PRIORITY_CLASSES).items
@@ -97,7 +97,7 @@ def _prioritise(api: Api, pod: Obj) -> None:
 
 
 def _tolerate(spec: Obj) -> None:
-    """Every pod stays on a broken node for a while."""
+    """Let the pod stay on a broken node for a limited time."""
     tolerations = spec.setdefault("tolerations", [])
     if tolerations is None:
         tolerations = spec["tolerations"] = []
@@ -108,7 +108,7 @@ def _tolerate(spec: Obj) -> None:
 
 
 def _quality(spec: Obj) -> str:
-    """BestEffort, Burstable or Guaranteed, by CPU and memory alone."""
+    """The QoS class, computed from CPU and memory only."""
     containers = (*(spec.get("containers") or ()), *(spec.get("initContainers") or ()))
     resources = [container.get("resources") or {} for container in containers]
     names = ("cpu", "memory")
@@ -122,7 +122,7 @@ def _quality(spec: Obj) -> str:
 
 
 def check_pod(pod: Obj) -> list[Cause]:
-    """What is wrong with a new pod."""
+    """The errors in a pod."""
     spec, causes = pod["spec"], []
     containers = spec.get("containers")
     if not containers:
@@ -146,14 +146,14 @@ def check_pod(pod: Obj) -> list[Cause]:
 
 
 def change_pod(new: Obj, old: Obj) -> None:
-    """Defaults again, for what a client sent in full."""
+    """Set the defaults of containers again: an update sends the whole pod."""
     spec = new.get("spec") or {}
     for container in (*(spec.get("containers") or ()), *(spec.get("initContainers") or ())):
         _default_container(container)
 
 
 def check_pod_change(new: Obj, old: Obj) -> list[Cause]:
-    """A pod's spec is fixed but for a few fields."""
+    """The errors in a change of a pod: most of the spec is immutable."""
     before, after = old["spec"], new.get("spec") or {}
     if before == after:
         return []
@@ -171,7 +171,7 @@ def check_pod_change(new: Obj, old: Obj) -> list[Cause]:
 
 
 def _fixed(spec: Obj, gated: bool = False) -> Obj:
-    """The part of a spec that must not change; a gated pod may narrow where it runs."""
+    """The immutable part of a spec. A pod with scheduling gates may still change its node selector and affinity."""
     free = (*CHANGEABLE, "nodeSelector", "affinity") if gated else CHANGEABLE
     fixed = {name: value for name, value in spec.items() if name not in free and value not in (None, [], {}, "")}
     for name in ("containers", "initContainers"):
@@ -181,7 +181,7 @@ def _fixed(spec: Obj, gated: bool = False) -> Obj:
 
 
 def bind(api: Api, namespace: str, name: str, binding: Obj, *, dry_run: bool = False) -> None:
-    """Give a pod its node, once: what a scheduler does in the end."""
+    """Assign a pod to a node. A pod can be bound once."""
     target = binding.get("target") or {}
     node = target.get("name")
     if not node:
@@ -212,7 +212,7 @@ def bind(api: Api, namespace: str, name: str, binding: Obj, *, dry_run: bool = F
 
 
 def set_condition(status: Obj, type: str, value: str, reason: str = "", message: str = "") -> None:
-    """Set one condition of an object's own copy of its status; the time changes only with the value."""
+    """Set one condition in a status that the caller may change. The transition time changes only with the value."""
     conditions = status["conditions"] = list(status.get("conditions") or [])
     wanted: Obj = {"type": type, "status": value, "lastProbeTime": None, "lastTransitionTime": now()}
     wanted |= {k: v for k, v in (("reason", reason), ("message", message)) if v}

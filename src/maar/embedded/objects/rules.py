@@ -1,7 +1,7 @@
-"""What the server fills in, keeps and refuses, kind by kind: defaulting, admission and validation.
+"""Defaulting, admission and validation for each kind.
 
-Called by the verbs (`maar.embedded.objects.api`) with an object of the caller's own before it is stored. Only what a
-scheduler and its users notice is here; fields that no one here reads are taken as they come.
+The verbs (`maar.embedded.objects.api`) call these rules on their own copy of an object before they store it. Only rules
+that a scheduler or its users notice are here. Other fields are stored unchecked.
 """
 
 from __future__ import annotations
@@ -19,28 +19,28 @@ if TYPE_CHECKING:
     from maar.embedded.objects.api import Api
 
 PROTECTION = "scheduling.k8s.io/podgroup-protection"
-"""The finalizer of upstream's PodGroups; `maar.embedded.parts.upstream` takes it off."""
+"""The finalizer of upstream PodGroups. `maar.embedded.parts.upstream` removes it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """One kind's own rules; each may change the object it is given."""
+    """The rules of one kind. Each rule may change the object that it gets."""
 
     new: Callable[[Api, Obj], None] | None = None
     check: Callable[[Obj], list[Cause]] | None = None
     changed: Callable[[Obj, Obj], None] | None = None
-    """The new object, the old one."""
+    """Takes the new object, then the old one."""
     check_change: Callable[[Obj, Obj], list[Cause]] | None = None
 
 
 def no_status(api: Api, obj: Obj) -> None:
-    """A new object has none."""
+    """A new object has no status."""
     obj.pop("status", None)
     obj["status"] = {}
 
 
 def new_node(api: Api, node: Obj) -> None:
-    """Allocatable is the capacity where nothing else is said."""
+    """Allocatable defaults to capacity."""
     node.setdefault("spec", {})
     status = node.setdefault("status", {})
     if status.get("capacity") and not status.get("allocatable"):
@@ -48,27 +48,25 @@ def new_node(api: Api, node: Obj) -> None:
 
 
 def new_namespace(api: Api, namespace: Obj) -> None:
-    """A namespace is active, carries its name as a label, and goes only when it has been emptied."""
+    """A new namespace is active, has its name as a label, and can be removed only when it is empty."""
     namespace["spec"] = {"finalizers": ["kubernetes"]}
     namespace["status"] = {"phase": "Active"}
     namespace["metadata"].setdefault("labels", {})["kubernetes.io/metadata.name"] = namespace["metadata"]["name"]
 
 
 def new_claim(api: Api, claim: Obj) -> None:
-    """A claim waits."""
     claim.setdefault("spec", {}).setdefault("volumeMode", "Filesystem")
     claim["status"] = {"phase": "Pending"}
 
 
 def new_volume(api: Api, volume: Obj) -> None:
-    """A volume waits."""
     volume.setdefault("spec", {}).setdefault("volumeMode", "Filesystem")
     volume["spec"].setdefault("persistentVolumeReclaimPolicy", "Retain")
     volume["status"] = {"phase": "Pending"}
 
 
 def new_priority_class(api: Api, obj: Obj) -> None:
-    """It preempts unless it says otherwise; only one may be everybody's default."""
+    """Preemption is the default. Only one class may be the global default."""
     obj.setdefault("preemptionPolicy", "PreemptLowerPriority")
     obj.setdefault("value", 0)
     if obj.get("globalDefault"):
@@ -80,14 +78,14 @@ def new_priority_class(api: Api, obj: Obj) -> None:
 
 
 def check_priority_change(new: Obj, old: Obj) -> list[Cause]:
-    """A priority never changes."""
+    """The value of a priority class is immutable."""
     if new.get("value", 0) != old.get("value", 0):
         return [not_allowed("value", "may not be changed in an update.")]
     return []
 
 
 def new_upstream_group(api: Api, group: Obj) -> None:
-    """What 1.36 makes of a PodGroup whose other feature gates are off; it is protected from the start."""
+    """A PodGroup as 1.36 stores it with its other feature gates off, with the finalizer that protects it."""
     group["status"] = {}
     spec = group.setdefault("spec", {})
     for gated in ("priority", "priorityClassName", "schedulingConstraints"):
@@ -99,7 +97,7 @@ def new_upstream_group(api: Api, group: Obj) -> None:
 
 
 def check_upstream_group(group: Obj) -> list[Cause]:
-    """One of the two policies, and a gang of at least one."""
+    """A group has exactly one policy, and a gang has a minimum of at least one."""
     policy = group["spec"].get("schedulingPolicy") or {}
     if ("basic" in policy) == ("gang" in policy):
         return [invalid_value("spec.schedulingPolicy", "", "must specify one of: `basic`, `gang`")]
@@ -109,14 +107,14 @@ def check_upstream_group(group: Obj) -> list[Cause]:
 
 
 def check_upstream_change(new: Obj, old: Obj) -> list[Cause]:
-    """A policy never changes."""
+    """The scheduling policy is immutable."""
     if (new.get("spec") or {}).get("schedulingPolicy") != old["spec"].get("schedulingPolicy"):
         return [invalid_value("spec.schedulingPolicy", "", "field is immutable")]
     return []
 
 
 def check_budget(budget: Obj) -> list[Cause]:
-    """At most one of the two limits."""
+    """A budget has at most one of its two limits."""
     spec = budget.get("spec") or {}
     if "minAvailable" in spec and "maxUnavailable" in spec:
         return [invalid_value("spec", "", "minAvailable and maxUnavailable cannot be both set")]
@@ -124,7 +122,7 @@ def check_budget(budget: Obj) -> list[Cause]:
 
 
 def new_job(api: Api, job: Obj) -> None:
-    """One pod at a time, once, unless it says otherwise; its pods carry its uid."""
+    """A job runs one pod once by default. Its pods carry its uid as a label."""
     job["status"] = {}
     spec = job.setdefault("spec", {})
     if spec.get("completions") is None and spec.get("parallelism") is None:
@@ -145,30 +143,25 @@ def new_job(api: Api, job: Obj) -> None:
 
 
 def check_job(job: Obj) -> list[Cause]:
-    """Its pods must end some day."""
+    """The pods of a job must be able to end."""
     policy = (job["spec"]["template"].get("spec") or {}).get("restartPolicy", "Always")
     if policy not in ("OnFailure", "Never"):
-        says = 'supported values: "OnFailure", "Never"'
-        return [
-            Cause(
-                "spec.template.spec.restartPolicy", "FieldValueNotSupported", f'Unsupported value: "{policy}": {says}'
-            )
-        ]
+        message = f'Unsupported value: "{policy}": supported values: "OnFailure", "Never"'
+        return [Cause("spec.template.spec.restartPolicy", "FieldValueNotSupported", message)]
     return []
 
 
 def new_event(api: Api, event: Obj) -> None:
-    """The field that `kubectl get events` sorts by."""
+    """Every event has `involvedObject`, which `kubectl get events` shows."""
     event.setdefault("involvedObject", {})
 
 
 def new_lease(api: Api, lease: Obj) -> None:
-    """A lease may be empty."""
     lease.setdefault("spec", {})
 
 
 def check_crd(crd: Obj) -> list[Cause]:
-    """Its name says what it defines, and every version has a schema."""
+    """The name follows from plural and group, and every version has a schema."""
     spec = crd.get("spec") or {}
     names, group = spec.get("names") or {}, spec.get("group") or ""
     causes = []
@@ -190,7 +183,7 @@ def check_crd(crd: Obj) -> list[Cause]:
 
 
 def new_crd(api: Api, crd: Obj) -> None:
-    """It is served at once; a real server takes a moment."""
+    """A definition is served at once. A real server takes a moment."""
     spec = crd.setdefault("spec", {})
     names = spec.setdefault("names", {})
     if names.get("kind"):
@@ -228,6 +221,6 @@ RULES: dict[tuple[str, str], Rules] = {
     ("apps", "daemonsets"): Rules(no_status),
     ("apiextensions.k8s.io", "customresourcedefinitions"): Rules(new_crd, check_crd),
 }
-"""By table; a kind that is not here has no rules of its own."""
+"""Rules by table. A kind that is not here has no rules of its own."""
 
 NONE = Rules()

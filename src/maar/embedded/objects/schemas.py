@@ -1,6 +1,6 @@
-"""Custom resources against their schema: unknown fields go, defaults come, what is wrong is named.
+"""Custom resources and their schema: removes unknown fields, sets defaults, finds errors.
 
-The part of OpenAPI that CRDs use in practice; rules in CEL (`x-kubernetes-validations`) are not evaluated.
+Covers the part of OpenAPI that CRDs commonly use. CEL rules (`x-kubernetes-validations`) are not evaluated.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ TYPES: dict[str, tuple[type, ...]] = {
 
 
 def prune(obj: Obj, schema: Obj) -> list[str]:
-    """Remove the fields that the schema does not know; returns their paths."""
+    """Remove the fields that the schema does not have, and return their paths."""
     unknown: list[str] = []
     _prune(obj, schema, "", unknown, ALWAYS)
     return unknown
@@ -51,7 +51,7 @@ def _prune(value: Any, schema: Obj, path: str, unknown: list[str], keep: tuple[s
 
 
 def fill(value: Any, schema: Obj) -> None:
-    """Set the defaults of fields that are missing."""
+    """Set the defaults of missing fields."""
     if isinstance(value, list):
         for inner in value:
             fill(inner, schema.get("items") or {})
@@ -68,7 +68,7 @@ def fill(value: Any, schema: Obj) -> None:
 
 
 def check(value: Any, schema: Obj, path: str = "") -> list[Cause]:
-    """What is wrong with a value."""
+    """The errors in a value."""
     if value is None and schema.get("nullable"):
         return []
     wrong = _wrong_type(value, schema, path) or _wrong_value(value, schema, path)

@@ -1,8 +1,8 @@
-"""Objects, their versions and what happened to them: the server's only memory.
+"""The store: all objects, their versions and the recent events. The server keeps no other state.
 
-Below the verbs (`maar.embedded.objects.api`), above nothing. A table holds the objects of one resource and a bounded
-history of events; every write of any table takes the next resourceVersion. Stored objects are never changed in place: a
-write replaces them, so a snapshot is a copy of a dictionary and bytes are encoded once for all who read them.
+The verbs (`maar.embedded.objects.api`) use it; it uses none of them. A table holds the objects of one resource and a
+bounded history of events. Every write to any table takes the next resourceVersion. Stored objects never change in
+place: a write replaces them. So a snapshot is a copy of a dictionary, and an object is encoded once for all readers.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from maar.embedded.objects.errors import Obj, expired
 from maar.embedded.objects.kinds import Kind
 
 Key = tuple[str, str]
-"""Namespace (empty for what has none) and name."""
+"""Namespace (empty for cluster-scoped objects) and name."""
 
 encode = msgspec.json.Encoder().encode
 decode = msgspec.json.Decoder().decode
 
 
 class Item:
-    """One object as it is at one version: without `kind` and `apiVersion`, which its kind adds."""
+    """One object at one version, stored without `kind` and `apiVersion`."""
 
     __slots__ = ("_body", "obj", "version")
 
@@ -35,29 +35,29 @@ class Item:
 
     @property
     def body(self) -> bytes:
-        """Its JSON, encoded once."""
+        """The object as JSON, encoded once."""
         if self._body is None:
             self._body = encode(self.obj)
         return self._body
 
     def copy(self) -> Obj:
-        """An object of one's own, to be changed and written back."""
+        """A copy that the caller may change and write back."""
         copied: Obj = decode(self.body)
         return copied
 
     def shown(self, kind: Kind) -> Obj:
-        """The object as a client of that kind sees it."""
+        """The object as clients of the kind see it."""
         obj = kind.from_store(self.obj) if kind.from_store else self.obj
         return {"kind": kind.kind, "apiVersion": kind.api_version, **obj}
 
     def rendered(self, kind: Kind) -> bytes:
-        """Its bytes as a client of that kind sees them."""
+        """The JSON as clients of the kind see it."""
         body = encode(kind.from_store(self.obj)) if kind.from_store else self.body
         return kind.prefix + body[1:]
 
 
 class Event:
-    """One write: what it was, what came of it, and what was there before."""
+    """One write: its type, the object after it, and the object before it."""
 
     __slots__ = ("_lines", "item", "key", "previous", "type")
 
@@ -70,13 +70,13 @@ class Event:
 
     @property
     def version(self) -> int:
-        """The version that the write made."""
+        """The resourceVersion of the write."""
         return self.item.version
 
     def line(self, kind: Kind, type: str) -> bytes:
         """One line of a watch, encoded once for all watchers of a kind.
 
-        `type` differs from the event's own where an object enters or leaves a selection.
+        `type` differs from the event's own type when an object enters or leaves a selection.
         """
         line = self._lines.get((id(kind), type))
         if line is None:
@@ -85,19 +85,18 @@ class Event:
         return line
 
     def object(self, type: str) -> Item:
-        """What a watcher is shown: one that sees an object leave gets it as it was, at the version of the leaving."""
+        """The object in a watch line. When it leaves a selection: its previous state, at the version of this event."""
         if type != "DELETED" or self.type == "DELETED" or self.previous is None:
             return self.item
         return Item(with_version(self.previous.obj, self.version), self.version)
 
 
 def watch_line(type: str, body: bytes) -> bytes:
-    """A line of a watch."""
     return b'{"type":"' + type.encode() + b'","object":' + body + b"}\n"
 
 
 def with_version(obj: Obj, version: int) -> Obj:
-    """The object at another version."""
+    """A copy of the object with another resourceVersion."""
     return {**obj, "metadata": {**obj["metadata"], "resourceVersion": str(version)}}
 
 
@@ -108,14 +107,14 @@ class Table:
         self.items: dict[Key, Item] = {}
         self.events: deque[Event] = deque(maxlen=history)
         self.floor = floor
-        """Events after this version are all still known."""
+        """All events after this version are still stored."""
         self.listeners: list[Callable[[Event], None]] = []
-        """Called at once for every event; must not write."""
+        """Called at once for every event. Must not write."""
         self.on_drop: list[Callable[[], None]] = []
-        """Called when the whole table goes."""
+        """Called when the whole table is removed."""
 
     def take(self, event: Event) -> None:
-        """Carry out an event and tell everybody."""
+        """Apply an event and call the listeners."""
         if event.type == "DELETED":
             del self.items[event.key]
         else:
@@ -127,7 +126,7 @@ class Table:
             listener(event)
 
     def since(self, version: int, now: int) -> list[Event]:
-        """The events after a version; 410 where they are no longer all known."""
+        """The events after a version. Raises 410 if some of them are no longer stored."""
         if version < self.floor:
             raise expired(f"too old resource version: {version} ({self.floor})")
         return list(reversed(list(self._newest(version)))) if version < now else []
@@ -139,7 +138,7 @@ class Table:
             yield event
 
     def at(self, version: int, now: int) -> dict[Key, Item]:
-        """All objects as they were at a version: what happened since is undone."""
+        """All objects as they were at a version: later events are undone."""
         if version >= now:
             return self.items
         past = dict(self.items)
@@ -161,24 +160,24 @@ class Table:
 
 
 class Store:
-    """All tables, and the one counter of versions."""
+    """All tables and the shared version counter."""
 
     def __init__(self, history: int) -> None:
         self.version = 1
         self.history = history
         self.tables: dict[tuple[str, str], Table] = {}
         self.listeners: list[Callable[[tuple[str, str], Event], None]] = []
-        """Called for the events of all tables, those to come included; must not write."""
+        """Called for the events of all tables, including tables added later. Must not write."""
 
     def table(self, kind: Kind) -> Table:
-        """The table of a kind, made when first asked for."""
+        """The table of a kind, created on first use."""
         table = self.tables.get(kind.table)
         if table is None:
             table = self.tables[kind.table] = Table(self.version, self.history)
         return table
 
     def write(self, kind: Kind, key: Key, obj: Obj) -> Item:
-        """Store an object, new or changed, at the next version."""
+        """Store a new or changed object at the next version."""
         table = self.table(kind)
         previous = table.items.get(key)
         self.version += 1
@@ -188,7 +187,7 @@ class Store:
         return item
 
     def remove(self, kind: Kind, key: Key) -> Item:
-        """Remove an object; what is returned is its last state, at the version of the removal."""
+        """Remove an object, and return its last state at the version of the removal."""
         table = self.table(kind)
         previous = table.items[key]
         self.version += 1
@@ -202,7 +201,7 @@ class Store:
             listener(kind.table, event)
 
     def drop_table(self, kind: Kind) -> None:
-        """Forget a table with everything in it; its watchers see the objects go, and then their watches end."""
+        """Remove a table and its objects. Its watchers see the objects go, then their watches end."""
         table = self.tables.get(kind.table)
         if table is not None:
             for key in sorted(table.items):

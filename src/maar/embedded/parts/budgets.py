@@ -1,4 +1,4 @@
-"""Disruption budgets, counted: how many pods each still lets go. A part that stands for the disruption controller."""
+"""The disruption controller: counts how many pods each disruption budget still lets go."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from maar.embedded.parts.dirty import Dirty
 
 
 class Budgets:
-    """Keeps the status of every budget up to date."""
+    """Keeps the status of every disruption budget current."""
 
     def __init__(self) -> None:
         self.dirty: Dirty[str] = Dirty(self._count, delay=0.02)
 
     def open(self, api: Api) -> None:
-        """Count all, and listen."""
+        """Count all budgets and start listening."""
         self.api = api
         for kind in (BUDGETS, PODS):
             api.store.table(kind).listeners.append(self._listen)
@@ -27,7 +27,6 @@ class Budgets:
             self.dirty.add(item.obj["metadata"]["namespace"])
 
     def close(self) -> None:
-        """Stop."""
         for kind in (BUDGETS, PODS):
             self.api.store.table(kind).listeners.remove(self._listen)
         self.dirty.close()
@@ -75,7 +74,7 @@ class Budgets:
         return budget
 
     def _expected(self, pods: list[Obj]) -> int:
-        """How many pods there should be: what their Jobs ask for, and those that no Job has made."""
+        """How many pods should exist: the parallelism of their Jobs, plus the pods without a Job."""
         jobs: set[str] = set()
         alone = 0
         for pod in pods:
@@ -89,14 +88,14 @@ class Budgets:
 
 
 def _desired(spec: Obj, expected: int) -> int:
-    """How many must stay."""
+    """How many pods must stay healthy."""
     if "maxUnavailable" in spec:
         return max(expected - _scaled(spec["maxUnavailable"], expected), 0)
     return _scaled(spec.get("minAvailable", 0), expected)
 
 
 def _scaled(value: int | str, of: int) -> int:
-    """A number, or a percentage rounded up."""
+    """A count, or a percentage of `of`, rounded up."""
     if isinstance(value, int):
         return value
     return -(-int(value.removesuffix("%") or 0) * of // 100)

@@ -1,7 +1,7 @@
-"""Garbage: what is owned goes with its owner, and what is in a namespace with the namespace.
+"""The garbage collector and the namespace controller: delete objects with their owners and with their namespace.
 
-A part of the server that does what two controllers of a real cluster do. As there, an object goes when all of its
-owners are gone; a deletion in the foreground waits for the dependents, one that orphans them cuts them loose first.
+As in a real cluster, an object goes when all of its owners are gone. A foreground deletion waits for the dependents. An
+orphaning deletion first removes the owner references of the dependents.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from maar.embedded.objects.store import Event, Item, Key
 from maar.embedded.parts.dirty import Dirty
 
 Place = tuple[tuple[str, str], Key]
-"""A table, and an object in it."""
+"""A table and the key of an object in it."""
 
 
 class Collector:
@@ -24,13 +24,13 @@ class Collector:
 
     def __init__(self) -> None:
         self.alive: dict[str, Place] = {}
-        """All objects, by uid."""
+        """The places of all objects, by uid."""
         self.dependents: dict[str, set[Place]] = {}
-        """The objects that name an owner, by the owner's uid."""
+        """The objects with an owner, by the uid of the owner."""
         self.dirty: Dirty[Place] = Dirty(self._look)
 
     def open(self, api: Api) -> None:
-        """Learn what there is, and listen."""
+        """Record all objects and start listening."""
         self.api = api
         for name, table in api.store.tables.items():
             for key, item in table.items.items():
@@ -38,7 +38,6 @@ class Collector:
         api.store.listeners.append(self._listen)
 
     def close(self) -> None:
-        """Stop."""
         self.api.store.listeners.remove(self._listen)
         self.dirty.close()
 
@@ -52,7 +51,7 @@ class Collector:
         for dependent in self.dependents.pop(metadata["uid"], ()):
             self.dirty.add(dependent)
         for owner in metadata.get("ownerReferences") or ():
-            self._loose(owner["uid"], place)
+            self._dependent_gone(owner["uid"], place)
         if event.key[0]:
             self._look_at_namespace(event.key[0])
 
@@ -66,8 +65,8 @@ class Collector:
         if metadata.get("deletionTimestamp"):
             self.dirty.add(place)
 
-    def _loose(self, owner: str, place: Place) -> None:
-        """A dependent is gone: its owner may have waited for that."""
+    def _dependent_gone(self, owner: str, place: Place) -> None:
+        """Forget a dependent, and look at its owner again if that was the last one."""
         waiting = self.dependents.get(owner)
         if waiting is not None:
             waiting.discard(place)
@@ -93,7 +92,7 @@ class Collector:
             self._finish(kind, place[1], item)
 
     def _is_orphaned(self, metadata: Obj) -> bool:
-        """Whether all owners are gone; owners of kinds that are not served here cannot be judged."""
+        """Whether all owners are gone. Owners whose kind is not served here count as present."""
         owners = metadata.get("ownerReferences") or []
         if not owners or metadata.get("deletionTimestamp"):
             return False
@@ -101,7 +100,7 @@ class Collector:
         return all(o["uid"] not in self.alive and (o["apiVersion"], o["kind"]) in served for o in owners)
 
     def _finish(self, kind: Kind, key: Key, item: Item) -> None:
-        """A marked object: do what its finalizers wait for."""
+        """Do what the finalizers of a deleted object wait for."""
         metadata = item.obj["metadata"]
         finalizers, uid = metadata.get("finalizers") or [], metadata["uid"]
         if FOREGROUND in finalizers:
@@ -113,7 +112,7 @@ class Collector:
                 self._take_off(kind, key, FOREGROUND)
         elif ORPHAN in finalizers:
             for place in sorted(self.dependents.get(uid, ())):
-                self._cut_loose(place, uid)
+                self._orphan(place, uid)
             self._take_off(kind, key, ORPHAN)
         elif kind is NAMESPACES:
             self._empty(key[1])
@@ -125,7 +124,7 @@ class Collector:
 
         self.api.change(kind, *key, without)
 
-    def _cut_loose(self, place: Place, owner: str) -> None:
+    def _orphan(self, place: Place, owner: str) -> None:
         kind = self.api.kind_of(place[0])
         if kind is None or place[1] not in self.api.store.table(kind).items:
             return
@@ -138,7 +137,7 @@ class Collector:
         self.api.change(kind, *place[1], without)
 
     def _empty(self, namespace: str) -> None:
-        """Delete everything in a namespace; when nothing is left, let it go."""
+        """Delete everything in a namespace, then the namespace itself once nothing is left."""
         left = False
         for table in tuple(self.api.store.tables):
             kind = self.api.kind_of(table)

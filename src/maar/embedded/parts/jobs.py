@@ -1,7 +1,7 @@
-"""Jobs of `batch/v1`: a part that makes their pods, makes lost ones anew, and says when a job is done.
+"""The controller for `batch/v1` Jobs: creates pods, replaces lost pods, and writes the status of jobs.
 
-As much of the Job controller as a cluster in a box needs: pods that are evicted, deleted or lost with their node are
-replaced as soon as they go; a pod that fails counts against `backoffLimit`; a suspended job has none.
+It has the part of the Job controller that the simulated cluster needs. It replaces pods as soon as they are evicted,
+deleted or lost with their node. A failed pod counts against `backoffLimit`. A suspended job has no pods.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from maar.embedded.parts.dirty import Dirty
 
 INDEX = "batch.kubernetes.io/job-completion-index"
 MOST_AT_ONCE = 500
-"""Pods that one look at a job makes, as the real controller; the rest comes with the next."""
+"""How many pods one pass over a job creates, as in the real controller. The next pass creates the rest."""
 
 
 class Jobs:
@@ -27,7 +27,7 @@ class Jobs:
         self.dirty: Dirty[Key] = Dirty(self._look)
 
     def open(self, api: Api) -> None:
-        """Learn what there is, and listen."""
+        """Record all pods, look at all jobs, and start listening."""
         self.api = api
         for item in api.objects(PODS):
             self._learn(Event("ADDED", (item.obj["metadata"]["namespace"], item.obj["metadata"]["name"]), item, None))
@@ -37,7 +37,6 @@ class Jobs:
         api.store.table(JOBS).listeners.append(self._listen)
 
     def close(self) -> None:
-        """Stop."""
         self.api.store.table(PODS).listeners.remove(self._learn)
         self.api.store.table(JOBS).listeners.remove(self._listen)
         self.dirty.close()
@@ -69,11 +68,11 @@ class Jobs:
             try:
                 self._bring_to(job, tally)
             except ApiError:
-                return  # the namespace is going away, or the template is refused: nothing to be done here
+                return  # the namespace is being deleted or the template is refused: the controller cannot help
         self.api.change(JOBS, *key, lambda obj: tally.written(obj), part="status")
 
     def _bring_to(self, job: Obj, tally: _Tally) -> None:
-        """As many pods as there should be."""
+        """Delete surplus pods or create missing ones."""
         wanted, active = tally.wanted, tally.active
         for pod in active[wanted:]:
             self.api.delete(PODS, pod["metadata"]["namespace"], pod["metadata"]["name"])
@@ -83,7 +82,7 @@ class Jobs:
 
 
 class _Tally:
-    """What a job's pods have come to."""
+    """The state of a job, derived from its pods."""
 
     def __init__(self, job: Obj, pods: list[Obj]) -> None:
         self.job = job
@@ -108,7 +107,7 @@ class _Tally:
             self.wanted = 0
 
     def free_indices(self, number: int) -> list[int]:
-        """The lowest indices that no pod has: for Indexed jobs their place, for others no more than a count."""
+        """The lowest unused indices. Indexed jobs number their pods with them; other jobs use only the count."""
         taken = {_index(pod) for pod in (*self.active, *self.succeeded)}
         free: list[int] = []
         index = 0
@@ -119,7 +118,7 @@ class _Tally:
         return free
 
     def written(self, job: Obj) -> Obj | None:
-        """The job with its status."""
+        """The job with its current status; `None` once it has ended."""
         if self.ended:
             return None
         status = dict(job.get("status") or {})
@@ -147,7 +146,6 @@ def _index(pod: Obj) -> int:
 
 
 def _pod(job: Obj, index: int) -> Obj:
-    """A new pod of a job."""
     template, about = Item(job["spec"]["template"], 0).copy(), job["metadata"]
     metadata = template.setdefault("metadata", {})
     prefix = f"{about['name']}-"

@@ -1,6 +1,6 @@
-"""Pretend kubelets: they run pods without running anything, and nodes can die under them.
+"""Simulated kubelets: they run pods without running containers. Nodes can be killed and revived.
 
-A part of the server. What becomes of a pod:
+The life of a pod:
 
     bound ──► does it fit? ──no──► Failed (OutOfcpu, ...)
                   │ yes
@@ -10,8 +10,8 @@ A part of the server. What becomes of a pod:
                   ▼ `stop` seconds, never more than its grace
                 gone
 
-A node that is killed stops all of that: nothing on it starts, ends or goes. The node lifecycle controller of a real
-cluster marks it unreachable and, later, deletes its pods, which then hang in Terminating until the node is back.
+A killed node stops all of this: its pods do not start, end or go. As in a real cluster, the node is marked unreachable.
+Later its pods are deleted, and they stay in Terminating until the node is back.
 """
 
 from __future__ import annotations
@@ -37,16 +37,16 @@ from maar.kube.wire.pods import Pod
 from maar.model.resources import allocatable
 
 RUNTIME = "maar.dev/pretend-runtime"
-"""Seconds that a pod runs; without it, for ever."""
+"""How long a pod runs, in seconds. Without it, the pod never ends."""
 STOP = "maar.dev/pretend-stop"
-"""Seconds that a pod takes to stop when deleted, within its grace."""
+"""How long a deleted pod takes to stop, in seconds, at most its grace period."""
 
 UNREACHABLE = "node.kubernetes.io/unreachable"
 
 
 @dataclass(slots=True)
 class Running:
-    """A pod that a kubelet has taken."""
+    """A pod that a kubelet has admitted."""
 
     key: Key
     node: str
@@ -57,17 +57,17 @@ class Running:
 
 @dataclass(slots=True)
 class Room:
-    """What is in use on a node."""
+    """The resources in use on a node."""
 
     used: dict[str, int] = field(default_factory=dict)
 
     def add(self, requests: dict[str, int], sign: int = 1) -> None:
-        """Take room, or give it back."""
+        """Take resources, or return them with `sign=-1`."""
         for name, amount in requests.items():
             self.used[name] = self.used.get(name, 0) + sign * amount
 
     def short_of(self, requests: dict[str, int], capacity: dict[str, int]) -> str:
-        """The first resource that is not there; empty if all is."""
+        """The first resource that is short; empty if all fit."""
         order = sorted(requests, key=lambda name: (name != "pods", name))
         return next((n for n in order if self.used.get(n, 0) + requests[n] > capacity.get(n, 0)), "")
 
@@ -78,24 +78,24 @@ class Kubelets:
     def __init__(
         self, *, start: float = 0.2, stop: float = 0.1, evict_after: float = 2.0, forget_after: float | None = None
     ) -> None:
-        """Pods start and stop after so many seconds.
+        """`start` and `stop`: seconds until a pod runs, and until a deleted pod is gone.
 
-        `evict_after`: until the pods of a dead node are deleted (300 in a real cluster). `forget_after`: until they are
-        removed by force after that; as in a real cluster, by default never.
+        `evict_after`: seconds until the pods of a dead node are deleted (300 in a real cluster).
+        `forget_after`: seconds after that until they are removed by force; never by default, as in a real cluster.
         """
         self.start, self.stop = start, stop
         self.evict_after, self.forget_after = evict_after, forget_after
         self.rooms: dict[str, Room] = {}
         self.pods: dict[str, Running] = {}
-        """By uid."""
+        """Admitted pods by uid."""
         self.dead: set[str] = set()
         self._timers: dict[str, list[asyncio.TimerHandle]] = {}
-        """What will happen to the pods of a dead node."""
+        """Pending actions on the pods of a dead node."""
         self._dirty_pods: Dirty[Key] = Dirty(self._look)
         self._dirty_nodes: Dirty[str] = Dirty(self._look_at_node)
 
     def open(self, api: Api) -> None:
-        """Take what is there, and listen."""
+        """Take over all nodes and pods, and start listening."""
         self.api = api
         api.store.table(PODS).listeners.append(self._listen)
         api.store.table(NODES).listeners.append(self._listen_to_nodes)
@@ -106,7 +106,6 @@ class Kubelets:
             self._dirty_pods.add(key)
 
     def close(self) -> None:
-        """Stop all timers."""
         self.api.store.table(PODS).listeners.remove(self._listen)
         self.api.store.table(NODES).listeners.remove(self._listen_to_nodes)
         self._dirty_pods.close()
@@ -117,7 +116,7 @@ class Kubelets:
             self._cancel_node(node)
 
     def kill(self, node: str) -> None:
-        """A node dies: its kubelet falls silent."""
+        """Stop the kubelet of a node."""
         self.dead.add(node)
         for running in self._on(node):
             _cancel(running)
@@ -127,7 +126,7 @@ class Kubelets:
         self._later(node, self.evict_after, self._evict)
 
     def revive(self, node: str) -> None:
-        """A dead node comes back: what was deleted meanwhile goes, what was not runs on."""
+        """Bring a dead node back. Pods deleted in the meantime go; the others continue to run."""
         self.dead.discard(node)
         self._cancel_node(node)
         self._mark(node, "True", "KubeletReady", "kubelet is posting ready status")
@@ -144,7 +143,7 @@ class Kubelets:
         return [item for item in self.api.objects(PODS) if item.obj["spec"].get("nodeName") == node]
 
     def _mark(self, node: str, ready: str, reason: str, message: str) -> None:
-        """The Ready condition of a node, and the taints that follow from it."""
+        """Set the Ready condition of a node, and the taints that follow from it."""
 
         def marked(obj: Obj) -> Obj:
             set_condition(obj["status"], "Ready", ready, reason, message)
@@ -174,7 +173,7 @@ class Kubelets:
             timer.cancel()
 
     def _evict(self, node: str) -> None:
-        """Delete the pods of a dead node, but those that tolerate it for ever."""
+        """Delete the pods of a dead node, except pods that tolerate it without a time limit."""
         for item in self._bound_to(node):
             if not lives.stays(item.obj, UNREACHABLE) and item.obj["status"].get("phase") not in lives.FINISHED:
                 self._status(_key(item.obj), lives.doomed)
@@ -188,7 +187,7 @@ class Kubelets:
                 self._delete(_key(item.obj), {"gracePeriodSeconds": 0})
 
     def _delete(self, key: Key, options: Obj) -> None:
-        with suppress(ApiError):  # gone meanwhile
+        with suppress(ApiError):  # already gone
             self.api.delete(PODS, *key, options)
 
     def _listen(self, event: Event) -> None:
@@ -201,7 +200,7 @@ class Kubelets:
         self._dirty_nodes.add(event.key[1])
 
     def _look_at_node(self, node: str) -> None:
-        """A new node says that it is ready; the pods of one that is gone are removed."""
+        """Mark a new node as ready. Remove the pods of a deleted node."""
         item = self.api.store.table(NODES).items.get(("", node))
         if item is None:
             self._cancel_node(node)
@@ -222,7 +221,7 @@ class Kubelets:
             self.rooms[running.node].add(running.requests, -1)
 
     def _look(self, key: Key) -> None:
-        """Do for one pod what its kubelet does next."""
+        """Take the next step in the life of one pod."""
         item = self.api.store.table(PODS).items.get(key)
         node = item.obj["spec"].get("nodeName", "") if item else ""
         if item is None or node in self.dead or ("", node) not in self.api.store.table(NODES).items:
@@ -244,12 +243,12 @@ class Kubelets:
             running.timer = loop.call_later(seconds, self._finish, uid)
 
     def _take(self, item: Item, node: str) -> Running | None:
-        """Admit a pod if there is room for it; otherwise it has failed."""
+        """Admit a pod if it fits on the node; otherwise mark it as failed."""
         key = _key(item.obj)
         room = self.rooms.setdefault(node, Room())
         try:
             requests = dict(pod_requests(msgspec.convert(item.obj, Pod)))
-        except ValueError as error:  # what decodes for the API server and not for Maar
+        except ValueError as error:  # valid for the API server, but not for Maar
             self._status(key, partial(lives.rejected, reason="UnexpectedAdmissionError", message=str(error)))
             return None
         capacity = self.api.store.table(NODES).items["", node].obj["status"]
@@ -287,7 +286,7 @@ class Kubelets:
         running.timer = asyncio.get_running_loop().call_later(seconds, self._delete, running.key, options)
 
     def _status(self, key: Key, change: Callable[[Obj], None]) -> None:
-        """Write a pod's status, if it is still there; an end is the last that is said of a pod."""
+        """Write the status of a pod that exists and has not ended."""
 
         def changed(pod: Obj) -> Obj | None:
             if pod["status"].get("phase") in lives.FINISHED:
@@ -295,7 +294,7 @@ class Kubelets:
             change(pod)
             return pod
 
-        with suppress(ApiError):  # gone meanwhile
+        with suppress(ApiError):  # already gone
             self.api.change(PODS, *key, changed, part="status")
 
 
@@ -310,7 +309,7 @@ def _cancel(running: Running) -> None:
 
 
 def _annotated(pod: Obj, name: str) -> float | None:
-    """Seconds from an annotation; what is no number counts as not given."""
+    """Seconds from an annotation; `None` if it is missing or not a number."""
     text = (pod["metadata"].get("annotations") or {}).get(name)
     try:
         return None if text is None else max(float(text), 0.0)

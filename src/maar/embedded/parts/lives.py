@@ -1,4 +1,4 @@
-"""What a pod's status says at each turn of its life; written by pretend kubelets into a copy of the pod."""
+"""The status of a pod at each stage of its life. Simulated kubelets apply these functions to a copy of the pod."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from maar.embedded.objects.metadata import now
 from maar.embedded.objects.pods import set_condition
 
 RESULT = "maar.dev/pretend-result"
-"""`Failed` for a pod that ends badly."""
+"""`Failed` for a pod that ends with an error."""
 
 FINISHED = ("Succeeded", "Failed")
 
 
 def stays(pod: Obj, taint: str) -> bool:
-    """Whether a pod tolerates a taint of its node for ever."""
+    """Whether a pod tolerates a taint of its node without a time limit."""
     return any(
         toleration.get("key", "") in ("", taint)
         and toleration.get("effect", "") in ("", "NoExecute")
@@ -30,7 +30,7 @@ def _address(name: str) -> str:
 
 
 def running(pod: Obj) -> None:
-    """It runs, and is ready."""
+    """The pod runs and is ready."""
     status, metadata, spec = pod["status"], pod["metadata"], pod["spec"]
     time = now()
     address = _address(metadata["uid"])
@@ -48,7 +48,7 @@ def _container(container: Obj, state: Obj, *, ready: bool) -> Obj:
 
 
 def finished(pod: Obj) -> None:
-    """It has ended, well unless annotated otherwise."""
+    """The pod has ended, with success unless annotated otherwise."""
     failed = (pod["metadata"].get("annotations") or {}).get(RESULT) == "Failed"
     status = pod["status"]
     status["phase"] = "Failed" if failed else "Succeeded"
@@ -62,16 +62,16 @@ def finished(pod: Obj) -> None:
 
 
 def rejected(pod: Obj, reason: str, message: str) -> None:
-    """Its kubelet did not take it."""
+    """The kubelet did not admit the pod."""
     pod["status"] |= {"phase": "Failed", "reason": reason, "message": f"Pod was rejected: {message}"}
 
 
 def unreachable(pod: Obj) -> None:
-    """Its node has fallen silent."""
+    """The node of the pod does not respond."""
     set_condition(pod["status"], "Ready", "False", "NodeNotReady")
 
 
 def doomed(pod: Obj) -> None:
-    """It is about to be deleted because of its node."""
+    """The pod is about to be deleted because of a taint of its node."""
     why = "Taint manager: deleting due to NoExecute taint"
     set_condition(pod["status"], "DisruptionTarget", "True", "DeletionByTaintManager", why)

@@ -1,8 +1,9 @@
-"""Kubeflow's training operator, as far as a cluster in a box needs it: PyTorchJobs and MPIJobs of `kubeflow.org/v1`.
+"""A simulation of the Kubeflow training operator: PyTorchJobs and MPIJobs of `kubeflow.org/v1`.
 
-It serves their definitions, makes pods for each role with the labels of the real one, takes the highest indices when a
-role shrinks, deletes all pods while a job is suspended, and says in conditions how a job stands. A pod that fails is
-made anew where its role says so; else its job has failed. It is written from what the real one (v1.8.1) is seen to do.
+It serves their definitions and creates pods for each role with the labels of the real operator. When a role shrinks, it
+deletes the pods with the highest indices. It deletes all pods of a suspended job, and writes the state of a job to its
+conditions. It replaces a failed pod if the restart policy of the role allows it; otherwise the job fails. It follows
+the observed behaviour of the real operator (v1.8.1).
 """
 
 from __future__ import annotations
@@ -20,15 +21,15 @@ from maar.embedded.parts.dirty import Dirty
 GROUP, VERSION = "kubeflow.org", "v1"
 ROLES = {"PyTorchJob": "pytorchReplicaSpecs", "MPIJob": "mpiReplicaSpecs"}
 LEADERS = {"PyTorchJob": "Master", "MPIJob": "Launcher"}
-"""The role that decides whether a job is done."""
+"""The role that decides whether a job has succeeded."""
 RESTARTS = {"PyTorchJob": "OnFailure", "MPIJob": "Never"}
-"""What a role without a restartPolicy has."""
+"""The default restart policy of a role."""
 PREFIX = "training.kubeflow.org/"
 ENDS = ("Succeeded", "Failed")
 
 
 def definition(kind: str) -> Obj:
-    """A definition that takes any spec; a real cluster has the operator's own."""
+    """A definition that accepts any spec. A real cluster has the operator's own definition."""
     plural = f"{kind.lower()}s"
     anything = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
     version: Obj = {
@@ -51,17 +52,16 @@ def definition(kind: str) -> Obj:
 
 @dataclass
 class _Served:
-    """One kind: its table, and what must be looked at."""
+    """One kind: its queue of changed jobs, and its pods."""
 
     kind: Kind
     dirty: Dirty[Key]
     pods: dict[str, set[Key]] = field(default_factory=dict)
-    """Of each job, by the job's uid."""
+    """The pods of each job, by the uid of the job."""
     remade: dict[str, int] = field(default_factory=dict)
-    """How many pods of each job failed and were made anew."""
+    """How many failed pods of each job were replaced."""
 
     def listen(self, event: Event) -> None:
-        """A job has changed."""
         if event.type == "DELETED":
             self.pods.pop(event.item.obj["metadata"]["uid"], None)
             self.remade.pop(event.item.obj["metadata"]["uid"], None)
@@ -69,15 +69,15 @@ class _Served:
 
 
 class TrainingOperator:
-    """The operator."""
+    """The part that runs the operator."""
 
     def __init__(self, delay: float = 0.0) -> None:
-        """`delay`: seconds until it acts on what it sees; real ones take their time."""
+        """`delay`: seconds between a change and the reaction of the operator."""
         self._delay = delay
         self._served: dict[str, _Served] = {}
 
     def open(self, api: Api) -> None:
-        """Serve the kinds, learn what there is, and listen."""
+        """Serve the kinds, record all jobs and pods, and start listening."""
         self.api = api
         for name in ROLES:
             crd = definition(name)
@@ -95,7 +95,6 @@ class TrainingOperator:
         api.store.table(PODS).listeners.append(self._learn)
 
     def close(self) -> None:
-        """Stop."""
         self.api.store.table(PODS).listeners.remove(self._learn)
         for served in self._served.values():
             self.api.store.table(served.kind).listeners.remove(served.listen)
@@ -127,13 +126,13 @@ class TrainingOperator:
             for pod in state.missing():
                 self.api.create(PODS, key[0], pod)
         except ApiError:
-            return  # the namespace is going away, or a template is refused: nothing to be done here
+            return  # the namespace is being deleted or a template is refused: the operator cannot help
         served.remade[uid] = state.remade
         self.api.change(served.kind, *key, state.written, part="status")
 
 
 class _State:
-    """One job, its pods, and what follows."""
+    """One job with its pods, and the next actions for it."""
 
     def __init__(self, kind: str, job: Obj, pods: list[Obj], remade: int) -> None:
         self.kind, self.job, self.pods, self.remade = kind, job, pods, remade
@@ -151,19 +150,19 @@ class _State:
         return number
 
     def of(self, role: str, *phases: str) -> list[Obj]:
-        """The pods of a role, in the order of their indices; only those in some phases, where these are given."""
+        """The pods of a role, sorted by index; only pods in the given phases, if any are given."""
         found = [p for p in self.pods if p["metadata"]["labels"].get(f"{PREFIX}replica-type") == role.lower()]
         return sorted((p for p in found if not phases or p["status"].get("phase") in phases), key=_index)
 
-    def _again(self, role: str) -> bool:
+    def _restarts(self, role: str) -> bool:
         return self.roles[role].get("restartPolicy", RESTARTS[self.kind]) in ("OnFailure", "Always")
 
     def _failure(self) -> str:
-        """Why the operator gives up."""
+        """Why the job has failed; empty if it has not."""
         limit = self.policy.get("backoffLimit")
         for role in self.roles:
             failed = [p for p in self.of(role, "Failed") if not p["metadata"].get("deletionTimestamp")]
-            if failed and not self._again(role):
+            if failed and not self._restarts(role):
                 return f"{len(failed)} {role} replica(s) failed"
             if failed and limit is not None and self.remade + len(failed) > limit:
                 return "the backoff limit is reached"
@@ -180,7 +179,7 @@ class _State:
         )
 
     def leaving(self) -> list[Obj]:
-        """Pods that go now."""
+        """Pods to delete now."""
         if self.suspended and not self.ended:
             gone = self.pods
         elif self.ended:
@@ -191,20 +190,20 @@ class _State:
             return []
         else:
             gone = [p for role in self.roles for p in self.of(role) if _index(p) >= self.replicas(role)]
-            failed = [p for role in self.roles if self._again(role) for p in self.of(role, "Failed")]
+            failed = [p for role in self.roles if self._restarts(role) for p in self.of(role, "Failed")]
             failed = [p for p in failed if not p["metadata"].get("deletionTimestamp") and p not in gone]
             self.remade += len(failed)
             gone += failed
         return [p for p in gone if not p["metadata"].get("deletionTimestamp")]
 
     def missing(self) -> list[Obj]:
-        """Pods to make; one that is still going has its name until it is gone."""
+        """Pods to create. A terminating pod keeps its name until it is gone."""
         if self.ended or self.suspended or self.failure or self.success:
             return []
         made = []
         for role in self.roles:
-            there = {_index(pod) for pod in self.of(role)}
-            made += [self._pod(role, index) for index in range(self.replicas(role)) if index not in there]
+            present = {_index(pod) for pod in self.of(role)}
+            made += [self._pod(role, index) for index in range(self.replicas(role)) if index not in present]
         return made
 
     def _pod(self, role: str, index: int) -> Obj:
@@ -232,7 +231,7 @@ class _State:
         }
 
     def written(self, job: Obj) -> Obj:
-        """The job with its status."""
+        """The job with its current status."""
         status = dict(job.get("status") or {})
         status["conditions"] = [dict(c) for c in status.get("conditions") or []]
         set_condition(status, "Created", "True", f"{self.kind}Created", f"{self.kind} is created.")
@@ -265,7 +264,7 @@ class _State:
         return {name: count for name, count in counts.items() if count}
 
     def _turn(self, status: Obj, type: str, message: str) -> None:
-        """One condition comes true, and those that it excludes are no more."""
+        """Set one condition to true, and the conditions that it excludes to false."""
         set_condition(status, type, "True", f"{self.kind}{type}", message)
         for other in ("Running", "Restarting"):
             if other != type and any(c["type"] == other for c in status["conditions"]):

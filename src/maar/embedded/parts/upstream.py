@@ -1,6 +1,7 @@
-"""PodGroups of `scheduling.k8s.io` while pods use them: a part that lets a group go only after its last pod.
+"""Protection of `scheduling.k8s.io` PodGroups: a deleted group stays until no pod uses it.
 
-Their other rules, as on 1.36 with the gates GenericWorkload and GangScheduling, are in `maar.embedded.objects.rules`.
+The other rules for these groups, as in 1.36 with the gates GenericWorkload and GangScheduling, are in
+`maar.embedded.objects.rules`.
 """
 
 from __future__ import annotations
@@ -14,13 +15,13 @@ from maar.embedded.parts.dirty import Dirty
 
 
 class GroupProtection:
-    """Takes the finalizer off a group that is to go, once no pod uses it."""
+    """Removes the finalizer of a deleted group once no pod uses the group."""
 
     def __init__(self) -> None:
         self.dirty: Dirty[Key] = Dirty(self._look)
 
     def open(self, api: Api) -> None:
-        """Look at all groups, and listen."""
+        """Look at all groups and start listening."""
         self.api = api
         for key in api.store.table(UPSTREAM_GROUPS).items:
             self.dirty.add(key)
@@ -28,7 +29,6 @@ class GroupProtection:
         api.store.table(PODS).listeners.append(self._listen_to_pods)
 
     def close(self) -> None:
-        """Stop."""
         self.api.store.table(UPSTREAM_GROUPS).listeners.remove(self._listen)
         self.api.store.table(PODS).listeners.remove(self._listen_to_pods)
         self.dirty.close()
