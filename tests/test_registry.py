@@ -36,7 +36,7 @@ def test_every_one_says_what_it_does(registrations: tuple[Registration, ...]) ->
 
 def test_a_name_given_twice_is_refused() -> None:
     twice = (Registration("a", Nothing), Registration("b", Nothing), Registration("a", Nothing))
-    with pytest.raises(ValueError, match=r"^registered twice: `a`$"):
+    with pytest.raises(ValueError, match=r"^name registered twice: `a`$"):
         registry.by_name(twice)
 
 
@@ -122,9 +122,9 @@ def test_what_cannot_be_used_is_left_out_and_says_why(installed: list[EntryPoint
     start = "maar.plugins: `{}` of acme 1.2 cannot be used: "
     expected = {
         "broken": "No module named 'a_module_that_is_not_there'",
-        "gang": "the name `gang` is taken",
+        "gang": "the name `gang` is already taken",
         "gone": "module 'acme_policies' has no attribute 'GONE'",
-        "other": "`acme_policies:FAIR` calls itself `fair`",
+        "other": "`acme_policies:FAIR` is registered as `fair`, expected `other`",
         "plain": "`acme_policies:Fair` is a type, expected a `maar.config.config.Registration`",
     }
     assert {name: start.format(name) + why for name, why in expected.items()} == registry.make_catalog(installed).broken
@@ -134,6 +134,6 @@ def test_two_that_cannot_be_used_by_one_name_are_both_said(installed: list[Entry
     broken = [entry for entry in installed if entry.name == "gang"]
     (why,) = registry.make_catalog([*broken, EntryPoint("gang", "acme_policies:GONE", "maar.plugins")]).broken.values()
     assert (
-        "maar.plugins: `gang` of acme 1.2 cannot be used: the name `gang` is taken; "
+        "maar.plugins: `gang` of acme 1.2 cannot be used: the name `gang` is already taken; "
         "maar.plugins: `gang` of an unknown distribution cannot be used: module 'acme_policies' has no attribute 'GONE'"
     ) == why

@@ -135,7 +135,9 @@ def test_a_promise_that_cannot_be_kept_is_withdrawn() -> None:
     foreign = gang("foreign", 1, gpu=4, on=["n1"])
     plans = scene(cluster(node("n1", gpu=8), promised, foreign), CONFIG)
     assert plans[0].nominate == ()
-    assert plans[0].waiting[0].reasons[0].message == ("0/1 nodes fit: 1 short of nvidia.com/gpu (needs 8, best has 4)")
+    assert plans[0].waiting[0].reasons[0].message == (
+        "0/1 nodes fit: 1 short of nvidia.com/gpu (needs 8, best has 4 free)"
+    )
 
 
 def test_a_group_that_is_not_admitted_is_admitted_where_no_enqueue_is_configured() -> None:

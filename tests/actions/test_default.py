@@ -61,7 +61,7 @@ def test_a_gang_that_its_queue_could_never_pay_for_is_not_elected() -> None:
 def test_reasons_do_not_blame_a_queue_that_may_have_everything() -> None:
     plans = scene(cluster(node("n1", gpu=8), gang("x", 1, gpu=8, on=["n1"], priority=9), gang("a", 1, gpu=8)), CONFIG)
     assert [r.message for r in plans[0].waiting[0].reasons] == [
-        "0/1 nodes fit: 1 short of nvidia.com/gpu (needs 8, best has 0)"
+        "0/1 nodes fit: 1 short of nvidia.com/gpu (needs 8, best has 0 free)"
     ]
 
 

@@ -69,7 +69,9 @@ def test_a_group_is_admitted_into_idle_room_and_one_that_does_not_fit_holds_nobo
     )
     plans = scene(world, IDLE_ROOM)
     assert ["a", "c"] == admitted(plans)
-    assert [("NotEnoughIdle", "needs 3 nvidia.com/gpu, 2 idle and not promised")] == reasons(plans[0], "b")
+    assert [("NotEnoughIdle", "needs 3 nvidia.com/gpu, only 2 idle and not promised to other jobs")] == reasons(
+        plans[0], "b"
+    )
 
 
 def test_idle_room_is_room_that_is_there_or_coming_and_nobodys() -> None:
@@ -159,7 +161,9 @@ def test_its_pods_then_preempt() -> None:
 def test_not_without_the_action() -> None:
     plans = scene(with_group(full(), group("g", 4, priority=5)), IDLE_ROOM)
     assert [] == admitted(plans)
-    assert [("NotEnoughIdle", "needs 4 nvidia.com/gpu, 0 idle and not promised")] == reasons(plans[0], "g")
+    assert [("NotEnoughIdle", "needs 4 nvidia.com/gpu, only 0 idle and not promised to other jobs")] == reasons(
+        plans[0], "g"
+    )
 
 
 @pytest.mark.parametrize(

@@ -29,7 +29,7 @@ def test_one_whole_gang_makes_room_and_the_preemptor_is_bound_when_it_has_gone()
     plans = scene(cluster(*parts), CONFIG)
     assert evicted(plans[0]) == {"ns/low-0", "ns/low-1"}
     assert {e.beneficiary for e in plans[0].evict} == {"ns/high"}
-    assert plans[0].evict[0].reason == "preempted: gang of `ns/low` (priority 1) for `ns/high` (9)"
+    assert plans[0].evict[0].reason == "preempted: gang of `ns/low` (priority 1) for `ns/high` (priority 9)"
     assert {(n.task, n.node) for n in plans[0].nominate} == {("ns/high-0", "n1"), ("ns/high-1", "n1")}
     assert {b.task for b in plans[1].bind} == {"ns/high-0", "ns/high-1"}
 
@@ -50,7 +50,7 @@ def test_a_gang_that_would_still_not_fit_evicts_nothing_and_says_what_is_lacking
     assert plans[0].evict == ()
     codes = {r.code: r.message for r in plans[0].waiting[0].reasons}
     assert codes["NotEnoughVictims"] == (
-        "with everything gone that may be preempted, 2 of its 3 missing pods would fit"
+        "if all pods that may be preempted were gone, only 2 of its 3 missing pods would fit"
     )
 
 
@@ -72,7 +72,7 @@ def test_surplus_goes_before_a_whole_gang_even_of_lower_priority() -> None:
     )
     plans = scene(cluster(*parts), CONFIG)
     assert evicted(plans[0]) == {"ns/elastic-1"}
-    assert plans[0].evict[0].reason == "preempted: surplus pod of `ns/elastic` (priority 5) for `ns/high` (9)"
+    assert plans[0].evict[0].reason == "preempted: surplus pod of `ns/elastic` (priority 5) for `ns/high` (priority 9)"
 
 
 def test_surplus_only_never_breaks_a_gang() -> None:

@@ -81,7 +81,7 @@ def test_a_job_that_gets_nothing_waits_with_its_reason() -> None:
     scene_ = cluster(node("n1", gpu=4), elastic("a", 4, 4, on=["n1"] * 4), elastic("b", 2, 2, job={"created": 5.0}))
     plan = scene(scene_, config())[0]
     assert not plan.moves
-    assert ["needs 2 workers of 1 GPU: elastic-fifo gives it none in pool `default` now"] == [
+    assert ["needs at least 2 workers with 1 GPU each: `elastic-fifo` gives it none in pool `default` now"] == [
         r.message for w in plan.waiting for r in w.reasons
     ]
 
@@ -513,7 +513,7 @@ def test_a_stopped_job_starts_once_its_old_pods_are_gone(status: Status, now: fl
     assert [("ns/b", 3)] == [(r.job, r.after) for r in plan.resize]
     if not starts:
         (target,) = [t for t in plan.targets if t.job == "ns/a"]
-        assert (0, 2, "2 of its old pods are still going: it starts once they are gone") == (
+        assert (0, 2, "2 of its old pods are still terminating: it starts when they are gone") == (
             target.size,
             target.planned,
             target.why,

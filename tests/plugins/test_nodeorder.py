@@ -241,5 +241,5 @@ def test_more_than_fits_is_explained_as_ever() -> None:
     me = pods("me")
     apart = {"matches": (me,), "pod_preferences": ((-100, PodTerm(me, HOST)),)}
     plan = scene(cluster(node("n1", cpu=2), gang("new", 3, constraints=apart)), config(Arguments()))[0]
-    message = "needs 3 pods together, there is room for 2: 0/1 nodes fit: 1 short of cpu (needs 1, best has 0)"
+    message = "needs 3 pods together, there is room for 2: 0/1 nodes fit: 1 short of cpu (needs 1, best has 0 free)"
     assert [message] == [r.message for w in plan.waiting for r in w.reasons]

@@ -223,7 +223,7 @@ def test_a_gang_that_wants_to_be_near_itself_starts_in_the_one_domain_that_holds
 def test_a_gang_near_itself_that_no_domain_holds_waits() -> None:
     me = pods("me")
     scenery = cluster(zones({"a": 1, "b": 2}), job(count=150, affinity=(PodTerm(me, ZONE),), matches=(me,)))
-    head = "needs 150 pods together, there is room for 128: 0/3 nodes fit: 2 short of cpu (needs 1, best has 0), "
+    head = "needs 150 pods together, there is room for 128: 0/3 nodes fit: 2 short of cpu (needs 1, best has 0 free), "
     assert [head + "1 have no pod that it must be near in their `zone`"] == why(scenery)
 
 

@@ -110,7 +110,7 @@ def test_room_that_is_being_freed_counts() -> None:
 def test_nodes_without_the_label_are_in_no_rack() -> None:
     plan = scene(cluster(racks(a=1), node("x1", gpu=4), node("x2", gpu=4), close(2)), config())[0]
     assert [] == used(plan)
-    assert ["needs 2 pods together, one domain has room for 1: 3/3 nodes fit"] == reasons(plan)
+    assert ["needs 2 pods together, the best domain has room for 1: 3/3 nodes fit"] == reasons(plan)
 
 
 def test_a_soft_gang_prefers_a_rack_and_takes_anything() -> None:
@@ -127,8 +127,8 @@ def test_without_the_label_anywhere_a_hard_gang_waits_and_says_why() -> None:
 
 def test_a_gang_that_fits_no_rack_now_says_how_many_fit() -> None:
     plan = scene(cluster(racks(a=2, b=2), gang("old", gpu=4, on=["a1"]), close(3)), config())[0]
-    head = "needs 3 pods together, one domain has room for 2: 3/4 nodes fit: "
-    assert [head + "1 short of nvidia.com/gpu (needs 4, best has 0)"] == reasons(plan)
+    head = "needs 3 pods together, the best domain has room for 2: 3/4 nodes fit: "
+    assert [head + "1 short of nvidia.com/gpu (needs 4, best has 0 free)"] == reasons(plan)
 
 
 def test_roles_must_fit_in_the_rack_together() -> None:
@@ -152,7 +152,7 @@ def test_pods_above_the_minimum_stay_in_the_rack_too() -> None:
     plan = scene(cluster(racks(a=4, b=3), growing), config())[0]
     assert ["b3"] == used(plan)
     head = "0/7 nodes fit: 4 outside the `rack` of its running pods, 3 short of nvidia.com/gpu"
-    assert [f"{head} (needs 4, best has 0)"] == reasons(plan)
+    assert [f"{head} (needs 4, best has 0 free)"] == reasons(plan)
     soft = close(4, SOFT, minimum=2, on=["b1", "b2"])
     assert 2 == len(used(scene(cluster(racks(a=4, b=3), soft), config())[0]))
 
@@ -223,7 +223,7 @@ def test_a_gang_gets_the_lowest_tier_that_holds_it(count: int, tier: int, nodes:
 
 def test_a_gang_too_large_for_its_tier_says_how_many_fit() -> None:
     plan = scene(cluster(leaves(), tree(), close(4, Closeness(tier=1))), config())[0]
-    assert ["needs 4 pods together, one domain has room for 3: 7/7 nodes fit"] == reasons(plan)
+    assert ["needs 4 pods together, the best domain has room for 3: 7/7 nodes fit"] == reasons(plan)
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,7 @@ def test_what_cannot_be_finished_is_released() -> None:
     (plan,), _ = cycles(cluster(node("n1", gpu=8), half()), CONFIG, 1)
     assert {"ns/half-0", "ns/half-1"} == {e.task for e in plan.evict}
     assert {"ns/half"} == {e.beneficiary for e in plan.evict}
-    assert plan.evict[0].reason.startswith("released: the rest of the gang `ns/half` does not fit any more")
+    assert plan.evict[0].reason.startswith("released: the missing pods of gang `ns/half` no longer fit")
 
 
 def test_what_can_be_finished_is_finished() -> None:
