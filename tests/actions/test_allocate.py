@@ -91,7 +91,10 @@ def test_a_gang_without_enough_pods_waits_and_says_so() -> None:
     plans = scene(cluster(node("n1", gpu=8), gang("a", 2, minimum=3, gpu=1)), CONFIG)
     assert plans[0].bind == ()
     assert plans[0].waiting[0].reasons[0].code == "NotEnoughTasks"
-    assert plans[0].waiting[0].reasons[0].message == "needs 3 pods, 2 can be placed"
+    assert (
+        plans[0].waiting[0].reasons[0].message
+        == "needs 3 pods, only 2 can be placed (the others do not exist, are blocked or have ended)"
+    )
 
 
 def test_a_gang_that_runs_in_part_is_finished_before_anything_else() -> None:

@@ -94,7 +94,7 @@ def test_a_queue_stops_at_its_capability() -> None:
     parts = (node("n1", gpu=8), Queue("a", deserved=gpus(2), capability=gpus(3)), singles("a", 8))
     plans = scene(cluster(*parts), FLAT)
     assert {"a": 3} == bound(plans)
-    assert ["queue `a` may have 3 nvidia.com/gpu (capability), has 3, asks for 1"] == reasons(plans[0], "a-7")
+    assert ["queue `a` may have 3 nvidia.com/gpu (capability), has 3, asks for 1 more"] == reasons(plans[0], "a-7")
 
 
 def test_what_is_guaranteed_to_others_is_not_lent() -> None:
@@ -211,7 +211,7 @@ def test_a_queue_above_limits_all_below_it_together() -> None:
     )
     plans = scene(cluster(*parts), TREE)
     assert 5 == bound(plans).total()
-    assert ["queue `org` may have 5 nvidia.com/gpu (capability), has 5, asks for 1"] == reasons(plans[0], "b-3")
+    assert ["queue `org` may have 5 nvidia.com/gpu (capability), has 5, asks for 1 more"] == reasons(plans[0], "b-3")
 
 
 def test_a_child_may_not_have_more_than_its_parent_whatever_it_says() -> None:

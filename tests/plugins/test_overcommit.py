@@ -45,7 +45,13 @@ def test_a_fifth_more_than_there_is_may_be_promised() -> None:
     assert ["ns/g0", "ns/g1", "ns/g2"] == admitted(plans)
     (waiting,) = (w for w in plans[0].waiting if w.job == "ns/g3")
     assert [
-        ("Overcommitted", "needs 4 nvidia.com/gpu, 0 may still be promised (the cluster has 10, times 1.2)", GPU, 4, 0)
+        (
+            "Overcommitted",
+            "needs 4 nvidia.com/gpu, only 0 may still be promised (the cluster has 10, times 1.2)",
+            GPU,
+            4,
+            0,
+        )
     ] == [(r.code, r.message, r.resource, r.needs, r.has) for r in waiting.reasons]
 
 

@@ -63,7 +63,7 @@ def test_queues_get_room_by_weight() -> None:
     parts = (node("n1", gpu=8), Queue("a", weight=3), Queue("b"), singles("a", 8), singles("b", 8))
     plans = scene(cluster(*parts), CONFIG)
     assert {"a": 6, "b": 2} == bound(plans)
-    assert "queue `b` may have 2 nvidia.com/gpu (deserved), has 2, asks for 1" in reasons(plans[0], "b7")
+    assert "queue `b` may have 2 nvidia.com/gpu (deserved), has 2, asks for 1 more" in reasons(plans[0], "b7")
 
 
 def test_what_one_queue_does_not_want_the_other_gets() -> None:
@@ -89,7 +89,7 @@ def test_a_capability_may_limit_the_number_of_pods() -> None:
     parts = (node("n1", gpu=8), Queue("a", capability={"pods": 2}), singles("a", 8))
     plans = scene(cluster(*parts), CONFIG)
     assert {"a": 2} == bound(plans)
-    assert "queue `a` may have 2 pods (deserved), has 2, asks for 1" in reasons(plans[0], "a7")
+    assert "queue `a` may have 2 pods (deserved), has 2, asks for 1 more" in reasons(plans[0], "a7")
 
 
 def test_what_is_guaranteed_to_others_is_not_lent() -> None:
@@ -107,7 +107,7 @@ def test_a_gang_that_is_more_than_its_queue_deserves_waits_whole() -> None:
     )
     plans = scene(cluster(*parts), CONFIG)
     assert {"b": 4} == bound(plans)
-    assert "queue `a` may have 4 nvidia.com/gpu (deserved), has 0, asks for 5" in reasons(plans[0], "a")
+    assert "queue `a` may have 4 nvidia.com/gpu (deserved), has 0, asks for 5 more" in reasons(plans[0], "a")
 
 
 def test_a_closed_queue_gets_nothing_and_keeps_no_room_from_others() -> None:
@@ -233,7 +233,7 @@ def test_the_refusal_of_a_group_says_what_its_queue_has() -> None:
     running = gang("r", 1, gpu=4, on=["n1"], queue="a")
     plan = scene(cluster(node("n1", gpu=16), Queue("a", capability={GPU: 8}), group, before, running), CONFIG)[0]
     assert [
-        "queue `a` may have 8 nvidia.com/gpu (capability), has 4 and 3 promised to admitted groups, asks for 2"
+        "queue `a` may have 8 nvidia.com/gpu (capability), has 4 and 3 promised to admitted groups, asks for 2 more"
     ] == reasons(plan, "g")
 
 

@@ -122,7 +122,7 @@ def test_a_soft_gang_prefers_a_rack_and_takes_anything() -> None:
 def test_without_the_label_anywhere_a_hard_gang_waits_and_says_why() -> None:
     plan = scene(cluster(node("n1", gpu=8), close(1)), config())[0]
     assert [] == used(plan)
-    assert ["must run within one `rack`, and no node has that label"] == reasons(plan)
+    assert ["must run within one `rack`, but no node has that label"] == reasons(plan)
 
 
 def test_a_gang_that_fits_no_rack_now_says_how_many_fit() -> None:
@@ -161,7 +161,7 @@ def test_a_gang_that_runs_in_two_racks_waits_and_says_why() -> None:
     torn = close(3, minimum=3, on=["a1", "b1"])
     plan = scene(cluster(racks(a=2, b=2), torn), config())[0]
     assert [] == used(plan)
-    assert ["its running pods are not within one `rack`, so no more can join them"] == reasons(plan)
+    assert ["its running pods are not within one `rack`, so no further pod can join them"] == reasons(plan)
 
 
 def test_a_soft_gang_goes_where_most_of_it_runs() -> None:
@@ -235,7 +235,7 @@ def test_a_gang_too_large_for_its_tier_says_how_many_fit() -> None:
 )
 def test_without_such_a_tier_a_hard_gang_waits_and_says_why(closeness: Closeness, words: str) -> None:
     plan = scene(cluster(leaves(), tree(), close(1, closeness)), config())[0]
-    assert [f"must run within one {words}, and there is none with nodes"] == reasons(plan)
+    assert [f"must run within one {words}, but no such HyperNode has nodes"] == reasons(plan)
 
 
 def test_a_running_gang_grows_into_the_next_tier_only_if_allowed() -> None:

@@ -101,8 +101,8 @@ def test_kinds_of_one_pool_share_its_volumes() -> None:
         ([("zone", "In", ("a", "b"))], [], "cannot reach its volume at `a`, `b`"),
         ([("zone", "In", ("a",)), ("arch", "In", ("arm",))], [], "cannot reach its volume"),
         ([("zone", "Exists", ())], [], "cannot reach its volume"),
-        ([], [("metadata.name", "In", ("n",))], "are not `n`, for which its volume is being made"),
-        ([], [("metadata.name", "NotIn", ("n",))], "could not get its volume a moment ago"),
+        ([], [("metadata.name", "In", ("n",))], "are not `n`, where its volume is being created"),
+        ([], [("metadata.name", "NotIn", ("n",))], "recently failed to provide its volume"),
         ([("zone", "NotIn", ("a",))], [], "cannot reach its volume"),
     ],
 )

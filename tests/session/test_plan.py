@@ -132,7 +132,13 @@ def test_without_a_plugin_that_elects_there_is_no_election(opened: Opened) -> No
             [gang("x", 2, task={"status": Status.NOMINATED, "node": "n1"})],
             ("Nominated", "2 pods wait for room that is being freed on n1"),
         ),
-        ([gang("x", 2, minimum=3)], ("NotEnoughTasks", "needs 3 pods, 2 can be placed")),
+        (
+            [gang("x", 2, minimum=3)],
+            (
+                "NotEnoughTasks",
+                "needs 3 pods, only 2 can be placed (the others do not exist, are blocked or have ended)",
+            ),
+        ),
         ([gang("x", cpu=99)], ("NotEnoughResources", "0/1 nodes fit: 1 short of cpu (needs 99, best has 64 free)")),
     ],
     ids=lambda value: value[0] if isinstance(value, tuple) else "",
