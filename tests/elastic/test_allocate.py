@@ -46,7 +46,7 @@ def test_a_valid_answer_is_given_back() -> None:
         ([1, 1], "job `b`: expected 0 or 2 to 4 workers, got 1"),
         ([5, 0], "job `a`: expected 0 or 1 to 4 workers, got 5"),
         ([-1, 0], "job `a`: expected 0 or 1 to 4 workers, got -1"),
-        ([3, 3], "expected at most 8 GPUs in use, got 9 (most by `b`: 3 workers of 2)"),
+        ([3, 3], "expected at most 8 GPUs in use, got 9 (most by `b`: 3 workers with 2 GPUs each)"),
     ],
 )
 def test_an_invalid_answer_is_an_error(answer: object, why: str) -> None:

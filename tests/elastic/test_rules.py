@@ -119,7 +119,7 @@ def test_tiresias_more_queues() -> None:
 @pytest.mark.parametrize(
     ("bad", "why"),
     [
-        ({"thresholds": [2.0, 1.0]}, "thresholds: expected GPU seconds that rise"),
+        ({"thresholds": [2.0, 1.0]}, "thresholds: expected rising GPU seconds"),
         ({"queues": 3}, "queues: 3 queues have 2 thresholds between them, got 1"),
         ({"knob": 0}, "Expected `float` > 0"),
         ({"thresholds": [0.0]}, "Expected `float` > 0"),
