@@ -1,4 +1,4 @@
-"""preempt: whole gangs or surplus, as little as possible, never in part, nothing before it is shown to help."""
+"""preempt: whole gangs or surplus, as few as possible, never a part of a gang, and only if it helps."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def test_without_the_argument_volcanos_flag_says_whether_whole_gangs_go(flags: s
 
 
 def test_roles_minimums_hold_for_surplus() -> None:
-    """Three pods run, two are needed, one of them a master: only a worker is surplus."""
+    """Three pods run and two are needed, one of them a master: only a worker is surplus."""
     low = gang(
         "low", roles={"master": 1, "worker": 2}, minimum=2, gpu=2, on=["n1"] * 3, role_min={"master": 1, "worker": 1}
     )
@@ -119,7 +119,7 @@ def test_lower_priority_goes_first() -> None:
 
 
 def test_what_lower_priority_cannot_give_is_given_back() -> None:
-    """`low` alone on n1 does not make room there, so it is spared, and `middle` on n2 goes."""
+    """Evicting only `low` on n1 does not make room there, so it is spared, and `middle` on n2 is evicted."""
     parts = (
         node("n1", gpu=8),
         node("n2", gpu=8),
@@ -132,7 +132,7 @@ def test_what_lower_priority_cannot_give_is_given_back() -> None:
 
 
 def test_the_fewest_gangs_are_broken() -> None:
-    """One gang of eight GPUs rather than two of four, although the two have lost less work."""
+    """One gang of eight GPUs is evicted, not two of four, although the two have lost less work."""
     parts = (
         node("n1", gpu=8),
         node("n2", gpu=8),
@@ -250,7 +250,7 @@ def test_idle_room_is_used_first_and_only_the_rest_is_taken() -> None:
 
 
 def test_freed_room_is_kept_for_the_preemptor_in_later_cycles() -> None:
-    """Its victims take their time; meanwhile a small job that would fit the freed room must not take it."""
+    """Its victims take a while to leave; a small job that would fit the freed room must not take it."""
     low = gang("low", 1, gpu=8, on=["n1"], task={"status": Status.RELEASING})
     high = gang("high", 1, gpu=8, priority=9, task={"status": Status.NOMINATED, "node": "n1"})
     small = gang("small", 1, gpu=2, priority=9, created=-1.0)

@@ -1,4 +1,4 @@
-"""overcommit: groups are admitted while what is used and promised stays within the cluster times a factor."""
+"""overcommit: groups are admitted while used and promised resources stay within the cluster times a factor."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_a_small_group_passes_a_large_one_that_is_too_much() -> None:
 
 @pytest.mark.parametrize(
     ("factor", "expected"),
-    [("1.1", 11), ('"1.1"', 11), ("2", 20), ("0.5", 12), ("1", 10)],  # below 1 it is Volcano's 1.2
+    [("1.1", 11), ('"1.1"', 11), ("2", 20), ("0.5", 12), ("1", 10)],  # a factor below 1 becomes Volcano's 1.2
 )
 def test_the_factor_is_exact(factor: str, expected: int) -> None:
     config = configured(text(f"{{overcommit-factor: {factor}}}"))
@@ -72,7 +72,7 @@ def test_the_factor_is_exact(factor: str, expected: int) -> None:
 
 
 def test_the_factor_has_no_rounding_of_its_own() -> None:
-    """1.1 times 100 is 110 and not 110.00000000000001; one byte more is too much."""
+    """1.1 times 100 is 110, not 110.00000000000001; one more byte is too much."""
     config = configured(text("{overcommit-factor: 1.1}"))
     for amount, expected in ((110, True), (111, False)):
         waiting = gang("g", 0, minimum=1, phase=Phase.PENDING, min_resources={"memory": amount})

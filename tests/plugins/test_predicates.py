@@ -1,4 +1,4 @@
-"""predicates: which nodes a pod may use, by what the nodes are and by what runs there."""
+"""predicates: which nodes a pod may use, by properties of nodes and by running pods."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ HOST = "kubernetes.io/hostname"
 
 
 def config(**switches: bool) -> Config:
-    """allocate with gangs and predicates, some parts of them switched off."""
+    """allocate with gangs and predicates; some predicates may be disabled."""
     arguments = msgspec.structs.replace(predicates.Arguments(), **switches)
     return Config(
         (ActionOption(Registration(allocate.NAME, allocate.Allocate), NoArguments()),),
@@ -60,7 +60,7 @@ def on(plan: Plan) -> dict[str, int]:
 
 
 def first(scenery: Cluster, **switches: bool) -> dict[str, int]:
-    """Where the pods go, nothing moving afterwards."""
+    """Where the pods go; nothing moves afterwards."""
     return on(scene(scenery, config(**switches))[0])
 
 
@@ -79,7 +79,7 @@ def job(name: str = "job", count: int = 1, *, minimum: int | None = None, cpu: i
     return gang(name, count, minimum=minimum, cpu=cpu, constraints=constraints)
 
 
-# -- what the nodes are
+# -- properties of nodes
 
 
 def test_unschedulable_nodes_are_refused_unless_tolerated() -> None:
@@ -130,7 +130,7 @@ def test_taints_refuse_pods_that_do_not_tolerate_them(effect: str) -> None:
     assert {"n1": 1} == first(cluster(tainted, job(tolerations=right)))
 
 
-def test_several_taints_are_not_named_and_soft_ones_refuse_nobody() -> None:
+def test_several_taints_are_not_named_and_soft_ones_refuse_no_pod() -> None:
     nodes = [node("n1", taints=[Taint("a")]), node("n2", taints=[Taint("b")])]
     assert ["0/2 nodes fit: 2 tainted"] == why(cluster(nodes, job()))
     assert {"n1": 1} == first(cluster(node("n1", taints=[Taint("a", effect="PreferNoSchedule")]), job()))

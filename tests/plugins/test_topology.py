@@ -68,7 +68,7 @@ def opened(scenery: Cluster, arguments: Arguments | None = None) -> Session:
 
 
 def tried(scenery: Cluster, job: str = "ns/job", arguments: Arguments | None = None) -> list[list[str]]:
-    """The domains that a job tries, by tier, each by its nodes."""
+    """The domains that a job tries, by tier, each as its nodes."""
     session = opened(scenery, arguments)
     found = session.hooks.domains[0].call(session.job(session.snapshot.jobs.number[job]))
     assert found is not None
@@ -175,7 +175,7 @@ def test_a_soft_gang_goes_where_most_of_it_runs() -> None:
 
 
 def tree() -> list[HyperNode]:
-    """Two racks of two in a block, a rack of three in another, and a spine over both."""
+    """Two racks of two in one block, a rack of three in another, and a spine above both."""
 
     def of(*names: str, kind: str = "Node") -> tuple[Member, ...]:
         return tuple(Member(kind, name) for name in names)
@@ -247,7 +247,7 @@ def test_a_running_gang_grows_into_the_next_tier_only_if_allowed() -> None:
 # -- parts
 
 
-def test_gangs_that_do_not_ask_are_not_asked() -> None:
+def test_gangs_without_closeness_use_no_domains() -> None:
     session = opened(cluster(racks(a=1), gang("job")))
     job = session.job(0)
     assert session.hooks.domains[0].call(job) is None

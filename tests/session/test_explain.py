@@ -77,7 +77,7 @@ def test_the_line_of_the_style_guide(opened: Opened) -> None:
             "0/2 nodes fit: 2 short of memory (needs 4Gi, best has 2Gi free)",
         ),
         ([node("n1", pods=0)], {}, "0/1 nodes fit: 1 short of pods (needs 1, best has 0 free)"),
-        # A node is counted once, under what is scarcest there: devices before CPU before memory.
+        # A node is counted once, under its scarcest resource: devices before CPU before memory.
         (
             [node("n1", cpu=1), node("n2", cpu=1, gpu=8), node("n3", memory="1Gi", gpu=8)],
             {"gpu": 1, "cpu": 2, "memory": "2Gi"},
@@ -149,7 +149,7 @@ def test_a_queue_that_refuses(opened: Opened) -> None:
 
 
 def test_groups_that_fit_only_one_by_one(opened: Opened) -> None:
-    """Two roles, each of which fits alone: together they do not."""
+    """Two roles that each fit alone, but not together."""
     big, small = gang("waits", 1, gpu=2, minimum=3), gang("small", 2, gpu=1)
     members = (*big.tasks, *(replace(t, job="ns/waits", key=f"ns/waits-s{t.index}", role="s") for t in small.tasks))
     (reason,) = why(opened, node("n1", gpu=3), replace(big, tasks=members))
@@ -168,6 +168,6 @@ def test_room_that_is_promised_to_another_is_not_there(opened: Opened) -> None:
     )
 
 
-def test_equal_messages_are_said_once() -> None:
+def test_equal_messages_appear_once() -> None:
     a, b = Reason("x", "A", "no room"), Reason("y", "B", "no quota")
     assert "no room; no quota" == in_one_line((a, b, a))
