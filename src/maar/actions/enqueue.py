@@ -33,7 +33,7 @@ Arguments = NoArguments
 NO_SHAPE = -1
 """A group without pods claims by its declared needs, not by the shape of a task."""
 
-MOST_IN_VAIN = 2000
+MAX_FAILED_TRIALS = 2000
 """Limit of unsuccessful trial evictions for one queue in one cycle, after which its other groups wait for the next
 cycle. Tuned by hand: about 0.1 s, reached only by queues with thousands of possible victims."""
 
@@ -85,7 +85,7 @@ class Desk:
         self._hopeless: dict[tuple[int, int, tuple[bool, ...]], list[list[int]]] = {}
         """Needs that were refused, by queue, priority and resources: larger needs are refused too."""
         self._lines: dict[tuple[bool, str, int], Line] = {}
-        self._in_vain: Counter[str] = Counter()
+        self._failed_trials: Counter[str] = Counter()
         """How many trial evictions failed for each queue."""
         self._gone: list[int] = []
         """Tasks evicted on trial for admitted groups: they stay evicted for the next groups."""
@@ -154,7 +154,7 @@ class Desk:
         tried = self._hopeless.setdefault(kind, [])
         if not job.preempts or not self._session.queue_of(job).open or any(_covers(needs, less) for less in tried):
             return False
-        if self._in_vain[job.queue] > MOST_IN_VAIN:
+        if self._failed_trials[job.queue] > MAX_FAILED_TRIALS:
             return False
         if any(self._suffice(job, candidates, across) for candidates, across in self._candidates(job)):
             return True
@@ -195,7 +195,7 @@ class Desk:
                     self._gone.extend(gone)
                     line.refused.update((unit, needs) for unit in refused)
                     return True
-        self._in_vain[job.queue] += len(gone)
+        self._failed_trials[job.queue] += len(gone)
         return False
 
     def _line(self, job: Job, candidates: Candidates, across: bool) -> Line:

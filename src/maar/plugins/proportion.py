@@ -41,7 +41,7 @@ from maar.session.session import Session
 
 NAME = "proportion"
 Arguments = NoArguments
-THERE = (Status.PENDING, Status.NOMINATED, Status.BOUND, Status.BLOCKED)
+PRESENT = (Status.PENDING, Status.NOMINATED, Status.BOUND, Status.BLOCKED)
 """Pods that have or want room; leaving and finished pods do neither."""
 
 
@@ -195,7 +195,7 @@ def _to_come(session: Session, asking: Mask) -> Counter[int]:
     elastic = [i for i in jobs.elastic if asking[i]]
     if not elastic:
         return found
-    there = among(THERE).take(session.state.status)
+    there = among(PRESENT).take(session.state.status)
     pods = np.bincount(session.snapshot.tasks.job[there], minlength=len(jobs)).tolist()
     by_role = np.bincount(jobs.task_role[there], minlength=len(jobs.role_min)).tolist()
     for i in elastic:

@@ -18,7 +18,7 @@ from maar.model.resources import Floats, Ints
 from maar.model.tasks import Status
 from maar.session.placement import Group, Terms, place
 from maar.session.resizing.pools import SharedPool
-from maar.session.resizing.workers import NO_ROLE, NOBODY, elastic_of, worker_shape, workers_of
+from maar.session.resizing.workers import NO_ROLE, NO_TASKS, elastic_of, worker_shape, workers_of
 from maar.session.session import Session
 
 NODE_LESS = 0.05
@@ -101,7 +101,7 @@ def _make(session: Session, moves: list[Move]) -> bool:
             there = np.zeros(len(session.snapshot.nodes), dtype=np.bool_)
             there[row] = True
             terms = Terms(later=True, within=there, hold=True)
-            if place(session, job, Group(NO_ROLE, worker_shape(session, job), NOBODY), 1, terms) != 1:
+            if place(session, job, Group(NO_ROLE, worker_shape(session, job), NO_TASKS), 1, terms) != 1:
                 return False
         statement.commit()
         return True

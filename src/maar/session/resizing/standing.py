@@ -15,7 +15,7 @@ from maar.elastic.jobs import Jobs, make_jobs
 from maar.elastic.speedup import curve
 from maar.model.elastic import Past
 from maar.model.jobs import Job
-from maar.session.resizing.workers import NOBODY, elastic_of, running_before, worker_shape
+from maar.session.resizing.workers import NO_TASKS, elastic_of, running_before, worker_shape
 from maar.session.session import Session
 
 
@@ -53,7 +53,7 @@ def _since(past: Past, job: Job, now: float) -> float:
 def past_of(session: Session, job: Job) -> Past:
     """The past of a job up to now; for a job without recorded past, derived from its running workers."""
     past, now, had = elastic_of(job).past, session.now, 0.0
-    running = running_before(session, job) if session.snapshot.jobs.ready[job.index] else NOBODY
+    running = running_before(session, job) if session.snapshot.jobs.ready[job.index] else NO_TASKS
     if len(running):
         started = session.snapshot.tasks.started[running]
         if past.first_start is None:

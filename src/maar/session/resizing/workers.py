@@ -17,7 +17,7 @@ from maar.session.placement import Group, Terms, both, domains_of, place
 from maar.session.session import Session
 from maar.session.state import Held
 
-NOBODY: Ints = np.zeros(0, dtype=np.int64)
+NO_TASKS: Ints = np.zeros(0, dtype=np.int64)
 NO_ROLE = -1
 
 NO_INDEX = 10_000
@@ -65,7 +65,7 @@ def _workers(session: Session, job: Job, tasks: Ints) -> Ints:
         return tasks
     names = session.snapshot.jobs.role_names[job.index]
     if role not in names:
-        return NOBODY
+        return NO_TASKS
     return np.asarray(tasks[session.snapshot.jobs.own_role[tasks] == names.index(role)])
 
 
@@ -169,7 +169,7 @@ def set_size(session: Session, job: Job, size: int, nodes: Mask) -> int:
 def _keep(session: Session, job: Job, shape: Shape, terms: Terms) -> bool:
     """Keep room for one pod beside the workers."""
     number = session.snapshot.shapes.number[shape]
-    return place(session, job, Group(NO_ROLE, number, NOBODY), 1, terms._replace(hold=True, beside=True)) == 1
+    return place(session, job, Group(NO_ROLE, number, NO_TASKS), 1, terms._replace(hold=True, beside=True)) == 1
 
 
 def _grow(session: Session, job: Job, size: int, terms: Terms) -> None:
@@ -202,6 +202,6 @@ def _fill(session: Session, job: Job, waiting: Ints, wanted: int, terms: Terms) 
             placed += place(session, job, Group(role, kind, tasks), len(tasks), terms)
     coming = wanted - max(placed, min(len(waiting), wanted))
     if coming > 0:
-        group = Group(NO_ROLE, worker_shape(session, job), NOBODY)
+        group = Group(NO_ROLE, worker_shape(session, job), NO_TASKS)
         placed += place(session, job, group, coming, terms._replace(hold=True))
     return placed
