@@ -1,4 +1,4 @@
-"""The registry: one table, no name twice, and strangers that cannot break it."""
+"""The registry: one table, unique names, and third-party entries that cannot break it."""
 
 import sys
 from collections.abc import Iterator
@@ -18,7 +18,7 @@ class Nothing(msgspec.Struct, frozen=True):
 
 
 @pytest.mark.parametrize("registrations", [registry.PLUGINS, registry.ACTIONS], ids=["plugins", "actions"])
-def test_every_one_can_be_made_from_its_defaults(registrations: tuple[Registration, ...]) -> None:
+def test_every_entry_can_be_built_from_defaults(registrations: tuple[Registration, ...]) -> None:
     verbs = {"open", "execute"}
     assert [] == [
         registration.name
@@ -28,7 +28,7 @@ def test_every_one_can_be_made_from_its_defaults(registrations: tuple[Registrati
 
 
 @pytest.mark.parametrize("registrations", [registry.PLUGINS, registry.ACTIONS], ids=["plugins", "actions"])
-def test_every_one_says_what_it_does(registrations: tuple[Registration, ...]) -> None:
+def test_every_entry_has_a_docstring(registrations: tuple[Registration, ...]) -> None:
     for registration in registrations:
         doc = sys.modules[registration.make.__module__].__doc__ or ""
         assert doc.startswith(f"{registration.name}: "), f"the docstring of {registration.name}"
@@ -36,18 +36,18 @@ def test_every_one_says_what_it_does(registrations: tuple[Registration, ...]) ->
 
 def test_a_name_given_twice_is_refused() -> None:
     twice = (Registration("a", Nothing), Registration("b", Nothing), Registration("a", Nothing))
-    with pytest.raises(ValueError, match=r"^registered twice: `a`$"):
+    with pytest.raises(ValueError, match=r"^name registered twice: `a`$"):
         registry.by_name(twice)
 
 
-def test_other_names_are_nobodys_names() -> None:
+def test_aliases_are_not_registered_names() -> None:
     catalog = registry.make_catalog([])
     real = {*catalog.plugins, *catalog.actions}
     assert set() == real & {*catalog.aliases, *catalog.missing}
     assert set() == set(catalog.aliases) & set(catalog.missing)
 
 
-def test_other_names_lead_somewhere() -> None:
+def test_aliases_lead_to_registered_names() -> None:
     catalog = registry.make_catalog([])
     real = {*catalog.plugins, *catalog.actions}
     assert set() == set(catalog.aliases.values()) - real
@@ -63,7 +63,7 @@ def test_the_catalog_is_made_once() -> None:
 
 @pytest.fixture
 def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[EntryPoint]]:
-    """A distribution that brings good and broken entry points, as pip would install it."""
+    """A distribution with valid and broken entry points, as pip would install it."""
     (tmp_path / "acme_policies.py").write_text(
         dedent(
             """
@@ -118,22 +118,22 @@ def test_third_parties_add_to_the_table(installed: list[EntryPoint]) -> None:
     assert {} == plain.broken
 
 
-def test_what_cannot_be_used_is_left_out_and_says_why(installed: list[EntryPoint]) -> None:
+def test_broken_entries_are_left_out_with_a_reason(installed: list[EntryPoint]) -> None:
     start = "maar.plugins: `{}` of acme 1.2 cannot be used: "
     expected = {
         "broken": "No module named 'a_module_that_is_not_there'",
-        "gang": "the name `gang` is taken",
+        "gang": "the name `gang` is already taken",
         "gone": "module 'acme_policies' has no attribute 'GONE'",
-        "other": "`acme_policies:FAIR` calls itself `fair`",
+        "other": "`acme_policies:FAIR` is registered as `fair`, expected `other`",
         "plain": "`acme_policies:Fair` is a type, expected a `maar.config.config.Registration`",
     }
     assert {name: start.format(name) + why for name, why in expected.items()} == registry.make_catalog(installed).broken
 
 
-def test_two_that_cannot_be_used_by_one_name_are_both_said(installed: list[EntryPoint]) -> None:
+def test_two_broken_entries_with_one_name_are_both_reported(installed: list[EntryPoint]) -> None:
     broken = [entry for entry in installed if entry.name == "gang"]
     (why,) = registry.make_catalog([*broken, EntryPoint("gang", "acme_policies:GONE", "maar.plugins")]).broken.values()
     assert (
-        "maar.plugins: `gang` of acme 1.2 cannot be used: the name `gang` is taken; "
+        "maar.plugins: `gang` of acme 1.2 cannot be used: the name `gang` is already taken; "
         "maar.plugins: `gang` of an unknown distribution cannot be used: module 'acme_policies' has no attribute 'GONE'"
     ) == why

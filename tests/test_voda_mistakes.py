@@ -1,7 +1,7 @@
-"""What was measured to go wrong in Voda, each with a test that fails on that behaviour.
+"""Mistakes measured in Voda, each with a test that fails on that behaviour.
 
-Here are those that concern the decision as a whole; docs/from-voda.md lists all of them with their tests, and the last
-test holds the list to what there is.
+Here are the mistakes about the decision as a whole. docs/from-voda.md lists all of them with their tests, and the last
+test checks that list.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ pools:
 
 
 def config(algorithm: str = "elastic-fifo", restart: int = 0, migrate: bool = False) -> Config:
-    """All brakes off unless said."""
+    """All brakes off unless given."""
     return configured(CONFIG.format(algorithm=algorithm, restart=restart, migrate=str(migrate).lower()))
 
 
 def without(before: Cluster, name: str) -> Cluster:
-    """A job and its pods are gone."""
+    """The cluster without a job and its pods."""
     jobs = tuple(job for job in before.jobs if job.key != f"ns/{name}")
     return msgspec.structs.replace(
         before, jobs=jobs, tasks=tuple(task for task in before.tasks if task.job != f"ns/{name}")
@@ -49,19 +49,19 @@ def without(before: Cluster, name: str) -> Cluster:
 
 
 def with_(before: Cluster, more: Gang) -> Cluster:
-    """A job comes."""
+    """The cluster with one more job."""
     return msgspec.structs.replace(before, jobs=(*before.jobs, more.job), tasks=(*before.tasks, *more.tasks))
 
 
 def past(of: Cluster, name: str) -> Past:
-    """What is kept of a job's past."""
+    """The stored past of a job."""
     (found,) = (job.elastic for job in of.jobs if job.key == f"ns/{name}")
     assert found is not None
     return found.past
 
 
 def places(of: Cluster) -> dict[str, str]:
-    """Where each pod is."""
+    """The node of each pod."""
     return {task.key: task.node for task in of.tasks if task.status == Status.BOUND}
 
 
@@ -69,13 +69,13 @@ def places(of: Cluster) -> dict[str, str]:
 
 
 def test_a_mistyped_algorithm_is_no_configuration() -> None:
-    """There it was an allocation that failed, read as a plan in which nobody runs."""
+    """In Voda the allocation failed, which was treated as a plan in which no job runs."""
     with pytest.raises(ConfigError, match=r"pools\[0\]\.algorithm: unknown algorithm `elastic-fivo`; did you mean"):
         read_config(CONFIG.format(algorithm="elastic-fivo", restart=0, migrate="false"), "test", catalog())
 
 
 def test_whoever_is_given_workers_is_started_whether_or_not_a_plan_before_knew_it() -> None:
-    """There the difference of two plans was made of the old one's keys: after a restart nobody was in it."""
+    """In Voda the difference of two plans used the keys of the old plan, which was empty after a restart."""
     jobs = [elastic(name, 1, 2) for name in "abc"]
     plan = cycles(cluster(node("n1", gpu=4), *jobs, elastic("d", 1, 2, on=["n1"])), config(), 1)[0][0]
     assert {"ns/a", "ns/b", "ns/c"} == {resume.job for resume in plan.resume}
@@ -85,7 +85,7 @@ def test_whoever_is_given_workers_is_started_whether_or_not_a_plan_before_knew_i
 
 
 def test_attained_service_adds_up_over_all_runs() -> None:
-    """There it began anew with every run, so that a job which was stopped in time was never demoted."""
+    """In Voda it restarted with every run, so a job that was stopped in time was never demoted."""
     rules = config("tiresias")
     first = cluster(node("n1", gpu=2), elastic("a", 2, 2))
     _, now = cycles(first, rules, 2, now=100.0)
@@ -99,10 +99,10 @@ def test_attained_service_adds_up_over_all_runs() -> None:
 
 
 def test_a_job_that_has_just_started_is_not_promoted_for_what_it_waited_before() -> None:
-    """There the waiting counter went on: 42 of 42 promotions came within seconds of a start."""
+    """In Voda the waiting counter was not reset: 42 of 42 promotions came within seconds of a start."""
     rules = config("tiresias")
     had = Past(first_start=0.0, since=0.0, ran=10.0, attained=5000.0, counted=0.0, last_resize=0.0)
-    waited = elastic("a", 1, 1, past=had)  # seventy seconds of the eighty that would promote it
+    waited = elastic("a", 1, 1, past=had)  # seventy of the eighty seconds before a promotion
     _, now = cycles(cluster(node("n1", gpu=1), waited), rules, 3, now=70.0)
     assert {"ns/a-worker-0": "n1"} == places(now)
     plan = cycles(with_(now, elastic("b", 1, 1)), rules, 1, now=73.0)[0][0]
@@ -110,7 +110,7 @@ def test_a_job_that_has_just_started_is_not_promoted_for_what_it_waited_before()
 
 
 def test_a_job_that_has_waited_long_enough_is_promoted() -> None:
-    """The other side: the rule is there."""
+    """The opposite case: the rule does promote."""
     had = Past(first_start=0.0, since=0.0, ran=10.0, attained=5000.0, counted=0.0, last_resize=0.0)
     before = cluster(
         node("n1", gpu=1), elastic("a", 1, 1, past=had), elastic("b", 1, 1, on=["n1"], past=Past(first_start=1.0))
@@ -124,9 +124,9 @@ def test_a_job_that_has_waited_long_enough_is_promoted() -> None:
 
 @pytest.mark.parametrize(("migrate", "most"), [(False, 0), (True, 7)])
 def test_a_run_of_24_jobs_moves_no_worker_that_may_stay(migrate: bool, most: int) -> None:
-    """There workers were mapped to nodes in random order: 74 to 115 needless deletions in a run of 24 jobs.
+    """In Voda workers were mapped to nodes in random order: 74 to 115 unneeded deletions in a run of 24 jobs.
 
-    Where migration is switched on, those remain that bring a job on fewer nodes: a tenth, at most.
+    With migration, only moves that put a job on fewer nodes remain: at most a tenth.
     """
     rules, dice = config(restart=30, migrate=migrate), random.Random(5)
     now, moved, time = cluster([node(f"n{i}", gpu=8) for i in range(4)]), 0, 0.0
@@ -165,7 +165,7 @@ def test_the_order_in_which_nodes_and_jobs_are_listed_moves_nobody() -> None:
 
 
 def test_the_remainders_of_jobs_across_nodes_are_booked_once() -> None:
-    """There each job's remainder was put where the node still looked empty: two of them over-booked it."""
+    """In Voda each job's remainder went to a node that still looked empty: two of them overbooked it."""
     nodes = [node(f"n{i}", gpu=8) for i in range(4)]
     before = cluster(
         nodes, elastic("a", 11, 11), elastic("b", 11, 11), gang("r", 1, gpu=3, on=["n3"]), elastic("c", 7, 7)

@@ -1,7 +1,7 @@
-"""The cycle as numbered steps: the pure half's only entrance.
+"""The cycle as numbered steps: the only entry point of the pure half.
 
 No network, no clock, no threads, no randomness, no memory: the same snapshot, configuration and time give the same
-plan, to the byte.
+plan, byte for byte.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from maar.session.session import Session
 
 
 def decide(snapshot: Snapshot, config: Config, now: float) -> Plan:
-    """One cycle: what to do with this cluster at this moment."""
-    # 1 the snapshot is the caller's
+    """Run one cycle: the plan for this cluster at this time."""
+    # 1 snapshot: made by the caller
     session = Session(snapshot, config, now)
-    # 2 open: plugins register their hooks; room that is kept for workers to come is taken up again
+    # 2 open: plugins register their hooks; room held for future workers is taken up again
     session.open()
     take_up_holds(session)
-    # 3 act: actions in the configured order; then gangs that cannot be finished let go of what they have
+    # 3 act: actions in the configured order; then gangs that cannot be completed release their room
     for option in config.actions:
         option.build().execute(session)
     release(session)
-    # 4 plan: what was committed
+    # 4 plan: everything that was committed
     plan = plan_of(session)
     for entry in session.hooks.close:
         entry.call()

@@ -1,9 +1,9 @@
-"""The one table of plugins and actions: what a configuration can name.
+"""The one table of plugins, actions and algorithms: the names that a configuration can use.
 
-Built-in ones are listed here, by hand, so that a reader sees all of them and no import has side effects.
-Third parties add theirs by entry points (`maar.plugins`, `maar.actions`, `maar.algorithms`), each of which
-names a `Registration`. A name is given once: what would replace a built-in one is refused. One that cannot be loaded
-does not stop the rest: it is left out, `Catalog.broken` says why, and whoever reads a configuration is told.
+Built-in entries are listed here by hand, so that all are visible and no import has side effects. Third parties add
+theirs by entry points (`maar.plugins`, `maar.actions`, `maar.algorithms`), each of which names a `Registration`. Names
+are unique: an entry point cannot replace a built-in entry. An entry point that cannot be loaded is left out;
+`Catalog.broken` holds the error, which is reported when a configuration is read.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ ALGORITHMS: tuple[Registration, ...] = (
     Registration(optimus.NAME, optimus.plan, serving=Serving.IN_LINE),
     Registration(max_min.NAME, max_min.plan, serving=Serving.IN_LINE),
 )
-"""How many workers each elastic job gets."""
+"""Algorithms that decide how many workers each elastic job gets."""
 
 ALIASES = {
     "network-topology-aware": "topology",
@@ -106,27 +106,27 @@ ALIASES = {
     "gangreclaim": "reclaim",
     "cdp": "cooldown",
 }
-"""Volcano's names for what has another name here."""
+"""Names that Volcano uses for entries with another name in Maar."""
 
 MISSING = {
     "shuffle": "running pods are not moved to better nodes (`tdm` and `rescheduling` ask for it)",
-    "tdm": "nodes that are lent for some hours of the day are not kept to their hours",
-    "task-topology": "the affinity that jobs ask for between their own roles does not count",
+    "tdm": "the hours in which a node may be used are ignored",
+    "task-topology": "affinity between the roles of a job is ignored",
     "numa-aware": "pods are not kept within one NUMA node",
     "deviceshare": "a GPU cannot be shared: pods get whole GPUs, by count",
     "resource-strategy-fit": "nodes are not packed or spread by resource; `binpack` can weigh resources instead",
     "rescheduling": "running pods are not moved away from busy nodes",
-    "usage": "nodes are judged by what pods request, not by what they really use",
-    "nodegroup": "queues are not kept to their node groups",
-    "extender": "no outside HTTP service is asked",
-    "resourcequota": "groups are admitted without a look at the namespace's ResourceQuota",
+    "usage": "nodes are compared by what pods request, not by real usage",
+    "nodegroup": "queues are not restricted to their node groups",
+    "extender": "no external HTTP service is called",
+    "resourcequota": "groups are admitted without a check of the namespace's ResourceQuota",
 }
-"""What Volcano has and Maar has not yet, and what is lost without it."""
+"""Volcano's plugins and actions that Maar does not have yet, and what is missing without them."""
 
-_NO_CACHE = "a refusal is found once for all equal pods anyway"
-_ALL_NODES = "all nodes are looked at, and victims that are not needed are given back"
-_NO_DOMAINS = "all domains are looked at"
-_NO_CLAIMS = "what pods claim as dynamic resources does not count"
+_NO_CACHE = "Maar checks equal pods only once in any case"
+_ALL_NODES = "all nodes are examined, and victims that are not needed are spared"
+_NO_DOMAINS = "the number of domains is fixed"
+_NO_CLAIMS = "dynamic resource claims of pods are ignored"
 _NO_SHARING = "a GPU cannot be shared: pods get whole GPUs, by count"
 _NO_SET_ASIDE = "no CPU and memory are kept free for idle GPUs"
 
@@ -155,32 +155,31 @@ IGNORED = {
         "capacity.DRAConsumableCapacityEnable": _NO_CLAIMS,
     },
 }
-"""Arguments of Volcano that change nothing here, and why; one that a plugin declares is never looked up here."""
+"""Arguments of Volcano that have no effect, and why. Used only for arguments that the plugin does not declare."""
 
 GROUPS = ("maar.plugins", "maar.actions", "maar.algorithms")
-"""The entry point groups."""
 
 
 def by_name(registrations: Iterable[Registration]) -> dict[str, Registration]:
-    """A table that refuses a name given twice."""
+    """Registrations by name; a duplicate name is an error."""
     table: dict[str, Registration] = {}
     for registration in registrations:
         if registration.name in table:
-            raise ValueError(f"registered twice: `{registration.name}`")
+            raise ValueError(f"name registered twice: `{registration.name}`")
         table[registration.name] = registration
     return table
 
 
 def make_catalog(found: Iterable[EntryPoint]) -> Catalog:
-    """The built-in table with what others add to it."""
+    """The built-in tables, extended by the entry points that can be loaded."""
     tables = dict(zip(GROUPS, map(by_name, (PLUGINS, ACTIONS, ALGORITHMS)), strict=True))
     broken: dict[str, str] = {}
     for entry in sorted(found, key=lambda e: (e.group, e.name, origin(e), e.value)):
         try:
             registration = load(entry)
             if registration.name in tables[entry.group]:
-                raise ValueError(f"the name `{registration.name}` is taken")
-        except Exception as error:  # whatever a stranger's module raises, the others still work
+                raise ValueError(f"the name `{registration.name}` is already taken")
+        except Exception as error:  # third-party code may raise anything; the other entries must still work
             why = f"{entry.group}: `{entry.name}` of {origin(entry)} cannot be used: {error}"
             broken[entry.name] = f"{broken[entry.name]}; {why}" if entry.name in broken else why
         else:
@@ -190,23 +189,23 @@ def make_catalog(found: Iterable[EntryPoint]) -> Catalog:
 
 
 def load(entry: EntryPoint) -> Registration:
-    """What an entry point names."""
+    """The registration that an entry point names, checked."""
     registration = entry.load()
     if not isinstance(registration, Registration):
         raise TypeError(
             f"`{entry.value}` is a {type(registration).__name__}, expected a `maar.config.config.Registration`"
         )
     if registration.name != entry.name:
-        raise ValueError(f"`{entry.value}` calls itself `{registration.name}`")
+        raise ValueError(f"`{entry.value}` is registered as `{registration.name}`, expected `{entry.name}`")
     return registration
 
 
 def origin(entry: EntryPoint) -> str:
-    """Who brought it, for a person who wants to mend or remove it."""
+    """The distribution that installed an entry point, for error messages."""
     return "an unknown distribution" if entry.dist is None else f"{entry.dist.name} {entry.dist.version}"
 
 
 @cache
 def catalog() -> Catalog:
-    """Everything that is installed."""
+    """The built-in and installed plugins, actions and algorithms."""
     return make_catalog(entry for group in GROUPS for entry in entry_points(group=group))

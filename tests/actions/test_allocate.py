@@ -1,4 +1,4 @@
-"""allocate: whole gangs or nothing, roles' minimums, nobody blocked by what does not fit."""
+"""allocate: whole gangs or nothing, role minimums, and no job blocked by a gang that does not fit."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_the_higher_priority_goes_first_where_one_fits() -> None:
     assert bound(plans[0]) == {"ns/late"}
 
 
-def test_of_equals_the_one_created_first_goes_first_then_the_name() -> None:
+def test_equal_jobs_go_by_creation_time_then_by_name() -> None:
     jobs = [gang("c", 1, gpu=8, created=2.0), gang("b", 1, gpu=8, created=1.0), gang("a", 1, gpu=8, created=2.0)]
     one = scene(cluster(node("n1", gpu=8), jobs), CONFIG)
     assert bound(one[0]) == {"ns/b"}
@@ -69,7 +69,7 @@ def test_surplus_comes_after_other_gangs_minimum() -> None:
 
 
 def test_roles_have_their_minimum_too() -> None:
-    """Two of three pods would fit; the job needs two, but one of them must be the master, which needs a large node."""
+    """Two of three pods would fit. The job needs two, but one of them must be the master, which needs a large node."""
     job = gang("a", roles={"worker": 2}, minimum=2, gpu=1, role_min={"master": 1, "worker": 1})
     master = gang("a", roles={"master": 1}, gpu=8)
     whole = joined(job, master)
@@ -80,7 +80,7 @@ def test_roles_have_their_minimum_too() -> None:
 
 
 def test_roles_do_not_count_where_the_minimum_is_below_their_sum() -> None:
-    """As in Volcano: minMember 1 with roles that sum up to 2 means any one pod."""
+    """As in Volcano: minMember 1 with roles that add up to 2 means any one pod."""
     job = gang("a", roles={"worker": 2}, minimum=1, gpu=1, role_min={"master": 1, "worker": 1})
     master = gang("a", roles={"master": 1}, gpu=8)
     plans = scene(cluster(node("small", gpu=4), joined(job, master)), CONFIG)
@@ -91,7 +91,10 @@ def test_a_gang_without_enough_pods_waits_and_says_so() -> None:
     plans = scene(cluster(node("n1", gpu=8), gang("a", 2, minimum=3, gpu=1)), CONFIG)
     assert plans[0].bind == ()
     assert plans[0].waiting[0].reasons[0].code == "NotEnoughTasks"
-    assert plans[0].waiting[0].reasons[0].message == "needs 3 pods, 2 can be placed"
+    assert (
+        plans[0].waiting[0].reasons[0].message
+        == "needs 3 pods, only 2 can be placed (the others do not exist, are blocked or have ended)"
+    )
 
 
 def test_a_gang_that_runs_in_part_is_finished_before_anything_else() -> None:
@@ -123,19 +126,21 @@ def test_promised_room_is_kept_from_others() -> None:
     assert [b.task for p in plans for b in p.bind] == ["ns/first-0"]
 
 
-def test_a_promise_to_a_node_that_has_gone_is_none() -> None:
+def test_a_promise_on_a_lost_node_is_dropped() -> None:
     promised = gang("a", 1, gpu=8, task={"status": Status.NOMINATED, "node": "gone"})
     plans = scene(cluster(node("n1", gpu=8), promised), CONFIG)
     assert [(b.task, b.node) for b in plans[0].bind] == [("ns/a-0", "n1")]
 
 
 def test_a_promise_that_cannot_be_kept_is_withdrawn() -> None:
-    """The node filled up behind our back: the nomination must not block it for ever."""
+    """The node was filled by others: the nomination must not block it forever."""
     promised = gang("a", 1, gpu=8, task={"status": Status.NOMINATED, "node": "n1"})
     foreign = gang("foreign", 1, gpu=4, on=["n1"])
     plans = scene(cluster(node("n1", gpu=8), promised, foreign), CONFIG)
     assert plans[0].nominate == ()
-    assert plans[0].waiting[0].reasons[0].message == ("0/1 nodes fit: 1 short of nvidia.com/gpu (needs 8, best has 4)")
+    assert plans[0].waiting[0].reasons[0].message == (
+        "0/1 nodes fit: 1 short of nvidia.com/gpu (needs 8, best has 4 free)"
+    )
 
 
 def test_a_group_that_is_not_admitted_is_admitted_where_no_enqueue_is_configured() -> None:

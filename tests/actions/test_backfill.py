@@ -1,4 +1,4 @@
-"""backfill: pods that ask for nothing, wherever there is a pod slot; gangs of them whole."""
+"""backfill: pods that request nothing, on any free pod slot; gangs of them start whole."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def test_a_gang_of_best_effort_pods_starts_whole() -> None:
 
 
 def test_a_gang_of_both_kinds_starts_whole() -> None:
-    """One worker that asks for a CPU and a launcher that asks for nothing need two slots."""
+    """One worker that requests a CPU and a launcher that requests nothing need two slots."""
     worker, launcher = gang("a", roles={"worker": 1}, minimum=2), modest("a", 1, roles={"launcher": 1})
     both = Gang(worker.job, (*worker.tasks, *launcher.tasks))
     assert scene(cluster(node("n1", pods=1), both), CONFIG)[0].bind == ()

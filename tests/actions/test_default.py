@@ -1,4 +1,4 @@
-"""Maar's own configuration, with all actions and plugins together, on the scenes that matter most."""
+"""Maar's default configuration, with all actions and plugins together, in the most important scenes."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def test_gangs_are_packed_and_start_at_once() -> None:
 
 
 def test_one_whole_gang_of_low_priority_goes_on_a_full_cluster() -> None:
-    """The one queue is at its share, which is everything: that must not hide which node is cheapest to open."""
+    """The only queue is at its share, the whole cluster: this must not hide which node is cheapest to open."""
     parts = (
         [node(f"n{i}", gpu=8) for i in range(3)],
         gang("a", 1, gpu=4, on=["n0"], priority=1),
@@ -39,7 +39,7 @@ def test_one_whole_gang_of_low_priority_goes_on_a_full_cluster() -> None:
 
 
 def test_a_waiting_gang_is_elected_on_a_full_cluster() -> None:
-    """Its queue has all that it may have, but that will end, so locks help."""
+    """Its queue has all that it may have, but this will end, so locks help."""
     full = [gang(f"x{i}", 1, gpu=8, on=[f"n{i}"]) for i in range(2)]
     plans, _ = cycles(cluster([node(f"n{i}", gpu=8) for i in range(2)], full, gang("wide", 2, gpu=8)), CONFIG, 3)
     assert [p.elect.job for p in plans if p.elect] == ["ns/wide"] * 3
@@ -61,7 +61,7 @@ def test_a_gang_that_its_queue_could_never_pay_for_is_not_elected() -> None:
 def test_reasons_do_not_blame_a_queue_that_may_have_everything() -> None:
     plans = scene(cluster(node("n1", gpu=8), gang("x", 1, gpu=8, on=["n1"], priority=9), gang("a", 1, gpu=8)), CONFIG)
     assert [r.message for r in plans[0].waiting[0].reasons] == [
-        "0/1 nodes fit: 1 short of nvidia.com/gpu (needs 8, best has 0)"
+        "0/1 nodes fit: 1 short of nvidia.com/gpu (needs 8, best has 0 free)"
     ]
 
 

@@ -1,4 +1,4 @@
-"""enqueue: groups are admitted by votes, by idle room, and by room that could be made."""
+"""enqueue: groups are admitted by votes, by idle room, and by room that evictions could make."""
 
 from __future__ import annotations
 
@@ -56,23 +56,25 @@ def reasons(plan: Plan, job: str) -> list[tuple[str, str]]:
     return [(r.code, r.message) for w in plan.waiting if w.job == f"ns/{job}" for r in w.reasons]
 
 
-# -- as things stand
+# -- without evictions
 
 
 def test_a_group_that_does_not_say_what_it_needs_is_admitted_at_once() -> None:
     assert ["g"] == admitted(scene(cluster(group("g")), IDLE_ROOM))
 
 
-def test_a_group_is_admitted_into_idle_room_and_one_that_does_not_fit_holds_nobody_up() -> None:
+def test_a_group_is_admitted_into_idle_room_and_a_large_one_blocks_no_other() -> None:
     world = cluster(
         node("n1", gpu=8), group("a", 6, created=1.0), group("b", 3, created=2.0), group("c", 2, created=3.0)
     )
     plans = scene(world, IDLE_ROOM)
     assert ["a", "c"] == admitted(plans)
-    assert [("NotEnoughIdle", "needs 3 nvidia.com/gpu, 2 idle and not promised")] == reasons(plans[0], "b")
+    assert [("NotEnoughIdle", "needs 3 nvidia.com/gpu, only 2 idle and not promised to other jobs")] == reasons(
+        plans[0], "b"
+    )
 
 
-def test_idle_room_is_room_that_is_there_or_coming_and_nobodys() -> None:
+def test_idle_room_is_free_or_releasing_and_not_promised() -> None:
     leaving = tasks("ns/old", 1, shape(gpu=4), on=["n1"], status=Status.RELEASING)
     promised = tasks("ns/next", 1, shape(gpu=2), status=Status.NOMINATED, node="n1")
     for gpus, expected in ((2, ["g"]), (3, [])):
@@ -93,7 +95,7 @@ def test_room_is_kept_for_groups_admitted_before_until_their_pods_are_there() ->
     assert ["g"] == admitted(scene(cluster(node("n1", gpu=8), too_large, group("g", 3)), IDLE_ROOM))
 
 
-def test_a_closed_queue_admits_nobody() -> None:
+def test_a_closed_queue_admits_no_group() -> None:
     plans = scene(cluster(node("n1", gpu=8), Queue("q", open=False), group("g", queue="q")), IDLE_ROOM)
     assert [] == admitted(plans)
     assert [("QueueClosed", "queue `q` is closed")] == reasons(plans[0], "g")
@@ -116,7 +118,7 @@ def always(vote: Vote) -> JobVote:
         ([(0, Vote.PERMIT), (0, Vote.REJECT)], False),
         ([(0, Vote.ABSTAIN), (1, Vote.REJECT)], False),
         ([(0, Vote.ABSTAIN), (1, Vote.PERMIT)], True),
-        ([(0, Vote.ABSTAIN)], False),  # then what it needs must fit, and it does not
+        ([(0, Vote.ABSTAIN)], False),  # its needs must then fit the idle room, and they do not
     ],
 )
 def test_votes_combine_by_tier(votes: list[tuple[int, Vote]], expected: bool) -> None:
@@ -128,7 +130,7 @@ def test_votes_combine_by_tier(votes: list[tuple[int, Vote]], expected: bool) ->
     assert expected != bool(session.notes)
 
 
-# -- room that could be made
+# -- with room that evictions could make
 
 
 def full(**low: Any) -> Cluster:
@@ -159,14 +161,16 @@ def test_its_pods_then_preempt() -> None:
 def test_not_without_the_action() -> None:
     plans = scene(with_group(full(), group("g", 4, priority=5)), IDLE_ROOM)
     assert [] == admitted(plans)
-    assert [("NotEnoughIdle", "needs 4 nvidia.com/gpu, 0 idle and not promised")] == reasons(plans[0], "g")
+    assert [("NotEnoughIdle", "needs 4 nvidia.com/gpu, only 0 idle and not promised to other jobs")] == reasons(
+        plans[0], "g"
+    )
 
 
 @pytest.mark.parametrize(
     ("low", "asks"),
     [
-        ({}, {"gpus": 5, "priority": 5}),  # more than the victims have
-        ({}, {"gpus": 4, "priority": 0}),  # nobody has lower priority
+        ({}, {"gpus": 5, "priority": 5}),  # more than the victims free
+        ({}, {"gpus": 4, "priority": 0}),  # no job has a lower priority
         ({}, {"gpus": 4, "priority": 5, "preempts": False}),
         ({"task": {"preemptable": False}}, {"gpus": 4, "priority": 5}),
         ({"queue": "other"}, {"gpus": 4, "priority": 5}),  # preempt stays inside a queue
@@ -178,7 +182,7 @@ def test_not_beyond_what_preempt_may_do(low: dict[str, Any], asks: dict[str, Any
 
 
 def test_a_gang_goes_whole_or_not_at_all() -> None:
-    """2 of `low`'s 4 would do: whole gangs may go, so it is admitted; where only surplus may, it is not."""
+    """2 of `low`'s 4 pods are enough. If whole gangs may be evicted, it is admitted; if only surplus may, it is not."""
     world = with_group(full(), group("g", 2, priority=5))
     surplus = configured(
         """
@@ -210,7 +214,7 @@ def test_a_group_is_admitted_for_room_that_its_queue_could_take_back() -> None:
     plans = scene(world(4), RECLAIM)
     assert ["g"] == admitted(plans)
     assert all(plan.evict == () for plan in plans)
-    plans = scene(world(5), RECLAIM)  # a half is all that it deserves
+    plans = scene(world(5), RECLAIM)  # it deserves only half
     assert [] == admitted(plans)
     assert ["Overcommitted"] == [code for code, _ in reasons(plans[0], "g")]
 
@@ -222,7 +226,7 @@ def test_a_queue_that_is_not_reclaimable_makes_no_room() -> None:
 
 
 def test_a_quota_that_preempt_could_free_is_no_obstacle() -> None:
-    """Its queue may have 4 and has 4, of lower priority; there is idle room, but not for this queue."""
+    """Its queue may have 4 and has 4, of lower priority. There is idle room, but not for this queue."""
     actions = config("enqueue, allocate, preempt", "capacity", "overcommit")
     queue = Queue("a", capability={GPU: 4})
     running = gang("low", 1, gpu=4, on=["n1"], queue="a")
@@ -236,7 +240,7 @@ def test_a_quota_that_preempt_could_free_is_no_obstacle() -> None:
     st.lists(st.tuples(st.integers(1, 4), st.integers(0, 3), st.sampled_from("ab")), max_size=6),
     st.lists(st.tuples(st.integers(1, 9), st.integers(0, 3), st.sampled_from("ab")), max_size=5),
 )
-def test_safety_trying_out_leaves_no_trace(
+def test_safety_trial_evictions_leave_no_change(
     running: list[tuple[int, int, str]], asking: list[tuple[int, int, str]]
 ) -> None:
     jobs = [

@@ -1,4 +1,4 @@
-"""preempt: whole gangs or surplus, as little as possible, never in part, nothing before it is shown to help."""
+"""preempt: whole gangs or surplus, as few as possible, never a part of a gang, and only if it helps."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_one_whole_gang_makes_room_and_the_preemptor_is_bound_when_it_has_gone()
     plans = scene(cluster(*parts), CONFIG)
     assert evicted(plans[0]) == {"ns/low-0", "ns/low-1"}
     assert {e.beneficiary for e in plans[0].evict} == {"ns/high"}
-    assert plans[0].evict[0].reason == "preempted: gang of `ns/low` (priority 1) for `ns/high` (9)"
+    assert plans[0].evict[0].reason == "preempted: gang of `ns/low` (priority 1) for `ns/high` (priority 9)"
     assert {(n.task, n.node) for n in plans[0].nominate} == {("ns/high-0", "n1"), ("ns/high-1", "n1")}
     assert {b.task for b in plans[1].bind} == {"ns/high-0", "ns/high-1"}
 
@@ -50,7 +50,7 @@ def test_a_gang_that_would_still_not_fit_evicts_nothing_and_says_what_is_lacking
     assert plans[0].evict == ()
     codes = {r.code: r.message for r in plans[0].waiting[0].reasons}
     assert codes["NotEnoughVictims"] == (
-        "with everything gone that may be preempted, 2 of its 3 missing pods would fit"
+        "if all pods that may be preempted were gone, only 2 of its 3 missing pods would fit"
     )
 
 
@@ -72,7 +72,7 @@ def test_surplus_goes_before_a_whole_gang_even_of_lower_priority() -> None:
     )
     plans = scene(cluster(*parts), CONFIG)
     assert evicted(plans[0]) == {"ns/elastic-1"}
-    assert plans[0].evict[0].reason == "preempted: surplus pod of `ns/elastic` (priority 5) for `ns/high` (9)"
+    assert plans[0].evict[0].reason == "preempted: surplus pod of `ns/elastic` (priority 5) for `ns/high` (priority 9)"
 
 
 def test_surplus_only_never_breaks_a_gang() -> None:
@@ -93,7 +93,7 @@ def test_without_the_argument_volcanos_flag_says_whether_whole_gangs_go(flags: s
 
 
 def test_roles_minimums_hold_for_surplus() -> None:
-    """Three pods run, two are needed, one of them a master: only a worker is surplus."""
+    """Three pods run and two are needed, one of them a master: only a worker is surplus."""
     low = gang(
         "low", roles={"master": 1, "worker": 2}, minimum=2, gpu=2, on=["n1"] * 3, role_min={"master": 1, "worker": 1}
     )
@@ -119,7 +119,7 @@ def test_lower_priority_goes_first() -> None:
 
 
 def test_what_lower_priority_cannot_give_is_given_back() -> None:
-    """`low` alone on n1 does not make room there, so it is spared, and `middle` on n2 goes."""
+    """Evicting only `low` on n1 does not make room there, so it is spared, and `middle` on n2 is evicted."""
     parts = (
         node("n1", gpu=8),
         node("n2", gpu=8),
@@ -132,7 +132,7 @@ def test_what_lower_priority_cannot_give_is_given_back() -> None:
 
 
 def test_the_fewest_gangs_are_broken() -> None:
-    """One gang of eight GPUs rather than two of four, although the two have lost less work."""
+    """One gang of eight GPUs is evicted, not two of four, although the two have lost less work."""
     parts = (
         node("n1", gpu=8),
         node("n2", gpu=8),
@@ -250,7 +250,7 @@ def test_idle_room_is_used_first_and_only_the_rest_is_taken() -> None:
 
 
 def test_freed_room_is_kept_for_the_preemptor_in_later_cycles() -> None:
-    """Its victims take their time; meanwhile a small job that would fit the freed room must not take it."""
+    """Its victims take a while to leave; a small job that would fit the freed room must not take it."""
     low = gang("low", 1, gpu=8, on=["n1"], task={"status": Status.RELEASING})
     high = gang("high", 1, gpu=8, priority=9, task={"status": Status.NOMINATED, "node": "n1"})
     small = gang("small", 1, gpu=2, priority=9, created=-1.0)

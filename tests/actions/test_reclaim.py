@@ -1,4 +1,4 @@
-"""reclaim: a queue gets what it deserves back from queues that have more, gang-wise."""
+"""reclaim: a queue gets what it deserves back from queues that have more, in whole gangs."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def test_half_the_cluster_comes_back_in_whole_gangs() -> None:
     plans = scene(cluster(*parts), CONFIG)
     assert len(jobs_evicted(plans[0])) == 2
     assert len(plans[0].evict) == 4
-    assert plans[0].evict[0].reason.endswith("for `ns/a` (queue a)")
+    assert plans[0].evict[0].reason.endswith("for `ns/a` (queue `a`)")
     assert {b.task for b in plans[1].bind} == {"ns/a-0", "ns/a-1"}
 
 
@@ -54,7 +54,7 @@ def test_a_queue_that_is_not_reclaimable_keeps_what_it_has() -> None:
 
 
 def test_a_queue_is_not_taken_below_what_it_deserves_by_breaking_a_gang() -> None:
-    """`b` deserves half and runs one gang of everything: breaking it would leave it with nothing."""
+    """`b` deserves half and runs one gang on everything: without it `b` would have nothing."""
     parts = (node("n1", gpu=8), HALVES, gang("b", 8, gpu=1, on=["n1"] * 8, queue="b"), gang("a", 1, gpu=4, queue="a"))
     assert scene(cluster(*parts), CONFIG)[0].evict == ()
 

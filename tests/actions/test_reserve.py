@@ -1,4 +1,4 @@
-"""elect and reserve: nodes locked one by one for the job that has waited longest, and who may pass."""
+"""elect and reserve: nodes locked one by one for the job that has waited longest, and which jobs may still use them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def locked(plan: Plan) -> set[str]:
 
 
 def two_full_nodes(*more: object, **job: object) -> Cluster:
-    """Two nodes with a job each, of which n2 has more idle room, and `wide`, which needs both whole."""
+    """Two nodes with one job each, n2 with more idle room, and `wide`, which needs both nodes whole."""
     return cluster(
         node("n1", gpu=8),
         node("n2", gpu=8),
@@ -110,21 +110,21 @@ def test_a_job_that_no_empty_cluster_could_hold_is_not_elected() -> None:
 
 
 def test_a_job_that_must_be_near_a_pod_that_is_nowhere_is_not_elected() -> None:
-    """The nodes that were locked for it would be closed to that pod too: both would wait for ever."""
+    """The nodes locked for it would be closed to that pod too: both would wait forever."""
     app = PodSelector(Selector((Requirement("app", "In", ("leader",)),)))
     near = {"affinity": (PodTerm(app, "host"),)}
     scenery: list[Part] = [node("n0", gpu=8, labels={"host": "n0"}), gang("follower", 1, gpu=8, constraints=near)]
     leader = gang("leader", 1, gpu=4, on=["n0"], constraints={"matches": (app,)})
     assert None is scene(cluster(*scenery), CONFIG)[-1].elect
     (elected,) = {p.elect for p in cycles(cluster(*scenery, leader), CONFIG, 1)[0]}
-    assert elected is not None, "with its company there, empty nodes help"
+    assert elected is not None, "the pod it must be near runs, so empty nodes help"
     first = {**near, "matches": (app,)}
     itself = cluster(scenery[0], gang("x", 1, gpu=4, on=["n0"]), gang("pair", 1, gpu=8, constraints=first))
     (elected,) = {p.elect for p in cycles(itself, CONFIG, 1)[0]}
-    assert elected is not None, "it may be the first itself"
+    assert elected is not None, "it may be the first pod itself"
 
 
-def test_what_belongs_to_a_node_does_not_go_away() -> None:
+def test_resident_pods_do_not_leave() -> None:
     daemon = gang("agent", 1, gpu=1, on=["n1"], task={"resident": True})
     assert scene(cluster(node("n1", gpu=8), daemon, gang("a", 1, gpu=8)), CONFIG)[0].elect is None
 
@@ -143,7 +143,7 @@ def test_a_group_without_pods_is_elected_by_its_min_resources() -> None:
 def test_short_work_may_use_locked_room_if_it_ends_before_the_target_could_start(
     runtime: float | None, passes: bool
 ) -> None:
-    """n1's job promises to end at 900 + 100, n2's at 500: the target can start at 1000, that is in 900 seconds."""
+    """n1's job promises to end at 900 + 100, n2's at 500: the target can start at 1000, which is in 900 seconds."""
     scenery = cluster(
         node("n1", gpu=8),
         node("n2", gpu=8),
@@ -157,7 +157,7 @@ def test_short_work_may_use_locked_room_if_it_ends_before_the_target_could_start
     assert bool(plans[0].bind) is passes
 
 
-def test_without_promises_of_the_running_work_nobody_passes() -> None:
+def test_without_promises_of_running_jobs_no_other_job_uses_locked_nodes() -> None:
     locks = [Elect("ns/wide", 0.0), Lock("n1", "ns/wide", 0.0), Lock("n2", "ns/wide", 0.0)]
     plans = scene(two_full_nodes(gang("small", 1, gpu=1, promise=1.0), *locks), CONFIG, now=10.0)
     assert plans[0].bind == ()

@@ -1,4 +1,4 @@
-"""resize: elastic jobs become more and fewer workers; scenes run until nothing moves, then five cycles more."""
+"""resize: elastic jobs grow and shrink. Scenes run until nothing moves, then for five more cycles."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ pools:
 def config(
     algorithm: str = "elastic-fifo", rate: str = "0", least: str = "0", hysteresis: int = 0, restart: str = "0"
 ) -> Config:
-    """All brakes off unless said."""
+    """All brakes off unless given."""
     return configured(
         CONFIG.format(algorithm=algorithm, rate=rate, least=least, hysteresis=hysteresis, restart=restart)
     )
 
 
 def sizes(before: Cluster, plans: list[Plan]) -> dict[str, int]:
-    """How many workers each elastic job has in the end."""
+    """How many workers each elastic job finally has."""
     now = {job.key.partition("/")[2]: job.elastic.now for job in before.jobs if job.elastic is not None}
     for plan in plans:
         now.update({r.job.partition("/")[2]: r.after for r in plan.resize})
@@ -61,7 +61,7 @@ def test_a_suspended_job_starts_with_all_it_can_use() -> None:
     assert () == plans[1].hold
 
 
-def test_what_is_there_is_shared_round_robin() -> None:
+def test_free_room_is_shared_round_robin() -> None:
     scene_ = cluster(
         node("n1", gpu=8), elastic("a", 1, 8, job={"created": 1.0}), elastic("b", 1, 8, job={"created": 2.0})
     )
@@ -73,7 +73,7 @@ def test_shrinks_come_first_and_growth_waits_for_their_room() -> None:
     plans = scene(scene_, config())
     assert [("ns/a", 4, 2)] == [(r.job, r.before, r.after) for r in plans[0].resize]
     assert ["ns/b"] == [r.job for r in plans[0].resume]
-    assert () == plans[0].evict, "workers go by their operator, not by eviction"
+    assert () == plans[0].evict, "the operator removes workers, they are not evicted"
     assert {"a": 2, "b": 2} == sizes(scene_, plans)
 
 
@@ -81,21 +81,21 @@ def test_a_job_that_gets_nothing_waits_with_its_reason() -> None:
     scene_ = cluster(node("n1", gpu=4), elastic("a", 4, 4, on=["n1"] * 4), elastic("b", 2, 2, job={"created": 5.0}))
     plan = scene(scene_, config())[0]
     assert not plan.moves
-    assert ["needs 2 workers of 1 GPU: elastic-fifo gives it none in pool `default` now"] == [
+    assert ["needs at least 2 workers with 1 GPU each: `elastic-fifo` gives it none in pool `default` now"] == [
         r.message for w in plan.waiting for r in w.reasons
     ]
 
 
 def test_whole_workers_on_nodes_count_not_the_sum_of_gpus() -> None:
-    """Six nodes with 4 free GPUs each are 24 GPUs, and no room for a worker of 8."""
+    """Six nodes with 4 free GPUs each are 24 GPUs, but have no room for a worker of 8."""
     nodes = [node(f"n{i}", gpu=8) for i in range(6)]
     rigid = [gang(f"r{i}", 1, gpu=4, on=[f"n{i}"]) for i in range(6)]
     scene_ = cluster(nodes, rigid, elastic("big", 1, 2, gpu=8), elastic("small", 1, 3, gpu=4, job={"created": 9.0}))
     assert {"big": 0, "small": 3} == sizes(scene_, scene(scene_, config()))
 
 
-def test_slots_of_a_job_without_gpus_are_no_gpus() -> None:
-    """Its workers would fit 64 times; the others share the 8 GPUs that there are."""
+def test_worker_slots_are_not_counted_as_gpus() -> None:
+    """Its workers would fit 64 times; the other jobs share the 8 GPUs."""
     scene_ = cluster(
         node("n1", gpu=8, cpu=64),
         elastic("a", 1, 32, job={"created": 1.0}),
@@ -117,7 +117,7 @@ def test_jobs_that_can_use_some_nodes_only_share_these() -> None:
     assert {"a": 4, "b": 4, "c": 8} == sizes(scene_, scene(scene_, config()))
 
 
-def test_nobody_grows_into_a_minimum_that_comes_before() -> None:
+def test_no_job_grows_into_the_minimum_of_an_earlier_job() -> None:
     """Two nodes have 3 GPUs each, so there is room for two workers of 2: one for each of the first two jobs."""
     scene_ = cluster(
         *(node(f"n{i}", gpu=3) for i in range(2)),
@@ -145,7 +145,7 @@ def test_a_lost_node_shrinks_jobs_to_what_is_left() -> None:
 
 
 def test_a_waiting_gang_of_equal_priority_goes_before_growth() -> None:
-    """The gang needs 4 GPUs; 2 are free. The elastic job could use them and must not."""
+    """The gang needs 4 GPUs and 2 are free. The elastic job could use them but must not."""
     scene_ = cluster(
         node("n1", gpu=8), gang("r", 2, gpu=1, on=["n1"] * 2), elastic("a", 2, 8, on=["n1"] * 4), gang("g", 4, gpu=1)
     )
@@ -159,13 +159,13 @@ def test_a_waiting_gang_of_lower_priority_does_not_stop_growth() -> None:
     assert {"a": 8} == sizes(scene_, scene(scene_, config()))
 
 
-def test_a_gang_that_could_never_fit_stops_nobody() -> None:
+def test_a_gang_that_can_never_fit_stops_no_growth() -> None:
     scene_ = cluster(node("n1", gpu=8), elastic("a", 2, 8, on=["n1"] * 4), gang("g", 50, gpu=1))
     assert {"a": 8} == sizes(scene_, scene(scene_, config()))
 
 
 def test_preempt_shrinks_before_it_evicts() -> None:
-    """A rigid job of lowest priority would be the cheaper victim; shrinking comes before any eviction."""
+    """A rigid job of lowest priority would be the cheaper victim, but a shrink comes before any eviction."""
     scene_ = cluster(
         node("n1", gpu=8),
         gang("low", 4, minimum=1, gpu=1, on=["n1"] * 4, priority=1),
@@ -179,7 +179,7 @@ def test_preempt_shrinks_before_it_evicts() -> None:
 
 
 def test_a_shrink_takes_the_highest_indices_wherever_they_are() -> None:
-    """The gang needs a whole node; worker 0 and 1 lie on it with 4 and 5 elsewhere: only a suffix may go."""
+    """The gang needs a whole node with workers 0 and 1, while 4 and 5 are elsewhere: only a suffix may leave."""
     on = ["n1", "n1", "n2", "n2"]
     scene_ = cluster(
         node("n1", gpu=2), node("n2", gpu=2), elastic("a", 1, 4, on=on), gang("high", 1, gpu=2, priority=10)
@@ -224,7 +224,7 @@ def test_a_queues_limit_bounds_the_sum_of_its_jobs() -> None:
 
 @pytest.mark.parametrize("on", [[], ["n1"] * 4])
 def test_the_limit_of_a_queue_above_bounds_all_below_it(on: list[str]) -> None:
-    """The algorithm shares it out, and what is above it shrinks."""
+    """The algorithm divides the limit, and workers above it are removed."""
     text = CONFIG.replace("{{name: proportion}}", "{{name: capacity, enableHierarchy: true}}")
     tree = configured(text.format(algorithm="elastic-fifo", rate=0, least=0, hysteresis=0, restart=0))
     scene_ = cluster(
@@ -240,7 +240,7 @@ def test_the_limit_of_a_queue_above_bounds_all_below_it(on: list[str]) -> None:
 
 @pytest.mark.parametrize("brake", [{"restart": "30s"}, {"least": "60s"}, {"hysteresis": 9}])
 def test_no_brake_keeps_a_queue_above_its_capability(brake: dict[str, Any]) -> None:
-    """Nobody else needs the room."""
+    """No other job needs the room."""
     scene_ = cluster(
         node("n1", gpu=16),
         Queue("one", capability={GPU: 4}),
@@ -251,7 +251,7 @@ def test_no_brake_keeps_a_queue_above_its_capability(brake: dict[str, Any]) -> N
 
 
 def test_slots_hide_no_limit_of_gpus() -> None:
-    """A job without GPUs may have all it likes."""
+    """A job without GPUs may have any number of slots."""
     scene_ = cluster(
         node("n1", gpu=16, cpu=64),
         Queue("one", capability={GPU: 4}),
@@ -262,7 +262,7 @@ def test_slots_hide_no_limit_of_gpus() -> None:
 
 
 def test_above_what_it_deserves_a_queue_is_kept_by_brakes() -> None:
-    """Another queue's gang deserves half of it all, and there is no node on which it could have that."""
+    """A gang of another queue deserves half of the cluster, but no node could hold it."""
     nowhere = {"node_selector": (Requirement("rack", "In", ("none",)),)}
     scene_ = cluster(
         node("n1", gpu=8),
@@ -275,7 +275,7 @@ def test_above_what_it_deserves_a_queue_is_kept_by_brakes() -> None:
 
 
 def test_workers_of_any_width_fill_a_limit() -> None:
-    """Ten GPUs are two workers of four and two of one, whichever job is the first."""
+    """Ten GPUs are two workers of four and two of one, for either order of jobs."""
     for wide, narrow in (("a", "b"), ("b", "a")):
         scene_ = cluster(
             node("n1", gpu=16),
@@ -287,7 +287,7 @@ def test_workers_of_any_width_fill_a_limit() -> None:
 
 
 @pytest.mark.parametrize("above", [False, True])
-def test_in_a_closed_queue_what_runs_goes_on_and_nothing_starts(above: bool) -> None:
+def test_in_a_closed_queue_jobs_keep_running_and_none_starts(above: bool) -> None:
     text = CONFIG.replace("{{name: proportion}}", "{{name: capacity, enableHierarchy: true}}")
     tree = configured(text.format(algorithm="elastic-fifo", rate=0, least=0, hysteresis=0, restart=0))
     scene_ = cluster(
@@ -332,7 +332,7 @@ def test_a_pool_that_changed_is_left_alone_for_its_rate_limit() -> None:
 
 
 def test_a_job_keeps_its_size_for_the_minimum_time() -> None:
-    """The other job's growth goes on meanwhile."""
+    """The other job continues to grow."""
     past = Past(last_resize=90.0, counted=90.0)
     scene_ = cluster(
         node("n1", gpu=8),
@@ -344,8 +344,8 @@ def test_a_job_keeps_its_size_for_the_minimum_time() -> None:
     assert 150.0 == plans[0].wake_at
 
 
-def test_a_change_to_come_is_none() -> None:
-    """Somebody wrote it by hand: it neither keeps the job's size for ever nor lets go of the pool's brake."""
+def test_a_last_change_in_the_future_is_ignored() -> None:
+    """It was written by hand. It neither keeps the job's size forever nor disables the brake of the pool."""
     forged = elastic("a", 1, 4, on=["n1"] * 4, past=Past(last_resize=1e12, counted=90.0))
     other = elastic("b", 1, 4, job={"created": 5.0}, past=Past(last_resize=90.0, since=90.0))
     scene_ = cluster(node("n1", gpu=4), forged, other)
@@ -365,7 +365,7 @@ def test_room_is_not_kept_for_ever() -> None:
 
 
 def test_growth_that_does_not_pay_is_not_made() -> None:
-    """One worker more for the last 20 seconds of work is not worth a restart of 30."""
+    """One more worker for the last 20 seconds of work is not worth a restart of 30."""
     ending = elastic("a", 1, 4, on=["n1"] * 3, remaining=60.0)
     assert not scene(cluster(node("n1", gpu=4), ending), config(restart="30s"))[0].moves
     going = elastic("a", 1, 4, on=["n1"] * 3, remaining=60000.0)
@@ -385,7 +385,7 @@ def test_small_changes_are_not_made_under_hysteresis() -> None:
 
 
 def test_an_algorithm_that_fails_changes_nothing() -> None:
-    """Voda read a failed allocation as an empty plan and halted every job."""
+    """Voda treated a failed allocation as an empty plan and halted every job."""
     good = config()
     bad = good.pools[0].algorithm
 
@@ -401,7 +401,7 @@ def test_an_algorithm_that_fails_changes_nothing() -> None:
 
 
 def test_tiresias_demotes_and_the_plan_says_when() -> None:
-    """One GPU: a has had 3,590 GPU seconds; in ten seconds it gives way to b."""
+    """One GPU. `a` has attained 3,590 GPU seconds; in ten seconds it is demoted behind `b`."""
     past = Past(attained=3590.0, counted=100.0, first_start=0.0, since=0.0)
     scene_ = cluster(
         node("n1", gpu=1), elastic("a", 1, 1, on=["n1"], past=past), elastic("b", 1, 1, job={"created": 50.0})
@@ -413,7 +413,7 @@ def test_tiresias_demotes_and_the_plan_says_when() -> None:
     plans, _ = cycles(after, config("tiresias"), 1, now=plans[0].wake_at)
     assert [Suspend("ns/a")] == [Suspend(s.job) for s in plans[0].suspend]
     assert ["ns/b"] == [r.job for r in plans[0].resume]
-    assert 10.0 < plans[0].suspend[0].past.attained - 3590.0 < 10.1, "attained service is cumulative"
+    assert 10.0 < plans[0].suspend[0].past.attained - 3590.0 < 10.1, "attained service adds up"
 
 
 def test_pools_are_planned_apart() -> None:
@@ -437,7 +437,7 @@ def test_a_cpu_pool_counts_worker_slots() -> None:
 
 
 def test_pods_beside_the_workers_have_their_room() -> None:
-    """A master with a GPU of its own leaves one less for workers."""
+    """A master with its own GPU leaves one GPU less for workers."""
     scene_ = cluster(node("n1", gpu=4), elastic("a", 1, 8, beside=(shape(gpu=1),)))
     plans = scene(scene_, config())
     assert {"a": 3} == sizes(scene_, plans)
@@ -452,7 +452,7 @@ def test_workers_lie_on_as_few_nodes_as_possible() -> None:
 
 
 def test_workers_move_only_where_that_is_switched_on_and_pays() -> None:
-    """Two jobs of two workers, each across both nodes: moved crosswise, each has a node of its own."""
+    """Two jobs of two workers, each across both nodes: after two moves each job has its own node."""
     on = [["n1", "n2"], ["n2", "n1"]]
     scene_ = cluster(
         node("n1", gpu=2), node("n2", gpu=2), *(elastic(n, 1, 2, on=o) for n, o in zip("ab", on, strict=True))
@@ -468,22 +468,22 @@ def test_workers_move_only_where_that_is_switched_on_and_pays() -> None:
 
 
 def test_workers_that_an_earlier_plan_sent_away_are_not_evicted() -> None:
-    """The size says two, the operator has not deleted the third yet."""
+    """The size is two, but the operator has not deleted the third worker yet."""
     job = elastic("a", 1, 2, on=["n1"] * 3, size=3)
     assert job.job.elastic is not None
-    said = msgspec.structs.replace(job.job.elastic, size=2)
-    job = msgspec.structs.replace(job, job=msgspec.structs.replace(job.job, elastic=said))
+    elastic_ = msgspec.structs.replace(job.job.elastic, size=2)
+    job = msgspec.structs.replace(job, job=msgspec.structs.replace(job.job, elastic=elastic_))
     plans, _ = cycles(cluster(node("n1", gpu=3), job), config(), 1)
     assert not plans[0].moves
 
 
-def test_room_that_an_earlier_plan_frees_is_coming_although_its_pods_are_still_there() -> None:
-    """Written a moment ago: `d` is suspended and `a` has two workers, but their operator has not deleted a pod yet."""
+def test_room_freed_by_an_earlier_plan_is_releasing_while_its_pods_exist() -> None:
+    """`d` was just suspended and `a` reduced to two workers, but their operator has not deleted a pod yet."""
     going = elastic("d", 2, 2, on=["n1"] * 2, suspended=True)
     shrunk = elastic("a", 1, 4, on=["n1"] * 3)
     assert shrunk.job.elastic is not None
-    said = msgspec.structs.replace(shrunk.job.elastic, size=2)
-    shrunk = msgspec.structs.replace(shrunk, job=msgspec.structs.replace(shrunk.job, elastic=said))
+    elastic_ = msgspec.structs.replace(shrunk.job.elastic, size=2)
+    shrunk = msgspec.structs.replace(shrunk, job=msgspec.structs.replace(shrunk.job, elastic=elastic_))
     started = elastic("e", 3, 3, size=3, priority=5, holds=(("n1", 3),))
     (plan,), _ = cycles(cluster(node("n1", gpu=5), going, shrunk, started), config(), 1)
     assert ((), (), (), ()) == (plan.resize, plan.suspend, plan.resume, plan.evict)
@@ -502,9 +502,9 @@ def test_room_that_an_earlier_plan_frees_is_coming_although_its_pods_are_still_t
     ],
 )
 def test_a_stopped_job_starts_once_its_old_pods_are_gone(status: Status, now: float, starts: bool) -> None:
-    """Its operator would take their end for its own; nobody else gets its room.
+    """Its operator would mistake their end for the end of the job; no other job gets its room.
 
-    Pods that some kinds keep, and those that hang on a node that is gone, stop nobody.
+    Finished pods that some kinds keep, and pods stuck on a lost node, do not delay the start.
     """
     job = elastic("a", 2, 2, on=["n1"] * 2, suspended=True, past=Past(last_resize=1.0, since=1.0))
     job = msgspec.structs.replace(job, tasks=[msgspec.structs.replace(task, status=status) for task in job.tasks])
@@ -513,7 +513,7 @@ def test_a_stopped_job_starts_once_its_old_pods_are_gone(status: Status, now: fl
     assert [("ns/b", 3)] == [(r.job, r.after) for r in plan.resize]
     if not starts:
         (target,) = [t for t in plan.targets if t.job == "ns/a"]
-        assert (0, 2, "2 of its old pods are still going: it starts once they are gone") == (
+        assert (0, 2, "2 of its old pods are still terminating: it starts when they are gone") == (
             target.size,
             target.planned,
             target.why,
@@ -523,7 +523,7 @@ def test_a_stopped_job_starts_once_its_old_pods_are_gone(status: Status, now: fl
 
 @pytest.mark.parametrize("indices", [(0, 0, 0, 0), (0, 0, 24796, 0), (24796, 55248, 88642, 22222)])
 def test_a_job_whose_pods_have_no_indices_shrinks_by_the_newest(indices: tuple[int, ...]) -> None:
-    """As those of a batch Job that is not Indexed, whose names end in anything. It has its size, and then less."""
+    """As the pods of a batch Job that is not Indexed, whose names end in anything. Tested at its size and below."""
     job = elastic("a", 1, 4, on=["n1", "n1", "n2", "n2"])
     named = zip(job.tasks, sorted(indices), range(4), strict=True)
     pods = [msgspec.structs.replace(task, index=index, created=float(age)) for task, index, age in named]
@@ -547,16 +547,16 @@ def test_a_job_that_keeps_its_size_says_why() -> None:
     }
 
 
-def test_nobody_is_evicted_who_goes_anyway() -> None:
-    """A gang waits for the room of a job that was suspended for it a moment ago."""
+def test_leaving_pods_are_not_evicted() -> None:
+    """A gang waits for the room of a job that was just suspended for it."""
     going = elastic("d", 2, 2, on=["n1"] * 2, suspended=True)
     (plan,), _ = cycles(cluster(node("n1", gpu=2), going, gang("rigid", 1, gpu=2, priority=9)), config(), 1)
     assert () == plan.evict
     assert ["ns/rigid-0"] == [n.task for n in plan.nominate]
 
 
-def test_workers_placed_and_sent_away_in_one_cycle_wait_for_nobody() -> None:
-    """allocate gives two waiting workers room, resize takes it back, and preempt evicts others in the same cycle."""
+def test_workers_placed_and_removed_in_one_cycle_did_not_give_way() -> None:
+    """allocate places two waiting workers, resize takes their room back, and preempt evicts others in one cycle."""
     scene_ = cluster(
         node("n1", gpu=3, cpu=4),
         *(Queue(name) for name in ("red", "default")),
@@ -572,7 +572,7 @@ def test_workers_placed_and_sent_away_in_one_cycle_wait_for_nobody() -> None:
 
 @pytest.mark.parametrize("launcher", [False, True])
 def test_a_job_whose_work_is_done_is_not_stopped_before_its_operator_says_so(launcher: bool) -> None:
-    """Suspended now it would lose its pods, and run once more."""
+    """If suspended now, it would lose its pods and run again."""
     done = {"status": Status.SUCCEEDED}
     job = elastic("a", 2, 2, on=["n1"] * 2)
     workers = job.tasks if launcher else [msgspec.structs.replace(task, **done) for task in job.tasks]
@@ -583,16 +583,16 @@ def test_a_job_whose_work_is_done_is_not_stopped_before_its_operator_says_so(lau
         assert () == plans[0].suspend
 
 
-def test_a_queue_asks_for_workers_in_the_place_of_those_that_go() -> None:
-    """All pods of a suspended job are going; it may start again as soon as they have gone."""
+def test_a_queue_requests_workers_in_place_of_leaving_ones() -> None:
+    """All pods of a suspended job are leaving; it may start again as soon as they are gone."""
     job = elastic("a", 2, 2, on=["n1"] * 2, suspended=True)
     going = [msgspec.structs.replace(task, status=Status.RELEASING) for task in job.tasks]
     plans, _ = cycles(cluster(node("n1", gpu=4), msgspec.structs.replace(job, tasks=tuple(going))), config(), 1)
     assert [("ns/a", 2)] == [(t.job, t.planned) for t in plans[0].targets]
 
 
-def test_a_launcher_that_is_there_takes_no_workers_share() -> None:
-    """Three workers and their launcher are four pods; the queue still asks for the fourth worker."""
+def test_a_running_launcher_does_not_count_as_a_worker() -> None:
+    """Three workers and their launcher are four pods; the queue still requests the fourth worker."""
     beside = shape(cpu=1)
     job = elastic("a", 2, 4, on=["n1"] * 3, beside=(beside,))
     launcher = tasks("ns/a", 1, beside, on=["n1"], role="launcher", controlled=True)
@@ -602,8 +602,8 @@ def test_a_launcher_that_is_there_takes_no_workers_share() -> None:
 
 
 @pytest.mark.parametrize(("low", "high"), [(2, 2), (2, 4)])
-def test_a_launcher_to_come_takes_no_workers_share(low: int, high: int) -> None:
-    """Its queue asks for it beside the workers: they all start at once."""
+def test_a_future_launcher_does_not_count_as_a_worker(low: int, high: int) -> None:
+    """The queue requests it beside the workers, so all start at once."""
     scene_ = cluster(node("n1", gpu=8), elastic("a", low, high, beside=(shape(cpu=1),)))
     plans = scene(scene_, config())
     assert [high] == [resume.size for resume in plans[0].resume]
@@ -611,16 +611,16 @@ def test_a_launcher_to_come_takes_no_workers_share(low: int, high: int) -> None:
 
 
 @pytest.mark.parametrize(("gpus", "expected"), [(8, [4]), (5, [4]), (4, [3]), (3, [2]), (2, [])])
-def test_a_master_that_is_like_a_worker_is_none(gpus: int, expected: list[int]) -> None:
-    """With as many GPUs each, room for the one to come must not be taken for room for one more of the others."""
+def test_a_master_with_the_shape_of_a_worker_is_not_a_worker(gpus: int, expected: list[int]) -> None:
+    """With equal GPUs, room kept for the master must not count as room for a worker, nor the reverse."""
     scene_ = cluster(node("n1", gpu=gpus), elastic("a", 2, 4, beside=(shape(cpu=1, gpu=1),)))
     plans = scene(scene_, config())
     assert expected == [resume.size for resume in plans[0].resume]
     assert sum(expected) + len(expected) == sum(len(p.bind) for p in plans)
 
 
-def test_a_gang_that_rests_waits_all_the_same() -> None:
-    """Live, jobs for which nothing has changed are not looked at again; their room is not given away for that."""
+def test_a_resting_gang_still_waits() -> None:
+    """In live mode, jobs for which nothing changed are skipped, but their room is not given away."""
     scene_ = cluster(
         node("n1", gpu=8), gang("r", 2, gpu=1, on=["n1"] * 2), elastic("a", 2, 8, on=["n1"] * 4), gang("g", 4, gpu=1)
     )
@@ -630,7 +630,7 @@ def test_a_gang_that_rests_waits_all_the_same() -> None:
 
 
 def test_time_in_which_its_owner_paused_a_job_is_not_attained() -> None:
-    """Counted at 10, paused by its owner, running again with two workers since 100: at 110 that is 20 seconds more."""
+    """Counted at 10, paused by its owner, running again with two workers since 100: at 110 this adds 20 seconds."""
     past = Past(attained=5.0, counted=10.0, first_start=0.0, since=0.0)
     job = elastic("a", 1, 4, on=["n1"] * 2, past=past)
     job = msgspec.structs.replace(job, tasks=tuple(msgspec.structs.replace(t, started=100.0) for t in job.tasks))

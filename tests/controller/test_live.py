@@ -58,7 +58,10 @@ def test_a_gang_without_all_its_pods_waits_and_starts_when_they_come(kubeconfig:
             metadata = {"annotations": {"scheduling.k8s.io/group-name": "train"}}
             await cluster.pod("train-0", gpu=1, metadata=metadata)
             pods = await cluster.until(lambda ps: bool(ps) and bool(ps[0].message), "the reason is on the pod")
-            assert "needs 2 pods, 1 can be placed" == pods[0].message
+            assert (
+                "needs 2 pods, only 1 can be placed (the others do not exist, are blocked or have ended)"
+                == pods[0].message
+            )
             assert "" == pods[0].node
             await cluster.pod("train-1", gpu=1, metadata=metadata)
             await cluster.until(bound("train", 2))
@@ -77,7 +80,7 @@ def test_an_impossible_gang_gets_its_reason_and_evicts_nothing(kubeconfig: Path)
                 lambda ps: all(p.message for p in ps if p.group == "huge"), "reasons on the pods of huge"
             )
             assert all(p.node for p in pods if p.group == "low")
-            assert {"0/2 nodes fit: 2 short of nvidia.com/gpu (needs 8, best has 0)"} <= {
+            assert {"0/2 nodes fit: 2 short of nvidia.com/gpu (needs 8, best has 0 free)"} <= {
                 p.message.partition(";")[0] for p in pods if p.group == "huge"
             }
 

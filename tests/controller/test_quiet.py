@@ -129,7 +129,7 @@ def test_a_reason_is_said_once_and_again_when_it_is_another(kubeconfig: Path) ->
             group = await cluster.get(volcano_podgroup.KIND.resource.path(NAMESPACE, "huge"))
             (condition,) = [c for c in group["status"]["conditions"] if c["type"] == "Unschedulable"]
             assert {event["message"]} == {p.message for p in pods} | {condition["message"]}
-            assert event["message"].startswith("0/2 nodes fit: 2 short of nvidia.com/gpu (needs 9, best has 8)")
+            assert event["message"].startswith("0/2 nodes fit: 2 short of nvidia.com/gpu (needs 9, best has 8 free)")
 
             await cluster.nodes(1, gpu=8, first=5)
             await cluster.until(lambda ps: all("0/3 nodes fit" in p.message for p in ps), "another reason")

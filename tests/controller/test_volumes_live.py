@@ -111,9 +111,8 @@ def test_a_bound_volume_keeps_its_pod_in_its_zone(kubeconfig: Path) -> None:
             await cluster.pod("second", gpu=1, **using("data"))
             pods = await cluster.until(lambda ps: any(p.name == "second" and p.message for p in ps), "the reason")
             zone = {"n0": "a", "n1": "b"}[first.node]
-            reason = (
-                f"0/2 nodes fit: 1 cannot reach its volume at `{zone}`, 1 short of nvidia.com/gpu (needs 1, best has 0)"
-            )
+            short = "1 short of nvidia.com/gpu (needs 1, best has 0 free)"
+            reason = f"0/2 nodes fit: 1 cannot reach its volume at `{zone}`, {short}"
             assert ("", reason) == (named(pods, "second").node, named(pods, "second").message.partition(";")[0])
             await cluster.delete("first")
             assert first.node == named(await cluster.until(one("second")), "second").node

@@ -1,6 +1,6 @@
-"""The rules of the algorithms once more, as plainly as they can be said: one job, one worker, one step at a time.
+"""The rules of the algorithms in the simplest form: one job, one worker, one step at a time.
 
-Slow and without numpy's help; what the real ones are held to.
+Slow and without numpy; the real algorithms are compared with it.
 """
 
 from __future__ import annotations
@@ -18,8 +18,6 @@ Plan = dict[str, int]
 
 @dataclass
 class Job:
-    """A row."""
-
     name: str
     min: int
     max: int
@@ -36,7 +34,7 @@ class Job:
 
 
 def rows(jobs: Jobs) -> list[Job]:
-    """A table, row by row, those that can run."""
+    """The rows of a table that can run."""
     found = [
         Job(
             name,
@@ -143,7 +141,7 @@ def elastic_tiresias(jobs: Jobs, gpus: int) -> Plan:
 
 
 def ffdl(jobs: Jobs, gpus: int) -> Plan:
-    """By trying everything. Of equally good plans: the smallest size of the last job, then of the one before, ..."""
+    """By trying everything. Among equally good plans: the smallest size of the last job, then of the one before, ..."""
     plan = {job.name: 0 for job in rows(jobs)}
     first = ordered(jobs)[:gpus]
     for priority in sorted({job.priority for job in first}, reverse=True):
@@ -163,7 +161,7 @@ def ffdl(jobs: Jobs, gpus: int) -> Plan:
 
 
 def nearly(speed: float) -> Fraction:
-    """A speed to the billionth that sums are counted in."""
+    """A speed rounded to the billionth, the unit of sums."""
     return Fraction(round(speed * 2**30), 2**30)
 
 

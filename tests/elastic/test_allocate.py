@@ -1,4 +1,4 @@
-"""An answer is checked before anybody acts on it, and a failure is never an empty plan."""
+"""An answer is checked before it is used, and a failure is never an empty plan."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_a_valid_answer_is_given_back() -> None:
         ([1, 1], "job `b`: expected 0 or 2 to 4 workers, got 1"),
         ([5, 0], "job `a`: expected 0 or 1 to 4 workers, got 5"),
         ([-1, 0], "job `a`: expected 0 or 1 to 4 workers, got -1"),
-        ([3, 3], "expected at most 8 GPUs in use, got 9 (most by `b`: 3 workers of 2)"),
+        ([3, 3], "expected at most 8 GPUs in use, got 9 (most by `b`: 3 workers with 2 GPUs each)"),
     ],
 )
 def test_an_invalid_answer_is_an_error(answer: object, why: str) -> None:
@@ -55,7 +55,7 @@ def test_an_invalid_answer_is_an_error(answer: object, why: str) -> None:
 
 
 def test_a_failure_is_an_error_and_not_an_empty_plan() -> None:
-    """Voda read a failed call as a plan without jobs, and halted all of them."""
+    """Voda treated a failed call as a plan without jobs, and halted all of them."""
 
     def fails(jobs: Jobs, gpus: int, arguments: object) -> Ints:
         raise ZeroDivisionError("1 / 0")
@@ -75,7 +75,7 @@ def test_arguments_reach_the_function() -> None:
 
 
 @pytest.mark.parametrize("algorithm", ALGORITHMS, ids=lambda algorithm: algorithm.name)
-def test_an_algorithm_that_serves_in_order_asks_who_fits(algorithm: Registration) -> None:
+def test_an_algorithm_that_serves_in_order_asks_which_jobs_fit(algorithm: Registration) -> None:
     asked = []
 
     def nobody(order: Ints, needs: Ints, gpus: int) -> tuple[Ints, int]:

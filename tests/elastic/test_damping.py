@@ -34,13 +34,13 @@ def sizes(
         ([2, 2], [6, 2], {}, [6, 2]),  # nothing is damped
         ([2, 2], [3, 2], {"hysteresis": 1}, [2, 2]),  # too small a change
         ([2, 2], [4, 2], {"hysteresis": 1}, [4, 2]),
-        ([3, 0], [2, 1], {"hysteresis": 1, "gpus": 3}, [2, 1]),  # a start needs the room, however small the shrink
+        ([3, 0], [2, 1], {"hysteresis": 1, "gpus": 3}, [2, 1]),  # a start needs the room, even of a small shrink
         ([3, 0], [2, 1], {"hysteresis": 1, "gpus": 8}, [3, 1]),  # there is room for both
-        ([4, 4], [5, 3], {"hysteresis": 1}, [4, 4]),  # growth is left out, and then nobody needs the shrink
+        ([4, 4], [5, 3], {"hysteresis": 1}, [4, 4]),  # the growth is dropped, and then the shrink is not needed
         ([2, 0], [4, 0], {"restart": 30.0}, [4, 0]),  # 2 * 600 s gained, 4 * 30 s lost
         ([2, 0], [4, 0], {"restart": 301.0}, [2, 0]),
-        ([2, 0], [4, 0], {"restart": 30.0, "remaining": 200.0}, [2, 0]),  # over in 50 s: 100 s gained, 120 s lost
-        ([2, 4], [2, 0], {"restart": 1.0}, [2, 4]),  # nobody needs what it would give
+        ([2, 0], [4, 0], {"restart": 30.0, "remaining": 200.0}, [2, 0]),  # ends in 50 s: 100 s gained, 120 s lost
+        ([2, 4], [2, 0], {"restart": 1.0}, [2, 4]),  # no job needs the GPUs that it would free
         ([2, 4], [8, 0], {"restart": 1.0}, [8, 0]),
     ],
 )
@@ -53,7 +53,7 @@ CHANGES = st.lists(st.tuples(st.integers(0, 8), st.integers(0, 8), st.integers(1
 
 @given(CHANGES, st.integers(-4, 12))
 def test_safety_what_may_not_be_held_back_is_not(changes: list[tuple[int, int, int]], free: int) -> None:
-    """Whatever the damping; and where a change may be held back, some damping does so."""
+    """For any damping. If a change may be held back, some damping does so."""
     now, target, width = (np.array(column) for column in zip(*changes, strict=True))
     jobs = make_jobs([f"j{i}" for i in range(len(now))], min=1, max=8, gpus=width)
     gpus = int(now @ width) + free

@@ -41,7 +41,7 @@ def test_other_bounds_take_the_request_along() -> None:
     assert [6, 2] == jobs.requested.tolist()
     with pytest.raises(ValueError, match="`b`: no speed-up beyond 8 workers, got max 9"):
         jobs.bounded(max=np.array([8, 9]))
-    with pytest.raises(ValueError, match="`a`: min below 1"):
+    with pytest.raises(ValueError, match="`a`: `min` must be at least 1"):
         jobs.bounded(min=np.array([0, 1]))
 
 

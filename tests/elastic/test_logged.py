@@ -1,4 +1,4 @@
-"""Plans that were logged elsewhere come out exactly: Voda's, and a few of our own for who has no log at hand."""
+"""Logged plans are reproduced exactly: Voda's, and a few of our own if Voda's logs are not available."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ VODAS = ROOT.parent / "shared/traces/voda/elastic-fifo-run1.json"
 
 
 def differing(log: dict[str, Any]) -> list[tuple[dict[str, int], dict[str, int]]]:
-    """The plans of a log that elastic-fifo would not make, and what it makes."""
+    """The plans of a log that elastic-fifo does not reproduce, and its own plans."""
     algorithm = by_name(ALGORITHMS)["elastic-fifo"]
     pairs = []
     for logged in log["plans"]:

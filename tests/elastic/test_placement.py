@@ -1,4 +1,4 @@
-"""Where workers go: few nodes, whole ones where possible, and as few moves as possible."""
+"""Where workers go: few nodes, whole nodes if possible, and as few moves as possible."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ def fit(fits: list[int], wanted: int, own: list[int] | None = None) -> dict[int,
     ("fits", "wanted", "own", "expected"),
     [
         ([8, 4, 8], 4, NONE, {1: 4}),  # the node that takes all with least to spare
-        ([8, 3, 8], 4, NONE, {0: 4}),  # not the fullest, if it does not take all
+        ([8, 3, 8], 4, NONE, {0: 4}),  # not the fullest node if it does not take all
         ([2, 8, 3], 11, NONE, {1: 8, 2: 3}),  # whole nodes first, then the remainder where it fits best
-        ([4, 4], 3, [0, 2], {1: 3}),  # where the job is already
-        ([4, 1], 3, [0, 2], {1: 1, 0: 2}),  # there first, the rest elsewhere
+        ([4, 4], 3, [0, 2], {1: 3}),  # where the job already runs
+        ([4, 1], 3, [0, 2], {1: 1, 0: 2}),  # first where it runs, the rest elsewhere
         ([0, 0], 3, NONE, {}),
         ([1, 1], 3, NONE, {0: 1, 1: 1}),
     ],
@@ -45,7 +45,7 @@ def test_safety_no_node_takes_more_than_it_can_and_all_that_can_be_is_placed(
 
 @st.composite
 def layouts(draw: st.DrawFn) -> tuple[list[list[int]], list[int], list[int]]:
-    """Workers by job and node, GPUs of a worker, and room that holds them."""
+    """Workers by job and node, GPUs of a worker, and enough room for them."""
     jobs, nodes = draw(st.integers(1, 4)), draw(st.integers(1, 5))
     now = [[draw(st.integers(0, 3)) for _ in range(nodes)] for _ in range(jobs)]
     gpus = [draw(st.sampled_from((1, 2, 4))) for _ in range(jobs)]

@@ -1,4 +1,4 @@
-"""Safety and liveness of every algorithm, and that each is its rule to the worker."""
+"""Safety and liveness of every algorithm, and equality with its plain rule."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from maar.registry import ALGORITHMS
 
 each = pytest.mark.parametrize("algorithm", ALGORITHMS, ids=lambda algorithm: algorithm.name)
 GROWS = {"elastic-fifo", "elastic-srjf", "afs-l", "max-min"}
-"""These leave no GPU idle that a running job could use."""
+"""Algorithms that leave no GPU idle that a running job could use."""
 STARTS = GROWS | {"fifo", "srjf", "optimus"}
-"""These leave no job waiting whose minimum fits."""
+"""Algorithms that leave no job waiting whose minimum fits."""
 
 CURVES = [
     LINEAR,
@@ -33,7 +33,7 @@ CURVES = [
 def table(seed: int, jobs: int, workers: int = 6) -> Jobs:
     """Jobs with many ties, several priorities and workers of several GPUs.
 
-    Thrown with dice of a seed that hypothesis chooses: drawing each value by itself takes a hundred times as long.
+    Made by a random generator whose seed hypothesis chooses: drawing each value alone takes a hundred times as long.
     """
     dice = np.random.default_rng(seed)
     least = dice.integers(1, 4, jobs)
@@ -68,7 +68,7 @@ def sizes(algorithm: Registration, jobs: Jobs, gpus: int) -> dict[str, int]:
 @settings(max_examples=40)
 @given(jobs=tables(), gpus=st.integers(0, 60))
 def test_safety_bounds_and_capacity(algorithm: Registration, jobs: Jobs, gpus: int) -> None:
-    workers = algorithm.make(jobs, gpus, algorithm.arguments())  # not by `allocate`, which would refuse what is wrong
+    workers = algorithm.make(jobs, gpus, algorithm.arguments())  # without the checks of `allocate`
     assert workers.dtype == np.int64
     assert bool(np.all((workers == 0) | ((jobs.min <= workers) & (workers <= jobs.max))))
     assert int((workers * jobs.gpus).sum()) <= gpus
@@ -114,7 +114,7 @@ def test_safety_it_is_the_rule_for_many_jobs(algorithm: Registration, jobs: Jobs
 
 @given(jobs=tables(most=40), gpus=st.integers(0, 100))
 def test_safety_ffdl_finds_the_fastest_sum(jobs: Jobs, gpus: int) -> None:
-    """Of one priority; by another, slower programme that keeps no sizes."""
+    """For one priority, compared with a slower program that keeps no sizes."""
     jobs = jobs.only(jobs.priority == 0)
     (ffdl,) = [algorithm for algorithm in ALGORITHMS if algorithm.name == "ffdl"]
     workers = allocate(ffdl, jobs, gpus)
@@ -131,7 +131,7 @@ def test_safety_ffdl_finds_the_fastest_sum(jobs: Jobs, gpus: int) -> None:
 @settings(max_examples=40)
 @given(jobs=tables(), gpus=st.integers(0, 60))
 def test_safety_a_lower_priority_changes_nothing_above(algorithm: Registration, jobs: Jobs, gpus: int) -> None:
-    """Except growth: some algorithms share it by gain, and a shrunk job makes room for those that wait."""
+    """Except growth: some algorithms share it by gain, and a shrunk job makes room for waiting jobs."""
     if algorithm.name in {"optimus", "max-min", "elastic-fifo", "elastic-srjf", "elastic-tiresias"} or len(jobs) == 0:
         return
     highest = jobs.priority == jobs.priority.max()

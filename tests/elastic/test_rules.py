@@ -1,4 +1,4 @@
-"""Each algorithm's rule, by small cases done by hand. Jobs come in the order of their names."""
+"""The rule of each algorithm in small cases computed by hand. Jobs are submitted in the order of their names."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from maar.registry import ALGORITHMS, by_name
 
 BY_NAME = by_name(ALGORITHMS)
 HALF = curve({1: 1.0, 2: 1.5, 3: 1.75, 4: 1.875})
-"""Each worker brings half of what the one before brought."""
+"""Each worker gains half of what the one before gained."""
 
 
 def jobs(names: str, **columns: Any) -> Jobs:
@@ -29,7 +29,7 @@ def sizes(algorithm: str, table: Jobs, gpus: int, **arguments: object) -> list[i
     return workers
 
 
-# -- fifo, srjf and their elastic kin
+# -- fifo, srjf and their elastic variants
 
 
 def test_fifo_passes_over_what_does_not_fit() -> None:
@@ -59,7 +59,7 @@ def test_elastic_fifo_grows_by_turns() -> None:
     assert [4, 2, 4] == sizes("elastic-fifo", jobs("abc", max=[4, 2, 9]), 10)
 
 
-def test_elastic_fifo_leaves_those_below_their_minimum_out() -> None:
+def test_elastic_fifo_gives_nothing_to_jobs_below_their_minimum() -> None:
     assert [3, 0] == sizes("elastic-fifo", jobs("ab", min=[1, 3], max=4), 3)
 
 
@@ -78,14 +78,14 @@ def test_tiresias_gives_the_requested_size_or_nothing() -> None:
     assert [4, 0, 2] == sizes("tiresias", jobs("abc", max=8, requested=[4, 3, 2]), 6)
 
 
-def test_tiresias_who_has_had_much_goes_last() -> None:
+def test_tiresias_jobs_with_much_attained_service_go_last() -> None:
     table = jobs("abc", attained=[3601, 3600, 0], first_start=[0, 1, math.inf])
     assert [0, 1, 0] == sizes("tiresias", table, 1)
     assert [0, 1, 1] == sizes("tiresias", table, 2)
 
 
 def test_tiresias_counts_attained_service_of_a_whole_life() -> None:
-    """Voda counted it anew in every run: a job that was stopped before the threshold was never demoted."""
+    """Voda restarted the count in every run: a job that was stopped before the threshold was never demoted."""
     table = jobs("ab", attained=[50_000, 100], ran=[10, 100], first_start=[0, 1])
     assert [0, 1] == sizes("tiresias", table, 1)
 
@@ -94,14 +94,14 @@ def test_tiresias_in_a_queue_by_first_start_and_the_never_started_last() -> None
     assert [0, 0, 1] == sizes("tiresias", jobs("abc", first_start=[math.inf, 7, 3]), 1)
 
 
-def test_tiresias_promotes_who_has_waited_eight_times_as_long_as_it_ran() -> None:
+def test_tiresias_promotes_after_a_wait_of_eight_times_the_last_run() -> None:
     table = jobs("ab", attained=[5000, 5000], first_start=[0, 1], waited=[799, 800], ran=[100, 100])
     assert [0, 1] == sizes("tiresias", table, 1)
     assert [1, 0] == sizes("tiresias", table, 1, knob=9)
 
 
-def test_tiresias_promotes_nobody_at_a_start() -> None:
-    """Voda did not set the waiting counter back: 42 of 42 promotions came within seconds of a restart."""
+def test_tiresias_promotes_no_job_at_a_start() -> None:
+    """Voda did not reset the waiting counter: 42 of 42 promotions came within seconds of a restart."""
     started = jobs("ab", attained=[5000, 0], first_start=[0, 1], waited=[0, 0], ran=[0, 0])
     assert [0, 1] == sizes("tiresias", started, 1)
     runs = jobs("ab", attained=[5000, 0], first_start=[0, 1], waited=[0, 0], ran=[5, 0])
@@ -119,13 +119,13 @@ def test_tiresias_more_queues() -> None:
 @pytest.mark.parametrize(
     ("bad", "why"),
     [
-        ({"thresholds": [2.0, 1.0]}, "thresholds: expected GPU seconds that rise"),
+        ({"thresholds": [2.0, 1.0]}, "thresholds: expected rising GPU seconds"),
         ({"queues": 3}, "queues: 3 queues have 2 thresholds between them, got 1"),
         ({"knob": 0}, "Expected `float` > 0"),
         ({"thresholds": [0.0]}, "Expected `float` > 0"),
     ],
 )
-def test_tiresias_refuses_queues_that_cannot_be(name: str, bad: dict[str, object], why: str) -> None:
+def test_tiresias_refuses_invalid_queues(name: str, bad: dict[str, object], why: str) -> None:
     with pytest.raises(msgspec.ValidationError, match=why):
         msgspec.convert(bad, BY_NAME[name].arguments)
 
@@ -140,8 +140,8 @@ def test_tiresias_says_when_time_changes_the_answer(name: str) -> None:
     assert wake_after(algorithm, table, np.array([0, 0, 4])) is None
 
 
-def test_tiresias_wakes_when_it_is_true() -> None:
-    """After those seconds the queue has changed; just before, it has not."""
+def test_tiresias_wakes_exactly_when_a_queue_changes() -> None:
+    """After these seconds the queue has changed; just before, it has not."""
     table = jobs("ab", max=2, attained=[3000, 9000], first_start=[0, 1], ran=[10, 50], waited=[0, 390])
     assert [1, 0] == sizes("tiresias", table, 1)
     after = wake_after(BY_NAME["tiresias"], table, np.array([1, 0]))
@@ -193,7 +193,7 @@ def test_elastic_tiresias_does_not_shrink_the_first_queue() -> None:
 
 
 def test_ffdl_finds_the_fastest_sum() -> None:
-    """By gain one at a time it would be 1 and 2; the minimum of `b` makes 0 and 3 better."""
+    """Greedy by gain would give 1 and 2; the minimum of `b` makes 0 and 3 better."""
     table = jobs("ab", min=[1, 3], max=[3, 3], speedup=[HALF, curve({})])
     assert [0, 3] == sizes("ffdl", table, 3)
     assert [1, 3] == sizes("ffdl", table, 4)
@@ -214,13 +214,13 @@ def test_ffdl_serves_the_highest_priority_first() -> None:
 
 
 def test_ffdl_has_no_table_to_make_where_all_fits() -> None:
-    """A table of two million million GPUs would not fit into any memory."""
+    """A table for two million million GPUs would not fit into memory."""
     table = jobs("ab", max=1_000_000, gpus=[999_999, 1_000_000], speedup=[LINEAR, curve({1: 1.0, 3: 1.5, 9: 1.5})])
     assert [1_000_000, 3] == sizes("ffdl", table, 2 * 10**12)
 
 
 def test_ffdl_rounding_makes_no_differences() -> None:
-    """0.1 + 0.2 is 0.3 here, whoever comes first."""
+    """0.1 + 0.2 equals 0.3 here, in any order of jobs."""
     uneven = [curve({1: 0.1}), curve({1: 0.2}), curve({1: 0.3})]
     assert [1, 1, 0] == sizes("ffdl", jobs("abc", max=1, gpus=[1, 1, 2], speedup=uneven), 2)
 
@@ -262,7 +262,7 @@ def test_afs_l_a_job_leaves_at_its_maximum() -> None:
 
 
 def test_afs_l_scans_in_order_where_the_rule_goes_in_circles() -> None:
-    """Equal jobs: on ties the earlier counts as the shorter."""
+    """Equal jobs: on ties the earlier one counts as the shorter."""
     assert [2, 1, 1] == sizes("afs-l", jobs("abc", max=4, remaining=50), 4)
 
 
@@ -282,7 +282,7 @@ def test_srsf_goes_by_gpu_seconds() -> None:
 
 
 def test_optimus_grows_where_remaining_time_drops_most() -> None:
-    """a: 100 s to 50 to 33.3 to 25, b: 60 to 30."""
+    """a: from 100 s to 50, 33.3 and 25; b: from 60 to 30."""
     table = jobs("ab", max=4, remaining=[100, 60])
     assert [[1, 1], [2, 1], [2, 2], [3, 2]] == [sizes("optimus", table, gpus) for gpus in range(2, 6)]
 
@@ -293,6 +293,6 @@ def test_optimus_the_endless_first_and_nothing_for_nothing() -> None:
     assert [1, 4, 2] == sizes("optimus", table, 7)
 
 
-def test_max_min_grows_who_has_the_fewest_gpus() -> None:
+def test_max_min_grows_the_job_with_the_fewest_gpus() -> None:
     assert [4, 1, 4] == sizes("max-min", jobs("abc", max=8, gpus=[1, 4, 1]), 12)
     assert [1, 2] == sizes("max-min", jobs("ab", min=[1, 2], max=4, gpus=[2, 1]), 4)

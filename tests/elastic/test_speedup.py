@@ -1,4 +1,4 @@
-"""The speed-up model: measured points only, monotone and concave whatever was measured."""
+"""The speed-up model: only measured points count; the curve is always monotone and concave."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def test_measured_points_are_kept_and_joined_by_straight_lines() -> None:
     assert [0.0, 1.0, 1.8, pytest.approx(2.4), 3.0] == measured.values(4).tolist()
 
 
-def test_beyond_the_last_point_its_slope_goes_on() -> None:
+def test_beyond_the_last_point_its_slope_continues() -> None:
     assert [0.0, 1.0, 1.8, pytest.approx(2.6), pytest.approx(3.4)] == curve({1: 1.0, 2: 1.8}).values(4).tolist()
 
 
@@ -38,14 +38,14 @@ def test_a_job_slower_on_more_workers_gains_nothing_there() -> None:
 
 
 def test_one_bad_measurement_does_not_corrupt_the_table() -> None:
-    """Voda kept a default for sizes that were not measured: one measurement changed what all others seemed to bring."""
+    """Voda kept a default for unmeasured sizes: one measurement changed the apparent gain of all others."""
     good = {1: 1.0, 2: 1.8, 4: 3.0, 8: 4.4}
     honest, bad = curve(good).values(8), curve({**good, 3: 30.0}).values(8)
     assert np.max(np.abs(bad - honest) / np.maximum(honest, 1.0)) < 0.35
     first = curve({4: 3.0}).values(8)
-    assert bool(np.all(np.diff(first) > 0)), "a first measurement says nothing absurd of the other sizes"
+    assert bool(np.all(np.diff(first) > 0)), "a first measurement gives plausible values for other sizes"
     more = curve({4: 3.0, 8: 4.5}).values(8)
-    assert first[:5].tolist() == more[:5].tolist(), "and what another one adds leaves it alone"
+    assert first[:5].tolist() == more[:5].tolist(), "a further measurement does not change them"
 
 
 @given(measured=points)
@@ -67,13 +67,13 @@ def test_safety_no_fit_is_far_better_than_this(measured: dict[int, float]) -> No
 
 
 @given(slopes=st.lists(st.floats(0.01, 2.0), min_size=1, max_size=8))
-def test_safety_points_that_make_sense_are_kept(slopes: list[float]) -> None:
+def test_safety_valid_points_are_kept(slopes: list[float]) -> None:
     speeds = np.cumsum(sorted(slopes, reverse=True)).tolist()
     measured = dict(enumerate(speeds, 1))
     assert speeds == curve(measured).values(len(speeds)).tolist()[1:]
 
 
 @pytest.mark.parametrize("bad", [{0: 1.0}, {-1: 1.0}, {2: 0.0}, {2: -1.0}, {2: float("nan")}, {2: float("inf")}])
-def test_points_that_cannot_be_are_refused(bad: dict[int, float]) -> None:
+def test_invalid_points_are_refused(bad: dict[int, float]) -> None:
     with pytest.raises(ValueError, match="expected a number above 0 for at least 1 worker"):
         curve(bad)

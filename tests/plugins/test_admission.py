@@ -1,4 +1,4 @@
-"""The books of admission: what is promised and what is surplus, whatever is tried out and taken back."""
+"""Admission accounts: promised and surplus amounts, also after trial evictions are undone."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def opened() -> tuple[Session, Admission]:
 
 
 def gpus(session: Session, books: Admission, queue: str) -> tuple[int, int]:
-    """What is promised in a queue and those below it, and what is surplus there."""
+    """The promised and surplus GPUs of a queue and the queues below it."""
     q, d = session.snapshot.queues.number[queue], session.snapshot.axes.index[GPU]
     return books.promised(q)[d], books.surplus(q)[d]
 
@@ -82,7 +82,7 @@ def test_safety_what_is_undone_leaves_the_books_as_they_were(victims: list[int])
     assert before == {q: gpus(session, books, q) for q in before}
 
 
-def test_nobody_listens_while_no_group_asks() -> None:
+def test_nothing_is_counted_while_no_group_waits() -> None:
     quiet = cluster(node("n1", gpu=8), gang("r", 2, minimum=1, gpu=1, on=["n1", "n1"], min_resources={GPU: 1}))
     session = Session(Snapshot(quiet), Config((), ()), 0.0)
     books = Admission(session, Register(session.hooks, "test", 0, {}))

@@ -1,4 +1,4 @@
-"""binpack: fuller nodes first, by the weights of the resources that are asked for."""
+"""binpack: fuller nodes first, by the weights of the requested resources."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from maar.testing.scenario import scene
 
 
 def arguments(**given: object) -> Arguments:
-    """As a configuration file gives them: `binpack.` before each, dots for underscores."""
+    """Arguments as in a configuration file: with the prefix `binpack.`, and dots for underscores."""
     raw: dict[str, object] = {f"binpack.{name.replace('_', '.', 1)}": value for name, value in given.items()}
     return msgspec.convert(Arguments.normalise(raw), Arguments, strict=False)
 
@@ -45,7 +45,7 @@ def opened(scenery: Cluster, given: Arguments) -> Session:
 
 
 def scores(scenery: Cluster, given: Arguments) -> list[float]:
-    """The scores of all nodes for the one pending job's shape."""
+    """The scores of all nodes for the shape of the only pending job."""
     session = opened(scenery, given)
     shape = int(session.snapshot.tasks.shape[session.snapshot.tasks.number["ns/new-0"]])
     whole = session.hooks.scores[0].call(shape, slice(None))
@@ -55,7 +55,7 @@ def scores(scenery: Cluster, given: Arguments) -> list[float]:
 
 
 def scenery(**new: Any) -> Cluster:
-    """An empty node, one half full of CPU, one half full of GPUs."""
+    """An empty node, a node half full of CPU, and a node half full of GPUs."""
     return cluster(
         [node(name, cpu=10, memory="100Gi", gpu=4) for name in ("n1", "n2", "n3")],
         gang("cpus", cpu=5, memory="10Gi", on=["n2"]),
@@ -121,7 +121,7 @@ def test_gangs_fill_nodes_that_are_in_use() -> None:
         ({"binpack.resources": 5}, "binpack.resources: expected names of resources separated by commas, got `5`"),
     ],
 )
-def test_what_cannot_be_read_is_said_with_its_name(raw: dict[str, object], message: str) -> None:
+def test_invalid_arguments_are_reported_by_name(raw: dict[str, object], message: str) -> None:
     with pytest.raises(ValueError) as error:
         Arguments.normalise(raw)
     assert message == str(error.value)

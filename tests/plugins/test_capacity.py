@@ -1,4 +1,4 @@
-"""capacity: queues say what they deserve; limits and guarantees hold, in a tree too."""
+"""capacity: queues declare what they deserve; limits and guarantees hold, also in a tree."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def order(world: Cluster, config: Config) -> list[str]:
 # -- flat
 
 
-def test_a_queue_has_more_than_it_deserves_while_nobody_wants_it() -> None:
+def test_a_queue_has_more_than_it_deserves_while_no_other_wants_it() -> None:
     parts = (node("n1", gpu=8), Queue("a", deserved=gpus(2)), Queue("b", deserved=gpus(6)), singles("a", 8))
     assert {"a": 8} == bound(scene(cluster(*parts), FLAT))
 
@@ -94,7 +94,7 @@ def test_a_queue_stops_at_its_capability() -> None:
     parts = (node("n1", gpu=8), Queue("a", deserved=gpus(2), capability=gpus(3)), singles("a", 8))
     plans = scene(cluster(*parts), FLAT)
     assert {"a": 3} == bound(plans)
-    assert ["queue `a` may have 3 nvidia.com/gpu (capability), has 3, asks for 1"] == reasons(plans[0], "a-7")
+    assert ["queue `a` may have 3 nvidia.com/gpu (capability), has 3, asks for 1 more"] == reasons(plans[0], "a-7")
 
 
 def test_what_is_guaranteed_to_others_is_not_lent() -> None:
@@ -103,7 +103,7 @@ def test_what_is_guaranteed_to_others_is_not_lent() -> None:
 
 
 def test_a_guarantee_is_kept_even_above_what_is_deserved() -> None:
-    """`a` deserves less than it is guaranteed: what it deserves is raised to that, and stays."""
+    """`a` deserves less than it is guaranteed: its deserved amount is raised to the guarantee, and it keeps it."""
     parts = (
         node("n1", gpu=8),
         Queue("a", deserved=gpus(1), guarantee=gpus(5)),
@@ -128,7 +128,7 @@ def test_a_queue_that_deserves_nothing_of_it_loses_all_of_it_first() -> None:
 
 
 def test_nothing_is_taken_that_the_claimant_cannot_use() -> None:
-    """The guest holds CPU only; a claim for GPUs has nothing in common with it."""
+    """The guest holds only CPU, so a claim for GPUs does not take from it."""
     world = cluster(
         node("n1", gpu=1),
         Queue("guest"),
@@ -211,7 +211,7 @@ def test_a_queue_above_limits_all_below_it_together() -> None:
     )
     plans = scene(cluster(*parts), TREE)
     assert 5 == bound(plans).total()
-    assert ["queue `org` may have 5 nvidia.com/gpu (capability), has 5, asks for 1"] == reasons(plans[0], "b-3")
+    assert ["queue `org` may have 5 nvidia.com/gpu (capability), has 5, asks for 1 more"] == reasons(plans[0], "b-3")
 
 
 def test_a_child_may_not_have_more_than_its_parent_whatever_it_says() -> None:
@@ -234,7 +234,7 @@ def test_a_child_may_not_have_more_than_its_parent_whatever_it_says() -> None:
 
 
 def test_shares_are_compared_from_the_root_down() -> None:
-    """`a1` has less of its part than `b1`, but its organisation has more of its own: `b1` goes first."""
+    """`a1` has less of its share than `b1`, but its organisation has more of its own share: `b1` goes first."""
     world = cluster(
         node("n1", gpu=16),
         Queue("a", deserved=gpus(4)),
@@ -266,14 +266,14 @@ def organisations(*running: list[Gang], claim: Gang) -> Cluster:
 
 
 def test_an_organisation_within_its_part_loses_nothing_to_another() -> None:
-    """`a1` has more than its part, but organisation `a` has not: the claim of `c1` takes from `b1` alone."""
+    """`a1` has more than its share, but organisation `a` has not: the claim of `c1` takes only from `b1`."""
     world = organisations(singles("a1", 4, on=["n1"]), singles("b1", 8, on=["n1"]), claim=singles("c1", 1)[0])
     assert {"b1": 1} == evicted(scene(world, TREE))
     assert {"b1": 1} == evicted(scene(world, tree_with_level(1)))
 
 
 def test_level_0_looks_at_leaves_alone() -> None:
-    """As Volcano's default: a queue above its own part loses whatever its organisation has."""
+    """As in Volcano's default: a queue above its own share loses, whatever its organisation has."""
     world = organisations(singles("a1", 12, on=["n1"], priority=0), claim=singles("c1", 1)[0])
     within = organisations(
         singles("a1", 4, on=["n1"]), singles("b1", 8, on=["n1"], priority=5), claim=singles("c1", 1)[0]
@@ -305,7 +305,7 @@ def test_an_ancestor_claims_for_a_queue_that_deserves_nothing_itself(level: int,
 
 @pytest.mark.parametrize("level", [1, 2])
 def test_kin_without_a_part_of_their_own_take_nothing_from_each_other(level: int) -> None:
-    """Both speak for the same organisation: they would take the same room back and forth."""
+    """Both claim for the same organisation: they would take the same room back and forth."""
     parts = (
         node("n1", gpu=4),
         Queue("org", deserved=gpus(8)),

@@ -1,4 +1,4 @@
-"""conformance: system pods and pods that belong to their node are nobody's victims."""
+"""conformance: system pods and pods bound to their node are never victims."""
 
 from __future__ import annotations
 

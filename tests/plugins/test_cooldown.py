@@ -1,4 +1,4 @@
-"""cooldown: young pods stay, and the session wakes when they are no longer young."""
+"""cooldown: young pods are protected, and the session wakes when the protection ends."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ CONFIG = Config((), ((PluginOption(Registration(cooldown.NAME, cooldown.Cooldown
 
 
 def opened(now: float) -> Session:
-    """Two pods that started at 100, one with a cooldown of 60 s; one without a start, created at 130."""
+    """Two pods started at 100, one with a cooldown of 60 s; a third without a start time, created at 130."""
     started = {"started": 100.0}
     snapshot = Snapshot(
         cluster(
@@ -32,7 +32,7 @@ def opened(now: float) -> Session:
 
 
 def vote(session: Session, *names: str) -> list[bool] | None:
-    """How the plugin alone votes, for preempt and for reclaim."""
+    """The votes of the plugin alone, for preempt and for reclaim."""
     snapshot = session.snapshot
     tasks = np.array([snapshot.tasks.number[f"ns/{name}-0"] for name in names])
     votes = []

@@ -77,7 +77,7 @@ def test_jobs_are_ordered_by_exact_shares() -> None:
 
 
 def test_a_job_takes_from_one_of_larger_share_until_they_are_even() -> None:
-    """Both of one queue: `rich` has 6 surplus pods of 8, `poor` wants 8; after 4 pods neither may take more."""
+    """Both in one queue: `rich` has 6 surplus pods of 8, `poor` wants 8; after 4 pods neither may take more."""
     world = cluster(
         node("n1", cpu=8),
         gang("rich", 8, minimum=2, cpu=1, on=["n1"] * 8),
@@ -88,7 +88,7 @@ def test_a_job_takes_from_one_of_larger_share_until_they_are_even() -> None:
     theirs = session.snapshot.jobs.members[session.snapshot.jobs.number["ns/rich"]]
     shape = int(session.snapshot.tasks.shape[session.tasks_of(poor, Status.PENDING)][0])
     vote = session.hooks.preemptable[-1].call
-    # `poor` would have 1: `rich` may go down to 1 in turn, each alone leaves it 7.
+    # `poor` would have 1, so `rich` may shrink to 1 in turn; judged alone, each eviction leaves it 7.
     assert [True] * 7 + [False] == np.asarray(vote(Claim(poor, shape, False), theirs)).tolist()
     assert np.asarray(vote(Claim(poor, shape, False, together=False), theirs)).all()
 
@@ -150,7 +150,7 @@ def workers(name: str, queue: str, count: int, **requests: Any) -> Any:
 
 
 def test_rescaling_a_branch_is_not_charged_for_what_one_child_has_beyond_its_sibling() -> None:
-    """The H-DRF paper's example: `sci` wants both resources, `eng`'s two teams one each; every queue gets half."""
+    """The example of the H-DRF paper: `sci` wants both resources, the two teams of `eng` one each; each gets half."""
     world = cluster(
         node("n1", cpu=10, memory=10),
         leaf("root/sci", "100/50"),
@@ -164,7 +164,7 @@ def test_rescaling_a_branch_is_not_charged_for_what_one_child_has_beyond_its_sib
 
 
 def test_blocked_children_do_not_hold_their_siblings_back() -> None:
-    """The H-DRF paper's example of starvation: once CPU is used up, `n32` still gets its half of the memory."""
+    """The starvation example of the H-DRF paper: when CPU is used up, `n32` still gets its half of the memory."""
     world = cluster(
         node("n1", cpu=30, memory=30),
         leaf("root/n1", "100/25"),

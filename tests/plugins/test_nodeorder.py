@@ -1,4 +1,4 @@
-"""nodeorder: Kubernetes' scores, each with its weight."""
+"""nodeorder: the scores of Kubernetes, each with its weight."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ NONE = {field.name: 0.0 for field in msgspec.structs.fields(Arguments)}
 
 
 def only(**weights: float) -> Arguments:
-    """All weights 0 but these."""
+    """All weights 0 except these."""
     return Arguments(**{**NONE, **weights})
 
 
@@ -45,14 +45,14 @@ def config(arguments: Arguments) -> Config:
 
 
 def opened(scenery: Cluster, arguments: Arguments) -> tuple[Session, int]:
-    """A session, and the shape of the pod `new`."""
+    """A session, and the shape of pod `new`."""
     session = Session(Snapshot(scenery), config(arguments), 0.0)
     session.open()
     return session, int(session.snapshot.tasks.shape[session.snapshot.tasks.number["ns/new-0"]])
 
 
 def scores(scenery: Cluster, **weights: float) -> list[float]:
-    """What every node scores for the pod `new`, rows and cluster together."""
+    """The score of every node for pod `new`, row scores and cluster scores together."""
     session, number = opened(scenery, only(**weights))
     whole = session.hooks.scores[0].call(number, slice(None))
     rows = np.arange(len(session.snapshot.nodes))[::-1]
@@ -114,7 +114,7 @@ def test_an_empty_node_comes_first_by_default() -> None:
     assert {"ns/new-0": "n2"} == placed(half_full(), only(most=1))
 
 
-# -- what the snapshot fixes
+# -- fixed by the snapshot
 
 
 def test_preferred_node_affinity_is_stretched_over_usable_nodes() -> None:
@@ -143,7 +143,7 @@ def test_taints_that_are_better_avoided() -> None:
     assert avoided_taints(shape(tolerations=(Toleration("", "Exists"),)), nodes, everywhere(nodes)) is None
 
 
-def test_images_that_are_there_already() -> None:
+def test_images_already_on_nodes() -> None:
     size = 2000 * 2**20
     there = (Image("train:1", size, ("n1",)), Image("other:1", size, ("n2",)))
     snapshot = Snapshot(replace(cluster(node("n1"), node("n2")), images=there))
@@ -211,7 +211,7 @@ def test_spread_that_is_wished_for_prefers_empty_domains() -> None:
     assert [0.0, 50.0, 100.0, 0.0] == scores(scenery, spread=1)
 
 
-def test_shapes_that_wish_for_nothing_cost_nothing() -> None:
+def test_shapes_without_preferences_cost_nothing() -> None:
     session, number = opened(cluster(node("n1"), gang("new")), Arguments())
     assert session.hooks.cluster_scores[0].call(number) is None
     assert [] == session.limits(number, False)
@@ -237,9 +237,9 @@ def test_a_gang_that_wishes_to_be_near_itself_is_near() -> None:
     assert ["n1", "n2"] == sorted(placed(scenery, only(least=1)).values())
 
 
-def test_more_than_fits_is_explained_as_ever() -> None:
+def test_a_gang_that_does_not_fit_gets_the_usual_reason() -> None:
     me = pods("me")
     apart = {"matches": (me,), "pod_preferences": ((-100, PodTerm(me, HOST)),)}
     plan = scene(cluster(node("n1", cpu=2), gang("new", 3, constraints=apart)), config(Arguments()))[0]
-    message = "needs 3 pods together, there is room for 2: 0/1 nodes fit: 1 short of cpu (needs 1, best has 0)"
+    message = "needs 3 pods together, there is room for 2: 0/1 nodes fit: 1 short of cpu (needs 1, best has 0 free)"
     assert [message] == [r.message for w in plan.waiting for r in w.reasons]

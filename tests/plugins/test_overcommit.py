@@ -1,4 +1,4 @@
-"""overcommit: groups are admitted while what is used and promised stays within the cluster times a factor."""
+"""overcommit: groups are admitted while used and promised resources stay within the cluster times a factor."""
 
 from __future__ import annotations
 
@@ -45,7 +45,13 @@ def test_a_fifth_more_than_there_is_may_be_promised() -> None:
     assert ["ns/g0", "ns/g1", "ns/g2"] == admitted(plans)
     (waiting,) = (w for w in plans[0].waiting if w.job == "ns/g3")
     assert [
-        ("Overcommitted", "needs 4 nvidia.com/gpu, 0 may still be promised (the cluster has 10, times 1.2)", GPU, 4, 0)
+        (
+            "Overcommitted",
+            "needs 4 nvidia.com/gpu, only 0 may still be promised (the cluster has 10, times 1.2)",
+            GPU,
+            4,
+            0,
+        )
     ] == [(r.code, r.message, r.resource, r.needs, r.has) for r in waiting.reasons]
 
 
@@ -56,7 +62,7 @@ def test_a_small_group_passes_a_large_one_that_is_too_much() -> None:
 
 @pytest.mark.parametrize(
     ("factor", "expected"),
-    [("1.1", 11), ('"1.1"', 11), ("2", 20), ("0.5", 12), ("1", 10)],  # below 1 it is Volcano's 1.2
+    [("1.1", 11), ('"1.1"', 11), ("2", 20), ("0.5", 12), ("1", 10)],  # a factor below 1 becomes Volcano's 1.2
 )
 def test_the_factor_is_exact(factor: str, expected: int) -> None:
     config = configured(text(f"{{overcommit-factor: {factor}}}"))
@@ -66,7 +72,7 @@ def test_the_factor_is_exact(factor: str, expected: int) -> None:
 
 
 def test_the_factor_has_no_rounding_of_its_own() -> None:
-    """1.1 times 100 is 110 and not 110.00000000000001; one byte more is too much."""
+    """1.1 times 100 is 110, not 110.00000000000001; one more byte is too much."""
     config = configured(text("{overcommit-factor: 1.1}"))
     for amount, expected in ((110, True), (111, False)):
         waiting = gang("g", 0, minimum=1, phase=Phase.PENDING, min_resources={"memory": amount})

@@ -1,4 +1,4 @@
-"""pdb: no more evictions than disruption budgets allow, those of this session included."""
+"""pdb: no more evictions than disruption budgets allow, including those of this session."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_each_alone_where_the_claim_says_so() -> None:
 
 
 def test_pods_without_a_budget_may_go() -> None:
-    """Volcano's pdb plugin never lets pods without labels go; here they have no budget, so they may."""
+    """Volcano's pdb plugin never permits pods without labels; here they have no budget and may be evicted."""
     session = opened(running("free", 1), running("gone", 1, "ns/deleted"), running("a", 1, "ns/b"), Budget("ns/b", 0))
     assert [True, True, False] == vote(session, "free-0", "gone-0", "a-0")
 

@@ -1,4 +1,4 @@
-"""predicates: which nodes a pod may use, by what the nodes are and by what runs there."""
+"""predicates: which nodes a pod may use, by properties of nodes and by running pods."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ HOST = "kubernetes.io/hostname"
 
 
 def config(**switches: bool) -> Config:
-    """allocate with gangs and predicates, some parts of them switched off."""
+    """allocate with gangs and predicates; some predicates may be disabled."""
     arguments = msgspec.structs.replace(predicates.Arguments(), **switches)
     return Config(
         (ActionOption(Registration(allocate.NAME, allocate.Allocate), NoArguments()),),
@@ -60,7 +60,7 @@ def on(plan: Plan) -> dict[str, int]:
 
 
 def first(scenery: Cluster, **switches: bool) -> dict[str, int]:
-    """Where the pods go, nothing moving afterwards."""
+    """Where the pods go; nothing moves afterwards."""
     return on(scene(scenery, config(**switches))[0])
 
 
@@ -79,7 +79,7 @@ def job(name: str = "job", count: int = 1, *, minimum: int | None = None, cpu: i
     return gang(name, count, minimum=minimum, cpu=cpu, constraints=constraints)
 
 
-# -- what the nodes are
+# -- properties of nodes
 
 
 def test_unschedulable_nodes_are_refused_unless_tolerated() -> None:
@@ -117,7 +117,7 @@ def test_a_node_can_be_asked_for_or_avoided_by_name() -> None:
     other = (NodeTerm(fields=(Requirement("metadata.name", "NotIn", ("n1", "gone")),)),)
     assert {"n2": 1} == first(cluster(nodes, job(node_terms=other)))
     gone = (NodeTerm(fields=(Requirement("metadata.name", "In", ("gone",)),)),)
-    assert ["0/2 nodes fit: 2 do not have the name that is asked for"] == why(cluster(nodes, job(node_terms=gone)))
+    assert ["0/2 nodes fit: 2 do not have the required name"] == why(cluster(nodes, job(node_terms=gone)))
 
 
 @pytest.mark.parametrize("effect", ["NoSchedule", "NoExecute"])
@@ -130,7 +130,7 @@ def test_taints_refuse_pods_that_do_not_tolerate_them(effect: str) -> None:
     assert {"n1": 1} == first(cluster(tainted, job(tolerations=right)))
 
 
-def test_several_taints_are_not_named_and_soft_ones_refuse_nobody() -> None:
+def test_several_taints_are_not_named_and_soft_ones_refuse_no_pod() -> None:
     nodes = [node("n1", taints=[Taint("a")]), node("n2", taints=[Taint("b")])]
     assert ["0/2 nodes fit: 2 tainted"] == why(cluster(nodes, job()))
     assert {"n1": 1} == first(cluster(node("n1", taints=[Taint("a", effect="PreferNoSchedule")]), job()))
@@ -169,7 +169,7 @@ def test_each_part_can_be_switched_off(switch: str, constraints: dict[str, Any],
 def test_a_host_port_is_open_for_one_pod_of_a_node() -> None:
     nodes = [node("n1"), node("n2"), node("n3")]
     assert {"n1": 1, "n2": 1, "n3": 1} == first(cluster(nodes, job(count=3, ports=(Port(80),))))
-    taken = "needs 4 pods together, there is room for 3: 0/3 nodes fit: 3 have its host port taken: 80"
+    taken = "needs 4 pods together, there is room for 3: 0/3 nodes fit: 3 already use its host port: 80"
     assert [taken] == why(cluster(nodes, job(count=4, ports=(Port(80),))))
     assert {"n1": 4} == first(cluster(nodes, job(count=4, ports=(Port(80),))), node_ports=False)
 
@@ -180,7 +180,7 @@ def test_ports_conflict_by_number_protocol_and_address() -> None:
     assert {"n2": 1} == first(cluster(nodes, taken, job(ports=(Port(80),))))
     for free in (Port(81), Port(80, "UDP"), Port(80, address="10.0.0.2")):
         assert {"n1": 1} == first(cluster(nodes, taken, job(ports=(free,)))), free
-    assert ["0/1 nodes fit: 1 have its host port taken: 80"] == why(cluster(nodes[:1], taken, job(ports=(Port(80),))))
+    assert ["0/1 nodes fit: 1 already use its host port: 80"] == why(cluster(nodes[:1], taken, job(ports=(Port(80),))))
 
 
 # -- pod affinity
@@ -196,7 +196,7 @@ def test_affinity_goes_to_the_domain_of_the_pods_it_means() -> None:
 
 def test_affinity_without_the_pods_it_means_waits() -> None:
     scenery = cluster(zones({"a": 2}), job(affinity=(PodTerm(pods("db"), ZONE),)))
-    assert ["0/2 nodes fit: 2 have no pod that it must be near in their `zone`"] == why(scenery)
+    assert ["0/2 nodes fit: 2 have no pod required by its pod affinity in their `zone`"] == why(scenery)
 
 
 def test_all_affinity_terms_must_hold_for_the_same_pods() -> None:
@@ -223,8 +223,8 @@ def test_a_gang_that_wants_to_be_near_itself_starts_in_the_one_domain_that_holds
 def test_a_gang_near_itself_that_no_domain_holds_waits() -> None:
     me = pods("me")
     scenery = cluster(zones({"a": 1, "b": 2}), job(count=150, affinity=(PodTerm(me, ZONE),), matches=(me,)))
-    head = "needs 150 pods together, there is room for 128: 0/3 nodes fit: 2 short of cpu (needs 1, best has 0), "
-    assert [head + "1 have no pod that it must be near in their `zone`"] == why(scenery)
+    head = "needs 150 pods together, there is room for 128: 0/3 nodes fit: 2 short of cpu (needs 1, best has 0 free), "
+    assert [head + "1 have no pod required by its pod affinity in their `zone`"] == why(scenery)
 
 
 def test_a_first_pod_needs_all_its_own_terms_to_mean_itself() -> None:
@@ -263,7 +263,7 @@ def test_one_in_each_zone_where_a_shape_keeps_away_from_itself() -> None:
     me = pods("me")
     apart = job(count=2, anti_affinity=(PodTerm(me, ZONE),), matches=(me,))
     assert {"a1": 1, "b1": 1} == first(cluster(zones({"a": 2, "b": 2}), apart))
-    head = "needs 2 pods together, there is room for 1: 0/4 nodes fit: 4 have a pod that it keeps away from"
+    head = "needs 2 pods together, there is room for 1: 0/4 nodes fit: 4 have a pod excluded by its anti-affinity"
     assert [f"{head} in their `zone`"] == why(cluster(zones({"a": 4}), apart))
 
 
@@ -277,7 +277,7 @@ def test_anti_affinity_keeps_away_from_the_domains_of_others() -> None:
     there = gang("there", on=["a1"], constraints={"matches": (pods("noisy"),)})
     away = job(count=5, anti_affinity=(PodTerm(pods("noisy"), ZONE),))
     assert {"b1": 5} == first(cluster(zones({"a": 2, "b": 1}), there, away))
-    assert ["0/2 nodes fit: 2 have a pod that it keeps away from in their `zone`"] == why(
+    assert ["0/2 nodes fit: 2 have a pod excluded by its anti-affinity in their `zone`"] == why(
         cluster(zones({"a": 2}), there, away)
     )
 
@@ -289,7 +289,7 @@ def test_pods_already_there_keep_others_away() -> None:
     assert {"b1": 5} == first(scenery)
     assert {"a1": 5} == first(scenery, pod_affinity=False)
     scenery = cluster(zones({"a": 2}), there, job(matches=(me,)))
-    assert ["0/2 nodes fit: 2 have a pod that keeps it away"] == why(scenery)
+    assert ["0/2 nodes fit: 2 have a pod whose anti-affinity excludes it"] == why(scenery)
 
 
 def test_two_jobs_placed_in_one_cycle_keep_apart() -> None:
@@ -327,7 +327,7 @@ def test_spread_is_limited_by_its_fullest_domain() -> None:
 def test_nodes_without_the_label_fail_a_spread() -> None:
     me = pods("me")
     scenery = cluster(node("x1"), job(spread=spread(me), matches=(me,)))
-    assert ["0/1 nodes fit: 1 lack the label `zone` that it is spread over"] == why(scenery)
+    assert ["0/1 nodes fit: 1 lack the label `zone` of its topology spread"] == why(scenery)
 
 
 def test_fewer_domains_than_wanted_count_as_empty_ones() -> None:

@@ -1,4 +1,4 @@
-"""predicates against a plain reading of Kubernetes' rules, node by node and pod by pod, on random small clusters."""
+"""predicates compared with a plain implementation of Kubernetes' rules, on random small clusters."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_safety_the_same_nodes_are_refused(
 
 
 class World:
-    """Kubernetes' filters, as its documentation puts them."""
+    """The filters of Kubernetes, as its documentation describes them."""
 
     def __init__(self, machines: list[Node], tasks: list[Task], later: bool) -> None:
         self.nodes = machines

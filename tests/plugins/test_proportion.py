@@ -1,4 +1,4 @@
-"""proportion: queues share by weight what they ask for, and take it back from those who have more."""
+"""proportion: queues share by weight what they request, and take it back from queues that have more."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ tiers:
 
 
 def bound(plans: list[Plan]) -> Counter[str]:
-    """How many pods were bound, by the first letter of their names: a queue's."""
+    """How many pods were bound, by the first letter of their names, which is the queue."""
     return Counter(b.task.removeprefix("ns/")[0] for plan in plans for b in plan.bind)
 
 
@@ -48,7 +48,7 @@ def opened(world: Cluster) -> Session:
 
 
 def gpus(world: Cluster) -> dict[str, int]:
-    """What each queue deserves of the GPUs."""
+    """How many GPUs each queue deserves."""
     session = opened(world)
     d = session.snapshot.axes.index[GPU]
     rows = deserved_by(session, requested(session), real_capabilities(session))
@@ -63,10 +63,10 @@ def test_queues_get_room_by_weight() -> None:
     parts = (node("n1", gpu=8), Queue("a", weight=3), Queue("b"), singles("a", 8), singles("b", 8))
     plans = scene(cluster(*parts), CONFIG)
     assert {"a": 6, "b": 2} == bound(plans)
-    assert "queue `b` may have 2 nvidia.com/gpu (deserved), has 2, asks for 1" in reasons(plans[0], "b7")
+    assert "queue `b` may have 2 nvidia.com/gpu (deserved), has 2, asks for 1 more" in reasons(plans[0], "b7")
 
 
-def test_what_one_queue_does_not_want_the_other_gets() -> None:
+def test_a_queue_gets_what_the_other_does_not_want() -> None:
     parts = (node("n1", gpu=8), Queue("a"), Queue("b"), singles("a", 2), singles("b", 8))
     assert {"a": 2, "b": 6} == bound(scene(cluster(*parts), CONFIG))
 
@@ -89,7 +89,7 @@ def test_a_capability_may_limit_the_number_of_pods() -> None:
     parts = (node("n1", gpu=8), Queue("a", capability={"pods": 2}), singles("a", 8))
     plans = scene(cluster(*parts), CONFIG)
     assert {"a": 2} == bound(plans)
-    assert "queue `a` may have 2 pods (deserved), has 2, asks for 1" in reasons(plans[0], "a7")
+    assert "queue `a` may have 2 pods (deserved), has 2, asks for 1 more" in reasons(plans[0], "a7")
 
 
 def test_what_is_guaranteed_to_others_is_not_lent() -> None:
@@ -107,7 +107,7 @@ def test_a_gang_that_is_more_than_its_queue_deserves_waits_whole() -> None:
     )
     plans = scene(cluster(*parts), CONFIG)
     assert {"b": 4} == bound(plans)
-    assert "queue `a` may have 4 nvidia.com/gpu (deserved), has 0, asks for 5" in reasons(plans[0], "a")
+    assert "queue `a` may have 4 nvidia.com/gpu (deserved), has 0, asks for 5 more" in reasons(plans[0], "a")
 
 
 def test_a_closed_queue_gets_nothing_and_keeps_no_room_from_others() -> None:
@@ -148,7 +148,7 @@ def test_half_the_cluster_comes_back_and_no_more() -> None:
 
 
 def test_what_a_queue_deserves_of_one_resource_is_not_taken_because_it_has_much_of_another() -> None:
-    """`b` has more CPU than it deserves, but no more GPUs: a claim for GPUs takes nothing from it."""
+    """`b` has more CPU than it deserves, but not more GPUs: a claim for GPUs takes nothing from it."""
     parts = (
         node("n1", gpu=8, cpu=16),
         Queue("a"),
@@ -203,7 +203,7 @@ def test_groups_without_pods_ask_for_what_they_say_they_need() -> None:
     )
 
 
-def test_a_job_that_makes_no_sense_keeps_no_room_from_others() -> None:
+def test_an_invalid_job_keeps_no_room_from_others() -> None:
     senseless = gang("a", 8, gpu=1, queue="a", broken="minMember is negative")
     assert {"a": 0, "b": 8, "default": 0} == gpus(
         cluster(node("n1", gpu=8), Queue("a"), Queue("b"), senseless, singles("b", 8))
@@ -211,7 +211,7 @@ def test_a_job_that_makes_no_sense_keeps_no_room_from_others() -> None:
 
 
 def test_groups_are_admitted_up_to_the_capability_surplus_aside() -> None:
-    """8 GPUs may be had; 6 are, of which 4 are surplus that others may take: 6 more may be admitted, not 7."""
+    """The limit is 8 GPUs; 6 are used, of which 4 are surplus that others may take. So 6 more fit, not 7."""
 
     def admitted(*amounts: int) -> set[str]:
         groups = [
@@ -224,7 +224,7 @@ def test_groups_are_admitted_up_to_the_capability_surplus_aside() -> None:
 
     assert {"ns/g0"} == admitted(6)
     assert set() == admitted(7)
-    assert {"ns/g0", "ns/g2"} == admitted(4, 3, 2)  # who does not fit does not hold up who does
+    assert {"ns/g0", "ns/g2"} == admitted(4, 3, 2)  # a group that does not fit does not block the next
 
 
 def test_the_refusal_of_a_group_says_what_its_queue_has() -> None:
@@ -233,7 +233,7 @@ def test_the_refusal_of_a_group_says_what_its_queue_has() -> None:
     running = gang("r", 1, gpu=4, on=["n1"], queue="a")
     plan = scene(cluster(node("n1", gpu=16), Queue("a", capability={GPU: 8}), group, before, running), CONFIG)[0]
     assert [
-        "queue `a` may have 8 nvidia.com/gpu (capability), has 4 and 3 promised to admitted groups, asks for 2"
+        "queue `a` may have 8 nvidia.com/gpu (capability), has 4 and 3 promised to admitted groups, asks for 2 more"
     ] == reasons(plan, "g")
 
 

@@ -1,4 +1,4 @@
-"""The arithmetic of queues: water-filling and exact shares."""
+"""Queue arithmetic: water-filling and exact shares."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ TOTALS = st.integers(0, 200)
     [
         (8, [1, 1], [0, 0], [8, 8], [4, 4]),
         (8, [1, 3], [0, 0], [8, 8], [2, 6]),
-        (8, [1, 1], [0, 0], [2, 8], [2, 6]),  # what one does not want the other gets
-        (8, [1, 1], [6, 0], [8, 8], [6, 2]),  # a guarantee stands before weights
+        (8, [1, 1], [0, 0], [2, 8], [2, 6]),  # the other queue gets what one does not want
+        (8, [1, 1], [6, 0], [8, 8], [6, 2]),  # a guarantee comes before weights
         (10, [1, 1, 1], [8, 0, 0], [10, 2, 2], [8, 1, 1]),  # Volcano would give 12 of 10
         (10, [1, 1, 1], [0, 0, 0], [10, 10, 10], [4, 3, 3]),  # no unit is left idle
-        (10, [2, 1], [0, 0], [10, 10], [7, 3]),  # the larger remainder has it
-        (8, [1, 1], [0, 0], [3, 3], [3, 3]),  # nobody gets more than they want
-        (8, [1, 1], [6, 6], [8, 8], [6, 6]),  # guarantees are kept even if they are more than there is
-        (8, [1, 1], [5, 0], [1, 8], [5, 3]),  # a guarantee is more than what is asked for
+        (10, [2, 1], [0, 0], [10, 10], [7, 3]),  # the rest goes to the larger remainder
+        (8, [1, 1], [0, 0], [3, 3], [3, 3]),  # no queue gets more than it wants
+        (8, [1, 1], [6, 6], [8, 8], [6, 6]),  # guarantees hold even if they exceed the total
+        (8, [1, 1], [5, 0], [1, 8], [5, 3]),  # a guarantee may exceed the request
         (0, [1, 1], [0, 0], [8, 8], [0, 0]),
     ],
 )
@@ -41,14 +41,14 @@ def _sides(claims: list[tuple[int, int, int]]) -> tuple[list[int], list[int], li
 
 
 @given(TOTALS, CLAIMS)
-def test_safety_everybody_stays_between_guarantee_and_limit(total: int, claims: list[tuple[int, int, int]]) -> None:
+def test_safety_every_queue_stays_between_guarantee_and_limit(total: int, claims: list[tuple[int, int, int]]) -> None:
     weights, low, high = _sides(claims)
     for given_, least, most in zip(divide(total, weights, low, high), low, high, strict=True):
         assert least <= given_ <= max(least, most)
 
 
 @given(TOTALS, CLAIMS)
-def test_liveness_nothing_is_left_that_somebody_wants(total: int, claims: list[tuple[int, int, int]]) -> None:
+def test_liveness_nothing_is_left_that_a_queue_wants(total: int, claims: list[tuple[int, int, int]]) -> None:
     weights, low, high = _sides(claims)
     wanted = sum(max(a, b) for a, b in zip(low, high, strict=True))
     assert max(min(total, wanted), sum(low)) == sum(divide(total, weights, low, high))
@@ -58,7 +58,7 @@ def test_liveness_nothing_is_left_that_somebody_wants(total: int, claims: list[t
 def test_the_water_stands_equally_high_for_all_that_could_have_more(
     total: int, claims: list[tuple[int, int, int]]
 ) -> None:
-    """Nobody above their guarantee is more than the one unit of rounding above somebody who wants more."""
+    """A queue above its guarantee is at most one unit of rounding above a queue that wants more."""
     weights, low, high = _sides(claims)
     parts = divide(total, weights, low, high)
     for i, mine in enumerate(parts):
@@ -79,8 +79,8 @@ def test_the_order_of_queues_matters_to_ties_only(total: int, claims: list[tuple
 
 
 @given(st.integers(1, 10**6), CLAIMS)
-def test_a_million_times_as_fine_a_unit_moves_nobody_by_a_unit(scale: int, claims: list[tuple[int, int, int]]) -> None:
-    """No drift: in milli, in bytes or in whole devices the division is the same."""
+def test_a_finer_unit_changes_no_share_by_a_unit(scale: int, claims: list[tuple[int, int, int]]) -> None:
+    """No drift: the division is the same in milli-units, in bytes or in whole devices."""
     weights, low, high = _sides(claims)
     coarse = divide(60, weights, low, high)
     fine = divide(60 * scale, weights, [n * scale for n in low], [n * scale for n in high])
@@ -91,7 +91,7 @@ def test_shares_are_exact() -> None:
     assert Fraction(1, 3) == share_of([1, 0], [3, 5], (0, 1))
     assert share_of([1], [3], (0,)) < share_of([333334], [1000000], (0,))
     assert share_of([0, 4], [0, 8], (0, 1)) == Fraction(1, 2)
-    assert share_of([1, 4], [0, 8], (0, 1)) == 1  # what it does not deserve, it has all of
+    assert share_of([1, 4], [0, 8], (0, 1)) == 1  # any amount of an undeserved resource counts as 1
 
 
 def test_how_many_more_fit_under_a_limit() -> None:
@@ -108,5 +108,5 @@ def test_real_capability_leaves_others_their_guarantees() -> None:
 def test_dominant_shares_are_whole_numbers() -> None:
     dominant = Dominant([6, 4, 100, 0], ignored=2)
     assert dominant.whole == 12
-    assert dominant.share([3, 1, 99, 7]) == 6  # half of the first; pods and what no node has do not count
+    assert dominant.share([3, 1, 99, 7]) == 6  # half of the first; pods and resources that no node has are ignored
     assert dominant.parts([3, 1, 99, 7]) == [6, 3]

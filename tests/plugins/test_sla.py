@@ -1,4 +1,4 @@
-"""sla: deadlines order jobs, and once one has run out the job is admitted."""
+"""sla: deadlines order jobs, and a job is admitted after its deadline."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ HOUR = 3600.0
 
 
 def group(name: str, **fields: Any) -> Gang:
-    """More than the cluster has: overcommit never admits it."""
+    """A group larger than the cluster: overcommit never admits it."""
     return gang(name, 0, minimum=1, phase=Phase.PENDING, min_resources={GPU: 99}, **fields)
 
 
@@ -74,7 +74,7 @@ def test_jobs_go_by_deadline_those_without_last() -> None:
     assert ["ns/soon", "ns/late", "ns/none"] == [j.key for j in ranked]
 
 
-def test_a_job_that_runs_wakes_nobody() -> None:
+def test_a_running_job_needs_no_wake_up() -> None:
     running = gang("r", 2, minimum=1, gpu=8, on=["n1"])
     assert decide(Snapshot(cluster(node("n1", gpu=8), running)), CONFIG, 1.0).wake_at is None
     waiting = gang("w", 2, gpu=8)

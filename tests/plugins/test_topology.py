@@ -68,7 +68,7 @@ def opened(scenery: Cluster, arguments: Arguments | None = None) -> Session:
 
 
 def tried(scenery: Cluster, job: str = "ns/job", arguments: Arguments | None = None) -> list[list[str]]:
-    """The domains that a job tries, by tier, each by its nodes."""
+    """The domains that a job tries, by tier, each as its nodes."""
     session = opened(scenery, arguments)
     found = session.hooks.domains[0].call(session.job(session.snapshot.jobs.number[job]))
     assert found is not None
@@ -110,7 +110,7 @@ def test_room_that_is_being_freed_counts() -> None:
 def test_nodes_without_the_label_are_in_no_rack() -> None:
     plan = scene(cluster(racks(a=1), node("x1", gpu=4), node("x2", gpu=4), close(2)), config())[0]
     assert [] == used(plan)
-    assert ["needs 2 pods together, one domain has room for 1: 3/3 nodes fit"] == reasons(plan)
+    assert ["needs 2 pods together, the best domain has room for 1: 3/3 nodes fit"] == reasons(plan)
 
 
 def test_a_soft_gang_prefers_a_rack_and_takes_anything() -> None:
@@ -122,13 +122,13 @@ def test_a_soft_gang_prefers_a_rack_and_takes_anything() -> None:
 def test_without_the_label_anywhere_a_hard_gang_waits_and_says_why() -> None:
     plan = scene(cluster(node("n1", gpu=8), close(1)), config())[0]
     assert [] == used(plan)
-    assert ["must run within one `rack`, and no node has that label"] == reasons(plan)
+    assert ["must run within one `rack`, but no node has that label"] == reasons(plan)
 
 
 def test_a_gang_that_fits_no_rack_now_says_how_many_fit() -> None:
     plan = scene(cluster(racks(a=2, b=2), gang("old", gpu=4, on=["a1"]), close(3)), config())[0]
-    head = "needs 3 pods together, one domain has room for 2: 3/4 nodes fit: "
-    assert [head + "1 short of nvidia.com/gpu (needs 4, best has 0)"] == reasons(plan)
+    head = "needs 3 pods together, the best domain has room for 2: 3/4 nodes fit: "
+    assert [head + "1 short of nvidia.com/gpu (needs 4, best has 0 free)"] == reasons(plan)
 
 
 def test_roles_must_fit_in_the_rack_together() -> None:
@@ -152,7 +152,7 @@ def test_pods_above_the_minimum_stay_in_the_rack_too() -> None:
     plan = scene(cluster(racks(a=4, b=3), growing), config())[0]
     assert ["b3"] == used(plan)
     head = "0/7 nodes fit: 4 outside the `rack` of its running pods, 3 short of nvidia.com/gpu"
-    assert [f"{head} (needs 4, best has 0)"] == reasons(plan)
+    assert [f"{head} (needs 4, best has 0 free)"] == reasons(plan)
     soft = close(4, SOFT, minimum=2, on=["b1", "b2"])
     assert 2 == len(used(scene(cluster(racks(a=4, b=3), soft), config())[0]))
 
@@ -161,7 +161,7 @@ def test_a_gang_that_runs_in_two_racks_waits_and_says_why() -> None:
     torn = close(3, minimum=3, on=["a1", "b1"])
     plan = scene(cluster(racks(a=2, b=2), torn), config())[0]
     assert [] == used(plan)
-    assert ["its running pods are not within one `rack`, so no more can join them"] == reasons(plan)
+    assert ["its running pods are not within one `rack`, so no further pod can join them"] == reasons(plan)
 
 
 def test_a_soft_gang_goes_where_most_of_it_runs() -> None:
@@ -175,7 +175,7 @@ def test_a_soft_gang_goes_where_most_of_it_runs() -> None:
 
 
 def tree() -> list[HyperNode]:
-    """Two racks of two in a block, a rack of three in another, and a spine over both."""
+    """Two racks of two in one block, a rack of three in another, and a spine above both."""
 
     def of(*names: str, kind: str = "Node") -> tuple[Member, ...]:
         return tuple(Member(kind, name) for name in names)
@@ -223,7 +223,7 @@ def test_a_gang_gets_the_lowest_tier_that_holds_it(count: int, tier: int, nodes:
 
 def test_a_gang_too_large_for_its_tier_says_how_many_fit() -> None:
     plan = scene(cluster(leaves(), tree(), close(4, Closeness(tier=1))), config())[0]
-    assert ["needs 4 pods together, one domain has room for 3: 7/7 nodes fit"] == reasons(plan)
+    assert ["needs 4 pods together, the best domain has room for 3: 7/7 nodes fit"] == reasons(plan)
 
 
 @pytest.mark.parametrize(
@@ -235,7 +235,7 @@ def test_a_gang_too_large_for_its_tier_says_how_many_fit() -> None:
 )
 def test_without_such_a_tier_a_hard_gang_waits_and_says_why(closeness: Closeness, words: str) -> None:
     plan = scene(cluster(leaves(), tree(), close(1, closeness)), config())[0]
-    assert [f"must run within one {words}, and there is none with nodes"] == reasons(plan)
+    assert [f"must run within one {words}, but no such HyperNode has nodes"] == reasons(plan)
 
 
 def test_a_running_gang_grows_into_the_next_tier_only_if_allowed() -> None:
@@ -247,7 +247,7 @@ def test_a_running_gang_grows_into_the_next_tier_only_if_allowed() -> None:
 # -- parts
 
 
-def test_gangs_that_do_not_ask_are_not_asked() -> None:
+def test_gangs_without_closeness_use_no_domains() -> None:
     session = opened(cluster(racks(a=1), gang("job")))
     job = session.job(0)
     assert session.hooks.domains[0].call(job) is None

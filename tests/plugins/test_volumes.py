@@ -1,4 +1,4 @@
-"""predicates: volumes that nodes hold only so many of."""
+"""predicates: volumes of which a node takes a limited number."""
 
 from __future__ import annotations
 
@@ -58,8 +58,8 @@ def test_a_gang_finds_room_for_all_its_volumes_or_does_not_start() -> None:
     room = {"nodes": {"a": 2, "b": 1}}
     made = plan(*nodes, gang("g", 4, **ONE), room=dict(room))
     assert {} == on(made)
-    said = in_one_line(made.waiting[0].reasons)
-    assert "needs 4 pods together, there is room for 3: 0/2 nodes fit: 2 at their limit of disk" == said
+    line = in_one_line(made.waiting[0].reasons)
+    assert "needs 4 pods together, there is room for 3: 0/2 nodes fit: 2 at their limit of disk" == line
     assert {"a": 2, "b": 1} == on(plan(*nodes, gang("g", 3, **ONE), room=dict(room)))
 
 
@@ -69,7 +69,7 @@ def test_volumes_of_pods_that_are_there_count() -> None:
     assert {} == on(plan(node("a"), there, gang("g", 1, **TWO), room={"nodes": {"a": 3}}))
     leaving = gang("there", 1, on=["a"], task={"status": Status.RELEASING}, **TWO)
     made = plan(node("a"), leaving, gang("g", 1, **TWO), room={"nodes": {"a": 3}})
-    assert ({}, ["a"]) == (on(made), [n.node for n in made.nominate]), "room that is coming is promised"
+    assert ({}, ["a"]) == (on(made), [n.node for n in made.nominate]), "releasing room is promised"
 
 
 def test_limits_can_be_switched_off_and_free_volumes_cannot() -> None:
@@ -87,7 +87,7 @@ def test_what_all_nodes_share_is_counted_once(total: int, placed: int) -> None:
 
 
 def test_kinds_of_one_pool_share_its_volumes() -> None:
-    """One volume would do for either pod; the first takes it."""
+    """One volume would be enough for either pod; the first takes it."""
     large, small = (VolumeNeed(name, "class local", 1) for name in ("large", "small"))
     rooms = tuple(Room(n.room, "NoFreeVolume", "have none", {"a": 1}, others=0, total=1) for n in (large, small))
     gangs = (gang("a", 1, constraints={"volume_needs": (large,)}), gang("b", 1, constraints={"volume_needs": (small,)}))
@@ -101,8 +101,8 @@ def test_kinds_of_one_pool_share_its_volumes() -> None:
         ([("zone", "In", ("a", "b"))], [], "cannot reach its volume at `a`, `b`"),
         ([("zone", "In", ("a",)), ("arch", "In", ("arm",))], [], "cannot reach its volume"),
         ([("zone", "Exists", ())], [], "cannot reach its volume"),
-        ([], [("metadata.name", "In", ("n",))], "are not `n`, for which its volume is being made"),
-        ([], [("metadata.name", "NotIn", ("n",))], "could not get its volume a moment ago"),
+        ([], [("metadata.name", "In", ("n",))], "are not `n`, where its volume is being created"),
+        ([], [("metadata.name", "NotIn", ("n",))], "recently failed to provide its volume"),
         ([("zone", "NotIn", ("a",))], [], "cannot reach its volume"),
     ],
 )

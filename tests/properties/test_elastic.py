@@ -1,4 +1,4 @@
-"""Elastic jobs, as properties: what no decision may do to them, and where they end up."""
+"""Elastic jobs as properties: what no decision may do to them, and the sizes they reach."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ ALGORITHMS = tuple(sorted(catalog().algorithms))
 
 
 def unbraked(algorithm: str = "elastic-fifo") -> Config:
-    """Maar's own configuration with another algorithm and the four brakes at zero."""
+    """Maar's default configuration with another algorithm and the four brakes at zero."""
     config, kind = default_config(catalog()), catalog().algorithms[algorithm]
     pool = replace(
         config.pools[0],
@@ -42,7 +42,7 @@ def unbraked(algorithm: str = "elastic-fifo") -> Config:
 
 
 def decided(cluster: Cluster, config: Config, now: float = NOW) -> Plan:
-    """The plan, and in a failing example's notes what it was made for."""
+    """The plan; the notes of a failing example show its input."""
     note(described(cluster))
     plan = decide(Snapshot(cluster), config, now)
     note(
@@ -55,7 +55,7 @@ def decided(cluster: Cluster, config: Config, now: float = NOW) -> Plan:
 @settings(max_examples=150, deadline=None)
 @given(elastic_clusters(), st.sampled_from(ALGORITHMS))
 def test_safety_room_bounds_and_whole_gangs(cluster: Cluster, algorithm: str) -> None:
-    """What runs, is promised and is kept fits the nodes; nobody leaves [min, max]; nobody is evicted in part."""
+    """Running, promised and kept pods fit the nodes; no job leaves [min, max]; no gang is evicted in part."""
     config = unbraked(algorithm)
     for step in range(3):
         plan = decided(cluster, config, NOW + step)
@@ -68,7 +68,7 @@ def test_safety_room_bounds_and_whole_gangs(cluster: Cluster, algorithm: str) ->
             assert job.elastic is not None
             row = snapshot.nodes.row[hold.node]
             kept[row] += hold.count * np.array(snapshot.axes.row(dict(job.elastic.shape.requests)))
-        # A job's workers that exist by now are among the pods that wait: their room is kept until they are bound.
+        # Workers that already exist are among the waiting pods: their room is kept until they are bound.
         assert (kept <= snapshot.nodes.allocatable).all()
         cluster = after
 
@@ -94,7 +94,7 @@ def test_safety_worker_zero_stays_while_its_job_runs(cluster: Cluster) -> None:
 @settings(max_examples=100, deadline=None)
 @given(elastic_clusters(), st.sampled_from(("elastic-fifo", "fifo", "max-min", "ffdl", "afs-l")))
 def test_liveness_sizes_settle(cluster: Cluster, algorithm: str) -> None:
-    """A plan that is carried out and decided again comes to rest."""
+    """Plans that are carried out and decided again come to rest."""
     config = unbraked(algorithm)
     moved = []
     for step in range(25):
@@ -107,7 +107,7 @@ def test_liveness_sizes_settle(cluster: Cluster, algorithm: str) -> None:
 @settings(max_examples=100, deadline=None)
 @given(elastic_clusters(gangs=0, elastic=6, gpus_only=True), st.sampled_from(ALGORITHMS), st.integers(1, 4))
 def test_liveness_one_queue_without_brakes_is_what_allocate_says(cluster: Cluster, algorithm: str, gpus: int) -> None:
-    """Workers of one GPU on nodes with enough of everything else: the sizes are those of the bare algorithm."""
+    """Workers of one GPU on nodes with enough of everything else: the sizes are those of the algorithm alone."""
     machines = tuple(node(n.name, cpu=64, gpu=gpus) for n in cluster.nodes)
     tasks = tuple(t for t in cluster.tasks if t.status is not Status.BOUND)
     jobs = tuple(

@@ -1,4 +1,4 @@
-"""Liveness: what fits starts, what waits knows why, and what has settled stays."""
+"""Liveness: a gang that fits starts, a waiting job has a reason, and a settled cluster stays settled."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ NOW = 10.0
 
 
 def decided(cluster: Cluster, now: float = NOW) -> Plan:
-    """The plan, and in a failing example's notes what it was made for."""
+    """The plan; the notes of a failing example show its input."""
     plan = decide(Snapshot(cluster), CONFIG, now)
     note(described(cluster))
     note(f"{now}: bind {plan.bind}\n  nominate {plan.nominate}\n  evict {plan.evict}\n  locks {plan.locks}")
@@ -31,7 +31,7 @@ def decided(cluster: Cluster, now: float = NOW) -> Plan:
 @settings(max_examples=150, deadline=None)
 @given(clusters(gangs=1))
 def test_a_gang_that_fits_alone_starts_at_once(cluster: Cluster) -> None:
-    """On an idle cluster. By counting: so many of its shape fit on the nodes together."""
+    """On an idle cluster, by counting how many tasks of its shape fit on all nodes together."""
     idle = [replace(t, status=Status.PENDING, node="", started=None) for t in cluster.tasks]
     cluster = replace(cluster, tasks=tuple(idle))
     plan = decided(cluster)
@@ -46,7 +46,7 @@ def test_a_gang_that_fits_alone_starts_at_once(cluster: Cluster) -> None:
 
 @settings(max_examples=150, deadline=None)
 @given(clusters())
-def test_whoever_waits_knows_why(cluster: Cluster) -> None:
+def test_every_waiting_job_has_a_reason(cluster: Cluster) -> None:
     plan = decided(cluster)
     told = {w.job: w.reasons for w in plan.waiting}
     after = carry_out(cluster, plan, NOW)
@@ -67,14 +67,14 @@ def test_it_wakes_in_the_future_or_not_at_all(cluster: Cluster) -> None:
 @given(clusters())
 def test_what_is_carried_out_settles_and_stays(cluster: Cluster) -> None:
     note(described(cluster))
-    _, begun = cycles(cluster, CONFIG, 1, NOW)  # what was leaving has left: nothing but decisions moves things now
+    _, begun = cycles(cluster, CONFIG, 1, NOW)  # releasing pods have left: from now on only decisions change anything
     scene(begun, CONFIG, NOW + 1, most=60)
 
 
 @settings(max_examples=100, deadline=None)
 @given(clusters())
-def test_nobody_waits_beside_room_that_fits(cluster: Cluster) -> None:
-    """A settled cluster has no gang of one shape that idle, unlocked room would take whole and its queue allows."""
+def test_no_gang_waits_while_idle_room_fits_it(cluster: Cluster) -> None:
+    """In a settled cluster no gang of one shape waits if its queue allows it and idle, unlocked room takes it whole."""
     now = NOW
     for _ in range(60):
         plan = decided(cluster, now)
@@ -84,7 +84,7 @@ def test_nobody_waits_beside_room_that_fits(cluster: Cluster) -> None:
             break
     else:
         return
-    assert () == plan.nominate, "nothing leaves any more, and yet somebody waits for it"
+    assert () == plan.nominate, "no pod is leaving, but a pod waits for releasing room"
     locked = {lock.node for lock in plan.locks}
     snapshot = Snapshot(cluster)
     free = {
@@ -101,7 +101,7 @@ def test_nobody_waits_beside_room_that_fits(cluster: Cluster) -> None:
 
 
 def waits_whole(job: Job, members: list[Task]) -> list[Task]:
-    """The minimum of a gang of one shape that has nothing; nothing for others."""
+    """The minimum of a gang of one shape that has nothing; an empty list for other gangs."""
     if {t.status for t in members} != {Status.PENDING} or len({t.shape for t in members}) > 1:
         return []
     first = members[: least(job, members)]

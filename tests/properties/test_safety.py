@@ -1,4 +1,4 @@
-"""Safety: what no decision may do, whatever the cluster."""
+"""Safety: what no decision may do, on any cluster."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ READY = (Status.BOUND, Status.SUCCEEDED)
 
 
 def decided(cluster: Cluster, now: float = NOW) -> Plan:
-    """The plan, and in a failing example's notes what it was made for."""
+    """The plan; the notes of a failing example show its input."""
     plan = decide(Snapshot(cluster), CONFIG, now)
     note(described(cluster))
     note(f"{now}: bind {plan.bind}\n  nominate {plan.nominate}\n  evict {plan.evict}\n  locks {plan.locks}")
@@ -44,13 +44,13 @@ def decided(cluster: Cluster, now: float = NOW) -> Plan:
 @settings(max_examples=200, deadline=None)
 @given(clusters())
 def test_capacity_is_never_exceeded(cluster: Cluster) -> None:
-    """Neither by what is bound, nor (once what leaves has left) by what is promised."""
+    """Neither by bound pods nor, after releasing pods are gone, by promised pods."""
     plan = decided(cluster)
     after = carry_out(cluster, plan, NOW)
     check_invariants(cluster, plan, after)
     snapshot = Snapshot(after)
     assert (snapshot.used <= snapshot.nodes.allocatable).all()
-    # Pods that leave still hold their room when the plan is carried out: binds must fit beside them.
+    # Leaving pods still hold their room when the plan is carried out: bound pods must fit beside them.
     leaving = {e.task for e in plan.evict}
     still = [
         replace(t, status=Status.RELEASING) for t in cluster.tasks if t.key in leaving or t.status is Status.RELEASING
@@ -69,13 +69,13 @@ def test_gangs_start_and_leave_whole(cluster: Cluster) -> None:
     touched = jobs_of(cluster, [b.task for b in plan.bind] + [e.task for e in plan.evict])
     for job in cluster.jobs:
         if job.key in touched and not runs_in_part(job, was[job.key]):
-            assert not runs_in_part(job, now[job.key]), f"{job.key} in part"
+            assert not runs_in_part(job, now[job.key]), f"{job.key} runs in part"
 
 
 @settings(max_examples=200, deadline=None)
 @given(clusters())
 def test_a_gang_that_ran_in_part_never_loses_only_some(cluster: Cluster) -> None:
-    """It is finished, or left as it is, or goes as a whole."""
+    """It is completed, left as it is, or evicted whole."""
     plan = decided(cluster)
     gone = Counter(jobs_of(cluster, [e.task for e in plan.evict], once=False))
     was = members(cluster)
@@ -88,7 +88,7 @@ def test_a_gang_that_ran_in_part_never_loses_only_some(cluster: Cluster) -> None
 @settings(max_examples=200, deadline=None)
 @given(clusters())
 def test_a_gang_is_promised_all_that_it_lacks_or_nothing(cluster: Cluster) -> None:
-    """Where it is promised room anew, that makes up its minimum with what it has."""
+    """New promises complete the minimum together with what the gang has."""
     plan = decided(cluster)
     after = members(carry_out(cluster, plan, NOW))
     before = {t.key for t in cluster.tasks if t.status is Status.NOMINATED}
@@ -99,7 +99,7 @@ def test_a_gang_is_promised_all_that_it_lacks_or_nothing(cluster: Cluster) -> No
 
 @settings(max_examples=200, deadline=None)
 @given(clusters())
-def test_nobody_who_is_protected_is_evicted(cluster: Cluster) -> None:
+def test_protected_pods_are_never_evicted(cluster: Cluster) -> None:
     plan = decided(cluster)
     task = {t.key: t for t in cluster.tasks}
     victims = [task[e.task] for e in plan.evict]
@@ -131,7 +131,7 @@ def test_the_order_of_the_input_does_not_matter(cluster: Cluster, seed: int) -> 
 @settings(max_examples=100, deadline=None)
 @given(clusters())
 def test_the_same_question_gets_the_same_answer(cluster: Cluster) -> None:
-    """Also on the same snapshot: a decision changes nothing that it was given."""
+    """Also on the same snapshot: a decision does not change its input."""
     snapshot = Snapshot(cluster)
     first = decide(snapshot, CONFIG, NOW)
     assert first == decide(snapshot, CONFIG, NOW)
@@ -139,19 +139,19 @@ def test_the_same_question_gets_the_same_answer(cluster: Cluster) -> None:
 
 
 def taken(plan: Plan) -> list[Evict]:
-    """Evictions for somebody else; what is left of a gang that cannot be finished goes for nobody."""
+    """Evictions for another job; the release of an incomplete gang has no such job."""
     return [e for e in plan.evict if e.cause is not Cause.RELEASED]
 
 
 @settings(max_examples=200, deadline=None)
 @given(clusters())
 def test_every_victim_is_needed(cluster: Cluster) -> None:
-    """Asked again with one of the victims left alone, the others would not have made enough room."""
+    """If one victim is spared, the others do not make enough room."""
     plan = decided(cluster)
     takers = {e.beneficiary for e in taken(plan)}
     mine = [t for t in cluster.tasks if t.job in takers]
     if len(takers) != 1 or len({t.shape for t in mine}) != 1 or len(taken(plan)) < len(plan.evict):
-        return  # what one takes changes what another needs; two shapes are packed greedily
+        return  # one eviction changes the needs of the next; two shapes are packed greedily
     gave_way = {w.job for w in plan.waiting if any(r.code == "GaveWay" for r in w.reasons)}
     for unit in units(cluster, plan):
         others = {e.task for e in plan.evict} - unit
@@ -160,13 +160,13 @@ def test_every_victim_is_needed(cluster: Cluster) -> None:
         again = decided(replace(cluster, tasks=tuple(pinned)))
         got = {n.task for n in again.nominate} | {b.task for b in again.bind}
         wanted = {n.task for n in plan.nominate} & {t.key for t in mine}
-        assert not wanted <= got, f"went for nothing: {sorted(unit)}, {others} are enough for {takers}"
+        assert not wanted <= got, f"evicted needlessly: {sorted(unit)}, {others} are enough for {takers}"
 
 
 @settings(max_examples=200, deadline=None)
 @given(clusters())
 def test_every_victim_makes_room_that_is_used(cluster: Cluster) -> None:
-    """Whom somebody is evicted for is promised its whole minimum, and is bound once the victims have gone."""
+    """A job that others are evicted for gets a promise of its whole minimum, and is bound when the victims are gone."""
     plan = decided(cluster)
     after = carry_out(cluster, plan, NOW)
     then = carry_out(after, decided(after, NOW + 1), NOW + 1)
@@ -182,10 +182,10 @@ def test_every_victim_makes_room_that_is_used(cluster: Cluster) -> None:
 @settings(max_examples=100, deadline=None)
 @given(clusters(), st.lists(st.integers(0, 10**6), max_size=30))
 def test_rollback_restores_the_whole_session(cluster: Cluster, dice: list[int]) -> None:
-    """Any verbs inside an uncommitted statement leave nothing behind, nor in a column that a plugin keeps.
+    """Any verbs inside an uncommitted statement leave no change, including columns of plugins.
 
-    Guards against what is written beside the journal: once `session.evictions` kept what had been rolled back, and a
-    comparison of arrays alone did not see it.
+    Guards against writes that bypass the journal: `session.evictions` once kept rolled-back entries, and a comparison
+    of arrays alone did not notice.
     """
     session = Session(Snapshot(cluster), CONFIG, NOW)
     session.open()
@@ -206,7 +206,7 @@ def test_rollback_restores_the_whole_session(cluster: Cluster, dice: list[int]) 
 @settings(max_examples=100, deadline=None)
 @given(st.one_of(clusters(), elastic_clusters()))
 def test_rollback_of_whole_actions_restores_the_whole_session(cluster: Cluster) -> None:
-    """A cycle inside an uncommitted statement never was: whatever an action writes, the journal knows."""
+    """A cycle inside an uncommitted statement leaves no change: the journal records every write of an action."""
     session = Session(Snapshot(cluster), CONFIG, NOW)
     session.open()
     before = contents(session)
@@ -221,7 +221,7 @@ def test_rollback_of_whole_actions_restores_the_whole_session(cluster: Cluster) 
 @settings(max_examples=100, deadline=None)
 @given(clusters(), st.lists(st.integers(0, 10**6), max_size=20))
 def test_a_view_brought_up_to_date_equals_a_new_one(cluster: Cluster, dice: list[int]) -> None:
-    """After any verbs, kept and undone ones."""
+    """After any verbs, committed or undone."""
     session = Session(Snapshot(cluster), CONFIG, NOW)
     session.open()
     session.state.soften()
@@ -240,11 +240,11 @@ def test_a_view_brought_up_to_date_equals_a_new_one(cluster: Cluster, dice: list
             assert kept.score.tolist() == new.score.tolist()
 
 
-# -- what the properties speak of
+# -- helpers
 
 
 def do_anything(session: Session, dice: list[int]) -> None:
-    """Verbs on tasks that they can be used on, whether or not they make sense."""
+    """Verbs on tasks that allow them, useful or not."""
     state, tasks = session.state, session.snapshot.tasks
     gone: list[int] = []
     for throw in dice:
@@ -269,7 +269,7 @@ def do_anything(session: Session, dice: list[int]) -> None:
 
 
 def remember_anything(session: Session, job: Job, throw: int) -> None:
-    """Something that the session remembers beside its columns."""
+    """Store something that the session keeps outside its columns."""
     node, why = session.snapshot.nodes.names[0], Reason("test", "Chance", "by chance")
     verbs: list[Callable[[], None]] = [
         lambda: session.note(job, why),
@@ -304,7 +304,7 @@ def jobs_of(cluster: Cluster, tasks: list[str], once: bool = True) -> list[str]:
 
 
 def units(cluster: Cluster, plan: Plan) -> list[set[str]]:
-    """What was evicted, as it went: whole gangs, or surplus tasks one by one."""
+    """The evicted tasks by unit: whole gangs, or surplus tasks one by one."""
     gone = {e.task for e in plan.evict}
     found: list[set[str]] = []
     for tasks in members(cluster).values():

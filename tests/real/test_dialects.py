@@ -110,7 +110,7 @@ def test_a_gang_waits_for_its_last_pod_and_starts_whole(cluster: RealCluster, di
             await asyncio.to_thread(cluster.apply, [gang["thing"]])
         for i in range(2):
             await pod(play, f"train-{i}", gang)
-        line = "needs 3 pods, 2 can be placed"
+        line = "needs 3 pods, only 2 can be placed (the others do not exist, are blocked or have ended)"
         pods = await play.until(lambda ps: all(p.message == line for p in ps), f"both pods say `{line}`")
         assert not any(p.node for p in pods)
         await pod(play, "train-2", gang)

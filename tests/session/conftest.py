@@ -15,7 +15,7 @@ Open = Callable[[Session, Register], None]
 
 
 class Written:
-    """A plugin that is one function."""
+    """A plugin that consists of one function."""
 
     def __init__(self, function: Open) -> None:
         self.open = function
@@ -27,7 +27,7 @@ def option(name: str, function: Open, flags: dict[str, bool] | None = None) -> P
 
 @pytest.fixture
 def opened() -> Callable[..., Session]:
-    """A session on a cluster, opened with tiers of functions (or of options)."""
+    """A session on a cluster, opened with tiers of functions (or options)."""
 
     def make(cluster: Cluster, *tiers: Iterable[Open | PluginOption], now: float = 0.0) -> Session:
         options = tuple(

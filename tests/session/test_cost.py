@@ -1,4 +1,4 @@
-"""What an eviction costs: the order of the fields, and that every choice goes by all of them."""
+"""The cost of an eviction: the order of the fields, and that every choice uses all of them."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_each_field_counts_more_than_all_after_it() -> None:
 
 
 def rules(domains: list[list[int]]) -> Callable[[Session, Register], None]:
-    """Gangs and a vote that lets every pod go; jobs start in one of the domains, given by their nodes."""
+    """Gangs, and a vote that permits every eviction; jobs start in one of the domains, given by their nodes."""
 
     def open_session(session: Session, on: Register) -> None:
         on.gang(GangRules(lambda job: job.min_member, lambda job: {}, True, True))
@@ -52,7 +52,7 @@ def rules(domains: list[list[int]]) -> Callable[[Session, Register], None]:
 def test_a_domain_where_a_job_shrinks_comes_before_one_where_a_pod_is_evicted(
     opened: Callable[..., Session], domains: list[list[int]]
 ) -> None:
-    """Whatever their priorities: the choice between domains once left out whether pods are evicted at all."""
+    """For any priorities. The choice between domains once ignored whether pods are evicted at all."""
     made = cluster(
         [node("n1", gpu=2), node("n2", gpu=2)],
         elastic("grown", 1, 2, on=["n1", "n1"], job={"priority": 3}),
@@ -66,7 +66,7 @@ def test_a_domain_where_a_job_shrinks_comes_before_one_where_a_pod_is_evicted(
 
 
 def test_of_equal_pods_the_highest_index_goes_first(opened: Callable[..., Session]) -> None:
-    """Numbers of tasks follow names, in which 10 comes before 9."""
+    """Task numbers follow names, in which 10 comes before 9."""
     made = cluster(
         node("n1", gpu=12), gang("low", 12, minimum=9, gpu=1, on=["n1"] * 12), gang("claimant", gpu=1, priority=5)
     )

@@ -1,4 +1,4 @@
-"""Making room without ever leaving a gang in part: scenes in which that once went wrong."""
+"""Making room without breaking a gang: scenes that once went wrong."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def evicted(plan: Plan) -> list[str]:
 
 
 def test_surplus_is_not_counted_on_two_nodes_at_once() -> None:
-    """One surplus pod, on any of three nodes; the second node costs the gang, which then goes whole."""
+    """One surplus pod, on any of three nodes. The second node costs the gang, which is then evicted whole."""
     plan = first(
         [node(f"n{i}", gpu=1) for i in range(3)],
         gang("low", 3, minimum=2, gpu=1, on=["n0", "n1", "n2"]),
@@ -53,7 +53,7 @@ def test_a_pod_that_was_about_to_start_is_not_evicted() -> None:
 
 
 def test_a_promise_outlives_a_lock() -> None:
-    """A preemptor's room is on a node that was then locked for the elected job: it still gets it."""
+    """A preemptor has promised room on a node that was then locked for the elected job: it still gets the room."""
     plans, _ = cycles(
         cluster(
             node("n0", gpu=2),
@@ -72,14 +72,14 @@ def test_a_promise_outlives_a_lock() -> None:
 
 
 def test_promised_pods_that_ask_for_nothing_start_whole() -> None:
-    """Backfill once took promises for pods that run, and bound the rest of the gang without them."""
+    """Backfill once mistook promises for running pods, and bound the rest of the gang without them."""
     made = gang("free", 3, minimum=2, cpu=0, memory=0, task={"status": Status.NOMINATED, "node": "n0"})
     plan = first(node("n0"), made)
     assert ["ns/free-0", "ns/free-1", "ns/free-2"] == [b.task for b in plan.bind]
 
 
 def test_two_shapes_are_bound_as_they_were_promised() -> None:
-    """Packed greedily, the first would take the last pod slot of the only node that the second fits on."""
+    """Greedy packing would give the first shape the last pod slot of the only node that fits the second."""
     parts = gang("two", roles={"ps": 1, "worker": 1}, role_min={"ps": 1}, minimum=2, task={"status": Status.NOMINATED})
     ps, worker = parts.tasks
     two = replace(parts, tasks=(replace(ps, shape=shape(cpu=0, memory=0), node="n0"), replace(worker, node="n1")))

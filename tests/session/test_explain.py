@@ -46,7 +46,7 @@ def test_the_line_of_the_style_guide(opened: Opened) -> None:
     busy = [gang(f"busy-{i}", gpu=6 if i else 7, on=[f"free-{i}"]) for i in range(312)]
     taint = tainted(*(f"tainted-{i}" for i in range(188)))
     (reason,) = why(opened, nodes, busy, gang("waits", gpu=4, created=3.0), plugins=(taint,))
-    assert "0/500 nodes fit: 312 short of nvidia.com/gpu (needs 4, best has 2), 188 tainted" == reason.message
+    assert "0/500 nodes fit: 312 short of nvidia.com/gpu (needs 4, best has 2 free), 188 tainted" == reason.message
     assert (
         Reason(
             "allocate",
@@ -69,20 +69,20 @@ def test_the_line_of_the_style_guide(opened: Opened) -> None:
         (
             [node("n1", cpu=2), node("n2", cpu="1500m")],
             {"cpu": 4},
-            "0/2 nodes fit: 2 short of cpu (needs 4, best has 2)",
+            "0/2 nodes fit: 2 short of cpu (needs 4, best has 2 free)",
         ),
         (
             [node("n1", memory="2Gi"), node("n2", memory="512Mi")],
             {"memory": "4Gi"},
-            "0/2 nodes fit: 2 short of memory (needs 4Gi, best has 2Gi)",
+            "0/2 nodes fit: 2 short of memory (needs 4Gi, best has 2Gi free)",
         ),
-        ([node("n1", pods=0)], {}, "0/1 nodes fit: 1 short of pods (needs 1, best has 0)"),
-        # A node is counted once, under what is scarcest there: devices before CPU before memory.
+        ([node("n1", pods=0)], {}, "0/1 nodes fit: 1 short of pods (needs 1, best has 0 free)"),
+        # A node is counted once, under its scarcest resource: devices before CPU before memory.
         (
             [node("n1", cpu=1), node("n2", cpu=1, gpu=8), node("n3", memory="1Gi", gpu=8)],
             {"gpu": 1, "cpu": 2, "memory": "2Gi"},
-            "0/3 nodes fit: 1 short of cpu (needs 2, best has 1), 1 short of memory (needs 2Gi, best has 1Gi), "
-            "1 short of nvidia.com/gpu (needs 1, best has 0)",
+            "0/3 nodes fit: 1 short of cpu (needs 2, best has 1 free), "
+            "1 short of memory (needs 2Gi, best has 1Gi free), 1 short of nvidia.com/gpu (needs 1, best has 0 free)",
         ),
     ],
 )
@@ -94,7 +94,8 @@ def test_a_gang_that_fits_in_part(opened: Opened) -> None:
     nodes = [node("n1", gpu=4), node("n2", gpu=2), node("n3", gpu=1)]
     (reason,) = why(opened, nodes, gang("waits", 4, gpu=2))
     assert (
-        "needs 4 pods together, there is room for 3: 2/3 nodes fit: 1 short of nvidia.com/gpu (needs 2, best has 1)"
+        "needs 4 pods together, there is room for 3: 2/3 nodes fit: "
+        "1 short of nvidia.com/gpu (needs 2, best has 1 free)"
     ) == reason.message
 
 
@@ -124,7 +125,7 @@ def test_locked_nodes(opened: Opened) -> None:
 
     (reason,) = why(opened, [node("n1", gpu=8), node("n2", gpu=1)], gang("waits", gpu=4), plugins=(lock,))
     assert (
-        "0/2 nodes fit: 1 locked for `ns/target`, 1 short of nvidia.com/gpu (needs 4, best has 1)"
+        "0/2 nodes fit: 1 locked for `ns/target`, 1 short of nvidia.com/gpu (needs 4, best has 1 free)"
     ) == reason.message
 
 
@@ -148,7 +149,7 @@ def test_a_queue_that_refuses(opened: Opened) -> None:
 
 
 def test_groups_that_fit_only_one_by_one(opened: Opened) -> None:
-    """Two roles, each of which fits alone: together they do not."""
+    """Two roles that each fit alone, but not together."""
     big, small = gang("waits", 1, gpu=2, minimum=3), gang("small", 2, gpu=1)
     members = (*big.tasks, *(replace(t, job="ns/waits", key=f"ns/waits-s{t.index}", role="s") for t in small.tasks))
     (reason,) = why(opened, node("n1", gpu=3), replace(big, tasks=members))
@@ -162,11 +163,11 @@ def test_one_that_fits(opened: Opened) -> None:
 
 def test_room_that_is_promised_to_another_is_not_there(opened: Opened) -> None:
     promised = gang("other", gpu=3, task={"status": Status.NOMINATED, "node": "n1"})
-    assert "0/1 nodes fit: 1 short of nvidia.com/gpu (needs 2, best has 1)" == in_one_line(
+    assert "0/1 nodes fit: 1 short of nvidia.com/gpu (needs 2, best has 1 free)" == in_one_line(
         why(opened, node("n1", gpu=4), promised, gang("waits", gpu=2))
     )
 
 
-def test_equal_messages_are_said_once() -> None:
+def test_equal_messages_appear_once() -> None:
     a, b = Reason("x", "A", "no room"), Reason("y", "B", "no quota")
     assert "no room; no quota" == in_one_line((a, b, a))

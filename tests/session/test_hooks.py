@@ -1,4 +1,4 @@
-"""How what plugins say becomes one answer, rule by rule."""
+"""How the answers of plugins combine into one, rule by rule."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def test_tasks_by_plugins_then_by_number() -> None:
         ([(0, ABSTAIN), (1, REJECT)], False, REJECT),
         ([(0, PERMIT), (0, REJECT)], False, REJECT),  # a reject counts in the whole tier
         ([(0, REJECT), (0, PERMIT)], False, REJECT),
-        ([(0, PERMIT), (1, REJECT)], True, PERMIT),  # a tier with a permit settles it
+        ([(0, PERMIT), (1, REJECT)], True, PERMIT),  # a tier with a permit decides
         ([(0, ABSTAIN), (1, PERMIT), (2, NO)], True, PERMIT),
         ([(0, PERMIT), (0, ABSTAIN), (1, NO)], True, PERMIT),
     ],
@@ -141,7 +141,7 @@ def test_all_must_agree(tiers: list[list[bool]], ready: bool, take: bool) -> Non
         ([], False),
         ([[True, True]], True),
         ([[True, False]], False),
-        ([[True], [False]], True),  # only the first tier that has an opinion counts
+        ([[True], [False]], True),  # only the first tier with an opinion counts
         ([[], [False], [True]], False),
         ([[], [True], [False]], True),
     ],
@@ -214,18 +214,18 @@ def test_the_first_failure_is_the_answer() -> None:
 @pytest.mark.parametrize(
     ("tiers", "agreed"),
     [
-        ([], [0, 0, 0]),  # nobody votes: nobody goes
+        ([], [0, 0, 0]),  # without votes there are no victims
         ([[None]], [0, 0, 0]),  # all abstain: the same
         ([[[1, 1, 0]]], [1, 1, 0]),
         ([[[1, 1, 0], [0, 1, 1]]], [0, 1, 0]),
-        ([[[1, 1, 0]], [[0, 1, 1]]], [0, 1, 0]),  # over all tiers, not the first one that answers
-        ([[[1, 1, 1]], [None], [[1, 0, 1]]], [1, 0, 1]),  # abstention takes nothing away
-        ([[[0, 0, 0]], [[1, 1, 1]]], [0, 0, 0]),  # "none" is an answer
+        ([[[1, 1, 0]], [[0, 1, 1]]], [0, 1, 0]),  # over all tiers, not only the first that answers
+        ([[[1, 1, 1]], [None], [[1, 0, 1]]], [1, 0, 1]),  # an abstention removes nothing
+        ([[[0, 0, 0]], [[1, 1, 1]]], [0, 0, 0]),  # an empty vote is an answer
         ([[None], [[1, 1, 1]]], [1, 1, 1]),
     ],
 )
 @pytest.mark.parametrize("across_queues", [False, True])
-def test_victims_are_those_on_whom_all_agree(
+def test_victims_need_the_agreement_of_all_voters(
     tiers: list[list[list[int] | None]], agreed: list[int], across_queues: bool
 ) -> None:
     hooks = Hooks()

@@ -1,4 +1,4 @@
-"""The memo: what is kept for the session, and what only until something changes."""
+"""The memo: values valid for the session, and values valid until the state changes."""
 
 from __future__ import annotations
 

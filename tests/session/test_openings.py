@@ -1,4 +1,4 @@
-"""Which units open a node: enough of them, and no more than needed."""
+"""Which units open a node: enough of them, and no unneeded ones."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ ALL = whole(0, 0, 3, 4)
         ((1,), [(A, (1,)), (B, (1,))], (A,)),
         ((2,), [(A, (1,)), (B, (1,)), (C, (1,))], (A, B)),
         ((4,), [(A, (1,)), (B, (1,))], None),
-        ((2,), [(A, (1,)), (B, (2,))], (B,)),  # the last made the first needless
+        ((2,), [(A, (1,)), (B, (2,))], (B,)),  # the last unit makes the first unneeded
         ((2, 1), [(A, (2, 0)), (B, (0, 1))], (A, B)),
         ((2, 1), [(A, (2, 0)), (B, (0, 1)), (C, (2, 1))], (A, B)),
         ((2, 1), [(A, (0, 0)), (B, (2, 1))], (B,)),
-        ((3,), [(A, (1,)), (ALL, (3,))], (ALL,)),  # the gang goes whole: its own surplus is part of that
+        ((3,), [(A, (1,)), (ALL, (3,))], (ALL,)),  # the whole gang includes its own surplus
         ((4,), [(A, (1,)), (ALL, (3,))], None),
         ((4,), [(B, (1,)), (A, (1,)), (ALL, (3,))], (B, ALL)),
     ],

@@ -1,4 +1,4 @@
-"""The plan is the difference between the session's books and the snapshot, with reasons for who waits."""
+"""The plan is the difference between the session's state and the snapshot, with reasons for waiting jobs."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def put(session: Session, verb: Any, key: str, row: int) -> None:
     verb(int(table.job[task]), int(table.shape[task]), np.array([task]), np.array([row]), np.array([1]))
 
 
-def said(plan: Plan) -> dict[str, list[tuple[str, str]]]:
+def reasons_by_job(plan: Plan) -> dict[str, list[tuple[str, str]]]:
     return {w.job: [(r.code, r.message) for r in w.reasons] for w in plan.waiting}
 
 
@@ -66,7 +66,7 @@ def test_what_was_committed_is_in_the_plan(opened: Opened) -> None:
 
 
 def test_an_eviction_that_was_rolled_back_is_no_eviction(opened: Opened) -> None:
-    """Its operator deletes the pod then (a job shrinks): the plan once named the eviction that was only tried."""
+    """The operator then deletes the pod (the job shrinks). The plan once contained the rolled-back eviction."""
     session = opened(cluster(node("n1", gpu=2), gang("low", gpu=1, on=["n1"]), gang("b", gpu=1)))
     low, for_b = session.snapshot.tasks.number["ns/low-0"], session.job(session.snapshot.jobs.number["ns/b"])
     with session.statement():
@@ -132,14 +132,20 @@ def test_without_a_plugin_that_elects_there_is_no_election(opened: Opened) -> No
             [gang("x", 2, task={"status": Status.NOMINATED, "node": "n1"})],
             ("Nominated", "2 pods wait for room that is being freed on n1"),
         ),
-        ([gang("x", 2, minimum=3)], ("NotEnoughTasks", "needs 3 pods, 2 can be placed")),
-        ([gang("x", cpu=99)], ("NotEnoughResources", "0/1 nodes fit: 1 short of cpu (needs 99, best has 64)")),
+        (
+            [gang("x", 2, minimum=3)],
+            (
+                "NotEnoughTasks",
+                "needs 3 pods, only 2 can be placed (the others do not exist, are blocked or have ended)",
+            ),
+        ),
+        ([gang("x", cpu=99)], ("NotEnoughResources", "0/1 nodes fit: 1 short of cpu (needs 99, best has 64 free)")),
     ],
     ids=lambda value: value[0] if isinstance(value, tuple) else "",
 )
-def test_whoever_waits_is_told_why(opened: Opened, parts: list[Any], expected: tuple[str, str]) -> None:
+def test_every_waiting_job_has_a_reason(opened: Opened, parts: list[Any], expected: tuple[str, str]) -> None:
     plan = plan_of(opened(cluster(node("n1"), *parts), [GANG]))
-    assert {"ns/x": [expected]} == said(plan)
+    assert {"ns/x": [expected]} == reasons_by_job(plan)
 
 
 def test_reasons_say_since_when(opened: Opened) -> None:
@@ -159,7 +165,7 @@ def test_notes_of_actions_are_added_once(opened: Opened) -> None:
 
 
 def test_a_pod_bound_and_then_displaced_stays_pending(opened: Opened) -> None:
-    """It was given room in this cycle, and a more important job took it: nobody is evicted."""
+    """It got room in this cycle, and a more important job took it: no pod is evicted."""
     session = opened(cluster(node("n1", gpu=1), gang("low", gpu=1), gang("high", gpu=1, priority=5)), [GANG])
     put(session, session.state.bind, "ns/low-0", 0)
     high = session.job(session.snapshot.jobs.number["ns/high"])
@@ -167,7 +173,7 @@ def test_a_pod_bound_and_then_displaced_stays_pending(opened: Opened) -> None:
     put(session, session.state.nominate, "ns/high-0", 0)
     plan = plan_of(session)
     assert ((), (), (Nominate("ns/high-0", "n1"),)) == (plan.bind, plan.evict, plan.nominate)
-    assert [("GaveWay", "1 pods would fit, but their room goes to `ns/high`")] == said(plan)["ns/low"]
+    assert [("GaveWay", "1 pods would fit, but their room goes to `ns/high`")] == reasons_by_job(plan)["ns/low"]
 
 
 def test_jobs_that_run_are_not_mentioned(opened: Opened) -> None:

@@ -1,4 +1,4 @@
-"""What a plugin registers, unless a flag switches it off; and plugins written for one node at a time."""
+"""What a plugin registers, unless a flag disables it; and plugins written for one node at a time."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ POINTS: dict[str, tuple[str, tuple[Callable[..., Any], ...]]] = {
     "target_job": ("target_job", (lambda jobs: None,)),
     "reserved_nodes": ("reserved_nodes", (lambda job: None,)),
 }
-"""Method of the register: list of the hooks, and something to register."""
+"""Method of the register: the list of hooks, and something to register."""
 
 SHARED = {"limit": ("limits", "predicate"), "cluster_score": ("cluster_scores", "nodeOrder")}
-"""Methods that another one's flag switches."""
+"""Methods that are controlled by the flag of another method."""
 
 
 def test_every_flag_is_tried_below() -> None:

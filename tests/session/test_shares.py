@@ -1,4 +1,4 @@
-"""Limits of groups of jobs, which lie in each other or share some jobs: all of them hold."""
+"""Limits of groups of jobs that are nested or overlap: all of them hold."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ LIMITS = st.dictionaries(st.frozensets(st.integers(0, JOBS - 1), min_size=1), st
 
 
 def first_come(most: list[int], widths: list[int]) -> Ask:
-    """Each gets what it can use, as far as it goes."""
+    """Each job gets what it can use, until nothing is left."""
 
     def ask(rows: Ints, gpus: int) -> Ints:
         sizes = np.zeros(len(rows), dtype=np.int64)
@@ -29,7 +29,6 @@ def first_come(most: list[int], widths: list[int]) -> Ask:
 
 
 def filled(most: list[int], widths: list[int], limits: dict[frozenset[int], int], gpus: int) -> list[int]:
-    """The sizes of all jobs."""
     sizes = np.zeros(len(most), dtype=np.int64)
     shares = Shares([Cap(*of) for of in limits.items()], np.array(widths), np.ones((len(most), 1), dtype=np.int64))
     shares.fill(sizes, first_come(most, widths), np.ones(len(most), dtype=np.bool_), gpus)
@@ -46,7 +45,7 @@ def test_every_limit_holds(most: list[int], widths: list[int], limits: dict[froz
 
 
 @given(MOST, st.integers(0, 30))
-def test_limits_that_bind_nobody_change_nothing(most: list[int], gpus: int) -> None:
+def test_limits_that_are_not_reached_change_nothing(most: list[int], gpus: int) -> None:
     wide = {frozenset({0, 1}): 12, frozenset({1, 2}): 12, frozenset({0, 1, 2}): 18}
     assert filled(most, [1] * JOBS, {}, gpus) == filled(most, [1] * JOBS, wide, gpus)
 

@@ -1,4 +1,4 @@
-"""Statements: kept if committed, and otherwise as if nothing had been."""
+"""Statements: kept if committed, otherwise undone completely."""
 
 from __future__ import annotations
 
@@ -80,8 +80,8 @@ def test_leaving_without_commit_undoes_everything(session: Session) -> None:
         lambda s: s.state.soften(),
     ],
 )
-def test_what_the_session_remembers_is_undone(session: Session, verb: Callable[[Session], None]) -> None:
-    """The whole session: evictions, notes and sizes once outlived a rollback, and the plan trusted them."""
+def test_what_the_session_records_is_undone(session: Session, verb: Callable[[Session], None]) -> None:
+    """The whole session. Evictions, notes and sizes once survived a rollback, and the plan used them."""
     session.note(session.job(0), WHY)
     session.set_target("ns/a")
     session.lock("n1", "ns/a")
@@ -155,7 +155,7 @@ def test_rolling_back_to_the_beginning(session: Session) -> None:
 
 @pytest.mark.parametrize(("inner", "outer"), [(False, False), (False, True), (True, False), (True, True)])
 def test_statements_nest(session: Session, inner: bool, outer: bool) -> None:
-    """An inner commit hands its changes to the outer one, which may still undo them."""
+    """An inner commit hands its changes to the outer statement, which may still undo them."""
     before = contents(session)
     with session.statement() as outside:
         bind(session)
@@ -172,7 +172,7 @@ def test_statements_nest(session: Session, inner: bool, outer: bool) -> None:
 
 
 def test_evict_and_spare(session: Session) -> None:
-    session.state.soften()  # stays so: room that was releasing once may be again
+    session.state.soften()  # not undone by `spare`
     before, task = contents(session), number(session, "ns/a-0")
     session.evict(task, session.job(1), "for b", Cause.PREEMPTED)
     assert [task] == list(session.evictions)

@@ -1,4 +1,4 @@
-"""Whose turn it is: namespaces, queues, jobs; and again after something was given."""
+"""The order of service: namespaces, queues, jobs; and the next turn after something was given."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Units of victims: surplus one by one, gangs whole, and what each costs."""
+"""Units of victims: surplus one by one, whole gangs, and the cost of each."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Opened = Callable[..., Session]
 
 
 def gangs(whole: bool = True) -> Callable[[Session, Register], None]:
-    """Minimums as the gang plugin has them, and a vote that lets everybody go."""
+    """Minimums as in the gang plugin, and a vote that permits every eviction."""
 
     def open_session(session: Session, on: Register) -> None:
         def role_minimums(job: Any) -> Mapping[int, int]:
@@ -56,7 +56,7 @@ def keys(session: Session, found: Candidates) -> list[str]:
     return [session.snapshot.tasks.tasks[t].key.removeprefix("ns/") for t in found.tasks.tolist()]
 
 
-# -- who could go
+# -- candidates
 
 
 def test_inside_a_queue_only_lower_priority(opened: Opened) -> None:
@@ -85,7 +85,7 @@ def test_between_queues_whatever_the_priority(opened: Opened) -> None:
     assert ["high-0"] == keys(session, candidates(session, across_queues=True))
 
 
-def test_who_is_never_a_candidate(opened: Opened) -> None:
+def test_tasks_that_are_never_candidates(opened: Opened) -> None:
     session = scene(
         opened,
         running("pinned", 1, task={"preemptable": False}),
@@ -99,10 +99,10 @@ def test_who_is_never_a_candidate(opened: Opened) -> None:
 
 @pytest.mark.parametrize("across_queues", [False, True])
 @pytest.mark.parametrize(("launcher", "expected"), [(Status.BOUND, True), (Status.SUCCEEDED, False)])
-def test_who_is_done_and_whose_operator_has_yet_to_say_so_is_left_alone(
+def test_a_finished_job_is_no_candidate_before_its_operator_reports_it(
     opened: Opened, across_queues: bool, launcher: Status, expected: bool
 ) -> None:
-    """A launcher that succeeded ends its job; workers that are stopped now would only run once more."""
+    """A launcher that succeeded ends its job; workers stopped now would only run again."""
     job = elastic("low", 2, 2, on=["n1"] * 2, job={"queue": "other" if across_queues else "default"})
     beside = tasks("ns/low", 1, shape(cpu=1), on=["n1"], role="launcher", status=launcher)
     session = scene(opened, Queue("other"), replace(job, tasks=(*job.tasks, *beside)))
@@ -110,7 +110,7 @@ def test_who_is_done_and_whose_operator_has_yet_to_say_so_is_left_alone(
     assert expected == bool(found)
 
 
-def test_voters_are_asked_about_each_alone(opened: Opened) -> None:
+def test_voters_judge_each_task_alone(opened: Opened) -> None:
     asked: list[bool] = []
 
     def voter(session: Session, on: Register) -> None:
@@ -127,7 +127,7 @@ def test_voters_are_asked_about_each_alone(opened: Opened) -> None:
     assert [False] == asked
 
 
-# -- in which units
+# -- units
 
 
 def test_surplus_goes_one_by_one_and_then_the_gang(opened: Opened) -> None:
@@ -176,7 +176,7 @@ def test_done_pods_count_towards_the_minimum(opened: Opened) -> None:
         ({"minimum": 1}, {"minimum": 0}, "b"),  # surplus before a gang
         ({"task": {"started": 0.0}}, {"task": {"started": 8.0}}, "b"),  # less work lost
         ({"task": {"started": 0.0, "checkpoint": 9.0}}, {"task": {"started": 8.0}}, "a"),
-        ({"task": {"started": 8.0, "checkpoint": 2.0}}, {"task": {"started": 7.0}}, "a"),  # an older run's checkpoint
+        ({"task": {"started": 8.0, "checkpoint": 2.0}}, {"task": {"started": 7.0}}, "a"),  # checkpoint of an older run
         ({}, {}, "a"),  # then the key
     ],
 )
@@ -200,7 +200,7 @@ def test_a_pod_bound_in_this_cycle_loses_no_work(opened: Opened) -> None:
     assert (0.0, 0.0) == found.work(tuple(found.tasks.tolist()))
 
 
-def test_what_all_of_them_would_free(opened: Opened) -> None:
+def test_the_room_that_all_candidates_would_free(opened: Opened) -> None:
     session = scene(opened, gang("a", 3, gpu=2, on=["n1", "n1", "n2"]))
     found = candidates(session)
     gpu = session.snapshot.axes.index["nvidia.com/gpu"]
@@ -208,7 +208,7 @@ def test_what_all_of_them_would_free(opened: Opened) -> None:
 
 
 def test_a_unit_is_voted_on_again_as_it_goes(opened: Opened) -> None:
-    """Each of three may go alone, but not all together: a budget of two."""
+    """Each of three pods may be evicted alone, but not all together: the budget is two."""
 
     def budget(session: Session, on: Register) -> None:
         gangs()(session, on)

@@ -1,4 +1,4 @@
-"""One shape against all nodes: how many fit, now and later, and which nodes are best."""
+"""One shape compared with all nodes: how many tasks fit, now and later, and which nodes are best."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_best_first(fits: list[int], score: list[float], wanted: int, expected: 
 
 @given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3)), max_size=12), st.integers(1, 10))
 def test_best_first_is_a_sort(nodes: list[tuple[int, int]], wanted: int) -> None:
-    """As if every place were ranked by score and then by row."""
+    """The same as ranking every place by score and then by row."""
     fits = np.array([f for f, _ in nodes], dtype=np.int64)
     score = np.array([s for _, s in nodes], dtype=np.float64)
     rows, counts = best_first(fits, score, wanted)
@@ -51,7 +51,7 @@ def test_best_first_is_a_sort(nodes: list[tuple[int, int]], wanted: int) -> None
 
 @pytest.fixture
 def session(opened: Callable[..., Session]) -> Session:
-    """n1: 4 GPUs, 1 of them leaving, 2 promised. n2: 4 GPUs, all idle. n3: 1 GPU. n4: closed."""
+    """n1: 4 GPUs, 1 of them releasing, 2 promised. n2: 4 idle GPUs. n3: 1 GPU. n4: closed."""
 
     def close(session: Session, on: Register) -> None:
         closed = np.array([False, False, False, True])

@@ -78,7 +78,7 @@ def test_pools_and_elastic_jobs_as_they_breathe(kubeconfig: Path, tmp_path: Path
                 **NOBODY_THERE,
             } == found
         moved = Evict(
-            f"{NAMESPACE}/a-wide-worker-1", f"{NAMESPACE}/a-wide", "it lies on fewer nodes then", Cause.MIGRATED
+            f"{NAMESPACE}/a-wide-worker-1", f"{NAMESPACE}/a-wide", "it then runs on fewer nodes", Cause.MIGRATED
         )
         preempted = Evict(f"{NAMESPACE}/b-next-worker-1", f"{NAMESPACE}/a-wide", "preempted")
         wide = Target(f"{NAMESPACE}/a-wide", 9, 9, pool="default")

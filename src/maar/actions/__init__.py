@@ -1,6 +1,6 @@
-"""Verbs, one file per action: what a cycle does, in the configured order.
+"""Actions, one per file: what a cycle does, in the configured order.
 
 A file has `NAME`, a frozen struct of arguments and a class with `execute(session)`. An action changes the session
-inside statements that commit or roll back; it asks plugins through hooks and knows none by name. Imports `session`,
+inside statements that commit or roll back. It asks plugins only through hooks, never by name. Actions import `session`,
 `plugins.support` and the layers below; only the registry imports actions.
 """

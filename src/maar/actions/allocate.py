@@ -1,8 +1,8 @@
-"""allocate: give waiting gangs nodes, all of a minimum or nothing.
+"""allocate: place waiting gangs on nodes, the whole minimum or nothing.
 
-Queues take turns by their order; a queue's turn places one gang's missing minimum, or some of the surplus of a gang
-that runs. A gang that does not fit is put aside for this cycle and blocks nobody. A gang whose room is still releasing
-is promised it. Gangs that run in part (a crash, a lost node) are finished first, before anything else.
+Queues take turns in their order. One turn places the missing minimum of one gang, or part of the surplus of a running
+gang. A gang that does not fit is skipped for this cycle and blocks no other job. A gang whose room is still releasing
+gets a promise of it. Gangs that run in part (after a crash or a lost node) are completed first.
 """
 
 from __future__ import annotations
@@ -21,18 +21,15 @@ NAME = "allocate"
 Arguments = NoArguments
 
 SURPLUS_STEPS = 64
-"""A job's surplus is placed in at most about this many turns: small enough a step to share fairly between jobs
-(a job of up to 64 pods goes pod by pod), large enough not to take a turn for each of thousands. By taste."""
+"""The surplus of a job is placed in at most about this many turns. Tuned by hand: small steps share fairly between jobs
+(a job of up to 64 pods is placed pod by pod), large steps avoid thousands of turns."""
 
 
 class Allocate:
-    """Places whole gangs on room that is there or coming."""
-
     def __init__(self, arguments: NoArguments) -> None:
         del arguments
 
     def execute(self, session: Session) -> None:
-        """Act."""
         jobs = []
         for job in session.active():
             if session.is_pending(job) and not session.config.has_action("enqueue"):
@@ -49,7 +46,7 @@ class Allocate:
 
 
 def _release(session: Session) -> None:
-    """A gang that cannot start whatever room it has (pods deleted, queue gone) loses what was promised to it."""
+    """Withdraw the promises of gangs that cannot start at all (pods deleted, queue gone)."""
     with session.statement() as statement:
         for job in map(session.job, np.flatnonzero(session.state.job_nominated).tolist()):
             if session.trouble(job) or session.is_pending(job) or session.hooks.is_valid(job):
@@ -58,12 +55,12 @@ def _release(session: Session) -> None:
 
 
 def is_begun(session: Session, job: Job) -> bool:
-    """It has some of its minimum, not all: it holds room and cannot work."""
+    """Whether the job has a part of its minimum: it holds room and cannot work."""
     return session.state.job_ready[job.index] > 0 and missing(session, job)[0] > 0
 
 
 def _waits(session: Session, job: Job) -> bool:
-    """It has tasks that allocate places: a job of nothing but best-effort tasks is left to backfill."""
+    """Whether the job has tasks for allocate; jobs with only best-effort tasks are left to backfill."""
     if not session.waits(job):
         return False
     if not session.snapshot.jobs.best_effort[job.index]:
@@ -73,7 +70,7 @@ def _waits(session: Session, job: Job) -> bool:
 
 
 def give(session: Session, job: Job) -> bool:
-    """Give a job its next room: its missing minimum, or part of its surplus. False if none can be bound now."""
+    """Bind the missing minimum of a job, or part of its surplus. Returns False if nothing can be bound now."""
     promised = session.promised(job)
     terms = Terms(within=session.open_to(job), prefer=session.state.node[promised])
     if _bind(session, job, promised, terms) or _redeem(session, job, promised, terms):
@@ -90,7 +87,7 @@ def _bind(session: Session, job: Job, promised: Ints, terms: Terms) -> bool:
         short = missing(session, job)[0] > 0
         placed = start(session, job, terms) if short else _place_surplus(session, job, terms, len(promised))
         if placed and job.elastic is not None:
-            # Its size was decided and its room kept: all of it is placed in one turn.
+            # The size is already decided and its room is kept: place all of it in one turn.
             for group in groups_of(session, job):
                 place(session, job, group, len(group.tasks), terms)
         if placed and session.hooks.is_ready(job):
@@ -109,7 +106,7 @@ def _place_surplus(session: Session, job: Job, terms: Terms, at_least: int) -> b
 
 
 def _promise(session: Session, job: Job, promised: Ints, terms: Terms) -> None:
-    """Keep room that is coming for a gang's minimum; promises that can no longer be kept are withdrawn."""
+    """Promise releasing room for the minimum of a gang; withdraw promises that no longer hold."""
     later = terms._replace(later=True)
     with session.statement() as statement:
         _withdraw(session, promised)
@@ -124,7 +121,7 @@ def _promise(session: Session, job: Job, promised: Ints, terms: Terms) -> None:
 
 
 def _redeem(session: Session, job: Job, promised: Ints, terms: Terms) -> bool:
-    """Place promised tasks exactly where they were promised room: shapes that were packed once might not be again."""
+    """Place promised tasks exactly where room was promised: packed from the start, mixed shapes may no longer fit."""
     if len(promised) == 0:
         return False
     table, rows = session.snapshot.tasks, session.state.node[promised].tolist()

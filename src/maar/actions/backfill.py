@@ -1,7 +1,7 @@
-"""backfill: place pods that ask for nothing wherever a pod slot is free.
+"""backfill: place pods that request no resources wherever a pod slot is free.
 
-Only best-effort pods, in the order of queues, jobs and tasks; a gang of them still starts whole. (Backfill in the sense
-of HPC, using a reserved gap for short work, is `reserve`'s rule for locked nodes.)
+It places only best-effort pods, in the order of queues, jobs and tasks. A gang of best-effort pods still starts whole.
+(Backfill as in HPC, short work in a reserved gap, is a rule of `reserve` for locked nodes.)
 """
 
 from __future__ import annotations
@@ -19,13 +19,10 @@ Arguments = NoArguments
 
 
 class Backfill:
-    """Places best-effort pods."""
-
     def __init__(self, arguments: NoArguments) -> None:
         del arguments
 
     def execute(self, session: Session) -> None:
-        """Act."""
         waiting = [job for job in session.active() if _waits(session, job) and session.hooks.is_valid(job) is None]
         turns = Turns(session, waiting, skip_overused=False)
         while (job := turns.next()) is not None:
@@ -44,7 +41,7 @@ def _waits(session: Session, job: Job) -> bool:
 
 
 def fill(session: Session, job: Job) -> None:
-    """Place a job's best-effort tasks: its missing minimum first, if they make it up, then all that fit."""
+    """Place the best-effort tasks of a job: first its missing minimum, if they complete it, then all that fit."""
     promised = session.tasks_of(job, Status.NOMINATED)
     free = session.snapshot.shapes.best_effort[session.snapshot.tasks.shape[promised]]
     if not session.hooks.is_ready(job):

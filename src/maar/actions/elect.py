@@ -1,7 +1,7 @@
-"""elect: choose the one job for which nodes are being locked.
+"""elect: choose the one job for which nodes are locked.
 
-An election stands until its job has started, is gone, or has had its time (the reservation plugin says how long). Only
-jobs that lack some of their minimum, and have not been promised it, can be elected.
+An election holds until its job has started, is gone, or has used up its time (an argument of the reservation plugin).
+Only jobs that lack part of their minimum and have no promise for it can be elected.
 """
 
 from __future__ import annotations
@@ -16,13 +16,12 @@ Arguments = NoArguments
 
 
 class Elect:
-    """Keeps the target, or finds a new one."""
+    """Keeps the elected job, or chooses a new one."""
 
     def __init__(self, arguments: NoArguments) -> None:
         del arguments
 
     def execute(self, session: Session) -> None:
-        """Act."""
         if not session.hooks.target_job or target_of(session) is not None:
             return
         session.clear_target()
@@ -33,7 +32,7 @@ class Elect:
 
 
 def is_waiting(session: Session, job: Job) -> bool:
-    """Whether it lacks some of its minimum: its pods do not run, or wait to be created."""
+    """Whether the job lacks part of its minimum: its pods do not run, or are not created yet."""
     if session.is_pending(job):
         return bool(job.min_resources)
     return session.hooks.is_valid(job) is None and missing(session, job)[0] > 0

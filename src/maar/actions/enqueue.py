@@ -1,9 +1,9 @@
 """enqueue: admit groups, so that their operators create their pods.
 
-Groups take turns by the order of queues and jobs. One that does not say what it needs is admitted at once; otherwise
-the plugins vote, and where none has an opinion what it needs must fit the idle room. A group that is refused is
-admitted too if room could be made for it: evictions that the plugins permit are tried out, and taken back, since only
-pods that exist can preempt. Nothing is evicted here, and a group that is not admitted holds nobody up.
+Groups take turns in the order of queues and jobs. A group without declared needs is admitted at once. Otherwise plugins
+vote; if all abstain, the needs must fit the idle room. A refused group is also admitted if permitted evictions could
+make room for it, because only existing pods can preempt. These evictions are tried and undone: this action evicts
+nothing. A group that is not admitted blocks no other group.
 """
 
 from __future__ import annotations
@@ -31,21 +31,18 @@ NAME = "enqueue"
 Arguments = NoArguments
 
 NO_SHAPE = -1
-"""A group without pods claims by what it says it needs, not by the shape of a task."""
+"""A group without pods claims by its declared needs, not by the shape of a task."""
 
-MOST_IN_VAIN = 2000
-"""So many evictions are tried out in vain for a queue in one cycle, about a tenth of a second's worth, before its
-other groups are left to the next cycle. By taste: only a queue with thousands of possible victims comes near it."""
+MAX_FAILED_TRIALS = 2000
+"""Limit of unsuccessful trial evictions for one queue in one cycle, after which its other groups wait for the next
+cycle. Tuned by hand: about 0.1 s, reached only by queues with thousands of possible victims."""
 
 
 class Enqueue:
-    """Admits groups."""
-
     def __init__(self, arguments: NoArguments) -> None:
         del arguments
 
     def execute(self, session: Session) -> None:
-        """Act."""
         pending = [job for job in session.active() if session.is_pending(job)]
         if not pending:
             return
@@ -64,19 +61,19 @@ class Enqueue:
 
 
 class Line(NamedTuple):
-    """Units in the order in which they would go, and for how much some were refused after those before had gone."""
+    """Units in eviction order, and the needs for which some were refused after all earlier units were evicted."""
 
     units: list[Unit]
     refused: dict[Unit, Ints]
 
     def knows_refusal(self, unit: Unit, needs: Ints) -> bool:
-        """Whether it was refused to somebody who needed no more."""
+        """Whether the unit was refused for needs that were not larger."""
         before = self.refused.get(unit)
         return before is not None and bool((before <= needs).all())
 
 
 class Desk:
-    """Where groups ask: knows the idle room, what of it is promised, and who has been refused already."""
+    """Decides on admission: tracks the idle room, the promised part of it, and earlier refusals."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
@@ -84,14 +81,14 @@ class Desk:
         self._schedulable = ~session.snapshot.nodes.unschedulable
         self._room: tuple[int, list[int]] | None = None
         self._promised = [0] * len(session.snapshot.axes)
-        """To groups whose pods are not all created: nobody else counts it yet."""
+        """Resources promised to groups whose pods are not all created; no other count includes them."""
         self._hopeless: dict[tuple[int, int, tuple[bool, ...]], list[list[int]]] = {}
-        """What was asked for in vain, by queue, priority and resources: more of the same is asked in vain too."""
+        """Needs that were refused, by queue, priority and resources: larger needs are refused too."""
         self._lines: dict[tuple[bool, str, int], Line] = {}
-        self._in_vain: Counter[str] = Counter()
-        """How many evictions were tried out in vain for each queue."""
+        self._failed_trials: Counter[str] = Counter()
+        """How many trial evictions failed for each queue."""
         self._gone: list[int] = []
-        """Tasks that went for groups that were admitted: the next group finds them gone, and its own go besides."""
+        """Tasks evicted on trial for admitted groups: they stay evicted for the next groups."""
         self._soft = session.state.soft
         for i in session.snapshot.jobs.active:
             job = session.job(i)
@@ -99,25 +96,25 @@ class Desk:
                 self.promise(job)
 
     def promise(self, job: Job) -> None:
-        """Keep what an admitted group needs and does not have."""
+        """Reserve what an admitted group needs and does not have."""
         has = self._session.state.job_allocated[job.index].tolist()
         lacks = [max(need - got, 0) for need, got in zip(self._needs(job), has, strict=True)]
         self._promised = [a + b for a, b in zip(self._promised, lacks, strict=True)]
 
     def close(self) -> None:
-        """Take back all that was tried out."""
+        """Undo all trial evictions."""
         for task in reversed(self._gone):
             self._session.state.spare(task)
         self._session.state.soften(self._soft)
 
     def refuse(self, job: Job) -> Reason | None:
-        """Why a group is not admitted as things stand."""
+        """Why a group is not admitted without evictions; `None` if it is."""
         session, queue = self._session, self._session.queue_of(job)
         since = session.waiting_since(job)
         if not queue.open:
             return Reason(NAME, "QueueClosed", f"queue `{queue.name}` is closed", queue=queue.name, since=since)
         if not job.min_resources or job.elastic is not None:
-            return None  # an elastic job was given its size, and room is kept for it
+            return None  # the size of an elastic job is already decided, and its room is kept
         accepted, vote = combine_votes((e.tier, e.call(job)) for e in session.hooks.job_enqueueable)
         if accepted:
             return self._no_room(job) if vote is Vote.ABSTAIN else None
@@ -129,7 +126,7 @@ class Desk:
         return self._session.snapshot.axes.row(job.min_resources or {})
 
     def _idle(self) -> list[int]:
-        """Room that is there or coming on nodes that take pods, without what is promised."""
+        """Free and releasing room on schedulable nodes, without what is promised."""
         state, rows = self._session.state, self._schedulable
         if self._room is None or self._room[0] != state.cursor:
             free = self._session.snapshot.nodes.allocatable - state.used + state.releasing - state.nominated
@@ -137,12 +134,13 @@ class Desk:
         return [a - b for a, b in zip(self._room[1], self._promised, strict=True)]
 
     def _no_room(self, job: Job) -> Reason | None:
-        """What a group needs more of than there is idle."""
+        """The first resource of which the group needs more than is idle."""
         axes, needs, idle = self._session.snapshot.axes, self._needs(job), self._idle()
         for d in [*compared(axes), axes.pods]:
             if needs[d] > 0 and needs[d] > idle[d]:
                 name, left = axes.names[d], max(idle[d], 0)
-                words = f"needs {in_words(name, needs[d])} {name}, {in_words(name, left)} idle and not promised"
+                have = f"only {in_words(name, left)} idle and not promised to other jobs"
+                words = f"needs {in_words(name, needs[d])} {name}, {have}"
                 since = self._session.waiting_since(job)
                 return Reason(NAME, "NotEnoughIdle", words, name, needs[d], left, queue=job.queue, since=since)
         return None
@@ -150,13 +148,13 @@ class Desk:
     # -- room that could be made
 
     def could_make_room(self, job: Job) -> bool:
-        """Whether evictions that are permitted would let it in; they are tried out, and taken back."""
+        """Whether permitted evictions would let the group in; the trial evictions stay until `close`."""
         needs = self._needs(job)
         kind = int(self._session.snapshot.jobs.queue[job.index]), job.priority, tuple(n > 0 for n in needs)
         tried = self._hopeless.setdefault(kind, [])
         if not job.preempts or not self._session.queue_of(job).open or any(_covers(needs, less) for less in tried):
             return False
-        if self._in_vain[job.queue] > MOST_IN_VAIN:
+        if self._failed_trials[job.queue] > MAX_FAILED_TRIALS:
             return False
         if any(self._suffice(job, candidates, across) for candidates, across in self._candidates(job)):
             return True
@@ -164,7 +162,7 @@ class Desk:
         return False
 
     def _candidates(self, job: Job) -> Iterator[tuple[Candidates, bool]]:
-        """Who could go for it: inside its queue by preempt, elsewhere by reclaim, where these are configured."""
+        """Possible victims: in its own queue by preempt, in others by reclaim, if these actions are configured."""
         session = self._session
         if session.config.has_action("preempt") and lower_in_queue(session, job):
             yield self._book.others(Claim(job, NO_SHAPE, across_queues=False, priority=job.priority)), False
@@ -176,7 +174,7 @@ class Desk:
             yield self._book.others(Claim(job, NO_SHAPE, across_queues=True, priority=job.priority)), True
 
     def _suffice(self, job: Job, candidates: Candidates, across: bool) -> bool:
-        """Send units away, cheapest first, until the group would be let in; if it would not be, none has gone."""
+        """Evict units, cheapest first, until the group can be admitted; otherwise evict none."""
         if len(candidates.tasks) == 0 or not self._could_suffice(job, candidates):
             return False
         session, needs, gone = self._session, np.array(self._needs(job)), list[int]()
@@ -197,18 +195,18 @@ class Desk:
                     self._gone.extend(gone)
                     line.refused.update((unit, needs) for unit in refused)
                     return True
-        self._in_vain[job.queue] += len(gone)
+        self._failed_trials[job.queue] += len(gone)
         return False
 
     def _line(self, job: Job, candidates: Candidates, across: bool) -> Line:
-        """The units for a group, cheapest first; in this action they only go, so one line is enough for its equals."""
+        """The units for a group, cheapest first. Shared by equal groups, since units only leave during this action."""
         equals = across, job.queue, job.priority
         if equals not in self._lines:
             self._lines[equals] = Line(candidates.units(), {})
         return self._lines[equals]
 
     def _could_suffice(self, job: Job, candidates: Candidates) -> bool:
-        """Whether there would be idle room with all of them gone: if not, nothing is tried."""
+        """Whether the room would suffice with all candidates gone."""
         freed = total(candidates.room())
         return all(
             needs <= idle + more
@@ -217,7 +215,7 @@ class Desk:
         )
 
     def _still_there(self, candidates: Candidates, unit: Unit) -> Unit | None:
-        """The unit as it is now: of a gang, those that have not gone as surplus."""
+        """The unit as it is now: a gang without members already evicted as surplus."""
         if unit.whole:
             return candidates.whole(unit.job)
         return unit if self._session.state.status[unit.tasks[0]] == Status.BOUND else None

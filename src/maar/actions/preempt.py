@@ -1,7 +1,7 @@
-"""preempt: a job takes room from jobs of lower priority in its own queue; then, inside a job, tasks from tasks.
+"""preempt: take room from jobs of lower priority in the same queue; then, inside a job, from its less important tasks.
 
-Only for jobs that starve, and only what they lack of their minimum. Victims go by the rules of `session.eviction`; the
-whole missing minimum is shown to fit before anything is evicted, and the freed room is nominated to the job.
+Only starving jobs preempt, and only for their missing minimum. `session.eviction` chooses the victims. Nothing is
+evicted unless the whole missing minimum then fits; the freed room is nominated to the job.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ NAME = "preempt"
 
 
 class Arguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Volcano's arguments are accepted: they tune a search that Maar does in another way."""
+    """Volcano's arguments are accepted without effect: they tune its search, and Maar searches differently."""
 
     topology_aware: bool = msgspec.field(name="enableTopologyAwarePreemption", default=False)
     workers: int = msgspec.field(name="topologyAwarePreemptWorkerNum", default=16)
@@ -36,13 +36,10 @@ class Arguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Preempt:
-    """Takes room inside a queue."""
-
     def __init__(self, arguments: Arguments) -> None:
         del arguments
 
     def execute(self, session: Session) -> None:
-        """Act."""
         waiting = [job for job in session.active() if may_claim(session, job)]
         turns, book = Turns(session, waiting, skip_overused=False), CandidateBook(session)
         while (job := turns.next()) is not None:
@@ -53,7 +50,7 @@ class Preempt:
 
 
 def may_claim(session: Session, job: Job) -> bool:
-    """Whether a job may ask for others' room: admitted, whole, with tasks that wait, and willing to preempt."""
+    """Whether a job may ask for the room of others: admitted, valid, with pending tasks, and allowed to preempt."""
     return (
         not session.is_pending(job)
         and job.preempts
@@ -63,7 +60,7 @@ def may_claim(session: Session, job: Job) -> bool:
 
 
 def lower_in_queue(session: Session, job: Job) -> bool:
-    """Whether anything of lower priority runs in the job's queue: without it there is nothing to look for."""
+    """Whether a job of lower priority runs in the job's queue; otherwise there are no victims."""
     jobs = session.snapshot.jobs
     return bool(
         ((jobs.queue == jobs.queue[job.index]) & (jobs.priority < job.priority) & (session.state.job_ready > 0)).any()
@@ -71,7 +68,7 @@ def lower_in_queue(session: Session, job: Job) -> bool:
 
 
 def take(session: Session, job: Job, book: CandidateBook) -> bool:
-    """Make room for what a job lacks of its minimum."""
+    """Make room for the missing minimum of a job."""
     needs = [] if not lower_in_queue(session, job) else needs_of(session, job)
     if not needs or all(session.snapshot.shapes.best_effort[group.shape] for group, _ in needs):
         return False
@@ -81,13 +78,13 @@ def take(session: Session, job: Job, book: CandidateBook) -> bool:
     def why(unit: Unit) -> str:
         victim = session.job(unit.job)
         of = f"{unit.words} of `{victim.key}` (priority {victim.priority})"
-        return f"preempted: {of} for `{job.key}` ({job.priority})"
+        return f"preempted: {of} for `{job.key}` (priority {job.priority})"
 
     return make_room(session, NAME, claim, candidates, needs, why)
 
 
 def take_inside(session: Session, job: Job) -> None:
-    """Let surplus tasks of a job make room for its own tasks of higher priority, one at a time."""
+    """Evict surplus tasks of a job for its own tasks of higher priority, one at a time."""
     table = session.snapshot.tasks
     for group in groups_of(session, job):
         running = session.tasks_of(job, Status.BOUND)

@@ -1,7 +1,7 @@
-"""reclaim: a queue that has less than it deserves takes room back from queues that have more.
+"""reclaim: a queue with less than its deserved share takes room back from queues with more.
 
-The plugins say which queue may take (preemptive) and which tasks it may take (reclaimable); gangs and costs are as in
-preempt: the whole missing minimum is shown to fit before anything is evicted.
+Plugins decide which queue may take room (preemptive) and which tasks may be taken (reclaimable). Gangs and costs are as
+in preempt: nothing is evicted unless the whole missing minimum then fits.
 """
 
 from __future__ import annotations
@@ -20,20 +20,17 @@ NAME = "reclaim"
 
 
 class Arguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The arguments of Volcano's `gangreclaim` are accepted: they tune a search that Maar does in another way."""
+    """The arguments of Volcano's `gangreclaim` are accepted without effect: Maar searches differently."""
 
     max_domains: int = msgspec.field(name="maxDomains", default=8)
     allow_whole: bool = msgspec.field(name="allowWholeBundle", default=True)
 
 
 class Reclaim:
-    """Takes room between queues."""
-
     def __init__(self, arguments: Arguments) -> None:
         del arguments
 
     def execute(self, session: Session) -> None:
-        """Act."""
         book = CandidateBook(session)
         turns = Turns(session, [job for job in session.active() if may_claim(session, job)])
         while (job := turns.next()) is not None:
@@ -42,7 +39,7 @@ class Reclaim:
 
 
 def take_back(session: Session, job: Job, book: CandidateBook) -> bool:
-    """Make room in other queues for what a job lacks of its minimum."""
+    """Make room in other queues for the missing minimum of a job."""
     needs = needs_of(session, job)
     if not needs or all(session.snapshot.shapes.best_effort[group.shape] for group, _ in needs):
         return False
@@ -53,6 +50,7 @@ def take_back(session: Session, job: Job, book: CandidateBook) -> bool:
 
     def why(unit: Unit) -> str:
         victim = session.job(unit.job)
-        return f"reclaimed: {unit.words} of `{victim.key}` (queue {victim.queue}) for `{job.key}` (queue {job.queue})"
+        of = f"{unit.words} of `{victim.key}` (queue `{victim.queue}`)"
+        return f"reclaimed: {of} for `{job.key}` (queue `{job.queue}`)"
 
     return len(candidates.tasks) > 0 and make_room(session, NAME, claim, candidates, needs, why)

@@ -1,6 +1,6 @@
-"""reserve: last in the cycle, lock one more node for the elected job, or let all go if it has started.
+"""reserve: the last action: lock one more node for the elected job, or unlock all if it has started.
 
-A target that has been promised its room by now (preempt and reclaim come before) needs no further node.
+An elected job with promised room needs no further node: preempt and reclaim run before.
 """
 
 from __future__ import annotations
@@ -14,13 +14,10 @@ Arguments = NoArguments
 
 
 class Reserve:
-    """Locks nodes."""
-
     def __init__(self, arguments: NoArguments) -> None:
         del arguments
 
     def execute(self, session: Session) -> None:
-        """Act."""
         target = target_of(session)
         if target is None:
             session.clear_target()

@@ -1,8 +1,8 @@
 """resize: decide how many workers each elastic job has, pool by pool.
 
-Comes after allocate, so that gangs which fit have their room before anything grows, and before preempt and reclaim,
-which find what shrinks as room that is coming. The sizes leave in the plan as resize, suspend and resume; room for
-workers that do not exist yet is kept (`hold`).
+It runs after allocate, so that gangs that fit get their room before elastic jobs grow, and before preempt and reclaim,
+which see the room of shrinking jobs as releasing. Sizes go into the plan as resize, suspend and resume; room for
+future workers is kept (`hold`).
 """
 
 from __future__ import annotations
@@ -17,12 +17,9 @@ Arguments = NoArguments
 
 
 class Resize:
-    """Gives elastic jobs their sizes."""
-
     def __init__(self, arguments: NoArguments) -> None:
         del arguments
 
     def execute(self, session: Session) -> None:
-        """Act."""
         for pool in pools_of(session):
             PoolSizes(session, pool).run()

@@ -1,12 +1,12 @@
-"""afs-l: GPUs one at a time, each to the job with which it shortens the average job most.
+"""afs-l: GPUs one at a time, each to the job where it shortens the average job time most.
 
-Source: Hwang et al., "Elastic Resource Sharing for Distributed Deep Learning", NSDI 2021, with each job's own size in
-every term, which Voda mixed up.
+Source: Hwang et al., "Elastic Resource Sharing for Distributed Deep Learning", NSDI 2021. Every term uses the job's own
+size (Voda mixes up the sizes).
 
-The comparison of two jobs is not transitive, so the winner is defined by one scan in (submit, name) order in which the
-winner stays. Scanning all jobs for every GPU is too slow. But a grant changes one job only, the winner: all that
-happened in the scan before it stays true, and losers never matter. So the champions of the scan are kept as a stack,
-and the scan goes on where its last one came in; the next to beat a champion is found by numpy among all that follow.
+The comparison of two jobs is not transitive, so the winner is defined by one scan in (submit, name) order, in which the
+current winner stays. A full scan for every GPU is too slow. But a grant changes only the winner, so the scan before it
+stays valid. The champions of the scan are kept as a stack, and the scan continues where the last champion entered.
+numpy finds the next job that beats a champion among all that follow.
 """
 
 from __future__ import annotations
@@ -21,15 +21,16 @@ from maar.elastic.speedup import Floats
 NAME = "afs-l"
 
 NEAR = 256
-"""So many jobs are looked at first, by measurement: the next champion is often near."""
+"""How many jobs are checked first; found by measurement: the next champion is often near."""
 
 
 def plan(jobs: Jobs, gpus: int, arguments: NoArguments) -> Ints:
-    """One more worker to the winner of a scan, or `min` if it has none, until nothing fits or all are at `max`.
+    """One more worker (or `min` for a job without workers) to the winner of each scan, until nothing fits.
 
-    Between job a, with the shorter remaining / S(n), and job b: if both have none, the one with less remaining; else b
-    wins if (S_b(n_b+1) - S_b(n_b)) / S_b(n_b+1) > (S_a(n_a+1) - S_a(n_a)) / S_a(n_a), and a if not. On ties the earlier
-    one counts as shorter. A higher priority wins outright. A job at `max`, or whose next workers do not fit, is out.
+    Job a has the shorter remaining / S(n), job b the longer. If both have no workers, the one with less remaining time
+    wins. Otherwise b wins if (S_b(n_b+1) - S_b(n_b)) / S_b(n_b+1) > (S_a(n_a+1) - S_a(n_a)) / S_a(n_a), else a. On ties
+    the earlier job counts as shorter. A higher priority always wins. A job at `max`, or whose next workers do not fit,
+    drops out.
     """
     workers = np.zeros(len(jobs), dtype=np.int64)
     order = in_order(jobs)
@@ -63,22 +64,22 @@ class _Scan:
         self._length: Floats = np.full(n, np.inf)
         """remaining / S(n)"""
         self._of_longer: Floats = np.ones(n)
-        """(S(n+1) - S(n)) / S(n+1): what counts for the longer of two jobs."""
+        """(S(n+1) - S(n)) / S(n+1): the value of the longer of two jobs."""
         self._of_shorter: Floats = np.full(n, np.inf)
-        """(S(n+1) - S(n)) / S(n): what counts for the shorter."""
+        """(S(n+1) - S(n)) / S(n): the value of the shorter."""
         self._fresh: Floats = jobs.remaining.copy()
-        """To a job that has none: the remaining time of others that have none; below all, if it has a length."""
+        """For comparison with a job without workers: the remaining time; -inf for a job with a finite length."""
         self._need: Ints = jobs.min * jobs.gpus
-        """GPUs of its next step; 0 if it is out."""
+        """GPUs of the next step; 0 if the job is out."""
         self._open = n
-        """How many are not out."""
+        """How many jobs are not out."""
         self._champions: list[int] = []
-        """The winners of the scan so far, each having beaten the one before."""
+        """The winners of the scan so far; each beat the one before."""
         self._at = 0
-        """Where the scan goes on."""
+        """Where the scan continues."""
 
     def run(self, left: int) -> tuple[Ints, int]:
-        """Give until nothing fits; the workers of each job and the GPUs left."""
+        """Grant workers until nothing fits; returns the workers of each job and the GPUs left."""
         largest = int(self._need.max())
         while True:
             if left < largest:
@@ -91,7 +92,7 @@ class _Scan:
             self._grow(winner)
 
     def _winner(self) -> int:
-        """Scan on to the end."""
+        """Continue the scan to its end."""
         champions = self._champions
         if not champions:
             champions.append(int(np.argmax(self._need > 0)))
@@ -103,7 +104,7 @@ class _Scan:
         return champions[-1]
 
     def _next(self, champion: int, start: int) -> int | None:
-        """The first that beats the champion, from there on."""
+        """The first job from `start` on that beats the champion."""
         n = len(self._size)
         for begin, end in ((start, start + NEAR), (start + NEAR, n)):
             if begin >= n:
@@ -115,11 +116,11 @@ class _Scan:
         return None
 
     def _beating(self, champion: int, part: slice) -> Mask:
-        """Which of those that come later in the scan than the champion beat it.
+        """Which of the later jobs in the scan beat the champion.
 
-        One of them is the longer one unless it is truly shorter. As the longer it must bring more than the champion.
-        What brings more as the longer does so as the shorter as well, hence `or`; and as the shorter it wins if the
-        champion does not bring more than it.
+        A later job is the longer one unless it is strictly shorter. As the longer job, its value must exceed the
+        champion's. This also holds as the shorter job, hence `or`. As the shorter job it wins if the champion's value
+        does not exceed its own.
         """
         if self._size[champion] == 0:
             less: Mask = self._fresh[part] < self.jobs.remaining[champion]
@@ -131,7 +132,7 @@ class _Scan:
         return shorter
 
     def _grow(self, row: int) -> None:
-        """One step more for the winner, which the scan then judges again."""
+        """Give the winner one more step; the scan then judges it again."""
         jobs = self.jobs
         size = self._size[row] = self._size[row] + 1 if self._size[row] else int(jobs.min[row])
         self._champions.pop()
@@ -150,7 +151,7 @@ class _Scan:
         self._need[row] = jobs.gpus[row]
 
     def _drop(self, rows: Mask) -> None:
-        """These are out. Champions among them, and those that beat them, are none any more."""
+        """Take jobs out. Champions among them, and the later champions, are removed."""
         self._out(rows)
         self._open -= int(np.count_nonzero(rows))
         for place, champion in enumerate(self._champions):

@@ -1,8 +1,7 @@
-"""One question to one algorithm, and an answer that can be trusted.
+"""Run one algorithm and check its answer.
 
-Whoever wants sizes asks here and not the algorithm itself: an answer that is not valid for the jobs asked, and an
-algorithm that fails, are an `InvalidPlan`. Whoever gets that keeps what runs as it is. A failure that is read as "no
-workers for anybody" would stop every job of a pool.
+Callers use this module instead of the algorithm itself. A failed algorithm or an invalid answer is an `InvalidPlan`,
+after which the caller keeps all current sizes. If a failure counted as "no workers", it would stop every job of a pool.
 """
 
 from __future__ import annotations
@@ -15,27 +14,28 @@ from maar.elastic.order import Serve, is_promoted
 
 
 class InvalidPlan(Exception):
-    """An algorithm failed, or gave sizes that these jobs cannot have: nothing may be changed by it."""
+    """An algorithm failed or returned invalid sizes: the caller must not change anything."""
 
 
 def allocate(
     algorithm: Registration, jobs: Jobs, gpus: int, arguments: object = None, serve: Serve | None = None
 ) -> Ints:
-    """The workers of each job, by row, checked; without arguments, with the algorithm's defaults.
+    """The workers of each job, by row, checked. Without arguments, the algorithm's defaults are used.
 
-    `serve` decides who fits in the algorithm's order, if it has one (`Registration.serving`); else GPUs are counted.
+    `serve` decides which jobs fit, in the order of the algorithm (see `Registration.serving`); by default GPUs are
+    counted.
     """
     name = algorithm.name
     asked = (jobs, gpus, algorithm.arguments() if arguments is None else arguments)
     try:
         answer = algorithm.make(*asked) if serve is None else algorithm.make(*asked, serve)
-    except Exception as error:  # an algorithm may be anybody's, and may fail in any way
+    except Exception as error:  # third-party algorithms may raise anything
         raise InvalidPlan(f"algorithm `{name}` failed: {type(error).__name__}: {error}") from error
     return checked(name, jobs, gpus, answer)
 
 
 def wake_after(algorithm: Registration, jobs: Jobs, workers: Ints, arguments: object = None) -> float | None:
-    """Seconds until the algorithm would answer differently though nothing happens, if these sizes run until then."""
+    """Seconds until the algorithm's answer changes without any event, if these sizes run until then."""
     if algorithm.wake_after is None:
         return None
     return algorithm.wake_after(jobs, workers, algorithm.arguments() if arguments is None else arguments)
@@ -61,7 +61,7 @@ def checked(name: str, jobs: Jobs, gpus: int, answer: object) -> Ints:
     used = int(workers @ jobs.gpus)
     if used > max(gpus, 0):
         row = int((workers * jobs.gpus).argmax())
-        most = f"most by `{jobs.names[row]}`: {workers[row]} workers of {jobs.gpus[row]}"
+        most = f"most by `{jobs.names[row]}`: {workers[row]} workers with {jobs.gpus[row]} GPUs each"
         raise InvalidPlan(f"algorithm `{name}`: expected at most {max(gpus, 0)} GPUs in use, got {used} ({most})")
     return workers
 

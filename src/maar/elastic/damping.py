@@ -1,7 +1,7 @@
-"""Which changes of size are worth it: a restart costs, so what brings little is left undone.
+"""Which size changes are worth it: a restart costs, so changes with little gain are not made.
 
-Pure, over columns. Starts always pass, and so do shrinks that somebody needs; the algorithm has decided who. What is
-held back is growth that does not pay, and then shrinks that nobody needs any more.
+Pure, over columns. Starts always pass, and so do shrinks that free needed GPUs: the algorithm has decided them. Growth
+that does not pay is held back, and then shrinks that are no longer needed.
 """
 
 from __future__ import annotations
@@ -16,26 +16,26 @@ from maar.model.resources import Floats, Mask
 
 
 class Damping(msgspec.Struct, frozen=True):
-    """How much a change must bring. Zeros: every change is made."""
+    """How much a change must gain. With zeros every change is made."""
 
     hysteresis: int = 0
-    """Changes of so many workers or fewer are not made."""
+    """Changes of this many workers or fewer are not made."""
     horizon: float = 600.0
-    """Seconds within which a change must have paid for its restart."""
+    """Seconds within which a change must pay for its restart."""
 
 
 def may_damp(changes: Sequence[tuple[int, int, int]], free: int) -> bool:
-    """Whether any of some changes could be held back: a growth, or a shrink that nobody needs.
+    """Whether any change could be held back: a growth, or a shrink whose GPUs are not needed.
 
-    Each is the size before and after, and the GPUs of one worker; `free` are those that are free before. For who asks
-    often: to know that nothing is held back takes less than to ask for all jobs.
+    A change is the size before and after, and the GPUs of one worker; `free` are the GPUs that are free before. This
+    check is cheaper than `damped`, for callers that ask often.
     """
     free -= sum((after - before) * width for before, after, width in changes)
     return any(before and (after > before or 0 < (before - after) * width <= free) for before, after, width in changes)
 
 
 def damped(jobs: Jobs, now: Ints, target: Ints, gpus: int, restart: Floats, damping: Damping) -> Ints:
-    """The sizes to make of the sizes planned: as they are now where a change is not worth it."""
+    """The sizes to apply: the target, or the current size if a change is not worth it."""
     grows = target > now
     grows &= now > 0
     if not np.count_nonzero(grows):
@@ -61,9 +61,9 @@ def damped(jobs: Jobs, now: Ints, target: Ints, gpus: int, restart: Floats, damp
 
 
 def pays(jobs: Jobs, now: Ints, target: Ints, restart: Floats, horizon: float) -> Mask:
-    """Whether what is gained within the horizon, or until the job ends, is more than its restart costs.
+    """Whether the gain within the horizon, or until the job ends, exceeds the cost of a restart.
 
-    Both in seconds of one worker: the gain is the difference in speed, the cost that all its workers stand still.
+    Both in seconds of one worker: the gain is the difference in speed, the cost is the idle time of all workers.
     """
     fast, slow = jobs.speed(np.minimum(target, jobs.reach)), jobs.speed(np.minimum(now, jobs.reach))
     with np.errstate(divide="ignore", invalid="ignore"):

@@ -1,6 +1,6 @@
-"""elastic-fifo: in the order of submission each job gets its minimum, then those that run grow by turns.
+"""elastic-fifo: each job gets its minimum in the order of submission, then running jobs grow in turns.
 
-Source: Voda, whose logged plans this gives.
+Source: Voda; this reproduces its logged plans.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""elastic-srjf: the shortest remaining job first gets its minimum, then those that run grow by turns.
+"""elastic-srjf: each job gets its minimum, shortest remaining time first; then running jobs grow in turns.
 
-Remaining time is that on one worker, whatever size the job has. Source: Voda.
+Remaining time is measured on one worker, for any size. Source: Voda.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""elastic-tiresias: as tiresias; many waiting jobs make the lower queues shrink; free GPUs go where they gain most.
+"""elastic-tiresias: as tiresias, but lower queues shrink if many jobs wait, and free GPUs go where the gain is largest.
 
-Source: Wu et al., "Elastic Deep Learning in Multi-Tenant GPU Clusters", IEEE TPDS 2021, as in Voda, but by priority
+Source: Wu et al., "Elastic Deep Learning in Multi-Tenant GPU Clusters", IEEE TPDS 2021, as in Voda, but priority comes
 before gain.
 """
 
@@ -23,17 +23,17 @@ class Arguments(tiresias.Arguments, frozen=True, forbid_unknown_fields=True):
     """The queues of tiresias, and when to shrink."""
 
     compaction: Annotated[int, msgspec.Meta(ge=0, le=1_000_000_000)] = 10
-    """Shrink if more jobs than this are left waiting. 10 is the paper's."""
+    """Shrink if more jobs than this are left waiting. 10 is the value of the paper."""
 
 
 def plan(jobs: Jobs, gpus: int, arguments: Arguments, serve: Serve = fitting) -> Ints:
-    """Requested sizes by tiresias; shrink the lower queues if many wait; then grow by priority, queue and gain.
+    """Requested sizes by tiresias; shrink the lower queues if many jobs wait; then grow by priority, queue and gain.
 
     1. As tiresias.
-    2. If more than `compaction` jobs are left waiting, jobs that are not in the first queue of the highest priority
-       shrink to `min`.
-    3. While GPUs are free: of the highest priority and queue the job with the largest gain S(n+1) - S(n) gets one more
-       worker, or `min` if it waits. What does not fit is passed over; a job without gain, or at `max`, is done.
+    2. If more than `compaction` jobs are left waiting, jobs outside the first queue of the highest priority shrink to
+       `min`.
+    3. While GPUs are free: the job with the largest gain S(n+1) - S(n) in the highest priority and queue gets one more
+       worker, or `min` if it waits. Jobs that do not fit are skipped; a job without gain, or at `max`, is done.
     """
     level = tiresias.levels(jobs, arguments.thresholds, arguments.knob)
     order = in_order(jobs, level, jobs.first_start)
@@ -46,7 +46,7 @@ def plan(jobs: Jobs, gpus: int, arguments: Arguments, serve: Serve = fitting) ->
 
 
 def _grown(jobs: Jobs, order: Ints, level: Ints, workers: Ints, left: int) -> Ints:
-    """Step 3. A heap has each job once, by what it would gain next; who does not fit now never will."""
+    """Step 3. A heap holds each job once, by its next gain; a job that does not fit now never will."""
     size, least, most, width = workers.tolist(), jobs.min.tolist(), jobs.max.tolist(), jobs.gpus.tolist()
     speed, start = jobs.curves, jobs.offset.tolist()
     next_speed = jobs.speed(np.minimum(workers + 1, np.maximum(jobs.max, 1)))

@@ -1,11 +1,11 @@
-"""ffdl: the sizes that together train fastest, found by dynamic programming.
+"""ffdl: the sizes with the highest total training speed, found by dynamic programming.
 
 Source: Saxena et al., "Effective Elastic Scaling of Deep Learning Workloads", MASCOTS 2020 (the optimiser of IBM's
 FfDL), as in Voda.
 
-Speeds are counted in whole units, so that sums are exact whatever their order and a tie is a tie. The size is kept in
-the lowest bits of each sum, the smaller size as the larger number: one maximum finds both the best sum and, among
-equals, the smallest size. That halves the passes over memory, which are all that this costs.
+Speeds are whole units, so that sums are exact in any order and ties are exact. The lowest bits of each sum hold the
+size, with smaller sizes as larger numbers. So one maximum finds the best sum and, among equals, the smallest size. This
+halves the passes over memory, which dominate the cost.
 """
 
 from __future__ import annotations
@@ -22,20 +22,20 @@ from maar.elastic.order import in_order
 NAME = "ffdl"
 
 FINEST = 30
-"""Bits behind the point of a speed, at most: a billionth."""
+"""Bits after the binary point of a speed, at most: about a billionth."""
 BITS = 61
-"""Of a sum, with the size in it."""
+"""Bits of a sum, including the size."""
 NEVER = -(1 << 62)
 """A sum that stays below all others, whatever is added."""
 TOGETHER = 32
-"""Sizes that are tried in one step: 32 times 10,000 GPUs still fit into a processor's cache."""
+"""Sizes tried in one step: 32 times 10,000 GPUs still fit into a processor cache."""
 
 
 def plan(jobs: Jobs, gpus: int, arguments: NoArguments) -> Ints:
     """Maximise the sum of S(n) over the first K jobs by priority, submit time and name; K is the number of GPUs.
 
-    Every n is 0 or from `min` to `max`; on ties it is the smallest, decided from the last job to the first. Of several
-    priorities the highest is served first, and the next shares what is left.
+    Every n is 0 or from `min` to `max`; on ties the smallest, decided from the last job to the first. The highest
+    priority is served first, and the next shares what is left.
     """
     workers = np.zeros(len(jobs), dtype=np.int64)
     order = in_order(jobs)[: max(gpus, 0)]
@@ -60,11 +60,11 @@ def _best(jobs: Jobs, gpus: int) -> Ints:
     highest = float(jobs.speed(most).sum())
     fraction = min(FINEST, BITS - size_bits - math.ceil(math.log2(highest + 1)))
     units = np.rint(np.ldexp(np.minimum(jobs.curves, highest), fraction)).astype(np.int64)
-    speeds = np.maximum(units, 1) << size_bits  # what is slow beside others is better than nothing still
+    speeds = np.maximum(units, 1) << size_bits  # even a relatively slow job is better than nothing
     bounds = list(
         zip(jobs.min.tolist(), most.tolist(), (jobs.gpus // unit).tolist(), jobs.offset.tolist(), strict=True)
     )
-    if wanted <= gpus:  # nobody has to give way: each has the smallest size at which it is as fast as it can be
+    if wanted <= gpus:  # enough for all jobs: each gets the smallest size with its highest speed
         sizes_of = [(least, speeds[start + least : start + largest + 1]) for least, largest, _, start in bounds]
         return np.array([least + int(part.argmax()) if len(part) else 0 for least, part in sizes_of], dtype=np.int64)
     room = gpus // unit
@@ -81,20 +81,20 @@ def _best(jobs: Jobs, gpus: int) -> Ints:
 
 
 class _Table:
-    """The best sum for every number of GPUs from none to `room`, with the jobs so far; sizes in the lowest bits."""
+    """The best sum for every number of GPUs from 0 to `room`, with the jobs so far; sizes in the lowest bits."""
 
     __slots__ = ("_before", "_best", "_kept", "_low", "_sums")
 
     def __init__(self, room: int, size_bits: int) -> None:
         self._low = (1 << size_bits) - 1
         self._kept = np.full(2 * room + 1, NEVER, dtype=np.int64)
-        """The sums without the job at hand; before them, what fewer than no GPUs would give."""
+        """The sums without the current job, after a margin for negative numbers of GPUs."""
         self._before = self._kept[room:]
         self._best = np.zeros(room + 1, dtype=np.int64)
         self._sums = np.empty((TOGETHER, room + 1), dtype=np.int64)
 
     def add(self, speeds: Ints, least: int, width: int) -> npt.NDArray[np.unsignedinteger]:
-        """One job more: its sizes begin with `least`, its workers are so wide. Its best size for every room."""
+        """Add a job with sizes from `least` on and workers of this width; returns its best size for every room."""
         best, room = self._best, len(self._best) - 1
         np.bitwise_and(best, ~self._low, out=self._before)
         np.bitwise_or(self._before, self._low, out=best)

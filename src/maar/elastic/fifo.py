@@ -1,4 +1,4 @@
-"""fifo: in the order of submission each job gets its minimum; a job that does not fit is passed over.
+"""fifo: each job gets its minimum in the order of submission; a job that does not fit is skipped.
 
 Source: the baseline of Voda and of most clusters.
 """
@@ -13,5 +13,5 @@ NAME = "fifo"
 
 
 def plan(jobs: Jobs, gpus: int, arguments: NoArguments, serve: Serve = fitting) -> Ints:
-    """By priority, submit time and name: `min` each to whatever fits."""
+    """By priority, submit time and name: `min` for each job that fits."""
     return give(jobs, in_order(jobs), jobs.min, gpus, serve)[0]

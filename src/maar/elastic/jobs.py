@@ -1,8 +1,8 @@
-"""The jobs of one pool, as columns: what an algorithm is asked about.
+"""The jobs of one pool as columns: the input of an algorithm.
 
-Made by whoever has jobs (the `resize` action, the simulator, `maar allocate`), read by the algorithms, which change
-nothing in it. A row is a job; the order of rows means nothing. Columns may be written between two questions, which is
-how the simulator keeps one table and asks about `only` some of its rows.
+Made by callers with jobs (the `resize` action, the simulator, `maar allocate`) and read by the algorithms, which do not
+change it. A row is a job; the order of rows has no meaning. Columns may be written between two calls: the simulator
+keeps one table and asks about `only` some of its rows.
 """
 
 from __future__ import annotations
@@ -22,45 +22,45 @@ Mask = npt.NDArray[np.bool_]
 
 @dataclass(slots=True)
 class Jobs:
-    """Columns, a row a job. `make_jobs` makes them."""
+    """Columns with one row per job, made by `make_jobs`."""
 
     names: Sequence[str]
     min: Ints
-    """Workers: it has none, or at least so many."""
+    """The minimum number of workers, if the job has any."""
     max: Ints
-    """Workers: never more. Below `min`, the job cannot run now."""
+    """The maximum number of workers. If below `min`, the job cannot run now."""
     requested: Ints
-    """Workers that algorithms of fixed sizes give, within `min` and `max`."""
+    """The size that fixed-size algorithms give, within `min` and `max`."""
     gpus: Ints
-    """GPUs of one worker; 1 where worker slots are counted."""
+    """GPUs of one worker; 1 if worker slots are counted."""
     priority: Ints
     """Higher is more important."""
     submit: Floats
-    """Seconds, on any clock: who comes first."""
+    """Submit time in seconds, on any clock."""
     remaining: Floats
-    """Seconds that it would still take on one worker; infinite if unknown."""
+    """Remaining seconds on one worker; infinite if unknown."""
     attained: Floats
-    """GPU seconds that it has had in all its life, not in its last run."""
+    """GPU seconds over the whole life of the job, not only the last run."""
     first_start: Floats
-    """Seconds, on the clock of `submit`; infinite if it never started."""
+    """Seconds, on the clock of `submit`; infinite if the job never started."""
     waited: Floats
-    """Seconds since it last stopped, or since it came; 0 while it runs."""
+    """Seconds since the job last stopped or was submitted; 0 while it runs."""
     ran: Floats
-    """Seconds of its last run; 0 if it never ran."""
+    """Seconds of the last run; 0 if the job never ran."""
     rank: Ints
-    """The order of names, by which ties end. Stays true for a part of the table."""
+    """The order of names, the last tie-breaker. It stays valid for a part of the table."""
     curves: Floats
-    """Speed-ups, one curve after the other; equal curves are there once."""
+    """Speed-up curves one after another; equal curves are stored once."""
     offset: Ints
-    """Where the job's S(0) is among `curves`."""
+    """The index of the job's S(0) in `curves`."""
     reach: Ints
-    """The largest size that its curve is there for."""
+    """The largest size covered by its curve."""
 
     def __len__(self) -> int:
         return len(self.min)
 
     def speed(self, workers: Ints) -> Floats:
-        """S of every job at its size."""
+        """S of every job at the given sizes."""
         speeds: Floats = self.curves[self.offset + workers]
         return speeds
 
@@ -70,7 +70,7 @@ class Jobs:
         return self.curves[start : start + int(self.max[row]) + 1]
 
     def only(self, rows: npt.ArrayLike) -> Jobs:
-        """Some of the jobs, in that order."""
+        """The given jobs, in this order."""
         part = np.asarray(rows)
         if part.dtype == bool:
             part = np.flatnonzero(part)
@@ -96,14 +96,14 @@ class Jobs:
         )
 
     def bounded(self, min: Ints | None = None, max: Ints | None = None) -> Jobs:
-        """The same jobs with other bounds; a job whose `max` is then below its `min` gets nothing."""
+        """The same jobs with other bounds; a job whose `max` is below its `min` gets nothing."""
         least = self.min if min is None else _whole(min)
         most = self.max if max is None else _whole(max)
         if np.any(most > self.reach):
             row = int(np.argmax(most > self.reach))
             raise ValueError(f"`{self.names[row]}`: no speed-up beyond {self.reach[row]} workers, got max {most[row]}")
         if np.any(least < 1):
-            raise ValueError(f"`{self.names[int(np.argmax(least < 1))]}`: min below 1")
+            raise ValueError(f"`{self.names[int(np.argmax(least < 1))]}`: `min` must be at least 1")
         asked = np.minimum(np.maximum(np.minimum(self.requested, most), least), self.reach)
         return replace(self, min=least, max=most, requested=asked)
 
@@ -124,14 +124,14 @@ def make_jobs(
     ran: npt.ArrayLike = 0.0,
     speedup: Sequence[Curve] | Curve = LINEAR,
 ) -> Jobs:
-    """A table from lists, or from one value for all. `requested` is `min`, and `max` is `requested`, if not given."""
+    """A table from lists, or from one value for all jobs. `requested` defaults to `min`, and `max` to `requested`."""
     n = len(names)
     least = _ints(min, n)
     asked = least.copy() if requested is None else _ints(requested, n)
     most = np.maximum(asked, least) if max is None else _ints(max, n)
     per_worker = _ints(gpus, n)
     if n and (least.min() < 1 or per_worker.min() < 1):
-        raise ValueError("`min` and `gpus` are at least 1")
+        raise ValueError("`min` and `gpus` must be at least 1")
     rank = np.empty(n, dtype=np.int64)
     rank[sorted(range(n), key=names.__getitem__)] = np.arange(n)
     curves, offset, reach = _stored([speedup] * n if isinstance(speedup, Curve) else speedup, np.maximum(most, least))
@@ -156,7 +156,7 @@ def make_jobs(
 
 
 def _stored(speedups: Sequence[Curve], most: Ints) -> tuple[Floats, Ints, Ints]:
-    """The curves one after the other, where each job's begins, and how far it goes."""
+    """The curves one after another, the start of each job's curve, and the largest size it covers."""
     n = len(most)
     if len(speedups) != n:
         raise ValueError(f"expected a speed-up for each of {n} jobs, got {len(speedups)}")

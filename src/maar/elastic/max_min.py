@@ -1,6 +1,6 @@
-"""max-min: each job gets its minimum, then one worker at a time goes to the job that has the fewest GPUs.
+"""max-min: each job gets its minimum, then one worker at a time goes to the job with the fewest GPUs.
 
-Source: max-min fairness, as counted in GPUs by the baselines of Gavel and Themis.
+Source: max-min fairness counted in GPUs, as in the baselines of Gavel and Themis.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ NAME = "max-min"
 
 
 def plan(jobs: Jobs, gpus: int, arguments: NoArguments, serve: Serve = fitting) -> Ints:
-    """`min` each by priority, submit time and name; then one more worker to whom has the fewest GPUs, up to `max`.
+    """`min` by priority, submit time and name; then one more worker to the job with the fewest GPUs, up to `max`.
 
-    A worker that does not fit is passed over.
+    A worker that does not fit is skipped.
     """
     order = in_order(jobs)
     workers, left = give(jobs, order, jobs.min, gpus, serve)

@@ -17,10 +17,10 @@ NAME = "optimus"
 
 
 def plan(jobs: Jobs, gpus: int, arguments: NoArguments, serve: Serve = fitting) -> Ints:
-    """`min` each by priority, submit time and name; then one more worker to the largest drop, while there is one.
+    """`min` by priority, submit time and name; then one more worker to the job with the largest drop, if any.
 
-    The drop is remaining / S(n) - remaining / S(n+1). Jobs whose remaining time is unknown count as endless: they come
-    before all others, by the drop of 1 / S. A worker that does not fit is passed over.
+    The drop is remaining / S(n) - remaining / S(n+1). Jobs with unknown remaining time count as endless: they come
+    before all others, by the drop of 1 / S. A worker that does not fit is skipped.
     """
     order = in_order(jobs)
     workers, left = give(jobs, order, jobs.min, gpus, serve)

@@ -1,7 +1,7 @@
-"""Who comes first: the orders that algorithms share, and the two passes that most of them are made of.
+"""The orders that algorithms share, and the two passes that most of them consist of.
 
-Every order begins with the priority that users give and ends with submit time and name, so that it is total and the
-order of rows does not matter. Rows of jobs that cannot run now (`max` below `min`) are in no order.
+Every order begins with the user's priority and ends with submit time and name, so it is total and the order of rows
+does not matter. Jobs that cannot run now (`max` below `min`) are left out.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from maar.elastic.jobs import Ints, Jobs
 from maar.elastic.speedup import Floats
 
 Serve = Callable[[Ints, Ints, int], tuple[Ints, int]]
-"""Decides which jobs of an order fit: (rows in that order, the GPUs each needs, the GPUs there are) to the places of
-the order that are served, and the GPUs left. `fitting` counts GPUs; a caller may look at nodes too."""
+"""Decides which jobs fit: takes rows in order, the GPUs each needs and the available GPUs; returns the served positions
+and the GPUs left. `fitting` counts GPUs; a caller may also check nodes."""
 
 
 def in_order(jobs: Jobs, *keys: Floats | Ints) -> Ints:
     """Rows by priority, then by these keys (smaller first, the first weighs most), then by submit time and name.
 
-    Rows often stand in the order of submission, or nearly: sorting them is stable, which then costs little.
+    Rows are often nearly in submission order, and a stable sort is then cheap.
     """
     submit, rank, priority, by = jobs.submit, jobs.rank, jobs.priority, list(keys)
     rows = None
@@ -36,7 +36,7 @@ def in_order(jobs: Jobs, *keys: Floats | Ints) -> Ints:
 
 
 def _sorted(by: list[Any], submit: Floats, rank: Ints) -> Ints:
-    """By keys, the last of which weighs most, then by submit time, then by rank: seldom are two equal until then."""
+    """Sort by keys (the last weighs most), then submit time, then rank. Ties up to the rank are rare."""
     if len(submit) > FEW:
         order: Ints = np.lexsort((submit, *by))
         if _equals_stand(order, [submit, *by], rank):
@@ -45,7 +45,7 @@ def _sorted(by: list[Any], submit: Floats, rank: Ints) -> Ints:
 
 
 def _equals_stand(order: Ints, keys: list[Any], rank: Ints) -> bool:
-    """Whether those with equal keys stand in the order of rank."""
+    """Whether rows with equal keys are in the order of rank."""
     before, after = order[:-1], order[1:]
     for key in keys:
         equal = key[before] == key[after]
@@ -56,11 +56,11 @@ def _equals_stand(order: Ints, keys: list[Any], rank: Ints) -> bool:
 
 
 FEW = 200
-"""Up to so many jobs, by measurement, a plain loop is faster than steps over arrays."""
+"""Up to this many jobs a plain loop is faster than array operations; found by measurement."""
 
 
 def fitting(order: Ints, needs: Ints, gpus: int) -> tuple[Ints, int]:
-    """The places of needs that are met, in their order, passing over what does not fit; and the GPUs left."""
+    """The positions of needs that are met in order, skipping what does not fit; and the GPUs left."""
     if len(needs) > FEW:
         return _fitting_many(needs, gpus)
     served = []
@@ -74,8 +74,8 @@ def fitting(order: Ints, needs: Ints, gpus: int) -> tuple[Ints, int]:
 
 
 def _fitting_many(needs: Ints, gpus: int) -> tuple[Ints, int]:
-    """As many as fit one after the other are taken at once. Who then does not fit never will, and nobody who needs as
-    much: there are as many steps as needs of different size, however many jobs wait."""
+    """Take the longest prefix that fits at once. A need that then does not fit never will, nor an equal or larger one,
+    so the number of steps is bounded by the number of distinct needs, not of jobs."""
     served: list[Ints] = []
     places: Ints = np.arange(len(needs))
     while True:
@@ -92,7 +92,7 @@ def _fitting_many(needs: Ints, gpus: int) -> tuple[Ints, int]:
 
 
 def give(jobs: Jobs, order: Ints, sizes: Ints, gpus: int, serve: Serve = fitting) -> tuple[Ints, int]:
-    """Each job its size in this order, if that fits; what does not is passed over. Also the GPUs left."""
+    """The size of each job in this order if it fits, otherwise 0; and the GPUs left."""
     workers = np.zeros(len(jobs), dtype=np.int64)
     needs = (sizes * jobs.gpus)[order]
     places, left = serve(order, needs, gpus)
@@ -104,8 +104,8 @@ def give(jobs: Jobs, order: Ints, sizes: Ints, gpus: int, serve: Serve = fitting
 def round_robin(jobs: Jobs, order: Ints, workers: Ints, gpus: int) -> Ints:
     """One more worker for each running job in turn, until no more fits or all are at their max.
 
-    Whole rounds are given at once. In the last, partial ones a job whose worker does not fit is passed over, for good:
-    room only gets less.
+    Whole rounds are given at once. In partial rounds a job whose worker does not fit is skipped for good, since the
+    room only shrinks.
     """
     workers = workers.copy()
     rows = order[workers[order] > 0]
@@ -126,5 +126,5 @@ def round_robin(jobs: Jobs, order: Ints, workers: Ints, gpus: int) -> Ints:
 
 
 def is_promoted(ran: Any, waited: Any, after: float) -> Any:
-    """Whether a job, or which of several, has waited `after` times as long as it last ran: then it comes first."""
+    """Whether a job (or which jobs) waited `after` times as long as the last run: it is then served first."""
     return (ran > 0) & (waited >= after * ran)

@@ -1,7 +1,7 @@
-"""Where the workers of an elastic job go: as few nodes as possible, and whole ones where possible.
+"""Where the workers of an elastic job go: on as few nodes as possible, and on whole nodes if possible.
 
-Pure functions over columns of nodes. `best_fit` chooses nodes for workers to come; `reshuffle` finds out which workers
-would have to move so that jobs lie on fewer nodes, and moves as few of them as possible.
+Pure functions over columns of nodes. `best_fit` chooses nodes for new workers; `reshuffle` finds a layout of jobs on
+fewer nodes with as few moves as possible.
 """
 
 from __future__ import annotations
@@ -14,16 +14,15 @@ Floats = npt.NDArray[np.float64]
 
 
 ANCHOR = 1e4
-"""What keeping worker 0 in its place is worth, in workers kept: more than any job has."""
+"""The value of keeping worker 0 in place, in kept workers: more than any job has."""
 
 
 def best_fit(fits: Ints, wanted: int, own: Ints, score: Floats | None = None) -> tuple[Ints, Ints]:
-    """Nodes for up to `wanted` workers, and how many on each: `fits[row]` are how many a node takes.
+    """Nodes for up to `wanted` workers, and how many on each; `fits[row]` is how many a node takes.
 
-    First the nodes that have workers of the job already (`own`, a count by row), fullest of them first. Then the node
-    that takes all the rest with least to spare; where none does, the one that takes most. The last node is where the
-    remainder lies: the highest indices go there, so that a shrink gives it back whole. Ties go to the better score,
-    then to the lower row.
+    First the nodes that already have workers of the job (`own`, a count by row), fullest first. Then the node that
+    takes all the rest with least to spare; if none does, the node that takes most. The remainder, with the highest
+    indices, is on the last node, so that a shrink frees it whole. Ties go to the better score, then to the lower row.
     """
     left = fits.copy()
     rows: list[int] = []
@@ -55,12 +54,12 @@ def _order(rows: Ints, key: Ints, score: Floats) -> list[int]:
 
 
 def reshuffle(now: Ints, gpus: Ints, room: Ints, anchors: Ints) -> Ints:
-    """A layout of the same workers on fewer nodes: workers by job and node, as `now` is.
+    """A layout of the same workers on fewer nodes: workers by job and node, like `now`.
 
     `gpus` is what a worker of each job takes, `room` what each node has for all of them, `anchors` the node of each
-    job's worker 0, which had better stay. Jobs are laid out anew by best
-    fit, the largest first; then the anonymous nodes of that layout are given to real ones by the assignment that keeps
-    most workers where they are. Gives `now` back where the new layout does not lie on fewer nodes, job by job, in sum.
+    job's worker 0, which should stay. Jobs are placed again by best fit, the largest first. Then the nodes of this
+    layout are assigned to real nodes so that most workers stay in place. Returns `now` if the new layout does not use
+    fewer nodes, summed over jobs.
     """
     jobs, nodes = now.shape
     sizes = now.sum(axis=1)
@@ -77,8 +76,8 @@ def reshuffle(now: Ints, gpus: Ints, room: Ints, anchors: Ints) -> Ints:
 
 
 def _rename(now: Ints, laid: Ints, gpus: Ints, room: Ints, anchors: Ints) -> Ints:
-    """The same layout on the real nodes that keep most of what is there, each with room for its part."""
-    from scipy.optimize import linear_sum_assignment  # here, since it takes a fifth of a second and few need it
+    """The same layout on real nodes that have room for it, such that most workers stay."""
+    from scipy.optimize import linear_sum_assignment  # imported here: it takes 0.2 s and is rarely needed
 
     kept = np.minimum(now[:, :, None], laid[:, None, :]).sum(axis=0).astype(np.float64)
     for job, node in enumerate(anchors.tolist()):
@@ -95,5 +94,5 @@ def _rename(now: Ints, laid: Ints, gpus: Ints, room: Ints, anchors: Ints) -> Int
 
 
 def moved(now: Ints, then: Ints) -> int:
-    """How many workers have to leave the node they are on."""
+    """How many workers must leave their node."""
     return int(np.maximum(now - then, 0).sum())

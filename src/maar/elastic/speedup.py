@@ -1,12 +1,12 @@
-"""Speed-up: how many times as fast a job trains on n workers as on one.
+"""Speed-up: how many times faster a job trains on n workers than on one.
 
-Comes before every algorithm that weighs what one more worker brings. A curve knows measured sizes only. Between them it
-is straight, outside of them it goes on from the nearest one; without any it is linear. Nothing here knows where the
-points come from (a file, history).
+Input of every algorithm that weighs the gain of one more worker. A curve has measured sizes only: it is linear between
+them, continues from the nearest one outside, and is S(n) = n without any. This module does not know where the points
+come from (a file, history).
 
-A curve is monotone and concave: one worker more never slows a job down, and never brings more than the one before it.
-Points that say otherwise are noise. They are fitted by the least sum of squared relative errors, which a bad point can
-bend but not take over; the least concave majorant, which is simpler, would follow the worst outlier of all.
+A curve is monotone and concave: one more worker never slows a job down, and never gains more than the one before. Other
+points are noise, and are fitted by least squares of relative errors: a bad point bends the curve but does not dominate
+it. The least concave majorant is simpler but would follow the worst outlier.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ Floats = npt.NDArray[np.float64]
 
 
 class Curve(msgspec.Struct, frozen=True):
-    """S(n) of one job, or of all jobs of its category. `curve` makes it; equal ones are equal, and hashable."""
+    """S(n) of one job, or of all jobs of its category, made by `curve`. Comparable and hashable."""
 
     workers: tuple[int, ...] = ()
-    """The measured sizes, rising."""
+    """The measured sizes, ascending."""
     speeds: tuple[float, ...] = ()
-    """S at each of them, rising and concave, from S(0) = 0."""
+    """S at each size, ascending and concave, from S(0) = 0."""
 
     def values(self, most: int) -> Floats:
         """S(0), S(1), ... S(most)."""
@@ -41,20 +41,20 @@ class Curve(msgspec.Struct, frozen=True):
         return values
 
     def _last_slope(self) -> float:
-        """What the last measured step brought for each worker; with one point, that from nothing to it."""
+        """The gain per worker in the last measured step; with one point, from zero to it."""
         before, slower = (self.workers[-2], self.speeds[-2]) if len(self.workers) > 1 else (0, 0.0)
         return (self.speeds[-1] - slower) / (self.workers[-1] - before)
 
 
 KNOWN = 4096
-"""Curves that are remembered, by taste: the same are asked for in every cycle."""
+"""How many curves are cached, since every cycle asks for the same ones. Tuned by hand."""
 
 LINEAR = Curve()
-"""What is assumed before anything is measured: S(n) = n."""
+"""The default before anything is measured: S(n) = n."""
 
 
 def curve(points: Mapping[int, float]) -> Curve:
-    """The curve through measured points (workers: speed-up); through none, the linear one."""
+    """The curve through measured points (workers: speed-up); without points, the linear one."""
     return _curve(tuple(sorted(points.items())))
 
 
@@ -71,18 +71,18 @@ def _curve(points: tuple[tuple[int, float], ...]) -> Curve:
 
 
 def _is_concave(workers: tuple[int, ...], speeds: tuple[float, ...]) -> bool:
-    """Whether the points are what they should be: slopes from the origin on fall, and not below zero."""
+    """Whether the slopes from the origin on decrease and stay non-negative."""
     slopes = np.diff(speeds, prepend=0.0) / np.diff(workers, prepend=0)
     return bool(slopes[-1] >= 0.0 and np.all(slopes[1:] <= slopes[:-1] * (1 + 1e-9)))
 
 
 def _fitted(workers: tuple[int, ...], speeds: tuple[float, ...]) -> tuple[float, ...]:
-    """The nearest values that rise and are concave, by relative error.
+    """The nearest ascending and concave values, by relative error.
 
-    Such a function with S(0) = 0 is a sum of ramps, min(n, k) for each measured size k, none of them negative: finding
-    the nearest is a least-squares problem with non-negative unknowns.
+    Such a function with S(0) = 0 is a non-negative sum of ramps min(n, k), one for each measured size k. So the nearest
+    one is a least-squares problem with non-negative unknowns.
     """
-    from scipy.optimize import nnls  # only for noisy points: it takes longer to import than all else here
+    from scipy.optimize import nnls  # imported only for noisy points: the import takes longer than the rest
 
     ramps = np.minimum.outer(np.array(workers), np.array(workers)).astype(np.float64)
     measured = np.array(speeds)

@@ -1,6 +1,6 @@
-"""srjf: the shortest remaining job first; each gets its minimum, and a job that does not fit is passed over.
+"""srjf: each job gets its minimum, shortest remaining time first; a job that does not fit is skipped.
 
-Remaining time is that on one worker, whatever size the job has. Source: Voda.
+Remaining time is measured on one worker, for any size. Source: Voda.
 """
 
 from __future__ import annotations
@@ -13,5 +13,5 @@ NAME = "srjf"
 
 
 def plan(jobs: Jobs, gpus: int, arguments: NoArguments, serve: Serve = fitting) -> Ints:
-    """By priority, remaining time, submit time and name: `min` each to whatever fits."""
+    """By priority, remaining time, submit time and name: `min` for each job that fits."""
     return give(jobs, in_order(jobs, jobs.remaining), jobs.min, gpus, serve)[0]

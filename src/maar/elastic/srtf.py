@@ -1,7 +1,7 @@
-"""srtf: the shortest remaining time first; each job gets the size it requests, and what does not fit is passed over.
+"""srtf: each job gets its requested size, shortest remaining time first; a job that does not fit is skipped.
 
-Remaining time is that at the requested size: what the job would still take if it ran now. Source: the yardstick of
-Gu et al., "Tiresias: A GPU Cluster Manager for Distributed Deep Learning", NSDI 2019.
+Remaining time is measured at the requested size. Source: a baseline in Gu et al., "Tiresias: A GPU Cluster Manager for
+Distributed Deep Learning", NSDI 2019.
 """
 
 from __future__ import annotations
@@ -14,6 +14,6 @@ NAME = "srtf"
 
 
 def plan(jobs: Jobs, gpus: int, arguments: NoArguments, serve: Serve = fitting) -> Ints:
-    """By priority, remaining time at the requested size, submit time and name: `requested` each, if it fits."""
+    """By priority, remaining time at the requested size, submit time and name: `requested`, if it fits."""
     order = in_order(jobs, jobs.remaining / jobs.speed(jobs.requested))
     return give(jobs, order, jobs.requested, gpus, serve)[0]

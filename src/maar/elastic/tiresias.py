@@ -1,11 +1,10 @@
-"""tiresias: who has had the least goes first, in a few queues; each job gets the size it requests, or nothing.
+"""tiresias: jobs with the least attained service go first, in a few queues; each gets its requested size, or nothing.
 
 Source: Gu et al., "Tiresias: A GPU Cluster Manager for Distributed Deep Learning", NSDI 2019 (discretised
 two-dimensional least attained service), with Voda's numbers.
 
-A job's queue follows from what is known of it, not from a memory: GPU seconds of its whole life put it into a queue,
-and having waited `knob` times as long as it last ran puts it back into the first. Time alone changes both, so
-`wake_after` says when.
+The queue of a job is computed, not stored: GPU seconds of its whole life give the queue, and a wait of `knob` times its
+last run returns it to the first queue. Both change with time alone, so `wake_after` says when.
 """
 
 from __future__ import annotations
@@ -25,27 +24,25 @@ from maar.elastic.speedup import Floats
 NAME = "tiresias"
 
 LATER = 1e-3
-"""Seconds, by taste: so long after a threshold is reached it is passed, whatever the rounding of clocks."""
+"""Seconds added after a threshold, so that rounding of clocks cannot hide that it is passed. Tuned by hand."""
 
 Threshold = Annotated[float, msgspec.Meta(gt=0, le=1e15)]
 
 
 class Arguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The queues."""
-
-    thresholds: Annotated[
-        tuple[Threshold, ...], msgspec.Meta(description="GPU seconds that rise, e.g. `3600, 36000`")
-    ] = (3600.0,)
-    """GPU seconds past which a job is in the next queue. One hour is Voda's."""
+    thresholds: Annotated[tuple[Threshold, ...], msgspec.Meta(description="rising GPU seconds, e.g. `3600, 36000`")] = (
+        3600.0,
+    )
+    """GPU seconds after which a job is in the next queue. One hour is Voda's value."""
     queues: Annotated[int, msgspec.Meta(ge=1, le=100)] | None = None
-    """How many there are: one more than thresholds."""
+    """The number of queues: one more than thresholds."""
     knob: Annotated[float, msgspec.Meta(gt=0, le=1e9)] = 8.0
-    """Promoted after waiting so many times as long as it last ran. 8 is Voda's; the paper's own is 8 as well."""
+    """A job is promoted after a wait of this many times its last run. 8 is the value of Voda and of the paper."""
 
     def __post_init__(self) -> None:
         thresholds, queues = self.thresholds, self.queues
         if any(b <= a for a, b in pairwise(thresholds)):
-            raise ValueError("thresholds: expected GPU seconds that rise")
+            raise ValueError("thresholds: expected rising GPU seconds")
         if queues is not None and queues != len(thresholds) + 1:
             between = f"{queues} queues have {queues - 1} thresholds between them"
             raise ValueError(f"queues: {between}, got {len(thresholds)}")
@@ -53,7 +50,7 @@ class Arguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 @cache
 def bounds(thresholds: tuple[float, ...]) -> Floats:
-    """Where each queue ends: the last one never."""
+    """The upper bound of each queue; the last is infinite."""
     return np.array((*thresholds, np.inf))
 
 
@@ -65,7 +62,7 @@ def levels(jobs: Jobs, thresholds: tuple[float, ...], knob: float) -> Ints:
 
 
 def plan(jobs: Jobs, gpus: int, arguments: Arguments, serve: Serve = fitting) -> Ints:
-    """By priority, queue, first start, submit time and name: `requested` each, if it fits."""
+    """By priority, queue, first start, submit time and name: `requested`, if it fits."""
     order = in_order(jobs, levels(jobs, arguments.thresholds, arguments.knob), jobs.first_start)
     return give(jobs, order, jobs.requested, gpus, serve)[0]
 
@@ -78,7 +75,7 @@ def wake_after(jobs: Jobs, workers: Ints, arguments: Arguments) -> float | None:
     ahead = ends[ends.searchsorted(attained)] - attained
     demotions = ahead / (workers[runs] * jobs.gpus[runs])
     promotions = arguments.knob * jobs.ran - jobs.waited
-    comes = promotions > 0  # has run, and is not promoted yet
+    comes = promotions > 0  # the job has run and is not promoted yet
     comes &= workers == 0
     comes &= jobs.attained > ends[0]
     first = min(_least(demotions), _least(promotions[comes]))
@@ -86,10 +83,10 @@ def wake_after(jobs: Jobs, workers: Ints, arguments: Arguments) -> float | None:
 
 
 def promotes_after(arguments: Arguments) -> float:
-    """How many times as long as its last run a job waits until it is promoted."""
+    """How many times its last run a job waits before it is promoted."""
     return arguments.knob
 
 
 def _least(values: Floats) -> float:
-    """The least of few or many; of none, infinite. Faster than `min` of a short array."""
+    """The smallest value, or infinity if there is none. Faster than `min` for short arrays."""
     return float(values[values.argmin()]) if len(values) else math.inf

@@ -1,7 +1,7 @@
-"""binpack: fill nodes that are already in use, so that whole nodes stay free for large pods.
+"""binpack: prefer nodes that are already in use, so that whole nodes stay free for large pods.
 
-A score: for each resource that a pod asks for and the configuration weighs, how full the node would be with the pod on
-it; their weighted mean, 0 to 100, times the plugin's weight. A node on which one of them would exceed scores 0.
+The score of a node is how full it would be with the pod: the weighted mean over the requested resources that have a
+weight, 0 to 100, times the weight of the plugin. A node on which a resource would overflow scores 0.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ NAME = "binpack"
 RESOURCES = "binpack.resources"
 
 JUST_FULL = 1.0 + 1e-9
-"""A node that would be full to the last unit does not exceed, whatever a division rounds to."""
+"""Tolerance for rounding: a node that would be exactly full does not overflow."""
 
 
 class Arguments(OpenArguments, frozen=True, forbid_unknown_fields=True):
-    """How much each resource weighs. As in Volcano, a negative weight of a resource counts as 1."""
+    """The weight of each resource. As in Volcano, a negative weight counts as 1."""
 
     weight: float = msgspec.field(name="binpack.weight", default=1.0)
     cpu: float = msgspec.field(name="binpack.cpu", default=1.0)
@@ -35,33 +35,30 @@ class Arguments(OpenArguments, frozen=True, forbid_unknown_fields=True):
 
     @classmethod
     def normalise(cls, raw: dict[str, object]) -> dict[str, object]:
-        """Gather `binpack.resources` (`a, b`) and `binpack.resources.<name>` in one mapping."""
+        """Combine `binpack.resources` (`a, b`) and `binpack.resources.<name>` into one mapping."""
         return gather_weights(raw, RESOURCES)
 
     def weights(self) -> dict[str, float]:
-        """Resource to its weight, without those that weigh nothing."""
+        """Resource to its weight, without weights of 0."""
         given = {**self.resources, CPU: self.cpu, MEMORY: self.memory}
         return {name: 1.0 if weight < 0 else weight for name, weight in given.items() if weight != 0}
 
 
 class Term(NamedTuple):
-    """One resource's part in a shape's score."""
+    """The part of one resource in the score of a shape."""
 
     dim: int
     request: int
     points: float
-    """What a node gets that would be full of it."""
+    """The score of a node that this resource would fill completely."""
 
 
 class Binpack:
-    """Wires the packing of nodes to their scores."""
-
     def __init__(self, arguments: Arguments) -> None:
         self._arguments = arguments
         self._terms: dict[int, list[Term]] = {}
 
     def open(self, session: Session, on: Register) -> None:
-        """Register."""
         self._session = session
         self._fullness = Fullness(session)
         if self._arguments.weight != 0:
@@ -86,7 +83,7 @@ class Binpack:
 
 
 def packed(fullness: Fullness, terms: list[Term], rows: Ints | slice) -> Floats:
-    """How full each of those nodes would be, in points."""
+    """How full each node would be, in points."""
     taken = fullness.taken(rows)
     scores = np.zeros(len(taken), dtype=np.float64)
     exceeds = np.zeros(len(taken), dtype=np.bool_)

@@ -1,12 +1,13 @@
-"""capacity: each queue says itself what it deserves, in every resource.
+"""capacity: each queue declares what it deserves, for every resource.
 
-A queue may have up to its limit (`capability`, less what others are guaranteed) while nobody else wants the room,
-keeps what it is guaranteed, and gets back what it deserves. With `enableHierarchy` queues form a tree: limits hold for
-a queue and all above it, only leaves take jobs, shares are compared from the root downwards, and a victim's queues are
-judged up to where its path meets the claimant's.
+A queue may use room up to its limit (`capability`, less the guarantees of others) while no other queue wants it. It
+keeps what it is guaranteed and reclaims what it deserves. With `enableHierarchy` queues form a tree: the limits of a
+queue and of all its ancestors hold, only leaves take jobs, and shares are compared from the root down. The queues of a
+victim are judged up to the ancestor that it shares with the claimant.
 
-`ancestorReclaimLevel` counts levels above a leaf. So many of a claimant's ancestors may claim for it what they deserve;
-and where it is given, so many of a victim's are judged (0: none, as Volcano's default), otherwise all of them.
+`ancestorReclaimLevel` counts levels above a leaf. The ancestors of a claimant up to this level may claim what they
+deserve on its behalf. If it is set, the ancestors of a victim are judged up to this level (0: none, Volcano's default),
+otherwise all of them.
 """
 
 from __future__ import annotations
@@ -40,20 +41,17 @@ NAME = "capacity"
 
 
 class Arguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """`ancestorReclaimLevel`, as above."""
+    """`ancestorReclaimLevel`: see the module."""
 
     ancestor_reclaim_level: int | None = msgspec.field(name="ancestorReclaimLevel", default=None)
 
 
 class Capacity:
-    """Wires what queues deserve to orders, allowances and victims."""
-
     def __init__(self, arguments: Arguments) -> None:
         self._claim_levels = max(arguments.ancestor_reclaim_level or 0, 0)
         self._judge_levels = arguments.ancestor_reclaim_level
 
     def open(self, session: Session, on: Register) -> None:
-        """Register."""
         self._session = session
         self._axes = session.snapshot.axes
         self._queues = session.snapshot.queues
@@ -72,27 +70,27 @@ class Capacity:
         on.reclaimable(self._victims)
         on.job_enqueueable(self._enqueueable)
 
-    # -- who is who
+    # -- queues
 
     def _of(self, job: Job) -> int:
         return int(self._session.snapshot.jobs.queue[job.index])
 
     def _path(self, q: int) -> tuple[int, ...]:
-        """The queues whose limits hold for a queue's jobs, itself first."""
+        """The queues whose limits hold for the jobs of a queue, itself first."""
         return self._queues.path[q] if self._tree else (q,)
 
     def _has(self, q: int) -> Row:
         return has_all(self._session, q) if self._tree else has_own(self._session, q)
 
     def _meeting(self, q: int, other: int) -> int:
-        """How many steps above a queue its path meets another's."""
+        """How many steps above a queue its path meets the path of another."""
         theirs = set(self._queues.path[other])
         return next((steps for steps, above in enumerate(self._queues.path[q]) if above in theirs), 0)
 
     # -- orders
 
     def _share(self, q: int) -> tuple[Any, bool]:
-        """Its share, and whether it deserves nothing: then its share is 1, after all that deserve as much."""
+        """Its share, and whether it deserves nothing: it then has share 1 and comes after equal shares."""
         deserves = any(self._deserved[q][d] > 0 for d in self._dims)
         due = [d for d in self._dims if self._deserved[q][d] > 0]
         return (share_of(self._has(q), self._deserved[q], due), False) if deserves else (1, True)
@@ -109,7 +107,7 @@ class Capacity:
     # -- what a queue may have
 
     def _refused(self, job: Job) -> Reason | None:
-        """Why a queue takes nothing at all."""
+        """Why a queue takes no job at all, or `None`."""
         q = self._of(job)
         if not self._tree:
             return None if self._queues.queues[q].open else closed(NAME, self._queues.queues[q])
@@ -120,7 +118,7 @@ class Capacity:
         q = self._of(job)
         if not self._tree or (self._queues.is_leaf(q) and q != self._queues.root):
             return None
-        what = f"queue `{job.queue}` has queues below it: with `enableHierarchy` only those without take jobs"
+        what = f"queue `{job.queue}` has child queues: with `enableHierarchy` only queues without children take jobs"
         return Reason(NAME, "QueueNotLeaf", what, queue=job.queue, since=self._session.waiting_since(job))
 
     def _allowed(self, job: Job, shape: int, wanted: int) -> int:
@@ -136,7 +134,7 @@ class Capacity:
         refusal = self._refused(job)
         for q in self._path(self._of(job)):
             refusal = refusal or self._over(q, self._quota[q], self._has(q), asks)
-        return refusal or Reason(NAME, "OverCapability", f"queue `{job.queue}` may have no more", queue=job.queue)
+        return refusal or Reason(NAME, "OverCapability", f"queue `{job.queue}` has reached its limit", queue=job.queue)
 
     def _over(self, q: int, limit: Row, has: Row, asks: Row, promised: Row | None = None) -> Reason | None:
         queue = self._queues.queues[q]
@@ -153,7 +151,7 @@ class Capacity:
     # -- what it may take from others
 
     def _may_take(self, job: Job, shape: int, count: int) -> bool:
-        """Within the queue's limit, and with something of it that the queue (or one above that may) still deserves."""
+        """Whether the request is within the limit, and the queue or a claiming ancestor deserves a part of it."""
         q = self._of(job)
         wanted = [n * count for n in wanted_row(self._session, job, shape)]
         if self._refused(job) is not None or how_many(less(self._limit[q], self._has(q)), wanted, 1) < 1:
@@ -190,7 +188,7 @@ class Capacity:
         return vote_by_kind(claim, tasks, queues * len(snapshot.shapes) + shapes, judge)
 
     def _may_go(self, mine: int, wanted: Row, path: tuple[int, ...], holds: Row, has: dict[int, Row]) -> bool:
-        """Whether a task that holds so much may leave its queue (`path[0]`) for a claim of queue `mine`."""
+        """Whether a task that holds these resources may leave its queue (`path[0]`) for a claim of queue `mine`."""
         held = [d for d in self._dims if holds[d] > 0]
         if not any(wanted[d] > 0 for d in held):
             return False
@@ -198,7 +196,7 @@ class Capacity:
         if not self._judged(path[0], wanted, held, has[path[0]]) or not self._keeps(path[:steps], holds, has):
             return False
         if self._claim_levels and self._tree and path[steps] != self._queues.root:
-            # The claimant may speak for an ancestor of both: with no part of its own it takes none of its kin's.
+            # The claimant may claim for a common ancestor: a queue that deserves nothing takes nothing from its kin.
             own = any(self._deserved[mine][d] > 0 for d in self._dims if wanted[d] > 0)
             if not own and not any(self._deserved[path[0]][d] > 0 for d in held):
                 return False
@@ -206,14 +204,14 @@ class Capacity:
         return all(self._judged(q, wanted, held, has[q]) for q in above)
 
     def _judged(self, q: int, wanted: Row, held: list[int], has: Row) -> bool:
-        """A queue has more than it deserves of what the task holds, or deserves nothing of that."""
+        """Whether a queue has more than it deserves of the task's resources, or deserves none of them."""
         deserved = self._deserved[q]
         due = [d for d in held if deserved[d] > 0]
         relevant = [d for d in due if wanted[d] > 0] or due
         return not due or any(has[d] > deserved[d] for d in relevant)
 
     def _keeps(self, queues: tuple[int, ...], holds: Row, has: dict[int, Row]) -> bool:
-        """What is guaranteed stays."""
+        """Whether all guarantees still hold without the task."""
         return all(
             has[q][d] - holds[d] >= self._guarantee[q][d]
             for q in queues
@@ -223,7 +221,7 @@ class Capacity:
 
 
 def flat_limits(session: Session, guarantee: list[Row]) -> list[Row]:
-    """What each queue can have at most, where all of them share the whole cluster."""
+    """The limit of each queue if all share the whole cluster."""
     axes, queues = session.snapshot.axes, session.snapshot.queues
     promised = [0] * len(axes)
     for q, row in enumerate(guarantee):
@@ -235,7 +233,7 @@ def flat_limits(session: Session, guarantee: list[Row]) -> list[Row]:
 
 
 def tree_limits(session: Session, guarantee: list[Row]) -> list[Row]:
-    """The same in a tree: children share what their parent can have at most."""
+    """The limit of each queue in a tree: children share the limit of their parent."""
     queues, nothing = session.snapshot.queues, [0] * len(session.snapshot.axes)
     limits = [nothing for _ in queues.queues]
     limits[queues.root] = _limit(session, queues.queues[queues.root], session.total, nothing, nothing)
@@ -252,7 +250,7 @@ def tree_limits(session: Session, guarantee: list[Row]) -> list[Row]:
 
 
 def _limit(session: Session, queue: Queue, available: Row, promised: Row, own: Row) -> Row:
-    """Its real capability. Pod slots count only where a queue's own limit names them."""
+    """The real capability of a queue. Pod slots count only if its own limit names them."""
     pods, limit = session.snapshot.axes.pods, limit_row(session.snapshot.axes, queue)
     real = real_capability(available, promised, own, limit)
     real[pods] = limit[pods]
@@ -260,12 +258,12 @@ def _limit(session: Session, queue: Queue, available: Row, promised: Row, own: R
 
 
 def quota_of(limit: Row, total: Row) -> Row:
-    """The limit where it is one: that a queue cannot have more than there is, nodes say better than quotas."""
+    """The limit, or unlimited where it is the whole cluster: nodes then explain a refusal better than quotas."""
     return [UNLIMITED if most >= there else most for most, there in zip(limit, total, strict=True)]
 
 
 def deserved_by(session: Session, guarantee: list[Row], limit: list[Row]) -> list[Row]:
-    """What each queue deserves: what it says, at most its limit, at least its guarantee; 0 where it says nothing."""
+    """What each queue deserves: its declaration, at most its limit, at least its guarantee; 0 if not declared."""
     axes = session.snapshot.axes
     rows = []
     for q, queue in enumerate(session.snapshot.queues.queues):

@@ -1,7 +1,7 @@
-"""conformance: what the cluster itself lives on is never evicted.
+"""conformance: pods that the cluster itself needs are never evicted.
 
-A voter on victims: pods of system-critical priority classes, everything in `kube-system`, and pods that belong to
-their node (a DaemonSet's, static ones), which would only come back to the same place.
+It votes on victims. It protects pods of system-critical priority classes, everything in `kube-system`, and pods bound
+to their node (DaemonSets, static pods), which would only come back to the same place.
 """
 
 from __future__ import annotations
@@ -19,13 +19,10 @@ Arguments = NoArguments
 
 
 class Conformance:
-    """Wires the protection of system pods to votes on victims."""
-
     def __init__(self, arguments: NoArguments) -> None:
         del arguments
 
     def open(self, session: Session, on: Register) -> None:
-        """Register."""
         self._session = session
         on.preemptable(self._victims)
         on.reclaimable(self._victims)

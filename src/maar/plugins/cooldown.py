@@ -1,7 +1,7 @@
-"""cooldown: a pod that has just started is left alone for a while.
+"""cooldown: a pod that has just started is not evicted for a while.
 
-A voter on victims (Volcano's `cdp`): pods with `volcano.sh/cooldown-time` may not be evicted until that long after
-their start. Whenever this keeps somebody's victim alive, the session wakes at the moment it ends.
+It votes on victims (Volcano's `cdp`): a pod with `volcano.sh/cooldown-time` may not be evicted until this long after
+its start. If a cooldown protects a possible victim, the session wakes when it ends.
 """
 
 from __future__ import annotations
@@ -20,14 +20,12 @@ Arguments = NoArguments
 
 
 class Cooldown:
-    """Wires cooldown times to votes on victims."""
-
     def __init__(self, arguments: NoArguments) -> None:
         del arguments
         self._ends: Floats | None = None
 
     def open(self, session: Session, on: Register) -> None:
-        """Register; cooldowns are only looked up when somebody asks for victims."""
+        """Register the votes; cooldowns are computed only when victims are requested."""
         self._session = session
         on.preemptable(self._victims)
         on.reclaimable(self._victims)
@@ -45,6 +43,6 @@ class Cooldown:
 
 
 def protected_until(snapshot: Snapshot) -> Floats:
-    """When each task's cooldown ends; for tasks without one, before all time."""
+    """When the cooldown of each task ends; minus infinity for tasks without one."""
     seconds = np.array([t.cooldown for t in snapshot.tasks.tasks], dtype=np.float64)
     return np.where(seconds > 0, snapshot.tasks.started + seconds, -np.inf)

@@ -1,9 +1,9 @@
-"""drf: dominant resource fairness. The job that has the smallest part of the cluster goes first.
+"""drf: dominant resource fairness. The job with the smallest share of the cluster goes first.
 
-A job's share is its part of the resource of which it has most; shares are whole numbers here and compare exactly. A
-job may take from another of its queue if it has no larger share after the move than the other is left with. With
-`enableHierarchy` the same holds for queues in their tree (`plugins.hdrf`): it orders them and says who may take back
-from whom. Namespaces take turns by share and weight where the configuration or a ResourceQuota weighs them.
+The share of a job is its part of the resource of which it has most. Shares are whole numbers and compare exactly. A job
+may take from another job of its queue if, afterwards, its share is not larger than the other's. With `enableHierarchy`
+the same holds for queues in their tree (`support.hdrf`), which orders queues and decides reclaims. Namespaces take
+turns by share and weight, if the configuration or a ResourceQuota gives weights.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ _BEFORE, _AFTER = "drf.namespace.", ".weight"
 
 
 class Arguments(OpenArguments, frozen=True, forbid_unknown_fields=True):
-    """`drf.namespace.<name>.weight`: how much more than others a namespace may have before it waits its turn."""
+    """`drf.namespace.<name>.weight`: how large a share a namespace may have, relative to others, before it waits."""
 
     namespace_weights: dict[str, int] = msgspec.field(name="drf.namespace", default={})
 
     @classmethod
     def normalise(cls, raw: dict[str, object]) -> dict[str, object]:
-        """Gather the weights of all namespaces."""
+        """Gather the weights of all namespaces into one mapping."""
         weights: dict[str, int] = {}
         for key in [k for k in raw if k.startswith(_BEFORE) and k.endswith(_AFTER)]:
             text = str(raw.pop(key))
@@ -47,13 +47,10 @@ class Arguments(OpenArguments, frozen=True, forbid_unknown_fields=True):
 
 
 class Drf:
-    """Wires shares to orders and victims."""
-
     def __init__(self, arguments: Arguments) -> None:
         self._arguments = arguments
 
     def open(self, session: Session, on: Register) -> None:
-        """Register."""
         self._session = session
         self._dominant = Dominant(session.total, session.snapshot.axes.pods)
         on.job_order(lambda job: self._dominant.share(self._has(job.index)))
@@ -71,7 +68,7 @@ class Drf:
         return row
 
     def _victims(self, claim: Claim, tasks: Ints) -> Mask:
-        """Tasks go while their job is left with no smaller share than the claimant has with what it wants."""
+        """Evict tasks as long as their job keeps at least the share that the claimant would have."""
         snapshot, dominant = self._session.snapshot, self._dominant
         wanted = wanted_row(self._session, claim.job, claim.shape)
         mine = dominant.share(plus(self._has(claim.job.index), wanted))
@@ -81,7 +78,7 @@ class Drf:
         def judge(task: int, going: bool) -> bool:
             job = int(snapshot.tasks.job[task])
             if job == claim.job.index:
-                return True  # what moves inside a job changes no share
+                return True  # a change inside a job changes no share
             holds: Row = snapshot.shapes.requests[snapshot.tasks.shape[task]].tolist()
             left = less(has[job] if job in has else self._has(job), holds)
             guilty = mine <= dominant.share(left)
@@ -93,7 +90,7 @@ class Drf:
 
 
 class NamespaceShares:
-    """What the jobs of each namespace have, in a column of the session."""
+    """The resources of each namespace's jobs, in a column of the session."""
 
     def __init__(self, session: Session, dominant: Dominant, weights: Mapping[str, int]) -> None:
         jobs, requests = session.snapshot.jobs, session.snapshot.shapes.requests
@@ -110,7 +107,7 @@ class NamespaceShares:
         )
 
     def key(self, namespace: str) -> Fraction:
-        """A namespace's share for its weight."""
+        """The share of a namespace divided by its weight."""
         number = self._number.get(namespace)
         has = 0 if number is None else self._dominant.share(self._has[number].tolist())
         return Fraction(has, max(self._weights.get(namespace, 1), 1))

@@ -1,9 +1,9 @@
-"""gang: a job starts with its whole minimum, and is evicted without going below it, or whole.
+"""gang: a job starts with its whole minimum; an eviction keeps the minimum or takes the whole gang.
 
-It knows what a minimum is: the job's, and its roles' unless the job's is smaller than their sum (then only the job's
-counts, as in Volcano). Whether a whole gang may be evicted is its argument `gang.eviction`; without it the flags
-decide as Volcano's users expect: `enablePreemptable: false` (for reclaim `enableReclaimable: false`) lifts the gang's
-protection, so whole gangs may go; otherwise only what is above the minimum may.
+The minimum is that of the job, and those of its roles unless the job's minimum is smaller than their sum (then only the
+job's counts, as in Volcano). The argument `gang.eviction` says whether whole gangs may be evicted. Without it the flags
+decide, as in Volcano: `enablePreemptable: false` (for reclaim `enableReclaimable: false`) removes the protection of the
+gang, so whole gangs may be evicted; otherwise only surplus pods may.
 """
 
 from __future__ import annotations
@@ -21,22 +21,20 @@ from maar.session.register import Register
 from maar.session.session import Session
 
 NAME = "gang"
+_OTHERS = "the others do not exist, are blocked or have ended"
 
 
 class Arguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """`gang.eviction`: `whole` lets whole gangs be evicted, `surplus` only what is above a minimum."""
+    """`gang.eviction`: `whole` allows the eviction of whole gangs, `surplus` only of pods above the minimum."""
 
     eviction: Literal["whole", "surplus"] | None = msgspec.field(name="gang.eviction", default=None)
 
 
 class Gang:
-    """Wires minimums to readiness, validity and victims."""
-
     def __init__(self, arguments: Arguments) -> None:
         self._arguments = arguments
 
     def open(self, session: Session, on: Register) -> None:
-        """Register."""
         self._session = session
         on.gang(
             GangRules(
@@ -74,11 +72,11 @@ class Gang:
         return all(have[r] >= n for r, n in self._role_minimums(job).items())
 
     def _valid(self, job: Job) -> Reason | None:
-        """Enough pods exist to make up the minimum."""
+        """The reason if too few pods exist for the minimum."""
         state, since = self._session.state, self._session.waiting_since(job)
         count = int(state.job_pending[job.index] + state.job_nominated[job.index] + state.job_ready[job.index])
         if count < job.min_member:
-            what = f"needs {job.min_member} pods, {count} can be placed"
+            what = f"needs {job.min_member} pods, only {count} can be placed ({_OTHERS})"
             return Reason(NAME, "NotEnoughTasks", what, needs=job.min_member, has=count, since=since)
         minimums = self._role_minimums(job)
         if minimums:
@@ -87,13 +85,13 @@ class Gang:
             for role in self._session.snapshot.jobs.roles[job.index]:
                 minimum, there = minimums.get(role.index, 0), int((roles == role.index).sum())
                 if there < minimum:
-                    what = f"role `{role.name}` needs {minimum} pods, {there} can be placed"
+                    what = f"role `{role.name}` needs {minimum} pods, only {there} can be placed ({_OTHERS})"
                     return Reason(NAME, "NotEnoughPodsOfTask", what, needs=minimum, has=there, since=since)
         return None
 
 
 def role_minimums(session: Session, job: Job) -> dict[int, int]:
-    """Role row to its minimum; empty where roles do not count."""
+    """Role row to its minimum; empty if role minimums are ignored."""
     if not job.role_min or job.min_member < sum(job.role_min.values()):
         return {}
     return {r.index: r.minimum for r in session.snapshot.jobs.roles[job.index] if r.minimum > 0}

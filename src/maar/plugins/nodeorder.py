@@ -1,10 +1,9 @@
-"""nodeorder: Kubernetes' own scores, weighted.
+"""nodeorder: the scores of Kubernetes, weighted.
 
-Each score is 0 to 100 times its weight. What depends on a node's room (least and most requested, balanced) is computed
-for the rows that changed only; what the snapshot fixes (preferred node affinity, taints that are better avoided, images
-already there) once for a shape, normalised over the nodes it may use; what depends on other pods (preferred pod
-affinity, spread) whenever the shape is placed, see `neighbour_scores`. A score that does not apply to a shape costs
-nothing.
+Each score is 0 to 100, times its weight. Scores by free room (least and most requested, balanced) are computed only for
+changed rows. Scores fixed by the snapshot (preferred node affinity, avoided taints, images) are computed once per shape
+and normalised over the nodes it may use. Scores by other pods (preferred pod affinity, spread) are computed at every
+placement, see `neighbour_scores`. Scores that do not apply to a shape cost nothing.
 """
 
 from __future__ import annotations
@@ -27,11 +26,11 @@ from maar.session.session import Session
 NAME = "nodeorder"
 
 SMALLEST_IMAGE, LARGEST_IMAGE = 23 * 2**20, 1000 * 2**20
-"""Kubernetes' thresholds: less on a node is worth nothing, more (for each container) is worth no more."""
+"""Thresholds of Kubernetes: smaller sizes score nothing, larger sizes (per container) score no more."""
 
 
 class Arguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The weight of each score; 0 leaves it out."""
+    """The weight of each score; 0 disables it."""
 
     least: float = msgspec.field(name="leastrequested.weight", default=1.0)
     most: float = msgspec.field(name="mostrequested.weight", default=0.0)
@@ -44,15 +43,13 @@ class Arguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Dim(NamedTuple):
-    """One resource in a shape's room scores."""
+    """One resource in the room scores of a shape."""
 
     number: int
     request: int
 
 
 class Nodeorder:
-    """Wires the scores to hooks."""
-
     def __init__(self, arguments: Arguments) -> None:
         self._weights = arguments
         self._dims: dict[int, list[Dim]] = {}
@@ -60,7 +57,6 @@ class Nodeorder:
         self._images: dict[str, Floats] = {}
 
     def open(self, session: Session, on: Register) -> None:
-        """Register."""
         self._session = session
         self._fullness = Fullness(session)
         on.score(self._score)
@@ -71,7 +67,7 @@ class Nodeorder:
             on.limit(self._one_by_one)
 
     def _one_by_one(self, shape: int, later: bool) -> Limit | None:
-        """Pods that prefer to be near or far from their own like are placed singly: each moves the scores."""
+        """Place pods with preferences about equal pods one by one: each placement changes the scores."""
         if not self._neighbours.sees_itself(shape):
             return None
         return Limit(np.full(len(self._session.snapshot.nodes), UNLIMITED, dtype=np.int64), coupled=True)
@@ -86,10 +82,10 @@ class Nodeorder:
             scores += fixed[rows]
         return scores
 
-    # -- what changes with a node's room
+    # -- scores by free room
 
     def _dims_of(self, shape: int) -> list[Dim]:
-        """CPU and memory, then the accelerators that are asked for (they only count for the balance)."""
+        """CPU and memory, then the requested accelerators (which count only for the balance)."""
         snapshot = self._session.snapshot
         request = snapshot.shapes.requests[shape]
         wanted = [snapshot.axes.index[CPU], snapshot.axes.index[MEMORY]]
@@ -100,7 +96,7 @@ class Nodeorder:
         weights = self._weights
         if not (weights.least or weights.most or weights.balanced):
             return np.zeros(self._session.snapshot.nodes.unschedulable[rows].shape, dtype=np.float64)
-        # Column by column: elementwise operations give a row the same bits whatever rows it is scored with.
+        # Column by column: elementwise operations give each row the same bits in any set of rows.
         taken, unit = self._fullness.taken(rows), self._fullness.unit
         full = [(taken[:, d.number] + d.request) * unit(d.number)[rows] for d in dims]
         scores = (full[0] + full[1]) * (50.0 * (weights.most - weights.least)) + 100.0 * weights.least
@@ -108,7 +104,7 @@ class Nodeorder:
             scores += weights.balanced * balance(full)
         return scores
 
-    # -- what the snapshot fixes
+    # -- scores fixed by the snapshot
 
     def _fixed_of(self, shape: int) -> Floats | None:
         snapshot, weights = self._session.snapshot, self._weights
@@ -132,7 +128,7 @@ class Nodeorder:
 
 
 def balance(full: list[Floats]) -> Floats:
-    """100 where all resources are equally full, less the more they differ (by standard deviation)."""
+    """100 if all resources are equally full, less the more they differ (standard deviation)."""
     if len(full) == 2:
         return np.asarray(100.0 - np.minimum(np.abs(full[0] - full[1]) * 50.0, 100.0))
     mean = sum(full[1:], full[0]) * (1.0 / len(full))
@@ -141,19 +137,19 @@ def balance(full: list[Floats]) -> Floats:
 
 
 def node_affinity(shape: Shape, nodes: NodeTable, usable: Mask) -> Floats | None:
-    """The weights of the preferred terms that each node meets; the best usable node gets 100."""
+    """The weights of the preferred terms that each node meets, scaled so that the best usable node gets 100."""
     if not shape.node_preferences:
         return None
     scores = np.zeros(len(nodes), dtype=np.float64)
     for weight, term in shape.node_preferences:
-        # Unlike a required one, a preferred term without any expression prefers no node, so it adds nothing either.
+        # Unlike a required term, a preferred term without expressions matches no node, so it adds nothing.
         scores += weight * nodes.meets_term(term)
     best = scores[usable].max(initial=0.0)
     return scores * (100.0 / best) if best > 0 else None
 
 
 def avoided_taints(shape: Shape, nodes: NodeTable, usable: Mask) -> Floats | None:
-    """100 for nodes without a PreferNoSchedule taint that is not tolerated, less the more there are of them."""
+    """100 for nodes without an untolerated PreferNoSchedule taint, less for each such taint."""
     soft = [
         sum(t.effect == "PreferNoSchedule" and not any(x.tolerates(t) for x in shape.tolerations) for t in taints)
         for taints in nodes.taint_sets
@@ -166,7 +162,7 @@ def avoided_taints(shape: Shape, nodes: NodeTable, usable: Mask) -> Floats | Non
 
 
 def image_sizes(image: str, snapshot: Snapshot) -> Floats:
-    """What an image is worth on each node, in bytes; one that few nodes have is worth less, to avoid crowding."""
+    """The score of an image on each node, in bytes; lower for an image on few nodes, to avoid crowding there."""
     nodes = snapshot.nodes
     here = np.zeros(len(nodes), dtype=np.float64)
     for found in snapshot.images:
@@ -176,7 +172,7 @@ def image_sizes(image: str, snapshot: Snapshot) -> Floats:
 
 
 def images_there(sizes: list[Floats]) -> Floats | None:
-    """How much of a shape's images (given by what each is worth on each node) is there already."""
+    """How much of the images of a shape each node already has; `sizes` has the score of each image on each node."""
     if not sizes:
         return None
     largest = LARGEST_IMAGE * len(sizes)

@@ -1,7 +1,7 @@
-"""overcommit: how much may be admitted that does not fit yet.
+"""overcommit: how much more than the free room may be admitted.
 
-Admitted groups have their pods created, and pods that wait cost: so groups are admitted only while what they need, with
-what is used and promised already, stays within the whole cluster times a factor.
+The operators of admitted groups create pods, and waiting pods cost. So groups are admitted only while their needs,
+with everything used and promised, stay within the whole cluster times a factor.
 """
 
 from __future__ import annotations
@@ -21,24 +21,21 @@ from maar.session.session import Session
 
 NAME = "overcommit"
 DEFAULT_FACTOR = 1.2
-"""Volcano's."""
+"""The default of Volcano."""
 
 
 class Arguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """`overcommit-factor`: how many times the cluster may be promised. Below 1 it is 1.2, as in Volcano."""
+    """`overcommit-factor`: how many times the cluster may be promised. A factor below 1 becomes 1.2, as in Volcano."""
 
     factor: float = msgspec.field(name="overcommit-factor", default=DEFAULT_FACTOR)
 
 
 class Overcommit:
-    """Wires the factor to admission."""
-
     def __init__(self, arguments: Arguments) -> None:
         factor = arguments.factor if arguments.factor >= 1 else DEFAULT_FACTOR
-        self._factor = Fraction(str(factor))  # 1.2 is six fifths, as a person wrote it
+        self._factor = Fraction(str(factor))  # 1.2 is exactly six fifths
 
     def open(self, session: Session, on: Register) -> None:
-        """Register."""
         self._session = session
         self._in_use = InUse(session)
         self._admission = Admission(session, on)
@@ -52,7 +49,7 @@ class Overcommit:
             room = self._factor * session.total[d] - used[d] - promised[d]
             if 0 < asks[d] and asks[d] > room:
                 name, left = axes.names[d], max(int(room), 0)
-                what = f"needs {in_words(name, asks[d])} {name}, {in_words(name, left)} may still be promised"
+                what = f"needs {in_words(name, asks[d])} {name}, only {in_words(name, left)} may still be promised"
                 of = f"the cluster has {in_words(name, session.total[d])}, times {float(self._factor):g}"
                 return Reason(NAME, "Overcommitted", f"{what} ({of})", resource=name, needs=asks[d], has=left)
         return Vote.PERMIT

@@ -1,9 +1,9 @@
-"""pdb: disruption budgets decide how many of an application's pods may be evicted.
+"""pdb: disruption budgets limit how many pods of an application may be evicted.
 
-A voter on victims. A PodDisruptionBudget allows some number of evictions; what this session already evicts counts
-against it. Asked about pods that go together, it lets the first ones go, in the given order, until a budget is spent:
-a gang of three under a budget of two gets two votes, and whoever needs all three leaves the gang alone. A pod without
-a budget may go.
+It votes on victims. A PodDisruptionBudget allows a number of evictions; evictions of this session count against it. For
+pods that leave together, it permits the first ones, in the given order, until a budget is used up. So a gang of three
+under a budget of two gets two votes, and an eviction that needs all three is refused. A pod without a budget may be
+evicted.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ Arguments = NoArguments
 
 
 class Cover(msgspec.Struct, frozen=True):
-    """Which budgets cover which tasks: those of task `t` are `budget[start[t]:start[t + 1]]`."""
+    """Which budgets cover which tasks: the budgets of task `t` are `budget[start[t]:start[t + 1]]`."""
 
     start: Ints
     budget: Ints
 
     def pairs(self, tasks: Ints) -> tuple[Ints, Ints]:
-        """Every (position in `tasks`, budget) of some tasks, in their order."""
+        """Every (position in `tasks`, budget) of the given tasks, in their order."""
         first, counts = self.start[tasks], self.start[tasks + 1] - self.start[tasks]
         position = np.repeat(np.arange(len(tasks)), counts)
         within = np.arange(len(position)) - np.repeat(np.cumsum(counts) - counts, counts)
@@ -38,14 +38,12 @@ class Cover(msgspec.Struct, frozen=True):
 
 
 class Pdb:
-    """Wires budgets to votes on victims."""
-
     def __init__(self, arguments: NoArguments) -> None:
         del arguments
         self._cover: Cover | None = None
 
     def open(self, session: Session, on: Register) -> None:
-        """Register, if there are budgets at all."""
+        """Register the votes, if there are budgets."""
         self._session = session
         budgets = session.snapshot.budgets.values()
         if not budgets:
@@ -62,14 +60,14 @@ class Pdb:
         return permitted(len(tasks), position, budget, left, together=claim.together)
 
     def _spent(self, cover: Cover) -> Ints:
-        """What this session's evictions took of each budget; those before it are in `allowed` already."""
+        """The evictions of this session, by budget; earlier evictions are already included in `allowed`."""
         now, before = self._session.state.status, self._session.snapshot.tasks.status
         evicted = np.flatnonzero((now == Status.RELEASING) & (before != Status.RELEASING))
         return np.bincount(cover.pairs(evicted)[1], minlength=len(self._allowed))
 
 
 def covered(snapshot: Snapshot) -> Cover:
-    """The budgets of all tasks; a task may name one that is gone, which then does not count."""
+    """The budgets of all tasks; a budget that no longer exists is ignored."""
     number = {key: i for i, key in enumerate(snapshot.budgets)}
     lists = [[number[b] for b in dict.fromkeys(t.budgets) if b in number] for t in snapshot.tasks.tasks]
     start = np.concatenate(([0], np.cumsum([len(found) for found in lists], dtype=np.int64)))
@@ -77,9 +75,9 @@ def covered(snapshot: Snapshot) -> Cover:
 
 
 def permitted(count: int, position: Ints, budget: Ints, left: Ints, *, together: bool) -> Mask:
-    """Which of `count` tasks may go, given what is left of each budget and the budgets at each position.
+    """Which of `count` tasks may be evicted, given the rest of each budget and the budgets at each position.
 
-    Together, the first tasks of each budget use it up; otherwise each is judged as if it alone went.
+    With `together`, the first tasks of each budget use it up; otherwise each task is judged alone.
     """
     rank = np.zeros(len(budget), dtype=np.int64)
     if together:

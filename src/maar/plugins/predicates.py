@@ -1,10 +1,9 @@
-"""predicates: on which nodes a pod may run, by Kubernetes' rules.
+"""predicates: on which nodes a pod may run, by the rules of Kubernetes.
 
-Two questions. What the snapshot fixes (unschedulable nodes, node selector and affinity, where volumes can be reached,
-taints) is asked once for a shape, against all nodes at once. What placed pods change (host ports, volumes, pod affinity
-and anti-affinity, topology spread) is asked whenever a shape is placed, and answered by counting; shapes without such
-constraints are done after one look-up. That a node takes only so many pods is a resource like others and needs no
-predicate.
+Constraints fixed by the snapshot (unschedulable nodes, node selector and affinity, reach of volumes, taints) are
+evaluated once per shape, for all nodes at once. Constraints that depend on placed pods (host ports, volumes, pod
+affinity and anti-affinity, topology spread) are evaluated at every placement, by counting; for shapes without them this
+is one lookup. The limit of pods per node is a resource and needs no predicate.
 """
 
 from __future__ import annotations
@@ -31,14 +30,14 @@ from maar.session.session import Session
 NAME = "predicates"
 
 UNSCHEDULABLE = Taint("node.kubernetes.io/unschedulable", effect="NoSchedule")
-"""A pod that tolerates this may go to nodes that are closed to others."""
+"""A pod that tolerates this taint may use unschedulable nodes."""
 
 
 class Arguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Switches for each part.
 
-    Those of devices and the cache are accepted and change nothing, as do those of where volumes can be reached: a pod
-    that is elsewhere never starts.
+    The switches of devices, the cache and the reach of volumes are accepted without effect: a pod that cannot reach
+    its volume never starts.
     """
 
     node_affinity: bool = msgspec.field(name="predicate.NodeAffinityEnable", default=True)
@@ -54,22 +53,19 @@ class Arguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Rule(Protocol):
-    """One constraint that depends on placed pods, for one shape."""
+    """One constraint of a shape that depends on placed pods."""
 
     def limit(self, later: bool) -> Limit:
-        """What is left of each node."""
+        """How many more pods each node takes."""
 
 
 class Predicates:
-    """Wires both questions to hooks."""
-
     def __init__(self, arguments: Arguments) -> None:
         self._enabled = arguments
         self._rules: dict[int, tuple[Rule, ...]] = {}
         self._last: tuple[tuple[int, bool, int], Limit] | None = None
 
     def open(self, session: Session, on: Register) -> None:
-        """Register."""
         self._session = session
         self._shapes = session.snapshot.shapes.shapes
         self._masks = NodeMasks(session.snapshot.nodes)
@@ -77,7 +73,7 @@ class Predicates:
         on.predicate(self._refuse)
         on.limit(self._limit)
 
-    # -- what the snapshot fixes
+    # -- constraints fixed by the snapshot
 
     def _refuse(self, number: int) -> Iterator[Rejection]:
         shape, nodes = self._shapes[number], self._session.snapshot.nodes
@@ -102,7 +98,7 @@ class Predicates:
         keys = {taint.key for taints in sets for taint in refusing(taints, shape.tolerations)}
         return f"tainted with `{keys.pop()}`" if len(keys) == 1 else "tainted"
 
-    # -- what placed pods change
+    # -- constraints by placed pods
 
     def _limit(self, number: int, later: bool) -> Limit | None:
         rules = self._rules.get(number)
@@ -110,7 +106,7 @@ class Predicates:
             rules = self._rules[number] = tuple(self._rules_of(number))
         if not rules:
             return None
-        # The same question again before anything was placed or taken back has the same answer.
+        # The answer is the same until a placement changes or is undone.
         question = (number, later, self._session.state.cursor)
         if self._last is None or self._last[0] != question:
             self._last = (question, self._combine(number, rules, later))
@@ -145,7 +141,7 @@ class Predicates:
 
 
 def affinity_words(terms: tuple[NodeTerm, ...]) -> tuple[str, str]:
-    """Code and words for nodes that required node affinity refuses; often it just names nodes."""
+    """Code and words for nodes that required node affinity refuses; it often only names nodes."""
     if terms and all(term.fields and not term.expressions for term in terms):
-        return "NodeName", "do not have the name that is asked for"
+        return "NodeName", "do not have the required name"
     return "NodeAffinity", "do not match the node affinity"

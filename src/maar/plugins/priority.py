@@ -1,7 +1,7 @@
-"""priority: higher priority first, and only from lower ones may be taken.
+"""priority: jobs of higher priority go first, and may take room only from lower priorities.
 
-Orders jobs and the tasks of a job; a victim's job must have strictly lower priority than the claimant's (inside one
-job: the task). Between queues priority is no argument: it abstains, and queues' shares decide.
+It orders jobs, and the tasks of a job. The job of a victim must have a strictly lower priority than the claimant
+(inside one job: the task). Between queues this plugin abstains, and queue shares decide.
 """
 
 from __future__ import annotations
@@ -20,13 +20,10 @@ Arguments = NoArguments
 
 
 class Priority:
-    """Wires priorities to orders and victims."""
-
     def __init__(self, arguments: NoArguments) -> None:
         del arguments
 
     def open(self, session: Session, on: Register) -> None:
-        """Register."""
         self._session = session
         tasks = session.snapshot.tasks
         on.job_order(lambda job: -job.priority)
@@ -35,7 +32,7 @@ class Priority:
         on.job_starving(self._starving)
 
     def _victims(self, claim: Claim, tasks: Ints) -> Mask:
-        """Other jobs of lower priority; of the same job, tasks of lower priority than the one that is wanted."""
+        """Tasks of jobs with lower priority; inside the same job, tasks of lower priority than the requested task."""
         snapshot = self._session.snapshot
         jobs = snapshot.tasks.job[tasks]
         lower = snapshot.jobs.priority[jobs] < claim.job.priority
@@ -43,7 +40,7 @@ class Priority:
         return np.where(inside, snapshot.tasks.priority[tasks] < claim.priority, lower)
 
     def _starving(self, job: Job) -> bool:
-        """Some task of it has neither a node nor a promise."""
+        """Whether a task has neither a node nor a promise."""
         state = self._session.state
         members = len(self._session.snapshot.jobs.members[job.index])
         return int(state.job_ready[job.index] + state.job_nominated[job.index]) < members

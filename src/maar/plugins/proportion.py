@@ -1,10 +1,11 @@
-"""proportion: queues share the cluster by weight, each up to what it asks for.
+"""proportion: queues share the cluster by weight, each up to its request.
 
-When a session opens, every resource is divided between the queues like water: by weight, no queue below its guarantee,
-none above its limit or what its jobs ask for. What a queue is given so is what it *deserves*. It may have no more while
-others want the rest, takes back from those who have more, and the one that has least of its part goes first.
+When a session opens, every resource is divided between the queues by weight (water-filling). No queue gets less than
+its guarantee, nor more than its limit or the request of its jobs. The result is what the queue *deserves*. A queue may
+not have more, reclaims from queues that have more, and the queue with the smallest part of its deserved share goes
+first.
 
-Queues are flat here: a queue's own jobs count, those of queues below it do not, and `root` is no queue.
+Queues are flat here: only a queue's own jobs count, not those of its children, and `root` is not a queue.
 """
 
 from __future__ import annotations
@@ -40,18 +41,15 @@ from maar.session.session import Session
 
 NAME = "proportion"
 Arguments = NoArguments
-THERE = (Status.PENDING, Status.NOMINATED, Status.BOUND, Status.BLOCKED)
-"""Pods that have or want room; whoever goes or has ended does neither."""
+PRESENT = (Status.PENDING, Status.NOMINATED, Status.BOUND, Status.BLOCKED)
+"""Pods that have or want room; leaving and finished pods do neither."""
 
 
 class Proportion:
-    """Wires what queues deserve to orders, allowances and victims."""
-
     def __init__(self, arguments: NoArguments) -> None:
         del arguments
 
     def open(self, session: Session, on: Register) -> None:
-        """Register."""
         self._session = session
         self._axes = session.snapshot.axes
         self._dims = compared(self._axes)
@@ -80,9 +78,9 @@ class Proportion:
     # -- what a queue may have
 
     def _overused(self, queue: Queue) -> bool:
-        """It has all that it deserves of everything that it deserves or asks for.
+        """Whether the queue has all that it deserves of every resource that it deserves or requests.
 
-        What is promised counts as had, so a queue with promises is let through to redeem them.
+        Promised room counts as used, so a queue with promises is not overused: it may still redeem them.
         """
         q = self._number(queue)
         if self._session.state.soft:
@@ -99,7 +97,7 @@ class Proportion:
         reason = self._over(q, at_least(short, [0] * len(short)))
         if reason is not None:
             return replace(reason, code="QueueOverused")
-        return Reason(NAME, "QueueOverused", f"queue `{queue.name}` has all that it deserves", queue=queue.name)
+        return Reason(NAME, "QueueOverused", f"queue `{queue.name}` already has all it deserves", queue=queue.name)
 
     def _over(self, q: int, asks: Row) -> Reason | None:
         queue, has = self._session.snapshot.queues.queues[q], has_own(self._session, q)
@@ -121,12 +119,12 @@ class Proportion:
         reason = self._over(q, asks) or self._why_overused(queue)
         pending = self._session.tasks_of(job, Status.PENDING)
         if len(pending) and self._whole.is_too_small_for(job, pending):
-            # Not the queue stops it, the cluster does: its share was made without this job.
+            # The cluster is too small, not the queue's share: the share was computed without this job.
             return replace(reason, limit=UNLIMITED)
         return reason
 
     def _enqueueable(self, job: Job) -> Vote | Reason:
-        """What it needs at least, with what its queue has and has promised, surplus aside, is within the limit."""
+        """Permit if the group's minimum, with what its queue has (without surplus) and has promised, fits the limit."""
         q = self._of(job)
         queue, asks = self._session.snapshot.queues.queues[q], minimum_row(self._session, job)
         has = less(has_own(self._session, q), self._admission.surplus(q, own=True))
@@ -142,7 +140,7 @@ class Proportion:
         return self._allowed(job, shape, count) >= count
 
     def _victims(self, claim: Claim, tasks: Ints) -> Mask:
-        """Tasks go while their queue has more than it deserves of something that is wanted and that they hold."""
+        """Evict tasks as long as their queue has more than it deserves of a requested resource that they hold."""
         snapshot = self._session.snapshot
         wanted = wanted_row(self._session, claim.job, claim.shape)
         queues, shapes = snapshot.jobs.queue[snapshot.tasks.job[tasks]], snapshot.tasks.shape[tasks]
@@ -165,9 +163,9 @@ class Proportion:
 
 
 def requested(session: Session) -> list[Row]:
-    """What each queue's own jobs have, wait for, and will ask for once their pods are created or as they grow.
+    """What the own jobs of each queue have, wait for, and will request when their pods are created or they grow.
 
-    A closed queue and a job that makes no sense ask for nothing new: nobody is to hold room for them.
+    Closed queues and invalid jobs request nothing new, so that no room is held for them.
     """
     snapshot = session.snapshot
     rows = [has_own(session, q) for q in range(len(snapshot.queues))]
@@ -192,43 +190,41 @@ def requested(session: Session) -> list[Row]:
 
 
 def _to_come(session: Session, asking: Mask) -> Counter[int]:
-    """The pods that elastic jobs could still have, by queue and shape: workers up to a job's maximum, and those beside
-    them."""
+    """The pods that elastic jobs may still get, by queue and shape: workers up to the maximum, and pods beside them."""
     jobs, shapes, found = session.snapshot.jobs, session.snapshot.shapes, Counter[int]()
     elastic = [i for i in jobs.elastic if asking[i]]
     if not elastic:
         return found
-    there = among(THERE).take(session.state.status)
+    there = among(PRESENT).take(session.state.status)
     pods = np.bincount(session.snapshot.tasks.job[there], minlength=len(jobs)).tolist()
-    of_roles = np.bincount(jobs.task_role[there], minlength=len(jobs.role_min)).tolist()
+    by_role = np.bincount(jobs.task_role[there], minlength=len(jobs.role_min)).tolist()
     for i in elastic:
-        said, names, workers = elastic_of(session.job(i)), jobs.role_names[i], pods[i]
-        if said.role:
-            workers = of_roles[jobs.roles.starts[i] + names.index(said.role)] if said.role in names else 0
+        spec, names, workers = elastic_of(session.job(i)), jobs.role_names[i], pods[i]
+        if spec.role:
+            workers = by_role[jobs.roles.starts[i] + names.index(spec.role)] if spec.role in names else 0
         kind = int(jobs.queue[i]) * len(shapes)
-        found[kind + shapes.number[said.shape]] += max(said.max - workers, 0)
-        for of in said.beside[pods[i] - workers :]:
-            found[kind + shapes.number[of]] += 1
+        found[kind + shapes.number[spec.shape]] += max(spec.max - workers, 0)
+        for shape in spec.beside[pods[i] - workers :]:
+            found[kind + shapes.number[shape]] += 1
     return found
 
 
 class Whole(NamedTuple):
-    """The empty cluster: what it could not hold is hopeless, and to keep room for that would leave it idle for ever."""
+    """The empty cluster. A job that does not fit even there is hopeless: room kept for it would stay idle forever."""
 
     session: Session
     total: Ints
     largest: Ints
-    """The most of each resource that any node has."""
+    """The largest amount of each resource on any node."""
 
     @classmethod
     def of(cls, session: Session) -> Whole:
-        """That of a session."""
         nodes = session.snapshot.nodes
         capped = np.array([min(amount, UNLIMITED) for amount in session.total], dtype=np.int64)
         return cls(session, capped, nodes.allocatable.max(axis=0) if len(nodes) else np.zeros_like(capped))
 
     def too_small_for(self, pending: Ints) -> Mask:
-        """Jobs that it could not hold, of those to which these tasks belong."""
+        """The jobs of these tasks that do not fit the empty cluster."""
         snapshot = self.session.snapshot
         hopeless = np.zeros(len(snapshot.jobs), dtype=np.bool_)
         if len(pending):
@@ -238,33 +234,33 @@ class Whole(NamedTuple):
         return hopeless
 
     def is_too_small_for(self, job: Job, pending: Ints) -> bool:
-        """Whether it could not hold the job of these tasks."""
+        """Whether the job of these tasks does not fit the empty cluster."""
         snapshot = self.session.snapshot
         least = snapshot.shapes.requests[snapshot.tasks.shape[pending]].min(axis=0)
         return bool(self._lacks(np.array([job.index]), least[None])[0])
 
     def _lacks(self, jobs: Ints, least: Ints) -> Mask:
-        """Whether there is too little for each job, whose smallest pods ask for `least`."""
+        """Whether the cluster is too small for each job, whose smallest pods request `least`."""
         table = self.session.snapshot.jobs
         lacking = np.maximum(table.minimum[jobs] - table.ready[jobs], 0)
-        # As floats: least times lacking may be more than an integer of 64 bits holds.
+        # As floats: the product may exceed 64-bit integers.
         too_many = (least.astype(np.float64) * lacking[:, None] > self.total).any(axis=1)
         return np.asarray(too_many | (least > self.largest).any(axis=1))
 
 
 def _asking(session: Session) -> Mask:
-    """Jobs that may be given something: whole ones, in open queues."""
+    """Valid jobs in open, valid queues."""
     snapshot = session.snapshot
     open_queues = [
         q.open and not broken for q, broken in zip(snapshot.queues.queues, snapshot.queues.broken, strict=True)
     ]
-    asking = np.array([*open_queues, False], dtype=np.bool_)[snapshot.jobs.queue]  # -1, no queue, is the last
+    asking = np.array([*open_queues, False], dtype=np.bool_)[snapshot.jobs.queue]  # no queue is -1, the last entry
     asking[[i for i in snapshot.jobs.active if session.job(i).broken]] = False
     return np.asarray(asking)
 
 
 def real_capabilities(session: Session) -> list[Row]:
-    """What each queue can have at most. Pod slots count only where a limit names them."""
+    """The limit of each queue. Pod slots count only if a limit names them."""
     axes, queues = session.snapshot.axes, session.snapshot.queues
     guarantees = [axes.row(q.guarantee or {}) for q in queues.queues]
     promised = [0] * len(axes)
@@ -283,17 +279,17 @@ def real_capabilities(session: Session) -> list[Row]:
 def deserved_by(session: Session, request: list[Row], limit: list[Row]) -> list[Row]:
     """The division of every resource between the queues."""
     axes, queues = session.snapshot.axes, session.snapshot.queues
-    who = [q for q in range(len(queues)) if q != queues.root]
-    weights = [max(queues.queues[q].weight, 1) for q in who]
+    sharing = [q for q in range(len(queues)) if q != queues.root]
+    weights = [max(queues.queues[q].weight, 1) for q in sharing]
     rows = [[0] * len(axes) for _ in queues.queues]
-    guarantees = {q: axes.row(queues.queues[q].guarantee or {}) for q in who}
+    guarantees = {q: axes.row(queues.queues[q].guarantee or {}) for q in sharing}
     for d in range(len(axes)):
         if d == axes.pods:
-            parts = [limit[q][d] for q in who]
+            parts = [limit[q][d] for q in sharing]
         else:
-            low = [guarantees[q][d] for q in who]
-            parts = divide(session.total[d], weights, low, [min(limit[q][d], request[q][d]) for q in who])
-        for q, part in zip(who, parts, strict=True):
+            low = [guarantees[q][d] for q in sharing]
+            parts = divide(session.total[d], weights, low, [min(limit[q][d], request[q][d]) for q in sharing])
+        for q, part in zip(sharing, parts, strict=True):
             rows[q][d] = part
     rows[queues.root][axes.pods] = UNLIMITED
     return rows

@@ -1,9 +1,9 @@
-"""reservation: the job that has waited longest gets nodes locked for it, one after another.
+"""reservation: lock nodes, one after another, for the job that has waited longest.
 
-Says who the target is (highest priority, then the longest wait, among jobs that locks can help), locks the node with
-most idle room each interval until the target's minimum would fit on the locked nodes once what runs there has gone, and
-keeps others off them. Work that promises to end before the target could start anyway may pass (EASY backfill): its end
-is compared with the earliest time by which the promises of the running work let the target start.
+It elects a target: the highest priority, then the longest wait, among jobs that locks can help. At each interval it
+locks the node with most idle room, until the target's minimum fits on the locked nodes without the pods that run there.
+Other jobs may not use locked nodes, unless they promise to end before the target can start (EASY backfill): their end
+is compared with the earliest start of the target, computed from the promises of running jobs.
 """
 
 from __future__ import annotations
@@ -28,29 +28,27 @@ NAME = "reservation"
 
 
 class Arguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """How fast nodes are locked, and how long an election holds at most (`0`: until the job is placed or gone)."""
+    """How fast nodes are locked, and how long an election lasts at most (`0`: until the job is placed or gone)."""
 
     interval: str | float = msgspec.field(name="reservation.lock-interval", default="1s")
     timeout: str | float = msgspec.field(name="reservation.timeout", default="0s")
 
     def __post_init__(self) -> None:
-        """Refuse what is no duration."""
+        """Reject values that are not durations."""
         self.seconds()
 
     def seconds(self) -> tuple[float, float]:
-        """Both in seconds."""
+        """Interval and timeout in seconds."""
         return parse_duration(self.interval), parse_duration(self.timeout)
 
 
 class Reservation:
-    """Wires the election and the locks to their hooks."""
-
     def __init__(self, arguments: Arguments) -> None:
         self._interval, self._timeout = arguments.seconds()
         self._deadline: tuple[str, float | None] | None = None
 
     def open(self, session: Session, on: Register) -> None:
-        """Register, and end an election that is too old."""
+        """Register the hooks, and end an election that is too old."""
         self._session = session
         on.target_job(self._choose)
         on.reserved_nodes(self._lock)
@@ -62,7 +60,7 @@ class Reservation:
             else:
                 session.wake(ends)
 
-    # -- who
+    # -- the election
 
     def _choose(self, jobs: Sequence[Job]) -> Job | None:
         waiting = [job for job in jobs if not self._had_its_turn(job)]
@@ -77,7 +75,7 @@ class Reservation:
     def _helps(self, job: Job) -> bool:
         """Whether empty nodes would let the job start: its queue allows it, and some domain is large enough.
 
-        Who must be near a pod that is nowhere yet would keep that pod itself off the locked nodes.
+        A job that must be near a pod that does not run yet is excluded: the locks would keep that pod away too.
         """
         needs = needs_of(self._session, job)
         if not could_pay(self._session, job, needs):
@@ -86,14 +84,14 @@ class Reservation:
             return False
         return any(self._fits_emptied(job, needs, rows) for rows in self._domains(job))
 
-    # -- where
+    # -- the locks
 
     def _domains(self, job: Job) -> list[Mask]:
         every = np.ones(len(self._session.snapshot.nodes), dtype=np.bool_)
         return [every if domain is None else domain for domain in domains_of(self._session, job)]
 
     def _fits_emptied(self, job: Job, needs: list[tuple[Group, int]], rows: Mask) -> bool:
-        """Whether the job's minimum fits on those nodes once what runs there has gone (what belongs to them stays)."""
+        """Whether the job's minimum fits on these nodes without the pods that run there (except resident pods)."""
         free = self._session.snapshot.nodes.allocatable - resident_use(self._session)
         if not needs:
             wanted = self._session.snapshot.axes.row(job.min_resources or {})
@@ -101,7 +99,7 @@ class Reservation:
         return fits(self._session, needs, free, rows)
 
     def _lock(self, job: Job) -> None:
-        """Lock one more node, if the interval has passed and more are needed."""
+        """Lock one more node, if one is needed and the interval has passed."""
         session, needs = self._session, needs_of(self._session, job)
         nodes = session.snapshot.nodes
         locked = np.zeros(len(nodes), dtype=np.bool_)
@@ -119,7 +117,7 @@ class Reservation:
             session.wake(session.now + self._interval)
 
     def _most_idle(self, job: Job, needs: list[tuple[Group, int]], locked: Mask) -> int | None:
-        """The unlocked node with most idle room, of those that could take a task of the job once emptied."""
+        """The unlocked node with most idle room, among nodes that can take a task of the job when empty."""
         session = self._session
         within = next(
             (d for d in self._domains(job) if d[locked].all() and self._fits_emptied(job, needs, d)),
@@ -143,7 +141,7 @@ class Reservation:
         room = (np.maximum(idle[:, dims], 0) / requests[0][dims]).min(axis=1) if len(dims) else np.zeros(len(table))
         return int(np.argmax(np.where(useful, room, -1.0)))
 
-    # -- who else
+    # -- other jobs
 
     def _closed(self, job: Job) -> Rejection | None:
         session = self._session
@@ -152,7 +150,7 @@ class Reservation:
         nodes = session.snapshot.nodes
         mask = np.zeros(len(nodes), dtype=np.bool_)
         mask[[nodes.row[name] for name in session.locks if name in nodes.row]] = True
-        mask[session.state.node[session.tasks_of(job, Status.NOMINATED)]] = False  # promised before it was locked
+        mask[session.state.node[session.tasks_of(job, Status.NOMINATED)]] = False  # promised before the lock
         return Rejection("Locked", f"locked for `{session.elect.job}`", mask)
 
     def _ends_in_time(self, job: Job) -> bool:
@@ -166,7 +164,7 @@ class Reservation:
 
 
 def resident_use(session: Session) -> Ints:
-    """What DaemonSets' and static pods take of each node: it never leaves."""
+    """Resources of DaemonSet and static pods on each node, which are never freed."""
     snapshot = session.snapshot
     use = np.zeros_like(session.state.used)
     stays = np.flatnonzero(snapshot.tasks.resident & (session.state.status == Status.BOUND) & (session.state.node >= 0))
@@ -176,7 +174,7 @@ def resident_use(session: Session) -> Ints:
 
 
 def fits(session: Session, needs: list[tuple[Group, int]], free: Ints, rows: Mask) -> bool:
-    """Whether so many tasks of each group fit together on nodes with that much free."""
+    """Whether the given numbers of tasks fit together on the nodes `rows`, with `free` resources."""
     free = np.where(rows[:, None], free, 0)
     for group, count in needs:
         request = session.snapshot.shapes.requests[group.shape]
@@ -192,7 +190,7 @@ def fits(session: Session, needs: list[tuple[Group, int]], free: Ints, rows: Mas
 
 
 def has_company(session: Session, shape: int) -> bool:
-    """Whether the pods that a shape must be near are there, or it may be the first of them itself."""
+    """Whether the pods that a shape must be near are running, or the shape itself may be the first of them."""
     shapes, tasks = session.snapshot.shapes.shapes, session.snapshot.tasks
     wanted = {term.pods for term in shapes[shape].affinity}
     if wanted <= set(shapes[shape].matches):
@@ -203,7 +201,7 @@ def has_company(session: Session, shape: int) -> bool:
 
 
 def promised_runtime(session: Session, job: Job) -> float | None:
-    """Seconds after its start by which a job will have ended, if it or all of its tasks say so."""
+    """Seconds after its start by which a job promises to end, if the job or all of its tasks promise it."""
     if job.promise is not None:
         return job.promise
     tasks = session.snapshot.tasks.tasks
@@ -213,7 +211,7 @@ def promised_runtime(session: Session, job: Job) -> float | None:
 
 
 def earliest_start(session: Session, target: str) -> float | None:
-    """When the target's minimum fits at the latest, if running work keeps its promises; `None` if they do not say."""
+    """The time by which the target's minimum fits, if running jobs keep their promises; `None` if unknown."""
     snapshot, state = session.snapshot, session.state
     job = session.job(snapshot.jobs.number[target])
     needs = needs_of(session, job)
@@ -249,6 +247,6 @@ def _end(session: Session, task: int) -> float:
         promise = session.job(int(snapshot.tasks.job[task])).promise
     if promise is None:
         return float("inf")
-    # A task bound in this very cycle starts now.
+    # A task bound in this cycle starts now.
     bound_now = snapshot.tasks.status[task] != Status.BOUND
     return promise + (session.now if bound_now else float(snapshot.tasks.started[task]))

@@ -1,7 +1,7 @@
-"""sla: a job waits no longer than promised before it is admitted.
+"""sla: a job waits at most a promised time before it is admitted.
 
-The promise is the job's own (`sla-waiting-time` on its group) or the configuration's. Jobs go by the time at which it
-runs out; once it has, the job is admitted whatever later tiers say, and what it has is enough to evict for.
+The promise is that of the job (`sla-waiting-time` on its group) or of the configuration. Jobs are ordered by deadline.
+After the deadline the job is admitted whatever later tiers vote, and the pods it has are enough to justify evictions.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ ARGUMENT = "sla-waiting-time"
 
 
 class Arguments(OpenArguments, frozen=True, forbid_unknown_fields=True):
-    """`sla-waiting-time`: a duration such as `1h30m`, in seconds here; without it only jobs with their own count."""
+    """`sla-waiting-time`: a duration such as `1h30m`, here in seconds. Without it only the promises of jobs count."""
 
     waiting_time: float | None = msgspec.field(name=ARGUMENT, default=None)
 
     @classmethod
     def normalise(cls, raw: dict[str, object]) -> dict[str, object]:
-        """Read the duration."""
+        """Parse the duration."""
         text = raw.get(ARGUMENT)
         if text is None:
             return raw
@@ -42,13 +42,11 @@ class Arguments(OpenArguments, frozen=True, forbid_unknown_fields=True):
 
 
 class Sla:
-    """Wires deadlines to orders and votes."""
-
     def __init__(self, arguments: Arguments) -> None:
         self._default = arguments.waiting_time
 
     def open(self, session: Session, on: Register) -> None:
-        """Register; ask to be woken when the next promise runs out."""
+        """Register the hooks, and wake at the next deadline."""
         self._session = session
         on.job_order(self._deadline)
         on.job_enqueueable(self._vote)
@@ -59,7 +57,7 @@ class Sla:
             session.wake(min(ahead))
 
     def _lacks(self, job: Job) -> bool:
-        """It has not started: for those that run a deadline changes nothing."""
+        """Whether the job has not started: a deadline does not matter to running jobs."""
         return self._session.is_pending(job) or bool(self._session.state.job_ready[job.index] < job.min_member)
 
     def _deadline(self, job: Job) -> float:

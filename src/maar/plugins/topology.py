@@ -1,10 +1,10 @@
-"""topology: a gang runs within one domain of the network, a rack or a block.
+"""topology: a gang runs within one network domain, such as a rack or a block.
 
-A gang may say how close its pods must be: within one value of a node label, or within one HyperNode up to a tier. This
-plugin says which domains are tried, in turn: closest tier first; inside a tier the domain with the fewest free slots
-that are still enough (large domains stay whole), then those that lack least, for gangs that may take room from others.
-Where closeness is only wished for (soft), the last resort is anywhere. What already runs keeps a hard gang in its
-domain, its later pods included.
+A gang may declare how close its pods must be: within one value of a node label, or within one HyperNode up to a tier.
+This plugin gives the order in which domains are tried. The closest tier comes first. Within a tier, the domain with the
+fewest sufficient free slots comes first, so that large domains stay whole; then domains that lack least, for gangs that
+may evict others. If closeness is only preferred (soft), the last choice is any node. Running pods keep a hard gang in
+its domain, including its later pods.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ RESOURCES = "hypernode.binpack.resources"
 
 
 class Arguments(OpenArguments, frozen=True, forbid_unknown_fields=True):
-    """Those of Volcano's network-topology-aware. Only the last one matters here, the others tune its scores."""
+    """The arguments of Volcano's network-topology-aware. Only the last has an effect here; the others tune scores."""
 
     weight: float = 1.0
     cpu: float = msgspec.field(name="hypernode.binpack.cpu", default=1.0)
@@ -40,17 +40,15 @@ class Arguments(OpenArguments, frozen=True, forbid_unknown_fields=True):
     normal_pods: bool = msgspec.field(name="hypernode.binpack.normal-pod.enable", default=True)
     fading: float = msgspec.field(name="hypernode.binpack.normal-pod.fading", default=0.8)
     most_crowded: int = msgspec.field(name="hypernode.gradient.evict.max-hypernodes", default=8)
-    """How many domains of a tier without enough free room are tried, in case others may be evicted there."""
+    """How many domains of a tier without enough free room are tried, in case evictions can make room there."""
 
     @classmethod
     def normalise(cls, raw: dict[str, object]) -> dict[str, object]:
-        """Gather the resources and their weights."""
+        """Gather the resources and their weights into one mapping."""
         return gather_weights(raw, RESOURCES)
 
 
 class Topology:
-    """Wires domains to where gangs may start."""
-
     def __init__(self, arguments: Arguments) -> None:
         self._most_crowded = max(arguments.most_crowded, 1)
         self._tiers: dict[tuple[str, int | None, str, bool], list[Tier]] = {}
@@ -58,7 +56,7 @@ class Topology:
         self._at_best: dict[int, Ints] = {}
 
     def open(self, session: Session, on: Register) -> None:
-        """Register; domains are only looked up when a gang asks for them."""
+        """Register the hooks; domains are computed only when a gang needs them."""
         self._session = session
         on.domains(self._domains)
         if on.flags.get("hyperNodeGradient", True):
@@ -81,7 +79,7 @@ class Topology:
         return found or self._roomiest(job.closeness, need, here)
 
     def _roomiest(self, closeness: Closeness, need: Need, here: Ints) -> list[list[Mask]]:
-        """No domain could ever hold the gang: the one with most room, so that its reason says how much is missing."""
+        """The domain with most room, if none can ever hold the gang: the reason then tells how much is missing."""
         total, best, chosen = int(here.sum()), -1, []
         for tier in self._tiers_of(closeness):
             slots = np.where(tier.sums(here) == total, need.slots(tier), -1)
@@ -90,7 +88,7 @@ class Topology:
         return chosen
 
     def _valid(self, job: Job) -> Reason | None:
-        """A hard gang needs a domain, and its running pods must be within one."""
+        """The reason if a hard gang has no domain, or its running pods are not within one."""
         closeness = job.closeness
         if closeness is None or not closeness.hard:
             return None
@@ -100,11 +98,11 @@ class Topology:
         here = self._running(job, Status.BOUND)
         if any((tier.sums(here) == here.sum()).any() for tier in tiers):
             return None
-        what = f"its running pods are not within one {in_words(closeness)}, so no more can join them"
+        what = f"its running pods are not within one {in_words(closeness)}, so no further pod can join them"
         return Reason(NAME, "NotWithinOneDomain", what, since=self._session.waiting_since(job))
 
     def _elsewhere(self, job: Job) -> Rejection | None:
-        """Where a hard gang runs, its other pods must go."""
+        """The nodes outside the domain in which a hard gang already runs."""
         closeness = job.closeness
         if closeness is None or not closeness.hard:
             return None
@@ -118,12 +116,12 @@ class Topology:
         return Rejection("OtherDomain", f"outside the {in_words(closeness)} of its running pods", ~inside)
 
     def _running(self, job: Job, *statuses: Status) -> Ints:
-        """How many of a gang's tasks each node has."""
+        """How many tasks of a gang each node has."""
         rows = self._session.state.node[self._session.tasks_of(job, *statuses)]
         return np.bincount(rows[rows >= 0], minlength=len(self._session.snapshot.nodes))
 
     def _empty(self, shape: int) -> Ints:
-        """How many of a shape each node would take if it were empty."""
+        """How many tasks of a shape each node would take if it were empty."""
         slots = self._at_best.get(shape)
         if slots is None:
             snapshot, view = self._session.snapshot, self._session.view(shape)
@@ -133,7 +131,7 @@ class Topology:
         return slots
 
     def _tiers_of(self, closeness: Closeness) -> list[Tier]:
-        """The domains a gang may use, closest tier first; tiers without domains are left out."""
+        """The tiers of domains that a gang may use, closest first; tiers without domains are left out."""
         asked = (closeness.key, closeness.tier, closeness.tier_name, closeness.hard)
         tiers = self._tiers.get(asked)
         if tiers is None:
@@ -151,7 +149,7 @@ class Topology:
         return tiers
 
     def _highest(self, closeness: Closeness) -> int | None:
-        """The highest tier allowed; a name that no HyperNode has allows none."""
+        """The highest allowed tier; an unknown tier name allows none."""
         if closeness.tier is not None or not closeness.tier_name:
             return closeness.tier
         named = [h.tier for h in self._session.snapshot.hypernodes if h.tier_name == closeness.tier_name]
@@ -159,22 +157,22 @@ class Topology:
 
 
 class Need:
-    """What a gang still lacks, against the free slots of domains."""
+    """What a gang lacks, compared with the free slots of domains."""
 
     def __init__(self, session: Session, job: Job, empty: Callable[[int], Ints]) -> None:
         lacking, self._roles = missing(session, job)
         self._lacking = max(lacking, 1)
         self._groups: list[Group] = groups_of(session, job)
-        # Room to come counts: whether a gang is bound now or promised its room is for others to say.
+        # Releasing room counts: the caller decides whether the gang is bound now or gets a promise.
         self._free = [session.view(g.shape, later=True).fits for g in self._groups]
         self._empty = [empty(g.shape) for g in self._groups]
 
     def slots(self, tier: Tier) -> Ints:
-        """How many of its tasks each domain has room for, however many there are."""
+        """How many tasks of its shapes each domain has room for, not limited by the size of the gang."""
         return self._sum([tier.sums(free) for free in self._free], tier)
 
     def is_met(self, tier: Tier, *, empty: bool = False) -> Mask:
-        """The domains that have (or, `empty`, could ever have) as many slots as the gang lacks, of each role too."""
+        """The domains with (or, if `empty`, possibly with) enough slots for what the gang lacks, also for each role."""
         useful = self._useful(tier, self._empty if empty else self._free)
         met = self._sum(useful, tier) >= self._lacking
         for role, lacking in self._roles.items():
@@ -190,10 +188,10 @@ class Need:
 
 
 def choose(tier: Tier, need: Need, here: Ints, hard: bool, most_crowded: int) -> list[int]:
-    """The domains of a tier to try, in order, by number (which is the order of names).
+    """The domains of a tier to try, in order, by number (the order of names).
 
-    With room for the gang: where most of it runs already, then the tightest. After them a few without, roomiest first.
-    A hard gang only gets domains that hold all of it that runs.
+    First domains with room for the gang: those where most of it runs, then the tightest. Then a few domains without
+    room, those with most room first. A hard gang only gets domains that hold all its running pods.
     """
     running = tier.sums(here)
     possible = need.is_met(tier, empty=True)
@@ -206,7 +204,7 @@ def choose(tier: Tier, need: Need, here: Ints, hard: bool, most_crowded: int) ->
 
 
 def in_words(closeness: Closeness) -> str:
-    """The kind of domain that a gang asks for."""
+    """The kind of domain that a gang requires."""
     if closeness.key:
         return f"`{closeness.key}`"
     if closeness.tier is not None:
@@ -215,7 +213,6 @@ def in_words(closeness: Closeness) -> str:
 
 
 def no_domain(closeness: Closeness) -> str:
-    """Why there is nowhere to run."""
     if closeness.key:
-        return f"must run within one `{closeness.key}`, and no node has that label"
-    return f"must run within one {in_words(closeness)}, and there is none with nodes"
+        return f"must run within one `{closeness.key}`, but no node has that label"
+    return f"must run within one {in_words(closeness)}, but no such HyperNode has nodes"

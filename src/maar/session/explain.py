@@ -1,10 +1,9 @@
-"""Why a gang does not fit, counted over the nodes and said in one line.
+"""Why a gang does not fit, counted over the nodes, in one line.
 
-    0/500 nodes fit: 312 short of nvidia.com/gpu (needs 4, best has 2), 188 tainted
+    0/500 nodes fit: 312 short of nvidia.com/gpu (needs 4, best has 2 free), 188 tainted
 
-Each node is counted once, under the first thing that refused it: the job's own exclusions (locks), predicates in the
-plugins' order, what placed pods leave, then the scarcest resource. The same shape in the same state of the cluster is
-counted once, however many jobs wait with it.
+Each node is counted once, under the first cause that applies: nodes closed to the job (locks), predicates in plugin
+order, resources (the scarcest first), limits by placed pods. Jobs with the same shape share one count.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from maar.session.session import Session
 
 
 def why_waiting(session: Session, job: Job) -> list[Reason]:
-    """Everything that keeps a job's pending tasks from starting, in the session's present state."""
+    """Everything that keeps a job's pending tasks from starting, in the current state of the session."""
     nodes: list[Reason] = []
     queues: list[Reason] = []
     lacking, _ = missing(session, job)
@@ -44,13 +43,13 @@ def why_waiting(session: Session, job: Job) -> list[Reason]:
 
 
 def _is_whole_cluster(session: Session, refusal: Reason) -> bool:
-    """A queue that may have everything refuses only what nodes do not have either."""
+    """Whether the limit of the queue is the whole cluster: the nodes then refuse the same request."""
     dim = session.snapshot.axes.index.get(refusal.resource)
     return dim is not None and refusal.limit is not None and refusal.limit >= session.total[dim]
 
 
 def _why_nodes(session: Session, job: Job, group: Group, wanted: int) -> Reason | None:
-    """The nodes' part of the answer, or nothing if `wanted` tasks of the group fit."""
+    """Why nodes refuse `wanted` tasks of the group, or `None` if they fit."""
     if not session.limits(group.shape, False):
         if job.closeness is not None:
             return _count_nodes(session, job, group, wanted, 0)
@@ -58,15 +57,15 @@ def _why_nodes(session: Session, job: Job, group: Group, wanted: int) -> Reason 
         asked = (group.shape, wanted, closed)
         return session.memo.current("explain", asked, lambda: _count_nodes(session, job, group, wanted, 0))
     if session.hooks.allowed(job, group.shape, wanted) < wanted:
-        return None  # its queue stops it before nodes could
-    with session.statement():  # not committed: where one pod limits the next, see how far it gets and what stops it
+        return None  # the queue is the limit, not the nodes
+    with session.statement():  # not committed: place pods one by one to find where and why placement stops
         within = both(next(domains_of(session, job), None), session.open_to(job))
         placed = place(session, job, group, wanted, Terms(within=within))
         return _count_nodes(session, job, group, wanted, placed) if placed < wanted else None
 
 
 def _count_nodes(session: Session, job: Job, group: Group, wanted: int, placed: int) -> Reason | None:
-    """The nodes counted by what refuses one more; `placed` of the wanted have found room already."""
+    """Nodes counted by what refuses one more task; `placed` of the wanted tasks have room already."""
     view = session.view(group.shape)
     fits = view.fits.copy()
     for _, rejection in session.closed_to(job):
@@ -86,7 +85,7 @@ def _count_nodes(session: Session, job: Job, group: Group, wanted: int, placed: 
     resource = scarce[0].removeprefix("short:") if scarce else ""
     head = f"{fitting}/{total} nodes fit"
     if room > 0:
-        where = "one domain has room for" if close else "there is room for"
+        where = "the best domain has room for" if close else "there is room for"
         head = f"needs {wanted} pods together, {where} {min(room, wanted)}: {head}"
     dim = session.snapshot.axes.index[resource] if resource else -1
     return Reason(
@@ -101,7 +100,7 @@ def _count_nodes(session: Session, job: Job, group: Group, wanted: int, placed: 
 
 
 Cause = tuple[str, str, int, int | None]
-"""Code, words, number of nodes, and the best amount where it is a resource."""
+"""Code, words, number of nodes, and the best free amount if the cause is a resource."""
 
 
 def _causes(session: Session, job: Job, group: Group, fits: Ints, limits: list[tuple[str, Limit]]) -> list[Cause]:
@@ -120,7 +119,7 @@ def _causes(session: Session, job: Job, group: Group, fits: Ints, limits: list[t
         if here.any():
             name = session.snapshot.axes.names[dim]
             need, best = int(view.request[dim]), max(int(free[here].max()), 0)
-            text = f"short of {name} (needs {in_words(name, need)}, best has {in_words(name, best)})"
+            text = f"short of {name} (needs {in_words(name, need)}, best has {in_words(name, best)} free)"
             causes.append((f"short:{name}", text, int(here.sum()), best))
             left &= ~here
     for _, limit in limits:
@@ -133,7 +132,7 @@ def _causes(session: Session, job: Job, group: Group, fits: Ints, limits: list[t
 
 
 def _scarce_first(session: Session, request: Ints) -> list[int]:
-    """The requested dimensions, devices before CPU before memory: what people wait for comes first."""
+    """The requested dimensions, devices first, then CPU and memory: jobs mostly wait for devices."""
     last = {CPU: 1, MEMORY: 2, EPHEMERAL: 3, PODS: 4}
     names = session.snapshot.axes.names
     return sorted(np.flatnonzero(request).tolist(), key=lambda d: (last.get(names[d], 0), names[d]))

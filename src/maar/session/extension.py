@@ -1,4 +1,4 @@
-"""What plugins and actions must offer: one method each."""
+"""The interfaces of plugins and actions: one method each."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ if TYPE_CHECKING:
 
 
 class Plugin(Protocol):
-    """A policy: registers its hooks when a session opens. Made anew for every session."""
+    """A policy: registers its hooks when a session opens. Every session makes a new instance."""
 
     def open(self, session: Session, on: Register) -> None:
-        """Register hooks; read what the session starts with."""
+        """Register hooks and read the initial state of the session."""
 
 
 class Action(Protocol):
-    """A verb: acts on the session inside statements. Made anew for every session."""
+    """A verb: acts on the session inside statements. Every session makes a new instance."""
 
     def execute(self, session: Session) -> None:
-        """Act."""
+        """Run the action."""

@@ -1,18 +1,18 @@
-"""Hooks: where plugins speak, and how what they say becomes one answer.
+"""Hooks: the functions that plugins register, and how their answers combine into one.
 
-A plugin registers functions while a session opens (`Register`, one method a point). Actions ask the combined question
-(`Hooks`). The rules of combination:
+A plugin registers functions while a session opens (`Register`, one method for each hook). Actions ask the combined
+question (`Hooks`). The rules of combination:
 
-    orders      lexicographic: the first plugin that tells two apart decides; then creation time, then the key
-    votes       a reject refuses at once; a tier with a permit accepts; all abstaining accepts
+    orders      lexicographic: the first plugin that distinguishes two decides; then creation time, then the key
+    votes       a reject refuses at once; a tier with a permit accepts; if all abstain, the answer is accept
     all         every plugin must agree (ready, allocatable, preemptive)
-    any         one is enough (overused)
-    first       the first failure is the answer (valid, predicates: a node's cause is the first that refused it)
+    any         one plugin is enough (overused)
+    first       the first failure is the answer (valid, predicates: a node's cause is the first refusal)
     sums        scores are added
-    victims     the intersection over all tiers of those who do not abstain; "none" is an answer
+    victims     the intersection of all votes that are not abstentions, over all tiers; it may be empty
 
-Orders are keys rather than comparisons: a plugin maps a job to something comparable, smaller first. `by_comparison`
-adapts a plugin written as a comparison.
+Orders are keys, not comparisons: a plugin maps a job to a comparable value, smaller first. `by_comparison` adapts a
+plugin that is written as a comparison.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ T = TypeVar("T")
 
 
 class Vote(enum.IntEnum):
-    """One plugin's opinion."""
+    """The opinion of one plugin."""
 
     REJECT = -1
     ABSTAIN = 0
@@ -43,17 +43,17 @@ class Vote(enum.IntEnum):
 
 
 class Claim(msgspec.Struct, frozen=True):
-    """Who wants room, and by which right: what a voter on victims is told."""
+    """A request for room: the job, and whether it preempts or reclaims. Voters on victims receive it."""
 
     job: Job
     shape: int
-    """The shape that is wanted, a number in the shape table."""
+    """The requested shape, as a number in the shape table."""
     across_queues: bool
-    """Reclaim; otherwise preempt."""
+    """True: reclaim. False: preempt."""
     priority: int = 0
-    """The priority of the wanted task, which counts inside one job."""
+    """The priority of the requested task; it matters only inside one job."""
     together: bool = True
-    """Judge the tasks as all going, in the given order; otherwise each as if it alone went."""
+    """True: judge the tasks as all leaving, in the given order. False: judge each task as if it left alone."""
 
 
 class Rejection(msgspec.Struct, frozen=True):
@@ -66,29 +66,29 @@ class Rejection(msgspec.Struct, frozen=True):
 
 
 class Limit(msgspec.Struct, frozen=True):
-    """What pods already placed leave of each node for one more of a shape (affinity, spread, ports)."""
+    """How many more tasks of a shape each node takes beside the placed pods (affinity, spread, ports)."""
 
     room: Ints
-    """How many more each node takes, each node for itself."""
+    """How many more tasks each node takes, counted for each node alone."""
     coupled: bool
-    """Whether one more on this node changes the room on another: then they are placed one at a time."""
+    """Whether a task on one node changes the room on another; tasks are then placed one at a time."""
     causes: tuple[Rejection, ...] = ()
     seeds: tuple[Mask, ...] = ()
-    """Alternatives to try in turn, where the first pod decides the domain of all."""
+    """Alternative domains to try in turn, if the first pod decides the domain of all."""
 
 
 class GangRules(msgspec.Struct, frozen=True):
-    """What the gang plugin says of minimums, and of victims."""
+    """What the gang plugin defines: minimums, and whether whole gangs may be victims."""
 
     minimum: Callable[[Job], int]
     role_minimums: Callable[[Job], Mapping[int, int]]
-    """Role row to its minimum; empty where roles do not count."""
+    """Role row to its minimum; empty if role minimums are ignored."""
     whole_for_preempt: bool
     whole_for_reclaim: bool
 
 
 class Entry(Generic[F]):
-    """One registered function, with who registered it."""
+    """One registered function, with its plugin and tier."""
 
     __slots__ = ("call", "plugin", "tier")
 
@@ -108,7 +108,7 @@ RowScore = Callable[[int, Ints | slice], Floats]
 
 
 class Hooks:
-    """All registered functions of one session, and the combined questions."""
+    """All registered functions of one session, and the combined answers."""
 
     def __init__(self) -> None:
         self.job_order: list[Entry[JobKey]] = []
@@ -139,26 +139,25 @@ class Hooks:
         self.gang: GangRules | None = None
 
     def job_key(self, job: Job) -> tuple[Any, ...]:
-        """A job's place among jobs: smaller goes first."""
+        """The sort key of a job: smaller goes first."""
         return (*(e.call(job) for e in self.job_order), job.created, job.key)
 
     def queue_key(self, queue: Queue) -> tuple[Any, ...]:
-        """A queue's place among queues."""
         return (*(e.call(queue) for e in self.queue_order), queue.created, queue.name)
 
     def namespace_key(self, namespace: str) -> tuple[Any, ...]:
-        """A namespace's place, where a plugin orders them; otherwise all are equal."""
+        """The sort key of a namespace; without a plugin that orders namespaces all are equal."""
         return tuple(e.call(namespace) for e in self.namespace_order)
 
     def sort_tasks(self, tasks: Ints) -> Ints:
-        """Tasks of one job as they are placed: by plugins, then by number."""
+        """Tasks of one job in the order of placement: by plugins, then by number."""
         if len(tasks) < 2 or not self.task_order:
             return tasks
         keys = [e.call(tasks) for e in self.task_order]
         return np.asarray(tasks[np.lexsort((tasks, *reversed(keys)))])
 
     def is_valid(self, job: Job) -> Reason | None:
-        """The first plugin's objection, or none."""
+        """The first objection of a plugin, or `None`."""
         for entry in self.job_valid:
             reason = entry.call(job)
             if reason is not None:
@@ -166,23 +165,23 @@ class Hooks:
         return None
 
     def is_ready(self, job: Job) -> bool:
-        """All agree that it may be bound."""
+        """Whether all plugins agree that the job may be bound."""
         return all(e.call(job) for e in self.job_ready)
 
     def is_nominated(self, job: Job) -> bool:
-        """The vote that what is bound and promised is enough to evict for."""
+        """Whether the bound and promised tasks are enough to justify evictions."""
         accepted, _ = combine_votes((e.tier, e.call(job)) for e in self.job_nominated)
         return accepted
 
     def is_starving(self, job: Job) -> bool:
-        """All of the first tier that has an opinion."""
+        """Whether all plugins of the first tier with an opinion say that the job starves."""
         if not self.job_starving:
             return False
         tier = self.job_starving[0].tier
         return all(e.call(job) for e in self.job_starving if e.tier == tier)
 
     def allowed(self, job: Job, shape: int, wanted: int) -> int:
-        """How many more tasks of a shape the job's queue may have: all must agree."""
+        """How many more tasks of a shape the job's queue may have: the minimum over all plugins."""
         for entry, _ in self.allocatable:
             wanted = min(wanted, entry.call(job, shape, wanted))
             if wanted <= 0:
@@ -190,22 +189,22 @@ class Hooks:
         return wanted
 
     def refusals(self, job: Job, shape: int, wanted: int) -> list[Reason]:
-        """Why not so many more."""
+        """The reasons why the queue may not have `wanted` more tasks."""
         return [why(job, shape, wanted) for e, why in self.allocatable if e.call(job, shape, wanted) < wanted]
 
     def is_overused(self, queue: Queue) -> Reason | None:
-        """The first plugin that says so, with its reason."""
+        """The reason of the first plugin that calls the queue overused, or `None`."""
         for entry, why in self.overused:
             if entry.call(queue):
                 return why(queue)
         return None
 
     def may_take(self, job: Job, shape: int, count: int) -> bool:
-        """Preemptive: all agree that the job's queue may take from others."""
+        """Whether all plugins agree that the job's queue may take room from other queues."""
         return all(e.call(job, shape, count) for e in self.preemptive)
 
     def victims(self, claim: Claim, tasks: Ints) -> Mask:
-        """Which of the tasks may go: those on which every voter that does not abstain agrees."""
+        """Which tasks may be evicted: every plugin that does not abstain agrees. Without a vote, none."""
         agreed = np.ones(len(tasks), dtype=np.bool_)
         voted = False
         for entry in self.reclaimable if claim.across_queues else self.preemptable:
@@ -217,7 +216,7 @@ class Hooks:
 
 
 def combine_votes(votes: Iterable[tuple[int, Vote | Reason]]) -> tuple[bool, Vote | Reason]:
-    """The tiers' rule for votes: whether accepted, and the vote that decided (ABSTAIN if none did)."""
+    """Whether the votes accept, and the vote that decided (ABSTAIN if none did)."""
     permitted_in: int | None = None
     for tier, vote in votes:
         if permitted_in is not None and tier != permitted_in:
@@ -230,5 +229,5 @@ def combine_votes(votes: Iterable[tuple[int, Vote | Reason]]) -> tuple[bool, Vot
 
 
 def by_comparison(compare: Callable[[T, T], int]) -> Callable[[T], Any]:
-    """A key for an order that was written as a comparison (negative: the left goes first)."""
+    """A sort key for an order written as a comparison (negative: the left goes first)."""
     return cmp_to_key(compare)

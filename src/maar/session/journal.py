@@ -1,12 +1,12 @@
-"""The journal: every change of a session, so that a rollback restores what was there.
+"""The journal: every change of a session, so that a rollback can undo it.
 
-    add     a number in a column: undone by subtraction, so a column is restored bit for bit
+    add     a number in a column: undone by subtraction, so a column is restored exactly
     put     an entry of a dictionary
     drop    the removal of an entry
     assign  an attribute
 
-`State` is a journal with the session's columns; the session writes what it remembers through it too. What is only a
-cache of what the journal knows is not written here: it follows `touched_since` or `version`.
+`State` is a journal with the columns of the session; the session also writes its dictionaries through it. Caches of
+journaled data are not written here: they follow `touched_since` or `version`.
 """
 
 from __future__ import annotations
@@ -38,47 +38,45 @@ class Journal:
     """The changes since the outermost statement began."""
 
     CACHES: ClassVar[frozenset[str]] = frozenset({"_added", "_replaced", "_touched", "_before"})
-    """Attributes that a rollback does not restore: the journal's own books."""
+    """Attributes that a rollback does not restore: the journal's own lists."""
 
     def __init__(self) -> None:
         self._added: list[tuple[Array, Any, Any]] = []
-        """Column, index, delta. Plain tuples: there are millions."""
+        """Column, index, delta. Plain tuples, because there are millions."""
         self._replaced: list[tuple[dict[Any, Any], Any, Any]] = []
-        """Dictionary, key, and what was there before."""
+        """Dictionary, key, and the previous value."""
         self._touched: list[Ints] = []
         """Node rows that changed, in the order of the changes."""
         self._before = 0
-        """The changes that are no longer in the journal, undone ones twice."""
+        """The number of changes no longer in the journal; an undone change counts twice."""
 
     # -- changes
 
     def add(self, column: Array, index: Any, delta: Any) -> None:
-        """Add to a column. An index array must not name a place twice."""
+        """Add to a column. An index array must not contain an index twice."""
         column[index] += delta
         self._added.append((column, index, delta))
 
     def put(self, where: dict[K, V], key: K, value: V) -> None:
-        """Set an entry of a dictionary."""
         self._replaced.append((where, key, where.get(key, _ABSENT)))
         where[key] = value
 
     def drop(self, where: dict[K, V], key: K) -> None:
-        """Remove an entry of a dictionary, if it is there."""
+        """Remove an entry of a dictionary, if it exists."""
         if key in where:
             self._replaced.append((where, key, where.pop(key)))
 
     def assign(self, owner: object, name: str, value: object) -> None:
-        """Set an attribute."""
         self.put(vars(owner), name, value)
 
     def touch(self, rows: Ints) -> None:
-        """Note that these node rows changed."""
+        """Record that these node rows changed."""
         self._touched.append(rows)
 
     # -- undoing
 
     def mark(self) -> Mark:
-        """Where the journal stands."""
+        """The current position in the journal."""
         return Mark(len(self._added), len(self._replaced), len(self._touched))
 
     def rollback(self, mark: Mark) -> None:
@@ -98,7 +96,7 @@ class Journal:
             self._touched.append(undone[0] if len(undone) == 1 else np.unique(np.concatenate(undone)))
 
     def forget(self) -> None:
-        """Nothing before this moment will be undone."""
+        """Drop the history: nothing before this point can be undone."""
         self._before += len(self._added) + len(self._replaced)
         self._added.clear()
         self._replaced.clear()
@@ -107,12 +105,12 @@ class Journal:
 
     @property
     def version(self) -> int:
-        """Grows with every change and every rollback: nothing has changed between two equal versions."""
+        """Grows with every change and every rollback: equal versions mean an unchanged state."""
         return self._before + len(self._added) + len(self._replaced)
 
     @property
     def cursor(self) -> int:
-        """Where `touched_since` starts for a reader that knows all node rows as they are now."""
+        """The cursor of a reader that has seen all changes of node rows so far."""
         return len(self._touched)
 
     def touched_since(self, cursor: int) -> tuple[Ints | None, int]:

@@ -1,9 +1,9 @@
-"""The memo: where modules keep what they have computed in a session.
+"""The memo: where modules cache what they compute in a session.
 
-    fixed    made from the snapshot, the configuration and the hooks alone: holds for the session
-    current  made from the state too: holds until anything changes or is rolled back
+    fixed    depends only on the snapshot, the configuration and the hooks: valid for the whole session
+    current  depends also on the state: valid until the state changes or is rolled back
 
-The owner is the module that makes the values; it alone reads them.
+The owner is the module that computes the values. Only the owner reads them.
 """
 
 from __future__ import annotations
@@ -17,23 +17,23 @@ T = TypeVar("T")
 
 
 class Memo:
-    """Computed values of one session, by owner and key."""
+    """Cached values of one session, by owner and key."""
 
     def __init__(self, journal: Journal) -> None:
         self._journal = journal
         self._fixed: dict[tuple[str, Hashable], Any] = {}
         self._current: dict[tuple[str, Hashable], tuple[int, Any]] = {}
-        """With the version of the state that each was made from."""
+        """Each value with the version of the state it was computed from."""
 
     def fixed(self, owner: str, key: Hashable, make: Callable[[], T]) -> T:
-        """The value for a key, made at most once."""
+        """The value for a key, computed at most once."""
         if (owner, key) not in self._fixed:
             self._fixed[owner, key] = make()
         value: T = self._fixed[owner, key]
         return value
 
     def current(self, owner: str, key: Hashable, make: Callable[[], T]) -> T:
-        """The value for a key as the state is now; `make` must leave the state as it was."""
+        """The value for a key in the current state; `make` must not change the state."""
         known = self._current.get((owner, key))
         if known is not None and known[0] == self._journal.version:
             found: T = known[1]

@@ -1,9 +1,9 @@
-"""Placing a gang: all of its missing minimum, or nothing.
+"""Placing a gang: its whole missing minimum, or nothing.
 
-Tasks of one job that share role and shape are a *group* and are placed by counting: how many fit on each node, best
-nodes first. Roles' minimums come first, then the job's; what one group cannot supply another may. Where the network
-matters, whole domains are tried in turn. Whoever calls decides what a success is worth: `allocate` binds, `preempt`
-and `reclaim` nominate.
+Tasks of one job with the same role and shape are a *group*. A group is placed by counting: how many tasks fit on each
+node, best nodes first. Role minimums come first, then the minimum of the job, which any group may fill. If the network
+matters, whole domains are tried in turn. The caller decides what a placement becomes: `allocate` binds, `preempt` and
+`reclaim` nominate.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from maar.session.session import Session
 from maar.session.view import best_first
 
 PREFERRED = 1e9
-"""Added to the score of nodes that were promised to the job: more than all scores together."""
+"""Added to the score of nodes promised to the job: larger than all other scores together."""
 
 
 class Group(NamedTuple):
-    """Pending tasks of one role and shape, in the order they are placed."""
+    """Pending tasks of one role and shape, in the order of placement."""
 
     role: int
     shape: int
@@ -34,19 +34,19 @@ class Group(NamedTuple):
 
 
 class Terms(NamedTuple):
-    """How to place: in room to come rather than room now, on which nodes, preferably where."""
+    """How to place: in current room or room to come (`later`), on which nodes, and which nodes are preferred."""
 
     later: bool = False
     within: Mask | None = None
     prefer: Ints | None = None
     hold: bool = False
-    """Keep room for pods that do not exist yet, instead of giving it to tasks."""
+    """Keep room for pods that do not exist yet, instead of placing tasks."""
     beside: bool = False
-    """For one beside the workers of an elastic job, that is."""
+    """The held room is for a pod beside the workers of an elastic job."""
 
 
 def groups_of(session: Session, job: Job) -> list[Group]:
-    """A job's pending tasks by role and shape; best-effort groups last."""
+    """The pending tasks of a job by role and shape; best-effort groups last."""
     snapshot = session.snapshot
     tasks = session.hooks.sort_tasks(session.tasks_of(job, Status.PENDING))
     if len(tasks) == 0:
@@ -62,7 +62,7 @@ def groups_of(session: Session, job: Job) -> list[Group]:
 
 
 def missing(session: Session, job: Job) -> tuple[int, dict[int, int]]:
-    """How many tasks a job lacks of its minimum, and how many of each role's."""
+    """How many tasks a job lacks of its minimum, and how many it lacks of each role minimum."""
     gang, state = session.hooks.gang, session.state
     if gang is None:
         return 0, {}
@@ -76,7 +76,7 @@ def missing(session: Session, job: Job) -> tuple[int, dict[int, int]]:
 
 
 def domains_of(session: Session, job: Job) -> Iterator[Mask | None]:
-    """The domains in which a gang may start, the closest first; `None` is anywhere."""
+    """The domains in which a gang may start, the closest first; `None` means anywhere."""
     for entry in session.hooks.domains:
         tiers = entry.call(job)
         if tiers is not None:
@@ -87,14 +87,14 @@ def domains_of(session: Session, job: Job) -> Iterator[Mask | None]:
 
 
 def both(one: Mask | None, other: Mask | None) -> Mask | None:
-    """The nodes that are in both; `None` is all nodes."""
+    """The nodes in both masks; `None` means all nodes."""
     if one is None or other is None:
         return one if other is None else other
     return one & other
 
 
 def start(session: Session, job: Job, terms: Terms) -> bool:
-    """Place a gang's whole missing minimum (without a minimum: one task), in one domain; False changes nothing."""
+    """Place the whole missing minimum of a gang in one domain (without a minimum: one task), or change nothing."""
     for domain in domains_of(session, job):
         with session.statement() as statement:
             if _fill(session, job, terms._replace(within=both(terms.within, domain))):
@@ -125,7 +125,7 @@ def _fill(session: Session, job: Job, terms: Terms) -> bool:
 
 
 def place(session: Session, job: Job, group: Group, wanted: int, terms: Terms) -> int:
-    """Place up to `wanted` tasks of a group, as its queue allows and nodes take them; how many were placed."""
+    """Place up to `wanted` tasks of a group, within queue and node limits; returns how many were placed."""
     wanted = session.hooks.allowed(job, group.shape, wanted)
     if wanted <= 0:
         return 0
@@ -139,7 +139,7 @@ def place(session: Session, job: Job, group: Group, wanted: int, terms: Terms) -
 
 
 def _place_seeded(session: Session, job: Job, group: Group, wanted: int, terms: Terms, seeds: tuple[Mask, ...]) -> int:
-    """The first pod decides the domain of all: take the first domain that takes all, else the best of them."""
+    """The first pod decides the domain of all: use the first domain that takes all, or that takes most."""
     best, best_count = None, 0
     for seed in seeds:
         inside = terms._replace(within=both(terms.within, seed))
@@ -154,7 +154,7 @@ def _place_seeded(session: Session, job: Job, group: Group, wanted: int, terms: 
 
 
 def _place_limited(session: Session, job: Job, group: Group, wanted: int, terms: Terms) -> int:
-    """Place while pods already placed (and those placed here) limit the room of nodes."""
+    """Place tasks on nodes whose room is limited by placed pods, including the pods placed here."""
     placed = 0
     while placed < wanted:
         limits = [limit for _, limit in session.limits(group.shape, terms.later)]
@@ -196,7 +196,7 @@ def _put(session: Session, job: Job, group: Group, wanted: int, terms: Terms, li
 
 
 def _own(session: Session, job: Job, terms: Terms) -> Ints:
-    """How many of an elastic job's pods are, or are promised to be, on each node."""
+    """How many pods of an elastic job each node has or is promised."""
     tasks = session.tasks_of(job, Status.BOUND, Status.NOMINATED)
     rows = session.state.node[tasks]
     own = np.bincount(rows[rows >= 0], minlength=len(session.snapshot.nodes)).astype(np.int64)

@@ -1,7 +1,7 @@
-"""Step 4 of the cycle: the plan, read off the session.
+"""Step 4 of the cycle: read the plan from the session.
 
-What was committed is the difference between the session's columns and the snapshot's, so nothing can be in the plan
-that is not in the books. Jobs that still wait get their reasons here, once, in the state in which the cycle ended.
+The plan is the difference between the columns of the session and those of the snapshot, so it contains only what was
+committed. Waiting jobs get their reasons here, once, from the final state of the cycle.
 """
 
 from __future__ import annotations
@@ -16,11 +16,10 @@ from maar.session.explain import why_waiting
 from maar.session.resizing.changes import SizeChanges
 from maar.session.session import Session
 
-UNREAD = Reason("maar", "Unread", "it waits; nobody reads why")
+UNREAD = Reason("maar", "Unread", "waits; reasons are not collected in this run")
 
 
 def plan_of(session: Session) -> Plan:
-    """What the session decided."""
     sizes = SizeChanges(session)
     looked_at = (session.job(i) for i in session.snapshot.jobs.active if i not in session.snapshot.resting)
     waiting = [w for job in looked_at if (w := _wait(session, job)) is not None]
@@ -57,10 +56,9 @@ def _nominations(session: Session) -> tuple[Nominate, ...]:
 
 
 def _evictions(session: Session, sizes: SizeChanges) -> tuple[Evict, ...]:
-    """Who runs and must go; tasks that were only about to be bound stay pending instead (`_gave_way`).
+    """Running tasks to evict. Tasks that only this cycle had bound stay pending instead (`_gave_way`).
 
-    Workers that go because their job shrinks or stops, now or by an earlier plan, are not evicted: their operator
-    deletes them.
+    Workers of a job that shrinks or stops, now or by an earlier plan, are not evicted: their operator deletes them.
     """
     now, before = session.state.status, session.snapshot.tasks.status
     evictions = []
@@ -109,10 +107,10 @@ def _reasons(session: Session, job: Job) -> list[Reason]:
 
 
 def _gave_way(session: Session, job: Job) -> list[Reason]:
-    """Tasks that were given room in this cycle, which a more important job then took."""
+    """The reason for tasks that got room in this cycle and then lost it to a more important job."""
     before = session.snapshot.tasks.status
     gone = [t for t in session.tasks_of(job, Status.RELEASING).tolist() if before[t] <= Status.NOMINATED]
-    gone = [t for t in gone if t in session.evictions]  # not workers that a smaller size sends away
+    gone = [t for t in gone if t in session.evictions]  # not workers removed by a smaller size
     if not gone:
         return []
     takers = ", ".join(dict.fromkeys(f"`{session.evictions[t].beneficiary.key}`" for t in gone))

@@ -1,7 +1,7 @@
 """What a plugin sees while a session opens: one method for each hook.
 
-Each method is a sentence about what the plugin adds. A point that the configuration switched off for this plugin
-(`enableJobOrder: false`) registers nothing, so plugins never look at those flags themselves.
+If the configuration disables a hook for a plugin (`enableJobOrder: false`), the method registers nothing. Plugins
+never read these flags themselves.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ from maar.session.hooks import (
 
 
 class Register:
-    """One plugin's way into the hooks of a session."""
+    """Registers the functions of one plugin in the hooks of a session."""
 
     def __init__(self, hooks: Hooks, plugin: str, tier: int, flags: dict[str, bool]) -> None:
         self._hooks = hooks
         self.plugin = plugin
         self.tier = tier
         self.flags = flags
-        """What the configuration says, by the names in `FLAGS`; a flag that is not given is missing."""
+        """The flags in the configuration, by the names in `FLAGS`; a flag that is not set is missing."""
 
     def _add(self, point: str, to: list[Entry[Any]], call: Callable[..., Any]) -> None:
         if self.flags.get(FLAGS.get(point, point), True):
@@ -52,110 +52,110 @@ class Register:
         self._add("job_order", self._hooks.job_order, key)
 
     def queue_order(self, key: QueueKey) -> None:
-        """Smaller keys go first. While a cycle allocates, a queue's key may only grow."""
+        """Smaller keys go first. During a cycle a queue's key may only grow."""
         self._add("queue_order", self._hooks.queue_order, key)
 
     def namespace_order(self, key: Callable[[str], Any]) -> None:
-        """Smaller keys go first, before queues are looked at."""
+        """Smaller keys go first; namespaces are ordered before queues."""
         self._add("namespace_order", self._hooks.namespace_order, key)
 
     def task_order(self, keys: Callable[[Ints], Ints]) -> None:
-        """A key for each of some tasks of one job; smaller first."""
+        """A key for each given task of one job; smaller first."""
         self._add("task_order", self._hooks.task_order, keys)
 
     def victim_queue_order(self, key: Callable[[Queue, Job], Any]) -> None:
-        """From which queues to take first for a job."""
+        """The order in which queues give up tasks for a job."""
         self._add("victim_queue_order", self._hooks.victim_queue_order, key)
 
     def job_valid(self, check: Callable[[Job], Reason | None]) -> None:
-        """Why a job cannot be looked at yet."""
+        """Why a job cannot be considered yet, or `None`."""
         self._add("job_valid", self._hooks.job_valid, check)
 
     def job_ready(self, check: Callable[[Job], bool]) -> None:
-        """Whether what is placed is enough to bind."""
+        """Whether the placed tasks are enough to bind."""
         self._add("job_ready", self._hooks.job_ready, check)
 
     def job_nominated(self, vote: Callable[[Job], Vote]) -> None:
-        """Whether what is placed and promised is enough to evict for."""
+        """Whether the placed and promised tasks are enough to justify evictions."""
         self._add("job_nominated", self._hooks.job_nominated, vote)
 
     def job_starving(self, check: Callable[[Job], bool]) -> None:
-        """Whether the job may ask for others' room."""
+        """Whether the job may ask for the room of other jobs."""
         self._add("job_starving", self._hooks.job_starving, check)
 
     def job_enqueueable(self, vote: JobVote) -> None:
-        """Whether a pending group may be admitted; a reason is a reject."""
+        """Whether a pending group may be admitted; a `Reason` is a reject."""
         self._add("job_enqueueable", self._hooks.job_enqueueable, vote)
 
     def job_enqueued(self, note: Callable[[Job], None]) -> None:
-        """A group was admitted in this session."""
+        """Called when a group is admitted in this session."""
         self._add("job_enqueued", self._hooks.job_enqueued, note)
 
     def allocatable(self, count: Allowance, why: Refusal) -> None:
-        """How many more of a shape the job's queue may have (of so many wanted), and why not more."""
+        """How many of the wanted tasks of a shape the job's queue may have, and why not all."""
         if self.flags.get("allocatable", True):
             self._hooks.allocatable.append((Entry(self.tier, self.plugin, count), why))
 
     def overused(self, check: Callable[[Queue], bool], why: Callable[[Queue], Reason]) -> None:
-        """Whether a queue gets nothing more in this cycle."""
+        """Whether a queue gets nothing more in this cycle, and why."""
         if self.flags.get("overused", True):
             self._hooks.overused.append((Entry(self.tier, self.plugin, check), why))
 
     def preemptive(self, check: Callable[[Job, int, int], bool]) -> None:
-        """Whether the job's queue may take room for so many tasks of a shape from other queues."""
+        """Whether the job's queue may take room from other queues for a number of tasks of a shape."""
         self._add("preemptive", self._hooks.preemptive, check)
 
     def preemptable(self, vote: Victims) -> None:
-        """Which tasks may go for a job of the same queue; `None` abstains."""
+        """Which tasks may be evicted for a job of the same queue; `None` abstains."""
         self._add("preemptable", self._hooks.preemptable, vote)
 
     def reclaimable(self, vote: Victims) -> None:
-        """Which tasks may go for a job of another queue; `None` abstains."""
+        """Which tasks may be evicted for a job of another queue; `None` abstains."""
         self._add("reclaimable", self._hooks.reclaimable, vote)
 
     def predicate(self, refuse: Callable[[int], Iterable[Rejection]]) -> None:
-        """The nodes that a shape may not use, by cause; what pods already placed do not change."""
+        """The nodes that a shape may not use, by cause; placed pods must not affect the answer."""
         self._add("predicate", self._hooks.predicates, refuse)
 
     def limit(self, limit: Callable[[int, bool], Limit | None]) -> None:
-        """What placed pods leave for a shape, now or (True) once releasing pods have gone; `None`: no limit."""
+        """How placed pods limit a shape, now or (True) after releasing pods are gone; `None`: no limit."""
         self._add("predicate", self._hooks.limits, limit)
 
     def score(self, score: RowScore) -> None:
-        """How good nodes are for a shape, row for row; asked again only for rows that changed."""
+        """The score of each node for a shape; called again only for rows that changed."""
         self._add("score", self._hooks.scores, score)
 
     def cluster_score(self, score: Callable[[int], Floats | None]) -> None:
-        """The same where one row's score depends on others; asked every time, `None` adds nothing."""
+        """A score in which one row depends on others; called every time, `None` adds nothing."""
         self._add("score", self._hooks.cluster_scores, score)
 
     def job_nodes(self, refuse: Callable[[Job], Rejection | None]) -> None:
-        """The nodes that one job may not use."""
+        """The nodes that a job may not use."""
         self._add("job_nodes", self._hooks.job_nodes, refuse)
 
     def domains(self, domains: Callable[[Job], Sequence[Sequence[Mask]] | None]) -> None:
-        """The domains in which a gang must fit whole: lists to try in turn, the closest first."""
+        """The domains in which a whole gang must fit: lists to try in turn, the closest first."""
         self._add("domains", self._hooks.domains, domains)
 
     def target_job(self, choose: Callable[[Sequence[Job]], Job | None]) -> None:
-        """For which of the waiting jobs nodes should be locked."""
+        """The waiting job for which nodes should be locked."""
         self._add("target_job", self._hooks.target_job, choose)
 
     def reserved_nodes(self, lock: Callable[[Job], None]) -> None:
-        """Lock one more node for the target."""
+        """Lock one more node for the elected job."""
         self._add("reserved_nodes", self._hooks.reserved_nodes, lock)
 
     def gang(self, rules: GangRules) -> None:
-        """What minimums are, and whether whole gangs may be evicted."""
+        """Minimums, and whether whole gangs may be evicted."""
         self._hooks.gang = rules
 
     def close(self, call: Callable[[], None]) -> None:
-        """The session ends: the last moment to look at it."""
+        """Called when the session ends."""
         self._add("close", self._hooks.close, call)
 
 
 def node_by_node(fits: Callable[[int, int], str], nodes: int) -> Callable[[int], Iterable[Rejection]]:
-    """A predicate written for one node at a time: `fits(shape, row)` gives the cause of a refusal, or nothing."""
+    """A predicate written for one node at a time: `fits(shape, row)` returns the cause of a refusal, or `""`."""
 
     def refuse(shape: int) -> Iterable[Rejection]:
         causes = [fits(shape, row) for row in range(nodes)]

@@ -1,9 +1,9 @@
-"""Gangs in part: finished first (allocate sees to that), and released if they can no longer be.
+"""Release gangs that run in part and cannot be completed.
 
-Binding is one request a pod, so a crash can leave a gang half bound, and a lost node can leave one half running: it
-holds room and cannot work. If, after all actions, the rest of it neither fits nor is promised room, its pods are sent
-away, so that others can use the room; but only if every member has a controller that makes it anew, and none is
-protected.
+Each pod is bound by its own request, so a crash can leave a gang half bound, and a lost node can leave it half running.
+Such a gang holds room and cannot work. `allocate` tries to complete it first. If, after all actions, the missing pods
+neither fit nor have promised room, the running pods are evicted. This requires that a controller recreates every member
+and that no member is protected.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ from maar.session.session import Session
 
 
 def release(session: Session) -> None:
-    """Send away what is left of gangs that cannot be finished."""
+    """Evict the running pods of gangs that cannot be completed."""
     if session.hooks.gang is None:
         return
     for job in session.active():
         if _is_stuck(session, job) and _may_go(session, job):
-            why = f"released: the rest of the gang `{job.key}` does not fit any more, and part of it cannot work"
+            why = f"released: the missing pods of gang `{job.key}` no longer fit, and it cannot run without them"
             for task in session.tasks_of(job, Status.BOUND).tolist():
                 session.evict(task, job, why, Cause.RELEASED)
 
 
 def _is_stuck(session: Session, job: Job) -> bool:
-    """It runs in part, all its pods are there, and what it lacks was neither placed nor promised in this cycle."""
+    """Whether the gang runs in part, has all its pods, and got neither nodes nor promises for the missing ones."""
     ready = int(session.state.job_ready[job.index])
     if not ready or session.is_pending(job) or not missing(session, job)[0]:
         return False
@@ -35,7 +35,7 @@ def _is_stuck(session: Session, job: Job) -> bool:
 
 
 def _may_go(session: Session, job: Job) -> bool:
-    """Every member is made anew by a controller, and nobody protects one of them."""
+    """Whether a controller recreates every member, and no running member is protected."""
     table = session.snapshot.tasks
     running = session.tasks_of(job, Status.BOUND)
     members = session.snapshot.jobs.members[job.index].tolist()
@@ -47,7 +47,7 @@ def _may_go(session: Session, job: Job) -> bool:
 
 
 def _budget_left(session: Session, task: int, going: list[int]) -> bool:
-    """Whether each of a task's disruption budgets allows all of the gang's members under it."""
+    """Whether each disruption budget of a task allows the eviction of all gang members under it."""
     tasks = session.snapshot.tasks.tasks
     for key in tasks[task].budgets:
         budget = session.snapshot.budgets.get(key)

@@ -1,8 +1,8 @@
-"""A session: one cycle's view of the cluster, in which actions act and plugins are asked.
+"""A session: the view of one cycle, on which actions act and which plugins answer.
 
-It is opened on a snapshot with a configuration, lives for one cycle and keeps nothing for the next: what the next one
-must know leaves in the plan. Actions change it only through its state's verbs inside statements; plugins are reached
-through `hooks`. The plan is read off the state at the end, by comparison with the snapshot.
+A session opens on a snapshot with a configuration and lives for one cycle. It keeps nothing: information for the next
+cycle leaves in the plan. Actions change it only through its state's verbs, inside statements, and reach plugins through
+`hooks`. The plan is the difference between the final state and the snapshot.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ class Decision(msgspec.Struct, frozen=True):
     planned: int
     why: str
     forgive: bool = False
-    """It was promoted: what it has had counts no more for its place in the queues."""
+    """The job was promoted: its attained service no longer counts for its place in the queues."""
     pool: str = ""
 
 
 class Eviction(NamedTuple):
-    """Why a task was sent away, and for which job."""
+    """Why a task is evicted, and for which job."""
 
     beneficiary: Job
     reason: str
@@ -54,12 +54,12 @@ _NONE: Ints = np.zeros(0, dtype=np.int64)
 class Session:
     """One cycle.
 
-    What it remembers of the actions (evictions, sizes, notes, admissions, the election) goes through the journal, so
-    a rollback restores it with the state. Only the methods of the session write it.
+    The results of actions (evictions, sizes, notes, admissions, the election) go through the journal, so a rollback
+    restores them with the state. Only methods of the session write them.
     """
 
     CACHES: ClassVar[frozenset[str]] = frozenset({"memo", "_views", "_wake", "depth"})
-    """Attributes that a rollback does not restore. A time to wake at holds whether or not what was tried is kept."""
+    """Attributes that a rollback does not restore. A wake-up time stays valid even if the attempt is undone."""
 
     def __init__(self, snapshot: Snapshot, config: Config, now: float) -> None:
         self.snapshot = snapshot
@@ -70,29 +70,29 @@ class Session:
         self.depth = 0
         """How many statements are open."""
         self.total: list[int] = total(snapshot.nodes.allocatable)
-        """What all nodes have, as Python integers."""
+        """The allocatable resources of all nodes, as Python integers."""
         self.memo = Memo(self.state)
-        """What other modules have computed."""
+        """Caches of other modules."""
         self.admitted: dict[int, Job] = {}
         """Job row to the job."""
         self.evictions: dict[int, Eviction] = {}
         self.notes: dict[int, tuple[Reason, ...]] = {}
-        """Job row to what actions found out about why it waits."""
+        """Job row to the reasons that actions noted for its waiting."""
         self.overused: dict[str, Reason] = {}
-        """Queues that were passed over in this cycle, and why."""
+        """Queues skipped in this cycle, and why."""
         self.sizes: dict[int, Decision] = {}
-        """Job row to what `resize` decided for it."""
+        """Job row to the decision of `resize`."""
         self.elect: Elect | None = snapshot.cluster.elect
         self.locks: dict[str, Lock] = {k.node: k for k in snapshot.cluster.locks}
         self.expired: dict[str, None] = {}
-        """Jobs that lost their election because it took too long."""
+        """Jobs whose election took too long and ended."""
         self._wake: list[float] = []
         self._views: dict[tuple[int, bool], View] = {}
 
     # -- opening
 
     def open(self) -> None:
-        """Build this session's plugins and let them register."""
+        """Build the plugins of this session and let them register."""
         for tier, options in enumerate(self.config.tiers):
             for option in options:
                 plugin: Plugin = option.build()
@@ -100,7 +100,7 @@ class Session:
         if not self.hooks.target_job:
             self.clear_target()
 
-    # -- who is who
+    # -- jobs and tasks
 
     def job(self, index: int) -> Job:
         """A job by its row."""
@@ -111,22 +111,22 @@ class Session:
         return self.snapshot.queues.queues[int(self.snapshot.jobs.queue[job.index])]
 
     def active(self) -> list[Job]:
-        """Jobs that wait for something and can be looked at: whole, in an open queue that makes sense."""
+        """Jobs that wait for something and are valid, in a queue that exists and is valid."""
         rows = self.snapshot.jobs.active
         jobs = [self.job(i) for i in rows if i not in self.snapshot.resting]
         return [job for job in jobs if self.trouble(job) is None]
 
     def elastic(self) -> list[Job]:
-        """Jobs whose workers may become more and fewer."""
+        """Jobs whose number of workers may change."""
         return [self.job(i) for i in self.snapshot.jobs.elastic]
 
     def trouble(self, job: Job) -> Reason | None:
-        """Why a job cannot be looked at at all, whatever the plugins say."""
+        """Why a job cannot be considered, before any plugin is asked; `None` if it can."""
         if job.broken:
             return Reason("maar", "Invalid", job.broken, since=self.waiting_since(job))
         if job.settles is not None and self.now < job.settles:
             self.wake(job.settles)
-            what = "waits for more of its pods to be created, since nothing says how many there will be"
+            what = "waits for more of its pods to be created: their total number is not declared"
             return Reason("maar", "Settling", what, since=self.waiting_since(job))
         queue = int(self.snapshot.jobs.queue[job.index])
         if queue < 0:
@@ -138,22 +138,21 @@ class Session:
         return None
 
     def is_pending(self, job: Job) -> bool:
-        """Whether its group has not been admitted, nor in this session."""
+        """Whether its group is not admitted, neither before nor in this session."""
         return job.phase is Phase.PENDING and job.index not in self.admitted
 
     def admit(self, job: Job) -> None:
-        """Let its operator create its pods."""
+        """Allow its operator to create its pods."""
         self.state.put(self.admitted, job.index, job)
         self.clear_notes(job)
         for entry in self.hooks.job_enqueued:
             entry.call(job)
 
     def waiting_since(self, job: Job) -> float:
-        """When it began to wait."""
         return job.created if job.waiting_since is None else job.waiting_since
 
     def tasks_of(self, job: Job, *statuses: Status) -> Ints:
-        """Its tasks in some statuses, by number."""
+        """Its tasks in the given statuses, by number."""
         first, last = self.snapshot.jobs.members.span(job.index)
         if first == last:
             return _NONE
@@ -162,7 +161,7 @@ class Session:
         return found
 
     def waits(self, job: Job) -> bool:
-        """Whether it has tasks without a node, promised one or not."""
+        """Whether it has tasks without a node, with or without promised room."""
         return bool(self.state.job_pending[job.index] + self.state.job_nominated[job.index])
 
     def promised(self, job: Job) -> Ints:
@@ -181,7 +180,7 @@ class Session:
         return self.memo.fixed("rejections", shape, ask)
 
     def view(self, shape: int, later: bool = False) -> View:
-        """A shape against all nodes, up to date."""
+        """A shape compared with all nodes, up to date."""
         later = later and self.state.soft
         view = self._views.get((shape, later))
         if view is None:
@@ -190,17 +189,17 @@ class Session:
         return view.refresh()
 
     def limits(self, shape: int, later: bool) -> list[tuple[str, Limit]]:
-        """What pods already placed leave for a shape, where they matter at all."""
+        """How placed pods limit a shape; empty if they do not."""
         found = ((e.plugin, e.call(shape, later)) for e in self.hooks.limits)
         return [(plugin, limit) for plugin, limit in found if limit is not None]
 
     def closed_to(self, job: Job) -> list[tuple[str, Rejection]]:
-        """The nodes that one job may not use, whatever its shapes."""
+        """The nodes that a job may not use, for any shape."""
         found = ((e.plugin, e.call(job)) for e in self.hooks.job_nodes)
         return [(plugin, rejection) for plugin, rejection in found if rejection is not None]
 
     def open_to(self, job: Job) -> Mask | None:
-        """The nodes that one job may use, `None` for all."""
+        """The nodes that a job may use; `None` means all."""
         closed = self.closed_to(job)
         if not closed:
             return None
@@ -216,37 +215,36 @@ class Session:
         return Statement(self)
 
     def evict(self, task: int, beneficiary: Job, reason: str, cause: Cause) -> None:
-        """Send a task away for a job."""
+        """Evict a task for the benefit of a job."""
         self.state.evict(task)
         self.state.put(self.evictions, task, Eviction(beneficiary, reason, cause))
 
     def spare(self, task: int) -> None:
-        """Take an eviction back."""
+        """Cancel an eviction."""
         self.state.spare(task)
         self.state.drop(self.evictions, task)
 
     def note(self, job: Job, reason: Reason) -> None:
-        """Add to what is known about why a job waits."""
+        """Add a reason why a job waits."""
         self.state.put(self.notes, job.index, (*self.notes.get(job.index, ()), reason))
 
     def clear_notes(self, job: Job) -> None:
-        """Forget why a job waited."""
+        """Remove the noted reasons of a job."""
         self.state.drop(self.notes, job.index)
 
     def pass_over(self, queue: str, reason: Reason) -> None:
-        """Give a queue nothing more in this cycle."""
+        """Record that a queue gets nothing more in this cycle."""
         self.state.put(self.overused, queue, reason)
 
     def size(self, job: Job, decision: Decision) -> None:
-        """Decide the size of an elastic job."""
+        """Record the size of an elastic job."""
         self.state.put(self.sizes, job.index, decision)
 
     def set_target(self, job: str) -> None:
-        """Elect a job, for which nodes are locked from now on."""
+        """Elect a job, for which nodes are then locked."""
         self.state.assign(self, "elect", Elect(job, self.now))
 
     def lock(self, node: str, job: str) -> None:
-        """Lock a node for the elected job."""
         self.state.put(self.locks, node, Lock(node, job, self.now))
 
     def expire_target(self) -> None:
@@ -261,11 +259,11 @@ class Session:
         self.state.assign(self, "locks", {})
 
     def wake(self, at: float) -> None:
-        """Time alone changes the answer at that moment."""
+        """Ask for a cycle at this time: the decision then changes without any event."""
         if at > self.now:
             self._wake.append(at)
 
     @property
     def wake_at(self) -> float | None:
-        """The earliest such moment."""
+        """The earliest time at which a cycle is needed without any event."""
         return min(self._wake, default=None)

@@ -1,10 +1,11 @@
-"""The part of a session that changes: integer columns, written through the journal.
+"""The mutable part of a session: integer columns, written through the journal.
 
-Everything a cycle moves is a number in an array: what nodes have used, where tasks are, what jobs and queues have. The
-columns that plugins keep are made here too (`column`) and are undone with the others. Cost grows with what was touched.
+Everything that a cycle changes is a number in an array: resources used on nodes, places of tasks, resources of jobs and
+queues. Columns of plugins are made here too (`column`) and are undone with the others. The cost grows with the number
+of touched rows.
 
-The verbs are few: `bind`, `nominate`, `withdraw` (a nomination), `hold` and `evict`. They keep the books of node, job,
-role and queue together; nobody else writes to the columns.
+The verbs are `bind`, `nominate`, `withdraw` (a nomination), `hold` and `evict`. They update node, job, role and queue
+together. No other module writes to these columns.
 """
 
 from __future__ import annotations
@@ -21,17 +22,17 @@ from maar.model.tasks import Status
 from maar.session.journal import Array, Journal
 
 Listener = Callable[[int, int, int], None]
-"""Told of every change of what a job has: job, shape, number of tasks (negative when they go)."""
+"""Called when the resources of a job change: job, shape, number of tasks (negative when tasks leave)."""
 
 
 class Held(NamedTuple):
-    """Room that is kept for pods of a job that do not exist yet; negative counts are room that is kept no more."""
+    """Room kept for pods of a job that do not exist yet; negative counts cancel earlier room."""
 
     shape: int
     rows: Ints
     counts: Ints
     beside: bool
-    """Not for a worker but for a pod beside them (a master, a launcher), which may well have the same shape."""
+    """For a pod beside the workers (a master, a launcher), which may have the same shape as a worker."""
 
 
 class State(Journal):
@@ -55,11 +56,11 @@ class State(Journal):
         self.role_ready: Ints = jobs.role_ready.copy()
         self.role_nominated: Ints = jobs.role_nominated.copy()
         self.queue_allocated: Array = queue_sums(snapshot, jobs.allocated)
-        """Python integers: a queue's own jobs and those of all queues below it."""
+        """Python integers: the queue's own jobs and the jobs of all queues below it."""
         self.soft: bool = bool(self.releasing.any() or self.nominated.any())
-        """Whether room now and room to come may differ."""
+        """Whether current room and room to come may differ."""
         self.held: dict[int, tuple[Held, ...]] = {}
-        """Job row to the room that is kept for pods of it."""
+        """Job row to the room kept for its pods."""
         self._requests: list[Array] = [
             np.array([int(x) for x in row], dtype=object) for row in snapshot.shapes.requests
         ]
@@ -68,11 +69,11 @@ class State(Journal):
     # -- for plugins
 
     def column(self, size: int | tuple[int, ...]) -> Ints:
-        """A column of zeros for a plugin's own count; write to it with `add` and it is undone with the others."""
+        """A column of zeros for a plugin; changes made with `add` are undone with the others."""
         return np.zeros(size, dtype=np.int64)
 
     def listen(self, listener: Listener) -> None:
-        """Be told whenever a job gets or loses tasks (not when that is undone: the journal does that)."""
+        """Call `listener` whenever a job gets or loses tasks (not on undo, which the journal does)."""
         self._listeners.append(listener)
 
     # -- the verbs
@@ -83,13 +84,13 @@ class State(Journal):
         self._arrive(job, shape, tasks, rows, counts, Status.BOUND)
 
     def nominate(self, job: int, shape: int, tasks: Ints, rows: Ints, counts: Ints) -> None:
-        """Promise pending tasks room that is there or coming."""
+        """Promise pending tasks room that is free or being released."""
         self.soften()
         self.add(self.nominated, rows, counts[:, None] * self.snapshot.shapes.requests[shape])
         self._arrive(job, shape, tasks, rows, counts, Status.NOMINATED)
 
     def withdraw(self, task: int) -> None:
-        """Take a nomination back: the task is pending again."""
+        """Cancel a nomination: the task is pending again."""
         row, shape, job = self._place_of(task)
         self.add(self.nominated, row, -self.snapshot.shapes.requests[shape])
         self._show(self.features, shape, row, -1)
@@ -100,7 +101,7 @@ class State(Journal):
         self.touch(np.array([row]))
 
     def hold(self, job: int, shape: int, rows: Ints, counts: Ints, beside: bool = False) -> None:
-        """Keep room, there or coming, for pods of a job that do not exist yet; its queue pays for it."""
+        """Keep free or releasing room for pods of a job that do not exist yet; its queue is charged."""
         self.soften()
         self.add(self.nominated, rows, counts[:, None] * self.snapshot.shapes.requests[shape])
         for feature in self.snapshot.shapes.features[shape]:
@@ -110,25 +111,25 @@ class State(Journal):
         self.put(self.held, job, (*self.held.get(job, ()), Held(shape, rows, counts, beside)))
 
     def let_go(self, job: int) -> None:
-        """Keep no more room for pods of a job that do not exist yet."""
+        """Release all room kept for pods of a job that do not exist yet."""
         for kept in self.held.get(job, ()):
             self.hold(job, kept.shape, kept.rows, -kept.counts, kept.beside)
 
     def evict(self, task: int) -> None:
-        """Send a bound task away: its room is releasing, and its queue no longer pays for it."""
+        """Evict a bound task: its room is releasing, and its queue is no longer charged."""
         self.soften()
         self._leave(task, 1)
 
     def spare(self, task: int) -> None:
-        """Take an eviction of this session back."""
+        """Cancel an eviction of this session."""
         self._leave(task, -1)
 
     def soften(self, soft: bool = True) -> None:
-        """Say whether room now and room to come may differ from here on."""
+        """Set whether current room and room to come may differ."""
         if self.soft != soft:
             self.assign(self, "soft", soft)
 
-    # -- their parts
+    # -- parts of the verbs
 
     def _arrive(self, job: int, shape: int, tasks: Ints, rows: Ints, counts: Ints, status: Status) -> None:
         for feature in self.snapshot.shapes.features[shape]:
@@ -148,7 +149,7 @@ class State(Journal):
         self.touch(rows)
 
     def _leave(self, task: int, n: int) -> None:
-        """A bound task begins to go (1), or does not go after all (-1)."""
+        """Mark a bound task as leaving (1), or cancel that (-1)."""
         row, shape, job = self._place_of(task)
         if row >= 0:
             self.add(self.releasing, row, n * self.snapshot.shapes.requests[shape])
@@ -185,7 +186,7 @@ class State(Journal):
 
 
 def queue_sums(snapshot: Snapshot, of_jobs: Ints) -> Array:
-    """What each queue's jobs have together, with the queues below it, as Python integers."""
+    """The resources of each queue's jobs, with the queues below it, as Python integers."""
     queues, resources = len(snapshot.queues), len(snapshot.axes)
     own = np.zeros((queues, resources), dtype=object)
     queue = snapshot.jobs.queue

@@ -7,8 +7,8 @@
         statement.rollback(mark)
         statement.commit()
 
-Leaving without `commit` undoes everything since the beginning, plugins' counts included. Statements nest: an inner
-commit hands its changes to the outer one, which may still undo them.
+Leaving without `commit` undoes everything since the beginning, including the columns of plugins. Statements nest: an
+inner commit hands its changes to the outer statement, which may still undo them.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class Statement:
-    """Everything between entering and leaving, kept only if committed."""
+    """The changes between entering and leaving, kept only if committed."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
@@ -43,7 +43,7 @@ class Statement:
         self._session.state.rollback(mark or self._start)
 
     def commit(self) -> None:
-        """Keep what was done."""
+        """Keep the changes."""
         self._committed = True
 
     def __exit__(

@@ -1,7 +1,7 @@
-"""Whose turn it is: namespaces, then queues, then jobs, by the plugins' orders.
+"""The order of service: namespaces, then queues, then jobs, by the orders of the plugins.
 
-Used by every action that shares room. A queue's key changes when it is given something; keys only grow while a cycle
-allocates, so a heap with stale keys is enough: what comes up is looked at again, and put back if it is no longer first.
+Every action that shares room uses it. A queue's key changes when the queue gets something, and keys only grow during a
+cycle. So a heap with stale keys is enough: the first entry is checked again, and put back if it is no longer first.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ Key = tuple[Any, ...]
 
 
 class Turns:
-    """Jobs in the order in which they are served."""
+    """Jobs in the order of service."""
 
     def __init__(self, session: Session, jobs: Iterable[Job], skip_overused: bool = True) -> None:
         self._session = session
@@ -30,7 +30,7 @@ class Turns:
             self.again(job)
 
     def again(self, job: Job) -> None:
-        """Let a job wait for (another) turn."""
+        """Add a job, or give it another turn."""
         hooks = self._session.hooks
         namespace = job.namespace if self._by_namespace else ""
         queues = self._queues.get(namespace)
@@ -44,7 +44,7 @@ class Turns:
         heapq.heappush(jobs, (hooks.job_key(job), job.index))
 
     def next(self) -> Job | None:
-        """The job whose turn it is, taken off; overused queues are passed over unless asked otherwise."""
+        """Remove and return the next job; overused queues are skipped if `skip_overused` is set."""
         while self._namespaces:
             namespace = _first(self._namespaces, self._session.hooks.namespace_key)
             queues = self._queues[namespace]
@@ -79,7 +79,7 @@ class Turns:
 
 
 def _first(heap: list[tuple[Key, str]], key: Any) -> str:
-    """The first of a heap whose keys may be too small by now; its stored key is brought up to date."""
+    """The first name of a heap whose stored keys may be too small; stale keys are updated."""
     while True:
         stored, name = heap[0]
         current = key(name)

@@ -1,8 +1,8 @@
-"""One shape against all nodes: which take it, how many, and how well.
+"""One shape compared with all nodes: which nodes take it, how many tasks, and how well.
 
-A view is made when a shape is first placed in a session and kept: predicates are evaluated once for all nodes, and
-after a placement only the rows that changed are counted and scored again. `room now` is what may be bound at once;
-`room to come` adds what is releasing. Room promised to nominated tasks is nobody else's in both.
+A view is made when a shape is first placed in a session, and kept. Predicates run once for all nodes; after a placement
+only changed rows are counted and scored again. *Room now* can be bound at once; *room to come* adds releasing room.
+Both exclude room promised to nominated tasks.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class View:
-    """The nodes as one shape sees them, now or (`later`) once releasing pods have gone."""
+    """The nodes as one shape sees them, now or (`later`) after releasing pods are gone."""
 
     def __init__(self, session: Session, shape: int, later: bool) -> None:
         self._session = session
@@ -34,11 +34,11 @@ class View:
             self.open &= ~rejection.nodes
         self._cursor = self._state.cursor
         self.fits: Ints = self._count(slice(None))
-        """How many of the shape each node takes."""
+        """How many tasks of the shape each node takes."""
         self.score: Floats = self._score(slice(None))
 
     def refresh(self) -> View:
-        """Count and score again what changed since the last time."""
+        """Count and score the rows that changed since the last call."""
         rows, self._cursor = self._state.touched_since(self._cursor)
         if rows is not None:
             self.fits[rows] = self._count(rows)
@@ -46,7 +46,7 @@ class View:
         return self
 
     def free(self, rows: Ints | slice, dim: int) -> Ints:
-        """What those nodes have of one resource for this shape's tasks; may be negative."""
+        """The free amount of one resource on these nodes for tasks of this shape; may be negative."""
         state, table = self._state, self._session.snapshot.nodes.allocatable
         idle = table[rows, dim] - state.used[rows, dim]
         if not state.soft:
@@ -73,13 +73,13 @@ class View:
 
 
 def best_first(fits: Ints, score: Floats, wanted: int) -> tuple[Ints, Ints]:
-    """Up to `wanted` tasks on the best nodes, as many on each as it takes: rows and how many on each.
+    """Up to `wanted` tasks on the best nodes, each filled before the next: rows and how many tasks on each.
 
     Ties go to the lower row, which is the earlier name.
     """
     rows = np.flatnonzero(fits)
     if len(rows) > wanted:
-        # No more nodes than tasks are needed: leave out all below the score of the last of them.
+        # At most `wanted` nodes are needed: drop the nodes that score less than the last of them.
         scores = score[rows]
         lowest = np.partition(scores, len(rows) - wanted)[len(rows) - wanted]
         rows = rows[scores >= lowest]

@@ -1,7 +1,7 @@
-"""The books of admission: what is promised to admitted groups that do not have it yet, and what jobs have in surplus.
+"""Admission accounts: what is promised to admitted groups that do not have it yet, and what jobs have in surplus.
 
-Kept as columns of the session (a row a queue, the queues below it included), so that trying out an eviction and taking
-it back leaves them as they were. Nothing is counted, and nobody listens, unless some group waits to be admitted.
+Kept as columns of the session (a row per queue, including its children), so that an undone trial eviction restores
+them. Nothing is counted unless a group waits for admission.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from maar.session.state import queue_sums
 
 
 def is_asked(session: Session) -> bool:
-    """Whether any group waits to be admitted that says what it needs."""
+    """Whether a group with declared needs waits for admission."""
     jobs = session.snapshot.jobs
     return any(jobs.jobs[i].phase is Phase.PENDING and jobs.jobs[i].min_resources for i in jobs.active)
 
 
 class Admission:
-    """Promised and surplus amounts by queue."""
+    """Promised and surplus amounts, by queue."""
 
     def __init__(self, session: Session, on: Register) -> None:
         size = (len(session.snapshot.queues), len(session.snapshot.axes))
@@ -34,7 +34,7 @@ class Admission:
         self._promised: Array = np.zeros(size, dtype=object)
         self._surplus: Array = np.zeros(size, dtype=object)
         self._waiting: dict[int, tuple[Ints, Ints]] = {}
-        """Admitted jobs that lack something: what they need, and what they lacked when they were counted."""
+        """Admitted jobs that lack something: what they need, and what they lacked when counted."""
         if is_asked(session):
             self._count_surplus()
             for i in session.snapshot.jobs.active:
@@ -45,11 +45,11 @@ class Admission:
             on.job_enqueued(self._promise)
 
     def promised(self, queue: int, own: bool = False) -> Row:
-        """What admitted groups of a queue (and of those below it, unless `own`) still lack of their minimum."""
+        """What admitted groups of a queue (and of queues below it, unless `own`) still lack of their minimum."""
         return self._row(self._promised, queue, own)
 
     def surplus(self, queue: int, own: bool = False) -> Row:
-        """What its jobs have above what they need at least."""
+        """What the jobs of a queue have above their minimum."""
         return self._row(self._surplus, queue, own)
 
     def _row(self, column: Array, queue: int, own: bool) -> Row:
@@ -63,7 +63,7 @@ class Admission:
         self._minimums: Ints = np.full(jobs.allocated.shape, UNLIMITED, dtype=np.int64)
         for job in jobs.jobs:
             if job.min_resources:
-                # A resource that a group does not name has no minimum to be above of.
+                # A resource that a group does not name has no minimum, so it has no surplus.
                 self._minimums[job.index] = self._session.snapshot.axes.row(job.min_resources, missing=UNLIMITED)
         self._surplus += queue_sums(
             self._session.snapshot, np.maximum(self._session.state.job_allocated - self._minimums, 0)
@@ -79,9 +79,9 @@ class Admission:
             self._add(self._promised, job.index, lacks)
 
     def _askable(self, job: Job) -> Ints:
-        """What its pods may still ask for: anything while some are not created, then what those that wait ask for.
+        """What its pods may still request: anything while some are not created, then what the pending pods request.
 
-        So a group whose pods are held back, or partly done, keeps no room from others (as in Volcano).
+        So a group with blocked or finished pods keeps no room from others (as in Volcano).
         """
         snapshot = self._session.snapshot
         members = snapshot.jobs.members[job.index]
@@ -91,7 +91,7 @@ class Admission:
         return np.asarray(snapshot.shapes.requests[snapshot.tasks.shape[waiting]].sum(axis=0, dtype=np.int64))
 
     def _changed(self, job: int, shape: int, count: int) -> None:
-        """A job got or lost tasks: less or more is lacking, more or less is surplus."""
+        """Update missing and surplus amounts after a job got or lost tasks."""
         after = self._session.state.job_allocated[job]
         before = after - count * self._session.snapshot.shapes.requests[shape]
         minimum = self._minimums[job]

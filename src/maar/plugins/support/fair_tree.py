@@ -1,8 +1,8 @@
-"""The hierarchical part of drf: the tree of `plugins.hdrf` on a session's columns.
+"""The hierarchical part of drf: the tree of `support.hdrf` on the columns of a session.
 
-Which jobs can grow is known from the jobs that wait and those that this session has touched; all others have what they
-ask for. What the jobs of a queue have is summed up again only when one of them changed, and the tree only when any did:
-each change leaves a new number in a journaled column, which a rollback takes back with the change.
+Only waiting jobs and jobs touched in this session can grow; all others have what they request. The sum of a queue is
+computed again only after one of its jobs changed, and the tree only after any change: each change writes a new number
+into a journaled column, which a rollback restores.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ from maar.session.hooks import Claim
 from maar.session.session import Session
 
 Changes = dict[int, Row]
-"""Jobs and what they have instead of what they have now."""
+"""Jobs, and what they would have instead of their current resources."""
 
 
 class Watched(NamedTuple):
-    """The jobs of a queue that may be able to grow, and what each asks for in all."""
+    """The jobs of a queue that may be able to grow, and what each requests in total."""
 
     jobs: Ints
     requests: Ints
 
 
 class FairTree:
-    """Orders queues, and judges victims, by shares in the tree."""
+    """Orders queues and judges victims by shares in the tree."""
 
     def __init__(self, session: Session, dominant: Dominant) -> None:
         self._session = session
@@ -43,20 +43,20 @@ class FairTree:
         self._in_use = InUse(session)
         queues = len(session.snapshot.queues)
         self._known: list[dict[int, Row]] = [{} for _ in range(queues)]
-        """For each queue the jobs that wait, or that changed, and what they ask for."""
+        """For each queue the jobs that wait or changed, and what they request."""
         self._watched: list[Watched | None] = [None] * queues
         for i in session.snapshot.jobs.active:
             self._watch(i)
         self._latest = 0
         self._stamp: Ints = session.state.column(queues + 1)
-        """The number of the latest change of each queue, and last of all."""
+        """The number of the latest change of each queue; the last entry is for all queues."""
         self._parts: list[tuple[Any, Part] | None] = [None] * queues
         self._keys: list[tuple[tuple[bool, Fraction], ...]] = []
         self._keys_of: int | None = None
         session.state.listen(self._changed)
 
     def key(self, queue: int) -> tuple[tuple[bool, Fraction], ...]:
-        """A queue's place among queues."""
+        """The sort key of a queue."""
         stamp = int(self._stamp[-1])
         if self._keys_of != stamp:
             standings = self._tree.standings(self._all_parts())
@@ -65,7 +65,7 @@ class FairTree:
         return self._keys[queue]
 
     def victims(self, claim: Claim, tasks: Ints) -> Mask:
-        """Tasks go while their queue's branch is left with no smaller a share than the claimant's has then."""
+        """Evict tasks as long as the branch of their queue keeps at least the share that the claimant's would have."""
         snapshot = self._session.snapshot
         mine = int(snapshot.jobs.queue[claim.job.index])
         self._watch(claim.job.index)
@@ -103,7 +103,7 @@ class FairTree:
         return row
 
     def _used_up(self) -> Mask:
-        """The resources of which nothing is left."""
+        """The resources that are fully used."""
         return np.array([a <= b for a, b in zip(self._session.total, self._in_use.row(), strict=True)], dtype=np.bool_)
 
     def _changed(self, job: int, shape: int, count: int) -> None:
@@ -114,7 +114,7 @@ class FairTree:
             self._session.state.add(self._stamp, place, self._latest - int(self._stamp[place]))
 
     def _watch(self, job: int) -> None:
-        """From now on look at whether this job can grow."""
+        """Track from now on whether this job can grow."""
         queue = int(self._session.snapshot.jobs.queue[job])
         if queue >= 0 and job not in self._known[queue]:
             self._known[queue][job] = asked(self._session.snapshot, job)
@@ -139,7 +139,7 @@ class FairTree:
         return found
 
     def _part(self, queue: int, changes: Changes) -> Part:
-        """What the jobs of a queue have (some of them something else than now), those apart that can grow."""
+        """What the jobs of a queue have, with `changes` applied; growing jobs are listed separately."""
         full = has_own(self._session, queue)
         jobs, requests = self._watching(queue)
         if len(jobs) == 0:
@@ -157,7 +157,7 @@ class FairTree:
 
 
 def asked(snapshot: Snapshot, job: int) -> Row:
-    """What a job had and waited for when the session began; of pods that are not created, what their group needs."""
+    """What a job had and waited for when the session opened; for pods not created yet, the needs of their group."""
     members = snapshot.jobs.members[job]
     pending = members[snapshot.tasks.status[members] == Status.PENDING]
     waits = snapshot.shapes.requests[snapshot.tasks.shape[pending]].sum(axis=0, dtype=np.int64)

@@ -1,7 +1,7 @@
-"""How full nodes are, as scores see it: used, without what is leaving, with what is promised.
+"""How full nodes are, for scores: used resources, without leaving pods, with promised room.
 
-Scores look ahead: a node whose pods are all leaving is as good as empty, and one whose free room is promised is full.
-Which nodes have room at all is not decided here but by views.
+Scores look ahead: a node whose pods all leave counts as empty, and a node whose free room is promised counts as full.
+Views, not this module, decide which nodes have room.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from maar.session.session import Session
 
 
 class Fullness:
-    """The nodes' resources, one at a time; what all shapes share is made once."""
+    """The resources of nodes, one at a time; values common to all shapes are computed once."""
 
     def __init__(self, session: Session) -> None:
         self._state = session.state
@@ -21,7 +21,7 @@ class Fullness:
         self._units: dict[int, Floats] = {}
 
     def taken(self, rows: Ints | slice) -> Ints:
-        """What those nodes have given away of each resource."""
+        """The used or promised amount of each resource on these nodes."""
         state = self._state
         used = state.used[rows]
         if not state.soft:
@@ -29,7 +29,7 @@ class Fullness:
         return used - state.releasing[rows] + state.nominated[rows]
 
     def unit(self, dim: int) -> Floats:
-        """For each node, which part of all it has one unit of a resource is."""
+        """For each node, one unit of a resource as a fraction of its allocatable amount."""
         found = self._units.get(dim)
         if found is None:
             found = self._units[dim] = 1.0 / np.maximum(self._allocatable[:, dim], 1)

@@ -1,14 +1,13 @@
 """Hierarchical dominant resource fairness: drf in a tree of queues with weights.
 
-After Bhattacharya et al., "Hierarchical Scheduling for Diverse Datacenter Workloads" (SoCC 2013), as Volcano's drf
-does with `enableHierarchy`. A job's share is its dominant share. Inside the tree a node has the sum of what its
-children have, where first the children that still want and can get something are scaled down to the least of their
-shares: what a child has beyond that is no burden to its siblings. A node is *saturated* when nothing below it can
-grow, because it has all that it asks for or because a resource that it needs is used up; saturated children are not
-scaled. Shares are for a child's weight there too (Volcano leaves weights out when it scales, so that a branch whose
-children have unequal weights gets more than its own).
+After Bhattacharya et al., "Hierarchical Scheduling for Diverse Datacenter Workloads" (SoCC 2013), as Volcano's drf with
+`enableHierarchy`. The share of a job is its dominant share. A node of the tree has the sum of its children, after the
+children that can still grow are scaled down to the smallest of their shares: what a child has above it is no burden to
+its siblings. A node is *saturated* if nothing below it can grow, because it has all it requests or a resource it needs
+is used up. Saturated children are not scaled. Scaling uses shares divided by weight. (Volcano ignores weights here, so
+a branch whose children have unequal weights gets more than its own share.)
 
-Exact throughout: parts of the cluster are whole numbers in units of `Dominant.whole`, or fractions after scaling.
+All numbers are exact: whole numbers in units of `Dominant.whole`, or fractions after scaling.
 """
 
 from __future__ import annotations
@@ -23,29 +22,29 @@ Number = int | Fraction
 
 
 class Standing(NamedTuple):
-    """What one node of the tree has."""
+    """The resources of one node of the tree."""
 
     parts: list[Number]
-    """Of each resource, in units of the whole."""
+    """The part of each resource, in units of the whole."""
     share: Number
-    """The largest of them."""
+    """The largest part."""
     saturated: bool
 
 
 class Part(NamedTuple):
-    """What the jobs of one queue have, jobs with equal standings counted together."""
+    """The resources of the jobs of one queue; jobs with equal standings are counted together."""
 
     full: list[int]
-    """All that saturated jobs have."""
+    """The sum over saturated jobs."""
     growing: tuple[tuple[tuple[int, ...], int], ...]
-    """What jobs have that can grow, and how many jobs have just that."""
+    """The resources of jobs that can grow, and how many jobs have exactly these."""
 
 
 Path = tuple[str, ...]
 
 
 class Tree:
-    """The names and weights of the nodes, and which queue is where."""
+    """The names and weights of the nodes, and where each queue is."""
 
     def __init__(self, queues: QueueTree) -> None:
         self.path: list[Path] = [_path(queues, q) for q in range(len(queues))]
@@ -65,7 +64,7 @@ class Tree:
         self._order = [node for node in deepest_first if node]
 
     def standings(self, parts: Sequence[Part]) -> dict[Path, Standing]:
-        """The standing of every node, from what the jobs of each queue have."""
+        """The standing of every node, computed from the jobs of each queue."""
         found: dict[Path, Standing] = {}
         for node in self._order:
             below = [(found[child], self.weight[child]) for child in self.children[node]]
@@ -73,17 +72,17 @@ class Tree:
         return found
 
     def key(self, queue: int, standings: dict[Path, Standing]) -> tuple[tuple[bool, Fraction], ...]:
-        """A queue's place: from the root down, those that can grow first, then the least share for its weight."""
+        """The sort key of a queue: from the root down, growing nodes first, then the smallest share per weight."""
         path = self.path[queue]
         nodes = (path[:depth] for depth in range(1, len(path) + 1))
         return tuple((standings[n].saturated, self.weighted(n, standings)) for n in nodes)
 
     def weighted(self, node: Path, standings: dict[Path, Standing]) -> Fraction:
-        """A node's share for its weight."""
+        """The share of a node divided by its weight."""
         return Fraction(standings[node].share) / self.weight[node]
 
     def rivals(self, queue: int, other: int) -> tuple[Path, Path] | None:
-        """The nodes at which two queues' paths part, or nothing if one lies on the other's path."""
+        """The nodes at which the paths of two queues part, or `None` if one path contains the other."""
         mine, theirs = self.path[queue], self.path[other]
         for depth, (a, b) in enumerate(zip(mine, theirs, strict=False), start=1):
             if a != b:
@@ -92,7 +91,7 @@ class Tree:
 
 
 def combine(nodes: Iterable[tuple[Standing, int]], parts: Iterable[Part]) -> Standing:
-    """The standing of a node with such children: inner nodes with their weights, and jobs of its own queues."""
+    """The standing of a node with these children: inner nodes with weights, and the jobs of its own queues."""
     full: list[Number] = []
     growing: list[tuple[Sequence[Number], Fraction, int]] = []
     saturated = True
@@ -120,13 +119,13 @@ def _sum(left: list[Number], right: Sequence[Number]) -> list[Number]:
 
 
 def _path(queues: QueueTree, q: int) -> Path:
-    """From below the root down to the queue: by its annotation, else by its parents."""
+    """The path from below the root to the queue: by its annotation, otherwise by its parents."""
     names = queues.queues[q].hierarchy or tuple(queues.queues[above].name for above in reversed(queues.path[q]))
     return names[1:] if names[:1] == (ROOT,) else names
 
 
 def _weights(queues: QueueTree, q: int) -> list[int]:
-    """A weight for every step of the path; a missing one is 1."""
+    """A weight for every step of the path; 1 if missing."""
     queue = queues.queues[q]
     if queue.hierarchy:
         weights = [*queue.hierarchy_weights, *[1] * len(queue.hierarchy)][: len(queue.hierarchy)]

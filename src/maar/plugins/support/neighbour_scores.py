@@ -1,9 +1,9 @@
-"""Scores that depend on other pods: preferred pod affinity and anti-affinity, and spread that is only wished for.
+"""Scores that depend on other pods: preferred pod affinity and anti-affinity, and soft topology spread.
 
-A part of `nodeorder`. Kubernetes' rules: preferences count in both directions (the pods already there may prefer the
-new one too), every matching pod in the node's domain adds the preference's weight, and the result is stretched to
-0 to 100 over the nodes that the shape may use. A spread constraint with `ScheduleAnyway` prefers the domains with the
-fewest matching pods, small domains weighing less.
+A part of `nodeorder`, by the rules of Kubernetes. Preferences count in both directions: running pods may prefer the new
+pod too. Every matching pod in the node's domain adds the weight of the preference, and the result is scaled to 0 to 100
+over the nodes that the shape may use. A spread constraint with `ScheduleAnyway` prefers the domains with the fewest
+matching pods; small domains weigh less.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from maar.session.session import Session
 
 
 class Wish(NamedTuple):
-    """Placed pods of some shapes that want pods like these near (or, with a negative weight, far)."""
+    """A preference of placed pods of some shapes for pods near them (or, with a negative weight, far from them)."""
 
     weight: int
     topology_key: str
@@ -29,7 +29,7 @@ class Wish(NamedTuple):
 
 
 class Wishes(NamedTuple):
-    """All that moves the scores of one shape."""
+    """All preferences that affect the scores of one shape."""
 
     own: tuple[tuple[int, PodTerm], ...]
     others: tuple[Wish, ...]
@@ -37,8 +37,6 @@ class Wishes(NamedTuple):
 
 
 class NeighbourScores:
-    """The scores, shape by shape."""
-
     def __init__(self, session: Session, affinity_weight: float, spread_weight: float) -> None:
         self._session = session
         self._affinity = affinity_weight
@@ -50,7 +48,7 @@ class NeighbourScores:
         self._wanting: dict[PodSelector, list[Wish]] | None = None
 
     def score(self, shape: int) -> Floats | None:
-        """All of them together, or nothing where none applies."""
+        """The sum of all scores, or `None` if none applies."""
         wishes = self._wishes_of(shape)
         if wishes is None:
             return None
@@ -61,7 +59,7 @@ class NeighbourScores:
         return total + spread
 
     def sees_itself(self, shape: int) -> bool:
-        """Whether one more pod of the shape changes the scores for the next."""
+        """Whether one more pod of the shape changes the scores for the next pod."""
         wishes = self._wishes_of(shape)
         if wishes is None:
             return False

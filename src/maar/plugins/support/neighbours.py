@@ -1,8 +1,8 @@
-"""What placed pods leave for others to see, summed over the domains of a node label.
+"""What placed pods show to the constraints of other pods, summed over the domains of a node label.
 
-Shared by the parts of `predicates` that depend on placed pods (ports, pod affinity, spread) and by the preferences
-that `nodeorder` scores. The session's columns count, node by node, how many pods match each selector, repel by each
-term and hold each port; here they are looked up and added up by domain, for all nodes at once.
+Used by the parts of `predicates` that depend on placed pods (ports, pod affinity, spread) and by preferences in
+`nodeorder`. The columns of the session count for each node how many pods match each selector, repel by each term and
+use each port. This module sums these counts by domain, for all nodes at once.
 """
 
 from __future__ import annotations
@@ -20,36 +20,36 @@ from maar.session.session import Session
 
 
 class Domains:
-    """The domains that one node label makes."""
+    """The domains defined by one node label."""
 
     def __init__(self, column: LabelColumn) -> None:
         self.codes = column.codes
-        """Each node's domain, -1 where the label is missing."""
+        """The domain of each node, -1 if the label is missing."""
         self.size = len(column.values)
         self.has: Mask = np.asarray(self.codes >= 0)
         self.single = bool(self.has.sum() == self.size)
-        """Whether every domain is one node, as for the hostname."""
+        """Whether every domain is one node, as with the hostname."""
         self._all = bool(self.has.all())
         self._known = self.codes if self._all else self.codes[self.has]
 
     def sums(self, counts: Ints) -> Ints:
-        """Counts of nodes added up by domain."""
+        """Node counts summed by domain."""
         known = counts if self._all else counts[self.has]
         return np.bincount(self._known, weights=known, minlength=self.size).astype(np.int64)
 
     def at_nodes(self, sums: Ints) -> Ints:
-        """Each node's share of a count by domain; 0 without a domain."""
+        """The count of each node's domain, from counts by domain; 0 without a domain."""
         return np.asarray(sums[self.codes] if self._all else np.append(sums, 0)[self.codes])
 
     def around(self, counts: Ints) -> Ints:
-        """For each node the count of its whole domain; 0 without a domain."""
+        """The count of each node's whole domain, from node counts; 0 without a domain."""
         if self.single:
             return counts if self._all else counts * self.has
         return self.at_nodes(self.sums(counts))
 
 
 class Neighbours:
-    """Placed pods, as other pods' constraints see them."""
+    """Placed pods, as the constraints of other pods see them."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
@@ -60,14 +60,13 @@ class Neighbours:
         self._ports: dict[tuple[int, str], list[Port]] | None = None
 
     def domains(self, key: str) -> Domains:
-        """The domains of a node label."""
         found = self._domains.get(key)
         if found is None:
             found = self._domains[key] = Domains(self._session.snapshot.nodes.label(key))
         return found
 
     def counts(self, feature: Feature, later: bool) -> Ints | None:
-        """How many pods on each node show a feature (`later`: leaving ones not); `None` if no pod ever does."""
+        """How many pods on each node show a feature (`later`: without leaving pods); `None` if no pod ever does."""
         number = self._feature.get(feature)
         if number is None:
             return None
@@ -76,12 +75,12 @@ class Neighbours:
         return np.asarray(there - state.leaving[number] if later else there)
 
     def present(self, shapes: Iterable[int], later: bool) -> Ints:
-        """How many pods of some shapes are on each node."""
+        """How many pods of the given shapes are on each node."""
         wanted = frozenset(shapes)
         tasks = self._tasks.get(wanted)
         if tasks is None:
-            of = self._session.snapshot.tasks.shape
-            tasks = self._tasks[wanted] = np.flatnonzero(np.isin(of, sorted(wanted)))
+            task_shapes = self._session.snapshot.tasks.shape
+            tasks = self._tasks[wanted] = np.flatnonzero(np.isin(task_shapes, sorted(wanted)))
         status, node = self._session.state.status[tasks], self._session.state.node[tasks]
         there = (status == Status.BOUND) | (status == Status.NOMINATED)
         if not later:
@@ -90,7 +89,7 @@ class Neighbours:
         return np.bincount(rows, minlength=len(self._session.snapshot.nodes))
 
     def repelling(self, selector: PodSelector) -> list[PodTerm]:
-        """Anti-affinity terms of pods anywhere that repel the pods of a selector."""
+        """Anti-affinity terms of any pods that repel the pods of a selector."""
         if self._repelling is None:
             self._repelling = {}
             for feature in self._feature:
@@ -99,7 +98,7 @@ class Neighbours:
         return self._repelling.get(selector, [])
 
     def conflicting(self, port: Port) -> list[Port]:
-        """Host ports of pods anywhere that cannot be open beside one."""
+        """Host ports of any pods that conflict with a port."""
         if self._ports is None:
             self._ports = {}
             for feature in self._feature:

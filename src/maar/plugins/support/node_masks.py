@@ -1,7 +1,7 @@
-"""Nodes that a shape's own selectors, affinity and tolerations accept, whatever runs there.
+"""Nodes that the selectors, affinity and tolerations of a shape accept, whatever runs there.
 
-Shared by `predicates`, which refuses the others, and by topology spread, which counts domains among these only.
-Equal selectors are evaluated once in a session, and taints once for each distinct set of them.
+Used by `predicates`, which refuses the other nodes, and by topology spread, which counts only domains among these.
+Equal selectors are evaluated once per session, and taints once per distinct set.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from maar.model.selectors import NodeTerm, Requirement, Spread, Taint, Toleratio
 from maar.model.shapes import Shape
 
 REFUSING = ("NoSchedule", "NoExecute")
-"""Effects of taints that keep pods off a node; PreferNoSchedule only scores."""
+"""Taint effects that keep pods off a node; PreferNoSchedule only affects scores."""
 
 
 class NodeMasks:
-    """Masks over one node table, each made once."""
+    """Masks over one node table, each computed once."""
 
     def __init__(self, nodes: NodeTable) -> None:
         self._nodes = nodes
@@ -29,7 +29,7 @@ class NodeMasks:
         self._tolerated: dict[tuple[Toleration, ...], Mask] = {}
 
     def selected(self, selector: tuple[Requirement, ...]) -> Mask:
-        """The nodes that meet a node selector."""
+        """The nodes that match a node selector."""
         mask = self._selected.get(selector)
         if mask is None:
             mask = np.ones(len(self._nodes), dtype=np.bool_)
@@ -39,7 +39,7 @@ class NodeMasks:
         return mask
 
     def liked(self, terms: tuple[NodeTerm, ...]) -> Mask:
-        """The nodes that meet one of the required node affinity terms."""
+        """The nodes that match one of the required node affinity terms."""
         mask = self._near.get(terms)
         if mask is None:
             mask = np.zeros(len(self._nodes), dtype=np.bool_)
@@ -49,7 +49,7 @@ class NodeMasks:
         return mask
 
     def _meets(self, term: NodeTerm) -> Mask:
-        """As the node table says, but names are looked up and not compared with every node's."""
+        """The same result as the node table's, but names are looked up instead of compared with every node."""
         mask = np.full(len(self._nodes), bool(term.expressions or term.fields))
         for requirement in term.expressions:
             mask &= self._nodes.meets(requirement)
@@ -60,7 +60,7 @@ class NodeMasks:
         return mask
 
     def tolerated(self, tolerations: tuple[Toleration, ...]) -> Mask:
-        """The nodes without a taint that refuses these tolerations."""
+        """The nodes without a taint that these tolerations do not cover."""
         mask = self._tolerated.get(tolerations)
         if mask is None:
             by_set = [next(refusing(taints, tolerations), None) is None for taints in self._nodes.taint_sets]
@@ -69,7 +69,7 @@ class NodeMasks:
         return mask
 
     def eligible(self, shape: Shape, constraint: Spread) -> Mask:
-        """The nodes that count as domains of a spread constraint of the shape."""
+        """The nodes that count for a spread constraint of the shape."""
         mask = np.ones(len(self._nodes), dtype=np.bool_)
         if constraint.honor_affinity:
             mask &= self.selected(shape.node_selector)
@@ -81,7 +81,7 @@ class NodeMasks:
 
 
 def refusing(taints: tuple[Taint, ...], tolerations: tuple[Toleration, ...]) -> Iterator[Taint]:
-    """The taints that keep a pod with those tolerations off a node."""
+    """The taints that keep a pod with these tolerations off a node."""
     for taint in taints:
         if taint.effect in REFUSING and not any(t.tolerates(taint) for t in tolerations):
             yield taint

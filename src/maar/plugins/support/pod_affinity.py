@@ -1,9 +1,9 @@
-"""Required pod affinity and anti-affinity: a part of `predicates`.
+"""Required pod affinity and anti-affinity: a part of `predicates`, by the rules of Kubernetes.
 
-Kubernetes' rules. Affinity: for every term the node's domain must hold a pod that all terms mean, and a node without
-the label cannot satisfy it; if no such pod is anywhere, a pod that all its own terms mean may be the first. The first
-then decides the domain of the others. Anti-affinity: no pod that a term means in the node's domain, nor one whose own
-anti-affinity means this pod; a node without the label is not restricted.
+Affinity: for every term, the node's domain must hold a pod that matches all terms; a node without the label cannot
+satisfy the term. If no such pod exists anywhere, a pod that matches all its own terms may be the first, and then
+decides the domain of the others. Anti-affinity: the node's domain must hold no pod that matches a term, and no pod
+whose own anti-affinity matches this pod; a node without the label is not restricted.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from maar.plugins.support.neighbours import Neighbours
 from maar.session.hooks import Limit, Rejection
 
 MOST_SEEDS = 32
-"""How many domains are tried for the first pod of a gang, those with most room first. By taste: if the roomiest
-does not take the gang the next ones rarely do, and a label with a domain for each node would try them all."""
+"""How many domains are tried for the first pod of a gang, those with most room first. Tuned by hand: if the largest
+does not take the gang, the next rarely do, and a label with one domain per node would try them all."""
 
 
 class Affinity:
-    """Pods that must be near: what is left of each node for a shape."""
+    """Required pod affinity: how many more pods of a shape each node takes."""
 
     def __init__(self, number: int, shapes: list[Shape], neighbours: Neighbours, nodes: int) -> None:
         shape = shapes[number]
@@ -34,7 +34,7 @@ class Affinity:
         self._selectors = {term.pods for term in shape.affinity}
         self._self_match = self._selectors <= set(shape.matches)
         self._meant: list[int] | None = None
-        """Shapes that all terms mean, where that is not the same as one selector."""
+        """Shapes that match all terms, if there is more than one selector."""
         if len(self._selectors) > 1:
             self._meant = [i for i, s in enumerate(shapes) if self._selectors <= set(s.matches)]
         self._keyed: Mask = np.ones(nodes, dtype=np.bool_)
@@ -42,20 +42,20 @@ class Affinity:
             self._keyed &= domains.has
 
     def limit(self, later: bool) -> Limit:
-        """Where a pod that all terms mean is near; where there is none yet, wherever there is a domain."""
+        """Nodes near a pod that matches all terms; if there is none yet, all nodes with a domain."""
         around = self._around(later)
         if self._may_begin(around):
-            words = f"lack a label of its pod affinity: {_quoted(self._keys)}"
+            words = f"lack a label required by its pod affinity: {_quoted(self._keys)}"
             rejection = Rejection("PodAffinity", words, ~self._keyed)
             return Limit(np.where(self._keyed, UNLIMITED, 0), coupled=True, causes=(rejection,))
         near = self._keyed.copy()
         for counts in around:
             near &= counts > 0
-        words = f"have no pod that it must be near in their {_quoted(self._keys)}"
+        words = f"have no pod required by its pod affinity in their {_quoted(self._keys)}"
         return Limit(np.where(near, UNLIMITED, 0), coupled=False, causes=(Rejection("PodAffinity", words, ~near),))
 
     def seeds(self, slots: Ints, later: bool) -> tuple[Mask, ...]:
-        """Where the first pod would decide the domain of all: the domains by the `slots` they have, most first."""
+        """The domains for the first pod, by their `slots`, most first; empty if it does not decide the domain."""
         if not self._may_begin(self._around(later)):
             return ()
         codes = combined([domains.codes.astype(np.int64) for domains in self._domains])
@@ -75,7 +75,7 @@ class Affinity:
 
 
 def combined(codes: list[Ints]) -> Ints:
-    """One number for each combination of domains; -1 where one is missing."""
+    """One number for each combination of domains; -1 if one is missing."""
     result = codes[0]
     for more in codes[1:]:
         both = np.where((result >= 0) & (more >= 0), result * (int(more.max(initial=0)) + 1) + more, -1)
@@ -85,7 +85,7 @@ def combined(codes: list[Ints]) -> Ints:
 
 
 def most_room_first(codes: Ints, slots: Ints) -> tuple[Mask, ...]:
-    """A mask for each domain that takes anything, the one that takes most first; ties by the first node's name."""
+    """A mask for each domain with room, most room first; ties by the name of the first node."""
     usable = (codes >= 0) & (slots > 0)
     values, first, place = np.unique(codes[usable], return_index=True, return_inverse=True)
     room = np.bincount(place, weights=slots[usable], minlength=len(values))
@@ -94,7 +94,7 @@ def most_room_first(codes: Ints, slots: Ints) -> tuple[Mask, ...]:
 
 
 class AntiAffinity:
-    """Pods that must be apart, by this shape's terms or by those of pods already there."""
+    """Required pod anti-affinity: the terms of this shape, and those of running pods."""
 
     def __init__(self, shape: Shape, neighbours: Neighbours, nodes: int) -> None:
         self._neighbours = neighbours
@@ -103,7 +103,7 @@ class AntiAffinity:
         self.theirs: list[PodTerm] = [term for pods in shape.matches for term in neighbours.repelling(pods)]
 
     def limit(self, later: bool) -> Limit:
-        """Where none that repel or are repelled are near."""
+        """Nodes without a pod nearby that repels the shape or is repelled by it."""
         room = np.full(self._nodes, UNLIMITED, dtype=np.int64)
         refused, coupled = np.zeros(self._nodes, dtype=np.bool_), False
         for term, self_match in self._own:
@@ -114,13 +114,14 @@ class AntiAffinity:
             if self_match:
                 room[domains.has] = 1
                 coupled |= not domains.single
-        causes = [Rejection("PodAntiAffinity", f"have a pod that it keeps away from{_near(self._own_keys())}", refused)]
+        words = f"have a pod excluded by its anti-affinity{_near(self._own_keys())}"
+        causes = [Rejection("PodAntiAffinity", words, refused)]
         repelled = np.zeros(self._nodes, dtype=np.bool_)
         for term in self.theirs:
             counts = self._neighbours.counts(term, later)
             if counts is not None:
                 repelled |= self._neighbours.domains(term.topology_key).around(counts) > 0
-        causes.append(Rejection("ExistingPodsAntiAffinity", "have a pod that keeps it away", repelled))
+        causes.append(Rejection("ExistingPodsAntiAffinity", "have a pod whose anti-affinity excludes it", repelled))
         room[refused | repelled] = 0
         return Limit(room, coupled, tuple(causes))
 

@@ -1,4 +1,4 @@
-"""Host ports: a part of `predicates`. A node opens each of its ports for one pod only."""
+"""Host ports: a part of `predicates`. A node gives each of its ports to one pod only."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from maar.session.hooks import Limit, Rejection
 
 
 class HostPorts:
-    """What is left for a shape that wants host ports: one pod a node, where none of them is taken."""
+    """Room for a shape with host ports: one pod per node, if none of its ports is in use."""
 
     def __init__(self, shape: Shape, neighbours: Neighbours, nodes: int) -> None:
         self._neighbours = neighbours
         self._nodes = nodes
         self._conflicts = dict.fromkeys(other for port in shape.ports for other in neighbours.conflicting(port))
         numbers = sorted({port.port for port in shape.ports})
-        self._words = "have its host port taken: " + ", ".join(map(str, numbers))
+        self._words = "already use its host port: " + ", ".join(map(str, numbers))
 
     def limit(self, later: bool) -> Limit:
-        """Where the ports are free."""
+        """Nodes on which the ports are free."""
         taken = np.zeros(self._nodes, dtype=np.bool_)
         for other in self._conflicts:
             counts = self._neighbours.counts(other, later)

@@ -1,6 +1,6 @@
-"""What plugins that speak for queues have in common: what is asked, what is had, and how a refusal is said.
+"""Common code of plugins for queues: what is requested, what a queue has, and the text of a refusal.
 
-Reads the session's columns and keeps nothing. Amounts are rows of Python integers, as in `plugins.shares`.
+Reads the columns of the session and stores nothing. Amounts are rows of Python integers, as in `support.shares`.
 """
 
 from __future__ import annotations
@@ -20,24 +20,24 @@ from maar.session.session import Session
 
 
 def compared(axes: Axes) -> list[int]:
-    """The dimensions in which shares are compared: all but pod slots, devices first, since people wait for those."""
+    """The dimensions in which shares are compared: all but pod slots, devices first (jobs mostly wait for them)."""
     last = {CPU: 1, MEMORY: 2, EPHEMERAL: 3}
     dims = [d for d, name in enumerate(axes.names) if name != PODS]
     return sorted(dims, key=lambda d: (last.get(axes.names[d], 0), axes.names[d]))
 
 
 def limit_row(axes: Axes, queue: Queue) -> Row:
-    """A queue's capability; what it does not name is unlimited."""
+    """The capability of a queue; resources that it does not name are unlimited."""
     return axes.row(queue.capability or {}, missing=UNLIMITED)
 
 
 def minimum_row(session: Session, job: Job) -> Row:
-    """What a group says it needs at least."""
+    """The declared minimum needs of a group."""
     return session.snapshot.axes.row(job.min_resources or {})
 
 
 def wanted_row(session: Session, job: Job, shape: int) -> Row:
-    """What one task of a shape asks for; for a group without pods (shape -1) what the whole group says it needs."""
+    """The request of one task of a shape; for a group without pods (shape -1) the declared needs of the group."""
     if shape < 0:
         return minimum_row(session, job)
     row: Row = session.snapshot.shapes.requests[shape].tolist()
@@ -45,18 +45,18 @@ def wanted_row(session: Session, job: Job, shape: int) -> Row:
 
 
 def has_all(session: Session, queue: int) -> Row:
-    """What a queue's jobs have, with those of all queues below it."""
+    """The resources of a queue's jobs, with all queues below it."""
     row: Row = session.state.queue_allocated[queue].tolist()
     return row
 
 
 def has_own(session: Session, queue: int) -> Row:
-    """What a queue's own jobs have."""
+    """The resources of a queue's own jobs."""
     return own_of(session, session.state.queue_allocated, queue)
 
 
 def own_of(session: Session, column: Array, queue: int) -> Row:
-    """A queue's own part of a column that counts the queues below it too."""
+    """The queue's own part of a column that also counts the queues below it."""
     row: Row = column[queue].tolist()
     for child in session.snapshot.queues.children[queue]:
         row = less(row, column[child].tolist())
@@ -64,7 +64,7 @@ def own_of(session: Session, column: Array, queue: int) -> Row:
 
 
 class InUse:
-    """What is used or promised on all nodes, whoever has it: counted once, then kept up with the queues' sums."""
+    """What is used or promised on all nodes: counted once, then updated from the sums of the queues."""
 
     def __init__(self, session: Session) -> None:
         state = session.state
@@ -75,15 +75,14 @@ class InUse:
         )
 
     def row(self) -> Row:
-        """Now."""
         queues = self._session.state.queue_allocated[self._root].tolist()
         return [a + b for a, b in zip(self._others, queues, strict=True)]
 
 
 def vote_by_kind(claim: Claim, tasks: Ints, kinds: Ints, judge: Callable[[int, bool], bool]) -> Mask:
-    """Ask `judge(task, going)` about each task: in order as all going, or, each for itself, once for each kind.
+    """Ask `judge(task, going)` about each task: all in order, or each alone and once per kind.
 
-    `going` says that a task found guilty is to be counted as gone when the next one is judged.
+    With `going`, a task that may be evicted counts as gone for the next tasks.
     """
     if claim.together:
         return np.array([judge(task, True) for task in tasks.tolist()], dtype=np.bool_)
@@ -92,7 +91,6 @@ def vote_by_kind(claim: Claim, tasks: Ints, kinds: Ints, judge: Callable[[int, b
 
 
 def closed(plugin: str, queue: Queue) -> Reason:
-    """That a queue takes nothing new."""
     return Reason(plugin, "QueueClosed", f"queue `{queue.name}` is closed", queue=queue.name)
 
 
@@ -107,9 +105,9 @@ def over_limit(
     asks: Sequence[int],
     promised: Sequence[int] | None = None,
 ) -> Reason | None:
-    """The resource in which a queue would have more than a limit (`which` names it), or nothing.
+    """The resource in which a queue would exceed a limit named `which`, or `None`.
 
-    queue `research` may have 8 nvidia.com/gpu (deserved), has 8, asks for 4
+    queue `research` may have 8 nvidia.com/gpu (deserved), has 8, asks for 4 more
     """
     for d in [*compared(axes), axes.pods]:
         waiting = promised[d] if promised is not None else 0
@@ -120,7 +118,7 @@ def over_limit(
             return Reason(
                 plugin,
                 code,
-                f"queue `{queue.name}` may have {may} {name} ({which}), has {have}{also}, asks for {ask}",
+                f"queue `{queue.name}` may have {may} {name} ({which}), has {have}{also}, asks for {ask} more",
                 resource=name,
                 needs=asks[d],
                 has=max(limit[d] - has[d] - waiting, 0),

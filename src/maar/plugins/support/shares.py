@@ -1,7 +1,7 @@
-"""The arithmetic of queues: how a total is divided, what a share is, how many more fit under a limit.
+"""Queue arithmetic: how a total is divided, what a share is, how many more fit under a limit.
 
-Pure functions on rows of Python integers (a place a resource), shared by the plugins that speak for queues. Everything
-is exact: no float, no tolerance, so equal shares are equal and a division ends with nothing left over.
+Pure functions on rows of Python integers (one entry per resource), used by plugins for queues. Everything is exact: no
+floats and no tolerance, so equal shares are equal and a division leaves no remainder.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ Row = list[int]
 
 
 def divide(total: int, weights: Sequence[int], low: Sequence[int], high: Sequence[int]) -> Row:
-    """Water-filling: share `total` by weight, nobody below `low` nor above `high`, all in whole units.
+    """Water-filling: share `total` by weight, each at least `low` and at most `high`, in whole units.
 
-    The water rises for all at the rate of their weights; who is full stops, who was given a guarantee waits until the
-    water reaches it. The sum is `total`, unless everybody is full before or the guarantees alone are more. Units
-    that cannot be split go to the largest remainders, of equal ones to the first.
+    The level rises for all at the rate of their weights. A full entry stops; an entry with a guarantee starts when the
+    level reaches it. The sum is `total`, unless all entries are full before or the guarantees alone exceed it. Units
+    that cannot be split go to the largest remainders, and among equal ones to the first.
 
-    The rounds are those of CSS flexible boxes: give everybody left their share, freeze those on the side (too little,
-    or too much) that is violated most, again with the rest. Volcano's rounds have the same limit, and a remainder.
+    The rounds are those of CSS flexible boxes: give each open entry its share, freeze the side (too little or too much)
+    with the larger violation, and repeat with the rest. Volcano's rounds converge to the same limit, with a remainder.
     """
     high = [max(a, b) for a, b in zip(low, high, strict=True)]
     if sum(high) <= total:
@@ -56,24 +56,24 @@ def _whole(given: Row, share: dict[int, int], rest: int, weight: int) -> Row:
 
 
 def share_of(allocated: Sequence[int], deserved: Sequence[int], dims: Iterable[int]) -> Fraction:
-    """How much of what it deserves something has, in the resource of which it has most.
+    """The largest fraction of its deserved amount that a queue has of any resource.
 
-    Of a resource that it does not deserve, anything is all (1), as in Volcano.
+    Any amount of a resource that it does not deserve counts as 1, as in Volcano.
     """
-    best, of = 0, 1
+    best, best_due = 0, 1
     for d in dims:
         has, due = allocated[d], deserved[d]
         if has <= 0:
             continue
         if due <= 0:
             has = due = 1
-        if has * of > best * due:
-            best, of = has, due
-    return Fraction(best, of)
+        if has * best_due > best * due:
+            best, best_due = has, due
+    return Fraction(best, best_due)
 
 
 def how_many(room: Sequence[int], request: Sequence[int], wanted: int) -> int:
-    """How many of so many wanted fit into what is left of each resource."""
+    """How many of the wanted requests fit into the room of each resource."""
     for has, needs in zip(room, request, strict=True):
         if needs > 0:
             wanted = min(wanted, has // needs)
@@ -88,30 +88,28 @@ def less(left: Sequence[int], right: Sequence[int]) -> Row:
 
 
 def plus(left: Sequence[int], right: Sequence[int], times: int = 1) -> Row:
-    """The sum of a row and some of another."""
+    """The sum of a row and a multiple of another."""
     return [a + b * times for a, b in zip(left, right, strict=True)]
 
 
 def at_most(left: Sequence[int], right: Sequence[int]) -> Row:
-    """The smaller of each pair."""
     return [min(a, b) for a, b in zip(left, right, strict=True)]
 
 
 def at_least(left: Sequence[int], right: Sequence[int]) -> Row:
-    """The larger of each pair."""
     return [max(a, b) for a, b in zip(left, right, strict=True)]
 
 
 def real_capability(available: Sequence[int], promised: Sequence[int], own: Sequence[int], limit: Sequence[int]) -> Row:
-    """What a queue can have at most: its limit, or what others' guarantees leave of what is there."""
+    """The most that a queue can have: its limit, or what is available beside the guarantees of others."""
     rest = at_least(less(available, promised), [0] * len(own))
     return at_most(plus(rest, own), limit)
 
 
 class Dominant:
-    """Dominant shares of one total as plain integers, so that they compare exactly and fast.
+    """Dominant shares of one total as integers, so that they compare exactly and fast.
 
-    A share of 1 is `whole`: the least common multiple of the totals, in which every fraction of them is a whole number.
+    A share of 1 is `whole`, the least common multiple of the totals, so that every part of a total is a whole number.
     """
 
     def __init__(self, total: Sequence[int], ignored: int) -> None:
@@ -120,9 +118,9 @@ class Dominant:
         self.scales: list[tuple[int, int]] = [(d, self.whole // total[d]) for d in counted]
 
     def share(self, row: Sequence[int]) -> int:
-        """The largest part of a total, in units of `1 / whole`. What no node has does not count."""
+        """The largest part of a total, in units of `1 / whole`. Resources that no node has are ignored."""
         return max((row[d] * scale for d, scale in self.scales), default=0)
 
     def parts(self, row: Sequence[int]) -> list[int]:
-        """The part of every total that counts, in the same units."""
+        """The part of every counted total, in the same units."""
         return [row[d] * scale for d, scale in self.scales]

@@ -1,9 +1,9 @@
-"""Topology spread that must hold (`DoNotSchedule`): a part of `predicates`.
+"""Hard topology spread (`DoNotSchedule`): a part of `predicates`, by the rules of Kubernetes.
 
-Kubernetes' rules. A node without the label is refused. Elsewhere the pods that the constraint means are counted by
-domain, over the nodes that have all labels of the pod's constraints and that its own selectors (and, if asked for, its
-tolerations) accept; one more pod may not make its domain exceed the smallest one by more than `maxSkew`. With fewer
-domains than `minDomains` the smallest counts as empty. Pods that are leaving are not counted.
+A node without the label is refused. Matching pods are counted by domain, over the nodes that have all labels of the
+pod's constraints and that its selectors (and, if configured, its tolerations) accept. One more pod may not make its
+domain exceed the smallest by more than `maxSkew`. With fewer domains than `minDomains` the smallest counts as empty.
+Leaving pods are not counted.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from maar.session.hooks import Limit, Rejection
 
 
 class HardSpread:
-    """What the constraints leave of each node for a shape."""
+    """How many more pods of a shape each node takes under its spread constraints."""
 
     def __init__(self, shape: Shape, neighbours: Neighbours, masks: NodeMasks, nodes: int) -> None:
         self._neighbours = neighbours
@@ -33,7 +33,7 @@ class HardSpread:
         self._self_match = [c.pods in shape.matches for c in self._constraints]
 
     def limit(self, later: bool) -> Limit:
-        """Where one more keeps every skew; one at a time, since each moves the smallest domain."""
+        """Nodes where one more pod keeps every skew; placed one at a time, since each pod changes the domain counts."""
         room = np.full(self._nodes, UNLIMITED, dtype=np.int64)
         causes = []
         rules = zip(self._constraints, self._domains, self._eligible, self._self_match, strict=True)
@@ -42,16 +42,16 @@ class HardSpread:
             counts = self._neighbours.counts(constraint.pods, later=True)
             left = room_left(constraint, domains, eligible, self_match, counts)
             causes.append(
-                Rejection("PodTopologySpread", f"lack the label `{key}` that it is spread over", ~domains.has)
+                Rejection("PodTopologySpread", f"lack the label `{key}` of its topology spread", ~domains.has)
             )
             crowded = domains.has & (left <= 0)
-            causes.append(Rejection("PodTopologySpread", f"would have too many of its kind in their `{key}`", crowded))
+            causes.append(Rejection("PodTopologySpread", f"would exceed `maxSkew` of its spread over `{key}`", crowded))
             np.minimum(room, left, out=room)
         return Limit(np.maximum(room, 0), any(self._self_match), tuple(causes))
 
 
 def room_left(constraint: Spread, domains: Domains, eligible: Mask, self_match: bool, counts: Ints | None) -> Ints:
-    """How many more pods each node takes if no other domain changes; a node without the label none."""
+    """How many more pods each node takes if no other domain changes; 0 without the label."""
     there = np.zeros(len(eligible), dtype=np.int64) if counts is None else counts * eligible
     sums = domains.sums(there)
     counted = domains.sums(eligible.astype(np.int64)) > 0

@@ -1,6 +1,6 @@
-"""Tiers of domains: a part of `topology`. Each is a list of domains of the network that are equally close.
+"""Tiers of domains: a part of `topology`. A tier is a list of network domains that are equally close.
 
-A tier adds up what nodes have by domain, for all domains at once; the mask of a domain is made when it is first tried.
+A tier sums node counts by domain, for all domains at once; the mask of a domain is made when it is first used.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from maar.model.topology import HyperNode, hypernode_rows
 
 
 class Tier:
-    """Domains, sorted by name, none of them empty. A node may be in several, or in none."""
+    """Domains sorted by name, none of them empty. A node may be in several domains, or in none."""
 
     def __init__(self, number: int, domains: dict[str, Ints], nodes: int) -> None:
         self.number = number
@@ -28,7 +28,7 @@ class Tier:
         self._masks: dict[int, Mask] = {}
 
     def sums(self, counts: Ints) -> Ints:
-        """Counts of nodes, added up by domain."""
+        """Node counts, summed by domain."""
         return np.asarray(np.add.reduceat(counts[self._all], self._starts))
 
     def mask(self, domain: int) -> Mask:
@@ -42,7 +42,7 @@ class Tier:
 
 
 def by_label(nodes: NodeTable, key: str) -> list[Tier]:
-    """The domains that the values of a node label make: one tier, or none where no node has the label."""
+    """The domains given by the values of a node label: one tier, or none if no node has the label."""
     column = nodes.label(key)
     if not column.values:
         return []
@@ -53,7 +53,7 @@ def by_label(nodes: NodeTable, key: str) -> list[Tier]:
 
 
 def by_hypernodes(nodes: NodeTable, hypernodes: Iterable[HyperNode]) -> list[Tier]:
-    """HyperNodes by tier, the lowest (closest) first; those without nodes are left out."""
+    """HyperNodes by tier, the lowest (closest) first; HyperNodes without nodes are left out."""
     known = list(hypernodes)
     rows = {name: np.flatnonzero(mask) for name, mask in hypernode_rows(known, nodes).items()}
     tiers: dict[int, dict[str, Ints]] = {}

@@ -1,4 +1,4 @@
-"""Volumes: a part of `predicates`. A node holds only so many of a driver's, and a free local volume serves one pod."""
+"""Volumes: a part of `predicates`. A node attaches limited numbers per driver; a free local volume serves one pod."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from maar.session.hooks import Limit, Rejection
 from maar.session.session import Session
 
 LIMIT = "NodeVolumeLimits"
-"""The code of a room that is a driver's limit: the one that can be switched off."""
+"""The code of driver limits, the only rooms that the configuration can disable."""
 
 
 class Volumes:
-    """What is left for a shape that brings volumes along."""
+    """Room for a shape with volumes."""
 
     def __init__(self, shape: Shape, session: Session, neighbours: Neighbours, limited: bool) -> None:
         self._neighbours = neighbours
@@ -30,7 +30,7 @@ class Volumes:
         ]
 
     def limit(self, later: bool) -> Limit:
-        """How many more pods find room for all of their volumes."""
+        """How many more pods find room for all their volumes."""
         left = np.full(len(self._row), UNLIMITED, dtype=np.int64)
         coupled = False
         causes = []
@@ -54,7 +54,7 @@ class Volumes:
         return most
 
     def _used(self, pool: str, later: bool) -> Ints:
-        """How many of a pool's volumes the pods on each node take."""
+        """How many volumes of a pool the pods on each node use."""
         used = np.zeros(len(self._row), dtype=np.int64)
         number = 1
         while (counts := self._neighbours.counts(Slot(pool, number), later)) is not None:
@@ -64,18 +64,18 @@ class Volumes:
 
 
 def reach_words(terms: tuple[NodeTerm, ...]) -> str:
-    """Words for nodes from which a volume cannot be reached, with where it is if that is said by one label."""
+    """Words for nodes that cannot reach a volume, with its location if a single label defines it."""
     ways = [[*term.fields, *term.expressions] for term in terms]
-    # Volumes of old say it twice, by the old and the new name of a label, and for nodes that have neither.
+    # Old volumes name the zone twice, by the old and the new label, and have a term for nodes with neither.
     named = [way for way in ways if any(r.values for r in way)]
     if not named or any(len(way) != 1 for way in named):
         return "cannot reach its volume"
     names = ", ".join(f"`{value}`" for value in dict.fromkeys(value for (r,) in named for value in r.values))
     match named[0][0].operator, named[0][0].key:
         case "In", "metadata.name":
-            return f"are not {names}, for which its volume is being made"
+            return f"are not {names}, where its volume is being created"
         case "NotIn", "metadata.name":
-            return "could not get its volume a moment ago"
+            return "recently failed to provide its volume"
         case "In", _:
             return f"cannot reach its volume at {names}"
         case _:

@@ -1,4 +1,4 @@
-"""Weights of resources in the arguments of a plugin, as Volcano's users write them."""
+"""Weights of resources in the arguments of a plugin, in Volcano's notation."""
 
 from __future__ import annotations
 

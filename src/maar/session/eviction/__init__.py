@@ -1,4 +1,4 @@
-"""Making room by eviction: `victims` that may go, `openings` on nodes, the one `cost`, and the search (`making_room`).
+"""Making room by eviction: possible `victims`, `openings` on nodes, the one `cost`, and the search (`making_room`).
 
-Imports the session and `resizing.workers`; actions, `resizing.waiting_gangs` and plugins import from here.
+Imports the session and `resizing.workers`; actions, `resizing.waiting_gangs` and plugins import it.
 """

@@ -1,20 +1,20 @@
-"""What an eviction costs: the one order by which victims are compared.
+"""The cost of an eviction: the one order in which victims are compared.
 
-Fields are compared from the first to the last, and smaller is cheaper:
+Fields are compared from first to last; smaller is cheaper:
 
-    field         what it says                                          where it comes from
+    field         meaning                                               source
     ------------  ----------------------------------------------------  --------------------------------------------
-    evicts        pods are evicted; else elastic jobs only shrink       `Unit.shrinks`
-    breaks        a whole gang goes; else only surplus above minimums   `Unit.whole`
-    queue         the place of the victim's queue among queues          neutral: for the hook `victim_queue_order`
+    evicts        pods are evicted; otherwise elastic jobs only shrink  `Unit.shrinks`
+    breaks        a whole gang leaves; otherwise only surplus pods      `Unit.whole`
+    queue         the place of the victim's queue among queues          not used yet: for hook `victim_queue_order`
     priority      the highest priority among the victims' jobs          `Job.priority`
-    gangs         gangs that go, for each task that then fits           whole units, and the room that they make
-    pod_priority  the priority of the pod itself                        `Task.priority`; only where single pods of one
-                                                                        node or job are put in order
+    gangs         gangs that leave, per task that then fits             whole units, and the room that they free
+    pod_priority  the priority of the pod itself                        `Task.priority`; only when single pods of one
+                                                                        node or job are sorted
     work          GPU seconds lost, then CPU seconds                    time since the start or the last checkpoint;
                                                                         a job that shrinks loses none
 
-A `Rank` is a cost with what tells equal costs apart, so that every order is total.
+A `Rank` is a cost with a tie-breaker, so that every order is total.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 
 
 class Work(NamedTuple):
-    """Work that is lost; CPU seconds tell pods without GPUs apart."""
+    """Lost work; CPU seconds distinguish pods without GPUs."""
 
     gpu_seconds: float
     cpu_seconds: float
@@ -34,7 +34,7 @@ NO_WORK = Work(0.0, 0.0)
 
 
 class Cost(NamedTuple):
-    """What it costs that some pods go."""
+    """The cost of evicting some pods."""
 
     evicts: bool
     breaks: bool = False
@@ -50,13 +50,13 @@ class Cost(NamedTuple):
 
 
 TieKey = tuple[tuple[str, int], ...]
-"""Jobs by key and, of one job, the highest index first: worker 0 hosts the rendezvous."""
+"""Jobs by key and, within a job, the highest index first: worker 0 hosts the rendezvous."""
 
 
 class Rank(NamedTuple):
-    """The place of a choice among others."""
+    """The sort key of a choice."""
 
     cost: Cost
     key: TieKey
     number: int
-    """Of the task, job, node or domain that is chosen."""
+    """The number of the chosen task, job, node or domain."""

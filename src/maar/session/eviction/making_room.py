@@ -1,13 +1,13 @@
-"""Making room: evict as little as possible so that a job's whole missing minimum fits, or evict nothing.
+"""Making room: evict as little as possible so that the whole missing minimum of a job fits, or evict nothing.
 
-Shared by preempt (inside a queue) and reclaim (between queues). The steps:
+Preempt (inside a queue) and reclaim (between queues) share it. The steps:
 
-    1 proof      with every permitted victim gone, would it fit at all? If not, nothing is searched
-    2 search     place what fits; open the cheapest node for the next task; again, until all is placed
-    3 give back  in reverse, every unit without which the job still fits
-    4 nominate   the freed room is promised to the job
+    1 proof      does the job fit with every permitted victim gone? If not, nothing is searched
+    2 search     place what fits, open the cheapest node for the next task, and repeat until all tasks are placed
+    3 give back  in reverse order, spare every unit without which the job still fits
+    4 nominate   promise the freed room to the job
 
-All in one statement: a search that fails leaves no trace.
+All steps are in one statement, so a failed search changes nothing.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ from maar.session.placement import Group, Terms, both, domains_of, groups_of, mi
 from maar.session.session import Session
 
 MOST_DOMAINS = 8
-"""Domains of the network that one search tries, as Volcano's `maxDomains`."""
+"""How many network domains one search tries; the default of Volcano's `maxDomains`."""
 
 Why = Callable[[Unit], str]
-"""The reason that a unit's tasks are evicted with."""
+"""The reason text for the eviction of a unit."""
 
 
 class Search:
-    """One job's attempt to make room for itself."""
+    """The attempt of one job to make room."""
 
     def __init__(self, session: Session, claim: Claim, candidates: Candidates, why: Why) -> None:
         self._session = session
@@ -47,7 +47,7 @@ class Search:
         self._gone: list[Unit] = []
 
     def run(self, groups: list[tuple[Group, int]]) -> bool:
-        """Nominate so many tasks of each group, evicting what must go. False: nothing was done."""
+        """Nominate the given number of tasks of each group, with evictions as needed. On False nothing changed."""
         session = self._session
         with session.statement() as statement:
             session.state.soften()
@@ -67,7 +67,7 @@ class Search:
             return True
 
     def _try(self, groups: list[tuple[Group, int]], within: Mask | None, keep: bool) -> Cost | None:
-        """Make room on some nodes: what it costs, or nothing if it cannot be done."""
+        """Make room on some nodes: the cost, or `None` if it is impossible."""
         session, terms = self._session, Terms(later=True, within=within)
         self._gone = []
         self._candidates.begin(self._claim)
@@ -81,7 +81,7 @@ class Search:
             return self._candidates.cost(self._gone)
 
     def _make(self, group: Group, wanted: int, terms: Terms) -> bool:
-        """Nominate `wanted` tasks of a group, opening nodes as needed."""
+        """Nominate `wanted` tasks of a group, and open nodes as needed."""
         session, placed = self._session, 0
         while True:
             left = group._replace(tasks=group.tasks[placed:])
@@ -100,7 +100,7 @@ class Search:
                     break
 
     def _openings(self, group: Group, terms: Terms) -> Openings:
-        """What nodes cost for this shape; remembered until a unit turns out not to be allowed to go."""
+        """The cheapest openings for this shape, cached until a vote refuses a unit."""
         asked = (group.shape, b"" if terms.within is None else terms.within.tobytes())
         known = self._candidates.openings.get(asked)
         if known is None:
@@ -111,11 +111,11 @@ class Search:
         return known
 
     def _has_room(self, group: Group, terms: Terms) -> bool:
-        """Whether it is not for want of nodes that the group cannot have one more."""
+        """Whether nodes have room for one more task of the group, so that only the queue refuses it."""
         return bool(self._usable(self._session.view(group.shape, later=True).fits, group, terms).any())
 
     def _promising(self, group: Group, terms: Terms) -> Ints:
-        """The nodes that would take one more with all candidates gone."""
+        """The nodes that would take one more task with all candidates gone."""
         fits = room_at_best(self._session, self._candidates, group.shape)
         return np.flatnonzero(self._usable(fits, group, terms))
 
@@ -125,21 +125,21 @@ class Search:
         return fits if terms.within is None else fits * terms.within
 
     def _free_quota(self) -> bool:
-        """Nodes have room, but the queue may have no more while its own jobs have it: its cheapest unit goes."""
+        """Evict the cheapest unit because nodes have room and only the queue's own limit stops the job."""
         units = self._candidates.units()
         if self._claim.across_queues:
-            # Taking from strangers frees no quota of ours; taking from queues under the same parent may.
+            # Evictions in another queue free no quota of this queue, except under a common parent.
             units = [unit for unit in units if self._is_kin(unit.job)]
         return any(self._evict(unit) for unit in units)
 
     def _is_kin(self, job: int) -> bool:
-        """Whether its queue has a parent in common with the claimant's, below the root."""
-        queues, of = self._session.snapshot.queues, self._session.snapshot.jobs.queue
-        mine, theirs = queues.path[int(of[self._job.index])], queues.path[int(of[job])]
+        """Whether the queue of a job shares a parent with the claimant's queue, below the root."""
+        queues, queue_of_job = self._session.snapshot.queues, self._session.snapshot.jobs.queue
+        mine, theirs = queues.path[int(queue_of_job[self._job.index])], queues.path[int(queue_of_job[job])]
         return bool(set(mine[1:-1]) & set(theirs[1:-1]))
 
     def _evict(self, unit: Unit) -> bool:
-        """Send a unit away, if all voters agree to exactly that now."""
+        """Evict a unit, if all plugins agree to exactly this unit now."""
         session = self._session
         here = unit._replace(tasks=tuple(t for t in unit.tasks if session.state.status[t] == int(Status.BOUND)))
         if not here.tasks or not self._candidates.agreed(here):
@@ -151,7 +151,7 @@ class Search:
         return True
 
     def _give_back(self, groups: list[tuple[Group, int]], terms: Terms) -> None:
-        """Spare, last first, every unit without which the job still fits; not the surplus of a gang that goes."""
+        """Spare, last first, every unit without which the job still fits; not surplus of a gang that leaves whole."""
         for unit in reversed(list(self._gone)):
             if not unit.whole and any(_goes_with(unit, other, self._session) for other in self._gone):
                 continue
@@ -171,7 +171,7 @@ class Search:
 
 
 def _goes_with(unit: Unit, other: Unit, session: Session) -> bool:
-    """Whether a unit cannot stay while another of its job goes: its whole gang, or workers of lower indices."""
+    """Whether a unit must leave with another unit of its job: its whole gang, or workers with lower indices."""
     if other is unit or other.job != unit.job:
         return False
     table = session.snapshot.tasks.tasks
@@ -179,7 +179,7 @@ def _goes_with(unit: Unit, other: Unit, session: Session) -> bool:
 
 
 def needs_of(session: Session, job: Job) -> list[tuple[Group, int]]:
-    """What a job lacks of its minimum: how many of each group, roles' minimums first. Without a minimum, one task."""
+    """The missing minimum of a job: how many tasks of each group, role minimums first. Without a minimum, one task."""
     lacking, roles = missing(session, job)
     lacking = max(lacking, 1)
     needs: list[tuple[Group, int]] = []
@@ -199,7 +199,7 @@ def needs_of(session: Session, job: Job) -> list[tuple[Group, int]]:
 
 
 def room_at_best(session: Session, candidates: Candidates, shape: int) -> Ints:
-    """How many of a shape each node would take with every candidate gone."""
+    """How many tasks of a shape each node would take with every candidate gone."""
     view = session.view(shape, later=True)
     extra = candidates.room()
     dims = np.flatnonzero(view.request).tolist()
@@ -211,7 +211,7 @@ def room_at_best(session: Session, candidates: Candidates, shape: int) -> Ints:
 def shortfall(
     session: Session, candidates: Candidates, groups: list[tuple[Group, int]], within: Mask | None
 ) -> tuple[int, int] | None:
-    """The proof that it cannot be done: at best so many fit of so many wanted; `None` if there is no such proof."""
+    """The proof that there is no room: how many tasks fit at best, and how many are wanted; `None` without a proof."""
     for group, count in groups:
         fits = room_at_best(session, candidates, group.shape)
         room = int(fits.sum() if within is None else fits[within].sum())
@@ -223,7 +223,7 @@ def shortfall(
 def make_room(
     session: Session, action: str, claim: Claim, candidates: Candidates, needs: list[tuple[Group, int]], why: Why
 ) -> bool:
-    """Make room for what a job lacks of its minimum, or note why that cannot be done."""
+    """Make room for the missing minimum of a job, or note why this is impossible."""
     if len(candidates.tasks) and Search(session, claim, candidates, why).run(needs):
         session.clear_notes(claim.job)
         return True
@@ -234,15 +234,14 @@ def make_room(
 def _refusal(
     session: Session, action: str, claim: Claim, candidates: Candidates, needs: list[tuple[Group, int]]
 ) -> Reason:
-    """Why no room could be made."""
     verb = "reclaimed" if claim.across_queues else "preempted"
     since = session.waiting_since(claim.job)
     if len(candidates.left()) == 0:
         return Reason(action, "NoVictims", f"no running pod may be {verb} for it", since=since)
     short = shortfall(session, candidates, needs, session.open_to(claim.job))
     if short is None:
-        what = f"what may be {verb} does not make room for all of it together"
+        what = f"evicting all pods that may be {verb} does not make room for all its missing pods together"
         return Reason(action, "NotEnoughVictims", what, since=since)
     room, wanted = short
-    what = f"with everything gone that may be {verb}, {room} of its {wanted} missing pods would fit"
+    what = f"if all pods that may be {verb} were gone, only {room} of its {wanted} missing pods would fit"
     return Reason(action, "NotEnoughVictims", what, needs=wanted, has=room, since=since)

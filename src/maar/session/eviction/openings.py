@@ -1,9 +1,9 @@
 """Openings: the cheapest way to make room for one more task of a shape on each node.
 
-For every node where evictions could help, the units there are taken in order of cost until one more task fits, and
-those that turn out not to be needed are given back. The cheapest opening of all nodes is the next step of a greedy
-search. A gang that is already broken costs nothing more, and one that frees room for several tasks counts by what it
-brings. Only nodes that changed are looked at again.
+On every node where evictions help, units are taken in order of cost until one more task fits; units that are not needed
+are then given back. The cheapest opening of all nodes is the next step of a greedy search. A gang that is already
+broken costs nothing more, and a gang that frees room for several tasks costs less per task. Only changed nodes are
+computed again.
 """
 
 from __future__ import annotations
@@ -20,21 +20,21 @@ from maar.session.session import Session
 from maar.session.view import View
 
 Gift = tuple[int, ...]
-"""What a unit frees on one node, of each resource that is lacking there."""
+"""What a unit frees on one node, for each resource that is short there."""
 
 
 class Opening(NamedTuple):
-    """Units whose leaving lets a node take one more, with what they cost."""
+    """Units whose eviction lets a node take one more task, with their cost."""
 
     row: int
     units: tuple[Unit, ...]
     alone: Rank
-    """Its place among openings if it made room for one task."""
+    """The sort key, computed as if the units made room for one task."""
     brings: int
-    """How many more tasks then fit, on all nodes."""
+    """How many more tasks then fit on all nodes."""
 
     def rank(self, wanted: int) -> Rank:
-        """Its place among openings while that many tasks lack room: what it brings beyond them does not count."""
+        """The sort key while `wanted` tasks lack room: room for more tasks than that does not count."""
         room, cost = min(self.brings, wanted), self.alone.cost
         return self.alone._replace(cost=cost.shared(room)) if cost.breaks and room > 1 else self.alone
 
@@ -49,7 +49,7 @@ class Openings:
         self._dims: list[int] = np.flatnonzero(view.request).tolist()
         self._wants: list[int] = view.request.tolist()
         self._free: dict[int, list[int]] = {d: view.free(slice(None), d).tolist() for d in self._dims}
-        """What each node has of each resource that is asked for, as plain integers."""
+        """The free amount of each requested resource on each node, as plain integers."""
         self._requests: list[list[int]] = session.snapshot.shapes.requests.tolist()
         self._shape_of: Ints = session.snapshot.tasks.shape
         self._cursor = session.state.cursor
@@ -58,7 +58,7 @@ class Openings:
         self._look(self._rows)
 
     def cheapest(self, wanted: int) -> Opening | None:
-        """The best next step while `wanted` tasks are still without room."""
+        """The best next step while `wanted` tasks lack room."""
         changed, self._cursor = self._session.state.touched_since(self._cursor)
         if changed is not None:
             for dim, free in self._free.items():
@@ -67,7 +67,7 @@ class Openings:
             self._look(self._rows & set(changed.tolist()))
         while self._by_row:
             best = min(self._by_row.values(), key=lambda o: o.rank(wanted))
-            # What has gone elsewhere may have been the last surplus of a job that is also here.
+            # An eviction elsewhere may have used the last surplus of a job that also runs here.
             self._look({best.row})
             if self._by_row.get(best.row) == best:
                 return best
@@ -93,7 +93,7 @@ class Openings:
         return None if units is None else self._opening(row, units)
 
     def _deficit(self, row: int) -> dict[int, int]:
-        """What the node lacks for one more, by resource; empty if it lacks nothing."""
+        """What the node lacks for one more task, by resource; empty if nothing."""
         lack = {dim: self._wants[dim] - self._free[dim][row] for dim in self._dims}
         return {dim: amount for dim, amount in lack.items() if amount > 0}
 
@@ -102,13 +102,13 @@ class Openings:
         return tuple(sum(request[dim] for request in requests) for dim in lack)
 
     def _singles(self, tasks: list[int], lack: dict[int, int]) -> list[tuple[Unit, Gift]]:
-        """Surplus tasks here, cheapest first, no more of a job or role than it has above its minimum."""
+        """Surplus tasks here, cheapest first, at most the surplus of each job and role."""
         here = set(tasks)
         units = self._candidates.singles(tasks)
         return [(unit, self._gift([t for t in unit.tasks if t in here], lack)) for unit in units]
 
     def _wholes(self, tasks: list[int], lack: dict[int, int]) -> list[tuple[Unit, Gift]]:
-        """Whole gangs with a member here: low priority first, then those that free most of what is lacking."""
+        """Whole gangs with a member here: low priority first, then those that free most of what is short."""
         here: dict[int, list[int]] = {}
         for task in tasks:
             here.setdefault(int(self._session.snapshot.tasks.job[task]), []).append(task)
@@ -132,7 +132,7 @@ class Openings:
         return Opening(row, units, Rank(cost, self._candidates.key(tasks), row), brings)
 
     def _brings(self, tasks: list[int]) -> int:
-        """How many more tasks of the shape fit, on all nodes, once these have gone."""
+        """How many more tasks of the shape fit on all nodes without these tasks."""
         freed: dict[int, list[int]] = {}
         for task, row in zip(tasks, self._session.state.node[tasks].tolist(), strict=True):
             request = self._requests[self._shape_of[task]]
@@ -148,13 +148,13 @@ class Openings:
 
 
 def cover(lack: Gift, units: list[tuple[Unit, Gift]]) -> tuple[Unit, ...] | None:
-    """Units in order until nothing lacks, then without those that are not needed, last first; `None` if short."""
+    """Units in order until they cover the lack, without unneeded ones (last first); `None` if they cannot."""
     taken: list[tuple[Unit, Gift]] = []
     for unit, gift in units:
         if _covers(lack, taken):
             break
         if unit.whole or unit.shrinks:
-            taken = [(u, g) for u, g in taken if u.job != unit.job]  # they are among those that go with it
+            taken = [(u, g) for u, g in taken if u.job != unit.job]  # the new unit includes them
         taken.append((unit, gift))
     if not _covers(lack, taken):
         return None

@@ -1,12 +1,10 @@
-"""Victims: who may go for a claim, in which units, and at what cost.
+"""Victims: which tasks may be evicted for a claim, in which units, and at what cost.
 
-A victim leaves in a *unit*: one task that is surplus to its job's minimum (and its role's), or a whole gang at once. A
-gang is never taken below its minimum in part, and a whole one only if every member may go. Of an elastic job the
-workers from one index on go together, since that is how it shrinks; its pods are not evicted. Votes are asked twice:
-once for each task alone, to know who could go at all, and again for a whole unit just before it goes, since what has
-already been taken counts (budgets, queues' shares).
-
-What victims cost is said in `cost`.
+Tasks are evicted in *units*: one task above the minimum of its job and role, or a whole gang at once. A gang is never
+reduced below its minimum, and a whole gang is evicted only if every member may be. An elastic job shrinks instead: its
+workers from one index on leave together and are not evicted. Plugins vote twice: once on each task alone, to find
+candidates, and again on a whole unit just before its eviction, because earlier evictions count (budgets, queue shares).
+`cost` defines what victims cost.
 """
 
 from __future__ import annotations
@@ -29,26 +27,26 @@ if TYPE_CHECKING:
     from maar.session.eviction.openings import Openings
 
 BOUND = int(Status.BOUND)
-"""A plain integer: numpy takes long to find out that an enum's member is one."""
+"""A plain integer: numpy compares enum members slowly."""
 
 
 class Unit(NamedTuple):
-    """Tasks that go together."""
+    """Tasks that leave together."""
 
     job: int
     tasks: tuple[int, ...]
     whole: bool
     shrinks: bool = False
-    """Workers of an elastic job, from an index on: it shrinks, nothing is evicted."""
+    """Workers of an elastic job, from an index on: the job shrinks, no pod is evicted."""
 
     @property
     def words(self) -> str:
-        """What goes."""
+        """What is evicted, for messages."""
         return "gang" if self.whole else "workers" if self.shrinks else "surplus pod"
 
 
 class Candidates:
-    """The tasks that could go for a claim, by job and by node; kept for claims that are equal but for the job."""
+    """The tasks that may be evicted for a claim, by job and node; shared by claims that differ only in the job."""
 
     def __init__(self, session: Session, claim: Claim, tasks: Ints) -> None:
         self._session = session
@@ -64,19 +62,19 @@ class Candidates:
             self.by_job.setdefault(job, []).append(task)
         self._work: dict[int, Work] = dict(zip(tasks.tolist(), _work_lost(session, tasks), strict=True))
         self.openings: dict[tuple[int, bytes], Openings] = {}
-        """The search's memory of what nodes cost, by shape and usable nodes."""
+        """The openings that the search cached, by shape and usable nodes."""
         self.begin(claim)
 
     def begin(self, claim: Claim) -> None:
-        """Start a search: whoever was dropped in another is a candidate again."""
+        """Start a search: tasks dropped in an earlier search are candidates again."""
         self._claim = claim
         self._refused: set[int] = set()
-        """Jobs that may not go whole after all."""
+        """Jobs whose whole gang may not be evicted after all."""
         self._dropped: set[int] = set()
-        """Tasks that may not go after all."""
+        """Tasks that may not be evicted after all."""
 
     def room(self) -> Ints:
-        """What each node would have more if all of them went: the bound that proves the impossible."""
+        """The room that each node would gain without all candidates: an upper bound for proofs."""
         snapshot = self._session.snapshot
         extra = np.zeros_like(self._session.state.used)
         left = self.left()
@@ -84,16 +82,16 @@ class Candidates:
         return extra
 
     def left(self) -> Ints:
-        """Those that have not gone yet."""
+        """The candidates that are still bound."""
         return np.asarray(self.tasks[self._session.state.status[self.tasks] == BOUND])
 
     def here(self, row: int) -> list[int]:
-        """The candidates still on a node, cheapest single first."""
+        """The candidates still bound on a node, cheapest single task first."""
         there = [t for t in self.by_row.get(row, ()) if self._session.state.status[t] == BOUND]
         return sorted((t for t in there if t not in self._dropped), key=self._single_rank)
 
     def _single_rank(self, task: int) -> Rank:
-        """A task's place among tasks that could go without their gang."""
+        """The sort key of a task that may leave without its gang."""
         table, jobs = self._session.snapshot.tasks, self._session.snapshot.jobs.jobs
         job = jobs[int(table.job[task])]
         if job.elastic is not None:
@@ -103,12 +101,12 @@ class Candidates:
         return Rank(cost, ((job.key, -table.tasks[task].index),), task)
 
     def key(self, tasks: Iterable[int]) -> TieKey:
-        """What tells tasks of equal cost apart."""
+        """The tie-breaker for tasks of equal cost."""
         table = self._session.snapshot.tasks.tasks
         return tuple(sorted((table[t].job, -table[t].index) for t in tasks))
 
     def cost(self, units: Sequence[Unit], room: int | Fraction = 1) -> Cost:
-        """What it costs that some units go, which make room for so many tasks (or such a part of one)."""
+        """The cost of evicting some units that make room for `room` tasks (or a fraction of one)."""
         gangs = sum(unit.whole for unit in units)
         return Cost(
             evicts=not all(unit.shrinks for unit in units),
@@ -119,27 +117,26 @@ class Candidates:
         )
 
     def work(self, tasks: tuple[int, ...]) -> Work:
-        """What is lost with them."""
         return Work(sum(self._work[t].gpu_seconds for t in tasks), sum(self._work[t].cpu_seconds for t in tasks))
 
     def lost(self, units: Iterable[Unit]) -> Work:
-        """What is lost with some units. A job that shrinks saves its work: only what is evicted counts."""
+        """The work lost with some units. A job that shrinks saves its work: only evicted tasks count."""
         return self.work(tuple(t for unit in units if not unit.shrinks for t in unit.tasks))
 
     def surplus(self, job: int) -> int:
-        """How many of a job's tasks may go one by one."""
+        """How many tasks of a job may be evicted one by one."""
         gang, state = self._session.hooks.gang, self._session.state
         ready = int(state.job_ready[job])
         return ready if gang is None else max(ready - gang.minimum(self._session.job(job)), 0)
 
     def role_surplus(self, job: int) -> dict[int, int]:
-        """The same for those of its roles that have a minimum."""
+        """The same for each role with a minimum."""
         gang, state = self._session.hooks.gang, self._session.state
         minimums = {} if gang is None else gang.role_minimums(self._session.job(job))
         return {role: max(int(state.role_ready[role]) - n, 0) for role, n in minimums.items()}
 
     def singles(self, tasks: list[int]) -> list[Unit]:
-        """Those of some tasks that may go, in order, without their gang: no more of a job or role than is surplus."""
+        """The given tasks that may leave without their gang, in order: at most the surplus of each job and role."""
         jobs, roles = self._session.snapshot.tasks.job, self._session.snapshot.jobs.task_role
         left: dict[int, int] = {}
         left_of_role: dict[int, int] = {}
@@ -161,7 +158,7 @@ class Candidates:
         return chosen
 
     def _from_index(self, job: int, task: int) -> Unit | None:
-        """A worker and all with a higher index, if each of them may go."""
+        """A worker and all workers with a higher index, if each of them may leave."""
         session, table = self._session, self._session.snapshot.tasks.tasks
         workers = workers_of(session, session.job(job), Status.BOUND).tolist()
         going = [t for t in workers if table[t].index >= table[task].index]
@@ -170,7 +167,7 @@ class Candidates:
         return Unit(job, tuple(going), False, shrinks=True)
 
     def whole(self, job: int) -> Unit | None:
-        """A gang as one unit, if whole gangs may go and every running member of this one may."""
+        """A gang as one unit, if whole gangs may be evicted and every running member may be."""
         gang = self._session.hooks.gang
         if gang is None or job in self._refused or job == self._claim.job.index:
             return None
@@ -182,7 +179,7 @@ class Candidates:
         return None if job in self._refused or not running else Unit(job, tuple(running), True)
 
     def units(self) -> list[Unit]:
-        """All units there are now, cheapest first."""
+        """All current units, cheapest first."""
         found: list[Unit] = []
         for job, tasks in self.by_job.items():
             here = [t for t in tasks if self._session.state.status[t] == BOUND and t not in self._dropped]
@@ -193,7 +190,7 @@ class Candidates:
         return sorted(found, key=lambda unit: Rank(self.cost([unit]), self.key(unit.tasks), unit.tasks[0]))
 
     def agreed(self, unit: Unit) -> bool:
-        """Whether all voters let exactly these go now, after what has gone already."""
+        """Whether all plugins agree to evict exactly these tasks now, after the earlier evictions."""
         if self._session.hooks.victims(self._claim, np.array(unit.tasks)).all():
             return True
         if unit.whole:
@@ -205,12 +202,12 @@ class Candidates:
 
 
 def find(session: Session, claim: Claim) -> Candidates:
-    """Everybody who could go for a claim if they went alone."""
+    """All tasks that may be evicted for a claim, each judged alone."""
     snapshot, state = session.snapshot, session.state
     table = snapshot.tasks
     chosen = (state.status == Status.BOUND) & table.preemptable & ~table.resident & (state.node >= 0)
     for row in set(table.job[state.status == Status.SUCCEEDED].tolist()).intersection(snapshot.jobs.elastic):
-        if is_ending(session, session.job(row)):  # It gives its room back; stopped now it would run once more.
+        if is_ending(session, session.job(row)):  # Its room is free soon; if stopped now, the job would run again.
             chosen[snapshot.jobs.members[row]] = False
     queues = snapshot.jobs.queue[table.job]
     mine = snapshot.jobs.queue[claim.job.index]
@@ -227,7 +224,7 @@ def find(session: Session, claim: Claim) -> Candidates:
 
 
 def inside(session: Session, claim: Claim) -> Candidates:
-    """The job's own tasks that could make room for more important ones of it."""
+    """The job's own tasks that may make room for its more important tasks."""
     tasks = session.tasks_of(claim.job, Status.BOUND)
     tasks = tasks[session.snapshot.tasks.preemptable[tasks] & (session.state.node[tasks] >= 0)]
     if len(tasks):
@@ -237,9 +234,9 @@ def inside(session: Session, claim: Claim) -> Candidates:
 
 
 class CandidateBook:
-    """The candidates of one action's claims, looked for once for claims that are equal but for the job.
+    """The candidates for the claims of one action, computed once for claims that differ only in the job.
 
-    Made for one action, in which pods go and none comes: `Candidates` sees that a pod has gone, not that one has come.
+    Made for one action in which pods only leave: `Candidates` notices pods that left, not pods that arrived.
     """
 
     def __init__(self, session: Session) -> None:
@@ -247,7 +244,7 @@ class CandidateBook:
         self._known: dict[Hashable, Candidates] = {}
 
     def others(self, claim: Claim) -> Candidates:
-        """Candidates of other jobs than the claimant's."""
+        """Candidates that belong to other jobs than the claimant."""
         session, job = self._session, claim.job
         if session.state.job_allocated[job.index].any():
             found = find(session, claim)
@@ -266,7 +263,7 @@ def _work_lost(session: Session, tasks: Ints) -> list[Work]:
     saved: Floats = table.checkpoint[tasks]
     since = np.maximum(table.started[tasks], np.where(np.isnan(saved), -np.inf, saved))
     seconds = np.maximum(session.now - since, 0.0)
-    seconds[table.status[tasks] != Status.BOUND] = 0.0  # bound in this very cycle: nothing has run
+    seconds[table.status[tasks] != Status.BOUND] = 0.0  # bound in this cycle: nothing has run
     shapes = table.shape[tasks]
     cpu = snapshot.shapes.requests[shapes, snapshot.axes.index[CPU]]
     return list(map(Work, (snapshot.shapes.gpus[shapes] * seconds).tolist(), (cpu * seconds).tolist()))

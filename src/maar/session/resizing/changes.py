@@ -1,7 +1,8 @@
-"""The elastic part of the plan: changes of size, and room for workers to come, read off the session.
+"""The elastic part of the plan: size changes and room for future workers, read from the session.
 
-A job's size is what `resize` decided, less what preempt, reclaim or the release of a gang in part took since: workers
-leave from the highest index on, so the lowest of those that go says how many stay. If none stays the job is suspended.
+The size of a job is the decision of `resize`, reduced by later actions (preempt, reclaim, the release of a partial
+gang). Workers leave from the highest index on, so the lowest index that leaves is the new size. If no worker stays, the
+job is suspended.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from maar.session.session import Decision, Session
 
 
 class Taken(NamedTuple):
-    """A job's size after what others took, and why it has it."""
+    """The size of a job after all actions, and why."""
 
     size: int
     why: str
@@ -27,7 +28,7 @@ class Taken(NamedTuple):
 
 
 class SizeChanges:
-    """What is done with elastic jobs in one session."""
+    """The changes of elastic jobs in one session."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
@@ -36,7 +37,7 @@ class SizeChanges:
         self.resumes: list[Resume] = []
         self.targets: list[Target] = []
         self.changed: set[int] = set()
-        """Rows of jobs whose size changes: their workers go by that, not by eviction."""
+        """Rows of jobs whose size changes: their workers leave through the resize, not by eviction."""
         self._after: dict[int, int] = {}
         for job in session.elastic():
             self._read(job)
@@ -61,7 +62,6 @@ class SizeChanges:
             self.resizes.append(Resize(job.key, before, size, why, past, cause))
 
     def _taken(self, job: Job, decided: Decision | None) -> Taken:
-        """Its size after what others took."""
         elastic = elastic_of(job)
         size, why = (elastic.now, "") if decided is None else (decided.size, decided.why)
         session, table = self._session, self._session.snapshot.tasks
@@ -81,7 +81,7 @@ class SizeChanges:
         return Taken(size, why, cause)
 
     def holds(self) -> tuple[Hold, ...]:
-        """Room that is kept for workers to come: no more than each job still lacks."""
+        """Room kept for future workers: at most what each job still lacks."""
         session, kept = self._session, list[Hold]()
         nodes = session.snapshot.nodes.names
         for job in session.elastic():

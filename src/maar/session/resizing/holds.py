@@ -1,11 +1,10 @@
-"""Room kept for workers to come, and room that workers leave: taken up again at the beginning of a session.
+"""Room for future workers, and room of leaving workers: both are restored at the beginning of a session.
 
-Workers that an earlier plan sent away may still be there, since their operator takes its time: they are going, and
-their room is coming. Else nothing would fit where it was just made to fit, and all would be decided anew.
+Workers that an earlier plan removed may still exist until their operator deletes them. They count as leaving and their
+room as releasing; otherwise the same decision would be made again.
 
-A plan that lets a job grow names the nodes on which room is kept; that is written on the job and comes back with the
-snapshot. Workers that exist by now are promised the room that was kept for them; the rest of it is kept on, until its
-time is over.
+A plan that grows a job names the nodes on which room is kept. The job object stores this, and the snapshot returns it.
+Workers that exist by now get a promise of that room; the rest stays kept until its time is over.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from maar.session.session import Session
 
 
 def take_up_holds(session: Session) -> None:
-    """Promise or keep, in the state, what the snapshot says is kept."""
+    """Restore in the state the held room that the snapshot reports."""
     with session.statement() as statement:
         for job in session.elastic():
             send_away(session, _surplus(session, job))
@@ -32,7 +31,7 @@ def take_up_holds(session: Session) -> None:
 
 
 def _surplus(session: Session, job: Job) -> Ints:
-    """Those of a job that its object does not ask for any more: all of them while it is suspended."""
+    """The workers that the job's object no longer asks for: all of them while it is suspended."""
     if elastic_of(job).suspended:
         return session.tasks_of(job, Status.BOUND)
     return above(session, job, elastic_of(job).size)
@@ -48,8 +47,8 @@ def _take_up(session: Session, job: Job) -> None:
         if row is None or wanted <= 0:
             continue
         task = waiting[0] if waiting else None
-        of = shape if task is None else int(session.snapshot.tasks.shape[task])
-        room = min(count, wanted, int(session.view(of, later=True).fits[row]))
+        wanted_shape = shape if task is None else int(session.snapshot.tasks.shape[task])
+        room = min(count, wanted, int(session.view(wanted_shape, later=True).fits[row]))
         if room <= 0:
             continue
         wanted -= room
@@ -57,14 +56,14 @@ def _take_up(session: Session, job: Job) -> None:
         rows = np.array([row])
         if given:
             tasks, waiting = waiting[:given], waiting[given:]
-            group = Group(int(session.snapshot.jobs.task_role[tasks[0]]), of, np.array(tasks))
-            session.state.nominate(job.index, of, group.tasks, rows, np.array([given]))
+            group = Group(int(session.snapshot.jobs.task_role[tasks[0]]), wanted_shape, np.array(tasks))
+            session.state.nominate(job.index, wanted_shape, group.tasks, rows, np.array([given]))
         if room > given and not _is_over(session, job):
             session.state.hold(job.index, shape, rows, np.array([room - given]))
 
 
 def _is_over(session: Session, job: Job) -> bool:
-    """Whether its workers have had their time to come."""
+    """Whether the time for its workers to appear is over."""
     last = last_change(session, job)
     ends = None if last is None else last + max((pool.hold for pool in session.config.pools), default=0.0)
     if ends is None or session.now >= ends:

@@ -1,10 +1,9 @@
-"""Moving workers so that jobs lie on fewer nodes: only where a pool's configuration allows it, and only if it pays.
+"""Moving workers so that jobs use fewer nodes: only if the pool's configuration allows it, and only if it pays.
 
-After sizes have been decided and nothing changes, the layout of all settled elastic jobs of a pool is made anew on
-paper (`elastic.placement.reshuffle`). What would have to move is weighed against what it brings within the horizon: a
-job that lies on a node less trains a little faster. A worker moves by being evicted; its operator makes it anew, and
-room for it is kept on its new node. Worker 0 never moves, nor one that a disruption budget covers, nor so many at once
-that a job would have less than its minimum.
+If sizes are decided and unchanged, `elastic.placement.reshuffle` computes a new layout of all settled elastic jobs of a
+pool. Its cost (restarts) is compared with its gain within the horizon: a job on fewer nodes trains a little faster. A
+worker moves by eviction; its operator recreates it, and room is kept for it on the new node. Worker 0 never moves, nor
+a worker under a disruption budget, nor more workers than a job can spare above its minimum.
 """
 
 from __future__ import annotations
@@ -19,18 +18,18 @@ from maar.model.resources import Floats, Ints
 from maar.model.tasks import Status
 from maar.session.placement import Group, Terms, place
 from maar.session.resizing.pools import SharedPool
-from maar.session.resizing.workers import NO_ROLE, NOBODY, elastic_of, worker_shape, workers_of
+from maar.session.resizing.workers import NO_ROLE, NO_TASKS, elastic_of, worker_shape, workers_of
 from maar.session.session import Session
 
 NODE_LESS = 0.05
-"""What lying on one node less adds to a job's speed. By taste: gradients that stay on a node cost nearly nothing."""
+"""The relative speed gain of a job on one node less. Tuned by hand: gradients within a node are nearly free."""
 
 Move = tuple[int, int]
 """A worker, and the row of its new node."""
 
 
 def migrate(session: Session, pool: SharedPool, table: Jobs, restart: Floats) -> int:
-    """Move workers of a pool's jobs, if that pays: how many."""
+    """Move workers of a pool's jobs, if it pays; returns how many."""
     rows = [row for row, job in enumerate(pool.jobs) if _is_settled(session, job)]
     if not rows:
         return 0
@@ -54,7 +53,7 @@ def migrate(session: Session, pool: SharedPool, table: Jobs, restart: Floats) ->
 
 
 def _is_settled(session: Session, job: Job) -> bool:
-    """It has exactly the workers that it should have, all on nodes, and nothing about it changes in this session."""
+    """Whether the job has exactly its decided workers, all on nodes, and does not change in this session."""
     elastic, decided = elastic_of(job), session.sizes.get(job.index)
     runs = len(workers_of(session, job, Status.BOUND))
     return decided is not None and decided.size == elastic.now == runs > 0 and job.closeness is None
@@ -66,7 +65,7 @@ def _on_nodes(session: Session, job: Job) -> Ints:
 
 
 def _room(session: Session, pool: SharedPool, jobs: list[Job], now: Ints, gpus: Ints) -> Ints:
-    """GPUs (or slots) that each node has for these workers: those that they have, and what is free for any of them."""
+    """GPUs (or slots) on each node for these workers: those they have, and what is free for any of them."""
     free = np.zeros(len(session.snapshot.nodes), dtype=np.int64)
     for job, each in zip(jobs, gpus.tolist(), strict=True):
         np.maximum(free, session.view(worker_shape(session, job)).fits * each * pool.nodes, out=free)
@@ -74,7 +73,7 @@ def _room(session: Session, pool: SharedPool, jobs: list[Job], now: Ints, gpus: 
 
 
 def _moves(session: Session, jobs: list[Job], now: Ints, then: Ints) -> list[Move] | None:
-    """Which workers go where: of those on a node the highest index; nothing if worker 0 had to go, or too many."""
+    """Which workers move where, the highest index on a node first; `None` if worker 0 or too many would move."""
     table = session.snapshot.tasks.tasks
     moves: list[Move] = []
     for i, job in enumerate(jobs):
@@ -96,13 +95,13 @@ def _make(session: Session, moves: list[Move]) -> bool:
             job = session.job(int(session.snapshot.tasks.job[task]))
             if not session.snapshot.tasks.preemptable[task] or session.snapshot.tasks.tasks[task].budgets:
                 return False
-            session.evict(task, job, f"migrated: `{job.key}` lies on fewer nodes then", Cause.MIGRATED)
+            session.evict(task, job, f"migrated: `{job.key}` then runs on fewer nodes", Cause.MIGRATED)
         for task, row in moves:
             job = session.job(int(session.snapshot.tasks.job[task]))
             there = np.zeros(len(session.snapshot.nodes), dtype=np.bool_)
             there[row] = True
             terms = Terms(later=True, within=there, hold=True)
-            if place(session, job, Group(NO_ROLE, worker_shape(session, job), NOBODY), 1, terms) != 1:
+            if place(session, job, Group(NO_ROLE, worker_shape(session, job), NO_TASKS), 1, terms) != 1:
                 return False
         statement.commit()
         return True

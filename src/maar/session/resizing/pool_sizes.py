@@ -1,15 +1,17 @@
-"""How many workers each elastic job of a pool gets: the algorithm's answer, made true on nodes.
+"""How many workers each elastic job of a pool gets: the algorithm's answer, realised on nodes.
 
-    1 brakes     a pool that changed a moment ago is left alone; so is a job that did
-    2 capacity   what the pool's nodes can really take with no elastic worker on them, and what each queue may have
-    3 plan       the algorithm, for the queues that have limits each for itself (`shares`)
-    4 worth      changes that cost more than they bring are not made
-    5 make       shrinks first, then growth into room that is there or coming; who did not fit is capped, and 3 again
+    1 brakes     a pool that changed recently keeps its sizes; so does a job that changed recently
+    2 capacity   what the pool's nodes take without elastic workers, and what each queue may have
+    3 plan       run the algorithm, separately for queues with limits (`shares`)
+    4 worth      drop changes that cost more than they gain
+    5 make       shrink first, then grow into free or releasing room; cap jobs that did not fit, and repeat from 3
 
-A plan that is not valid changes nothing: every job keeps what it has.
+An invalid plan changes nothing: every job keeps its size.
 """
 
 from __future__ import annotations
+
+from datetime import UTC, datetime
 
 import numpy as np
 
@@ -29,11 +31,11 @@ from maar.session.resizing.workers import are_leaving, elastic_of, last_change, 
 from maar.session.session import Decision, Session
 
 ROUNDS = 8
-"""So often the algorithm is asked again because what it gave does not lie on nodes; then what fits is taken."""
+"""How often the algorithm runs again because its sizes do not fit on nodes; after that, the sizes that fit are used."""
 
 
 class PoolSizes:
-    """One pool's sizes in one session."""
+    """The sizes of one pool in one session."""
 
     def __init__(self, session: Session, pool: SharedPool) -> None:
         self._session = session
@@ -45,30 +47,31 @@ class PoolSizes:
         self._planned: Ints = self._now.copy()
 
     def run(self) -> None:
-        """Decide, and make it so in the session."""
+        """Decide the sizes and apply them to the session."""
         until = self._paused_until()
         if until is not None:
             self._session.wake(until)
-            self._decide(self._now, f"pool `{self._option.name}` is left alone for {self._option.rate_limit:g} s")
+            rule = f"sizes in pool `{self._option.name}` change at most every {self._option.rate_limit:g} s"
+            self._decide(self._now, f"{rule}; next change at {datetime.fromtimestamp(until, UTC):%H:%M:%S} UTC")
             return
         try:
             self._plan()
         except InvalidPlan as error:
             for job in self._jobs:
-                self._session.note(job, self._reason(job, "InvalidPlan", f"nothing is changed: {error}"))
-            self._decide(self._now, f"nothing is changed: {error}")
+                self._session.note(job, self._reason(job, "InvalidPlan", f"sizes are not changed: {error}"))
+            self._decide(self._now, f"sizes are not changed: {error}")
 
     # -- 1 brakes
 
     def _paused_until(self) -> float | None:
-        """Until when a pool that was changed a moment ago is left alone."""
+        """The time until which a recently changed pool keeps its sizes."""
         times = [last_change(self._session, job) for job in self._jobs]
         last = max((time for time in times if time is not None), default=-np.inf)
         ends = last + self._option.rate_limit
         return ends if last < self._session.now < ends else None
 
     def _frozen(self, gpus: int, shares: Shares) -> Mask:
-        """Jobs whose size changed a moment ago: they keep it, unless there is no longer room for all of these."""
+        """Jobs whose size changed recently: they keep it, unless the pool no longer has room for all of them."""
         frozen = np.zeros(len(self._jobs), dtype=np.bool_)
         for row, job in enumerate(self._jobs):
             last = last_change(self._session, job)
@@ -81,19 +84,19 @@ class PoolSizes:
         return frozen if (self._now * self._table.gpus)[frozen].sum() <= gpus else np.zeros_like(frozen)
 
     def _restart(self) -> Floats:
-        """Seconds that a change costs each job. A pool that says 0 has this brake off, whatever was said or learnt."""
+        """Seconds that a change costs each job. A pool with restart 0 disables this brake for all jobs."""
         if not self._option.restart:
             return np.zeros(len(self._jobs))
-        said = [elastic_of(job).restart for job in self._jobs]
-        return np.array([self._option.restart if s is None else s for s in said], dtype=np.float64)
+        own = [elastic_of(job).restart for job in self._jobs]
+        return np.array([self._option.restart if r is None else r for r in own], dtype=np.float64)
 
     # -- 2 capacity
 
     def _capacity(self) -> tuple[int, Shares]:
-        """GPUs (or worker slots) that elastic workers may have in the pool; and what each queue may have of them.
+        """GPUs (or worker slots) of the pool for elastic workers, and what each queue may have of them.
 
-        Nodes are looked at as if no elastic worker of the pool were there: what others use, what is promised to them
-        and what is cordoned stays out.
+        Counted as if the pool had no elastic workers. Room used by or promised to other jobs, and cordoned nodes, are
+        excluded.
         """
         session, state, shapes = self._session, self._session.state, self._session.snapshot.shapes
         free = session.snapshot.nodes.allocatable - state.used + state.releasing - state.nominated
@@ -108,15 +111,15 @@ class PoolSizes:
             for kept in state.held.get(job.index, ()):
                 np.add.at(free, kept.rows, kept.counts[:, None] * shapes.requests[kept.shape])
                 mine[queue] = mine[queue] + kept.counts.sum() * shapes.requests[kept.shape]
-        of = [worker_shape(session, job) for job in self._jobs]
-        width = dict(zip(of, self._table.gpus.tolist(), strict=True))
+        job_shapes = [worker_shape(session, job) for job in self._jobs]
+        width = dict(zip(job_shapes, self._table.gpus.tolist(), strict=True))
         grounds = {shape: self._ground(shape, gpus, free) for shape, gpus in width.items()}
         gpus = int(np.maximum.reduce([ground.gpus for ground in grounds.values()]).sum())
-        caps = [*caps_of_queues(session, self._jobs, mine, gpus), *caps_of_grounds(of, grounds, gpus)]
-        return gpus, Shares(caps, self._table.gpus, shapes.requests[of])
+        caps = [*caps_of_queues(session, self._jobs, mine, gpus), *caps_of_grounds(job_shapes, grounds, gpus)]
+        return gpus, Shares(caps, self._table.gpus, shapes.requests[job_shapes])
 
     def _ground(self, shape: int, width: int, free: Ints) -> Ground:
-        """Where workers of a shape could run, and what is free for them there."""
+        """Where workers of a shape can run, and how many GPUs or slots are free for them there."""
         snapshot = self._session.snapshot
         request = snapshot.shapes.requests[shape]
         dims = np.flatnonzero(request)
@@ -146,7 +149,7 @@ class PoolSizes:
                     statement.commit()
                     break
             if not least_first and (reached < self._table.min)[sizes > 0].any():
-                least_first = True  # growth may have taken somebody's minimum: the same again, minimums before it
+                least_first = True  # growth may have used the minimum of another job: repeat, minimums first
                 continue
             short = reached < sizes
             most[short] = np.where(reached < self._table.min, 0, reached)[short]
@@ -156,7 +159,7 @@ class PoolSizes:
             migrate(self._session, self._pool, self._table, self._restart())
 
     def _most(self) -> Ints:
-        """The largest size each job may have now: no growth in a closed queue, nor into room that a gang waits for."""
+        """The largest size of each job now: no growth in a closed queue, nor into room that a gang waits for."""
         most, gangs = self._table.max.copy(), WaitingGangs(self._session, self._pool.nodes)
         for row, job in enumerate(self._jobs):
             if is_closed(self._session, job):
@@ -167,13 +170,13 @@ class PoolSizes:
             gang = gangs.ahead_of(job)
             if gang is not None:
                 most[row] = min(most[row], self._now[row])
-                what = f"room is left for `{gang.key}`, which waits for it"
+                what = f"room is left for gang `{gang.key}`, which is waiting for it"
                 if not self._now[row]:
                     self._session.note(job, self._reason(job, "GangWaits", what))
         return most
 
     def _ask(self, gpus: int, shares: Shares, most: Ints, frozen: Mask) -> Ints:
-        """The algorithm's sizes, with each limited queue within its limit."""
+        """The sizes from the algorithm, with each limited queue within its limit."""
         target = np.where(frozen, self._now, 0)
         left = gpus - int((target * self._table.gpus).sum())
         bounded = self._table.bounded(max=np.minimum(most, self._table.max))
@@ -196,9 +199,9 @@ class PoolSizes:
     # -- 5 make
 
     def _make(self, sizes: Ints, least_first: bool) -> Ints:
-        """Shrinks first, then growth, the most important and the largest workers first: what each job could have.
+        """Shrink first, then grow by priority and worker size: the sizes that the jobs reach.
 
-        `least_first`: who starts has its minimum before anybody grows.
+        `least_first`: starting jobs get their minimum before any job grows.
         """
         reached = sizes.copy()
         grows = sizes > self._now
@@ -215,7 +218,7 @@ class PoolSizes:
         return reached
 
     def _mend(self, reached: Ints) -> None:
-        """Jobs that did not get their minimum in the last round have nothing."""
+        """Give nothing to jobs that did not reach their minimum in the last round."""
         for row in np.flatnonzero(reached == 0).tolist():
             set_size(self._session, self._jobs[row], 0, self._pool.nodes)
 
@@ -233,8 +236,8 @@ class PoolSizes:
             if size and size == self._now[row] and elastic_of(job).keeps:
                 because = f"keeps its size for now: {elastic_of(job).keeps}"
             if size and (leaving := are_leaving(self._session, job)):
-                # Its room stays its own: who comes later in this session finds it taken.
-                size, because = 0, f"{leaving} of its old pods are still going: it starts once they are gone"
+                # Its room stays reserved for later actions of this session.
+                size, because = 0, f"{leaving} of its old pods are still terminating: it starts when they are gone"
             decided = Decision(size, planned, because, bool(forgiven[row]), self._option.name)
             self._session.size(job, decided)
             if not size and job.index not in self._session.notes:
@@ -244,9 +247,9 @@ class PoolSizes:
         elastic = elastic_of(job)
         gpus = int(self._table.gpus[row])
         unit = "GPU" if self._session.snapshot.shapes.gpus[worker_shape(self._session, job)] else "slot"
-        asks = f"needs {elastic.min} workers of {gpus} {unit}{'s' if gpus != 1 else ''}"
+        asks = f"needs at least {elastic.min} workers with {gpus} {unit}{'s' if gpus != 1 else ''} each"
         how = self._option.algorithm.name
-        return f"{asks}: {how} gives it none in pool `{self._option.name}` now"
+        return f"{asks}: `{how}` gives it none in pool `{self._option.name}` now"
 
     def _reason(self, job: Job, code: str, what: str) -> Reason:
         return Reason("resize", code, what, queue=job.queue, since=self._session.waiting_since(job))

@@ -1,8 +1,8 @@
 """Pools: which nodes elastic jobs share, and which jobs share them.
 
-Nodes belong to the first configured pool whose labels they have, all others to `default`. A job belongs to the pool
-that it names, else to the one whose labels its workers select, else to the first (`default` before the others) of
-whose nodes its workers may use any.
+A node belongs to the first configured pool whose labels it has, otherwise to `default`. A job belongs to the pool that
+it names, otherwise to the pool whose labels its workers select, otherwise to the first pool (`default` before the
+others) with a node that its workers can use.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class SharedPool:
 
 
 def pools_of(session: Session) -> list[SharedPool]:
-    """The pools that have elastic jobs, with them."""
+    """The pools with elastic jobs, and their jobs."""
     jobs = [job for job in session.elastic() if _takes_part(session, job)]
     if not jobs:
         return []
@@ -51,7 +51,6 @@ def _takes_part(session: Session, job: Job) -> bool:
 
 
 def nodes_of_pools(table: NodeTable, options: Iterable[PoolOption]) -> list[tuple[PoolOption, Mask]]:
-    """The nodes of each pool."""
     left = np.ones(len(table), dtype=np.bool_)
     pools = []
     for option in sorted(options, key=lambda p: not p.nodes):
@@ -72,7 +71,7 @@ def _pool_of(session: Session, job: Job, pools: list[SharedPool]) -> SharedPool 
     selected = _selects(job.elastic)
     if job.elastic.pool:
         named = next((p for p in pools if p.option.name == job.elastic.pool), None)
-        # Voda's jobs name an accelerator by a label of nodes, which need not be a pool of that name.
+        # Jobs of Voda name an accelerator by a node label, which need not be the name of a pool.
         if named is None and job.elastic.pool not in selected.values():
             known = ", ".join(sorted(p.option.name for p in pools))
             what = f"pool `{job.elastic.pool}` does not exist; known: {known}"
@@ -88,7 +87,7 @@ def _pool_of(session: Session, job: Job, pools: list[SharedPool]) -> SharedPool 
 
 
 def _selects(elastic: Elastic) -> dict[str, str]:
-    """Labels of which a worker wants exactly one value."""
+    """Node labels for which a worker requires exactly one value."""
     wanted = [r for r in elastic.shape.node_selector if r.operator == "In" and len(r.values) == 1]
     terms = elastic.shape.node_terms
     if terms is not None and len(terms) == 1:

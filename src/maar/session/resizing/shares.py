@@ -1,12 +1,12 @@
-"""What some jobs may have of a pool together: limits of queues and of all above them, and sizes within all of these.
+"""Limits on what groups of jobs may have of a pool together, and sizes within all limits.
 
-Used by `resizing`, which asks the algorithm. Without limits it is asked once, for all jobs. Where a queue would get
-more than its limit, its jobs are asked about by themselves with that limit, and the others about what is left; and so
-for a queue above others, with theirs inside of it. What a queue deserves is a limit for plans only, since others may
-never come for the rest; above its capability no brake keeps it. A closed queue keeps what it has, and gets no more.
+`resizing` uses it to run the algorithm. Without limits the algorithm runs once, for all jobs. If a queue exceeds its
+limit, the algorithm runs for its jobs alone with that limit, and for the other jobs with the rest. Parent queues work
+the same way, with the limits of their children inside. What a queue deserves limits plans only, since other queues may
+never use the rest; a queue above its capability is not protected by any brake. A closed queue keeps what it has.
 
-Jobs that can use only some of the nodes, or only the accelerators of nodes where others count slots, are limited in the
-same way by what these have.
+Jobs that can use only some nodes, or only the accelerators of nodes where other jobs count slots, are limited in the
+same way by the capacity of these nodes.
 """
 
 from __future__ import annotations
@@ -24,36 +24,36 @@ from maar.session.resizing.workers import worker_shape
 from maar.session.session import Session
 
 Amounts = npt.NDArray[np.object_]
-"""Of every resource, in Python's integers."""
+"""Amounts of every resource, as Python integers."""
 
 Ask = Callable[[Ints, int], Ints]
-"""Rows of jobs, and the GPUs that there are for them: their sizes."""
+"""Takes rows of jobs and the GPUs available to them; returns their sizes."""
 
 
 class Cap(NamedTuple):
-    """GPUs that some jobs may have together: those of a queue, or of all below another, or that need the same nodes."""
+    """GPUs that some jobs may have together: the jobs of a queue, of a queue subtree, or that need the same nodes."""
 
     rows: frozenset[int]
     gpus: int
     rooms: tuple[Amounts, ...] = ()
-    """What capabilities leave for them, in every resource."""
+    """What capabilities leave for these jobs, for every resource."""
 
 
 class Ground(NamedTuple):
-    """Where workers of one shape could run, were the pool empty, and what its nodes can take of them now."""
+    """Where workers of one shape can run in an empty pool, and how many its nodes take now."""
 
     accelerated: bool
     nodes: Mask
     gpus: Ints
-    """By node: GPUs, or slots."""
+    """For each node: GPUs, or slots."""
 
 
 GROUNDS = 64
-"""So many kinds of ground are told apart, by taste; where there are more, only placing workers tells who fits."""
+"""The largest number of distinct grounds; with more, only placement shows which jobs fit. Tuned by hand."""
 
 
 def caps_of_grounds(shapes: list[int], grounds: dict[int, Ground], gpus: int) -> list[Cap]:
-    """What jobs that share a ground may have, where that is less than all; `shapes` has the shape of each job."""
+    """Caps of jobs that share a ground smaller than the pool; `shapes` has the shape of each job."""
     kinds = {shape: (ground.accelerated, ground.nodes.tobytes()) for shape, ground in grounds.items()}
     most: dict[tuple[bool, bytes], Ints] = {}
     for shape, ground in grounds.items():
@@ -72,10 +72,10 @@ def caps_of_grounds(shapes: list[int], grounds: dict[int, Ground], gpus: int) ->
 
 
 def caps_of_queues(session: Session, jobs: list[Job], used: dict[int, Ints], gpus: int) -> list[Cap]:
-    """What queues may have if their elastic jobs had nothing yet, where that is less than all.
+    """Caps of queues, computed as if their elastic jobs had nothing, where a cap is less than the whole pool.
 
-    `used` is what these jobs have, by queue. Jobs with accelerators and those of which slots are counted have limits of
-    their own: a queue that may have no more GPUs may have slots.
+    `used` is what these jobs have, by queue. Jobs with accelerators and jobs counted in slots have separate caps: a
+    queue that may have no more GPUs may still have slots.
     """
     state, path = session.state, session.snapshot.queues.path
     found: list[Cap] = []
@@ -93,7 +93,7 @@ def caps_of_queues(session: Session, jobs: list[Job], used: dict[int, Ints], gpu
 
 
 def _caps_of_kind(session: Session, jobs: list[Job], rows: dict[int, list[int]], gpus: int) -> Iterator[Cap]:
-    """The caps of some jobs, whose rows are given by queue: for each queue, and for all below each above them."""
+    """The caps of some jobs, whose rows are given by queue: for each queue and each of its ancestors."""
     queues = session.snapshot.queues
     groups: dict[frozenset[int], set[int]] = {}
     for above in {above for queue in rows for above in queues.path[queue]}:
@@ -108,7 +108,7 @@ def _caps_of_kind(session: Session, jobs: list[Job], rows: dict[int, list[int]],
 
 
 def _book(session: Session, queue: int, asking: dict[int, Job], gpus: int) -> int:
-    """The GPUs that one queue may have, by workers of the shape that gives it most; they are its own from now on.
+    """The GPUs that a queue may have with workers of the shape that gives it most; they are charged to the queue.
 
     `asking` has a job for each shape.
     """
@@ -123,14 +123,14 @@ def _book(session: Session, queue: int, asking: dict[int, Job], gpus: int) -> in
 
 
 def _room(session: Session, queue: int) -> Amounts:
-    said = session.snapshot.queues.queues[queue].capability or {}
-    limit = np.array(session.snapshot.axes.row(said, missing=UNLIMITED), dtype=object)
+    capability = session.snapshot.queues.queues[queue].capability or {}
+    limit = np.array(session.snapshot.axes.row(capability, missing=UNLIMITED), dtype=object)
     room: Amounts = limit - session.state.queue_allocated[queue]
     return room
 
 
 def is_closed(session: Session, job: Job) -> bool:
-    """Whether a job's queue takes nothing new, by itself or because one above it does not."""
+    """Whether a job's queue takes nothing new, because it or a queue above it is closed."""
     queues, queue = session.snapshot.queues, int(session.snapshot.jobs.queue[job.index])
     if not queues.queues[queue].open:
         return True
@@ -139,27 +139,27 @@ def is_closed(session: Session, job: Job) -> bool:
 
 
 class Shares:
-    """The caps of one pool's jobs."""
+    """The caps of the jobs of one pool."""
 
     def __init__(self, caps: list[Cap], widths: Ints, requests: Ints) -> None:
-        """The GPUs of one worker of each job, and all that such a worker asks for."""
+        """`widths` and `requests`: the GPUs and all requested resources of one worker of each job."""
         self._members = [(cap, _mask(cap, len(widths))) for cap in caps]
         self._widths = widths
         self._requests = requests
 
     def beyond(self, sizes: Ints) -> Mask:
-        """Jobs of queues that have more than their capability, or that of one above them."""
+        """Jobs of queues that exceed their capability, or the capability of a queue above them."""
         found = np.zeros(len(sizes), dtype=np.bool_)
         for cap, members in self._members:
             if cap.rooms:
-                # In Python's integers, which do not overflow.
+                # Python integers, which do not overflow.
                 have = (sizes[members, None].astype(object) * self._requests[members]).sum(axis=0)
                 if any((have > room).any() for room in cap.rooms):
                     found |= members
         return found
 
     def fill(self, sizes: Ints, ask: Ask, rows: Mask, gpus: int) -> None:
-        """Write the sizes of some jobs; those of the others stand, and count."""
+        """Write the sizes of the jobs in `rows`; the other sizes are fixed and count against the limits."""
         self._fill(sizes, ask, rows, gpus, sorted(self._members, key=lambda of: len(of[0].rows)))
 
     def _fill(self, sizes: Ints, ask: Ask, rows: Mask, gpus: int, caps: list[tuple[Cap, Mask]]) -> None:
@@ -172,9 +172,9 @@ class Shares:
                 return
             for i, (cap, members) in enumerate(over):
                 if any(other.rows & cap.rows for other, _ in over[:i]):
-                    continue  # a smaller group of some of these jobs went first: look again
+                    continue  # a smaller group with some of these jobs was done first: check again
                 inside = members & rows
-                gpus += self._used(sizes, inside & ~open_)  # what was given to them before is given out anew
+                gpus += self._used(sizes, inside & ~open_)  # earlier results of these jobs are replaced
                 kept = self._used(sizes, members & ~rows)
                 within = [of for of in caps if of[0].rows < cap.rows]
                 within += [self._left(sizes, of, members) for of in done if of[0].rows & cap.rows]
@@ -186,7 +186,7 @@ class Shares:
                 caps = [of for of in caps if not of[0].rows <= cap.rows]
 
     def _left(self, sizes: Ints, of: tuple[Cap, Mask], members: Mask) -> tuple[Cap, Mask]:
-        """What a cap leaves to those of its jobs that are among some, as the others stand."""
+        """What a cap leaves to those of its jobs that are in `members`, with the other sizes fixed."""
         cap, mask = of
         inside, left = mask & members, cap.gpus - self._used(sizes, mask & ~members)
         return Cap(frozenset(np.flatnonzero(inside).tolist()), left), inside

@@ -1,7 +1,7 @@
-"""How elastic jobs stand: their past and present as the columns that algorithms read, and the past that is written.
+"""The state of elastic jobs: their past and present as columns for algorithms, and the past to write back.
 
-Attained service is counted when it is asked for: what was counted at the last change, and since then the workers that
-run. It is never reset; a job that was promoted starts again at the top because what it had before is forgiven.
+Attained service is computed on demand: the amount counted at the last change, plus the running workers since then. It
+is never reset. A promoted job starts at the top again because its earlier service is forgiven.
 """
 
 from __future__ import annotations
@@ -15,34 +15,34 @@ from maar.elastic.jobs import Jobs, make_jobs
 from maar.elastic.speedup import curve
 from maar.model.elastic import Past
 from maar.model.jobs import Job
-from maar.session.resizing.workers import NOBODY, elastic_of, running_before, worker_shape
+from maar.session.resizing.workers import NO_TASKS, elastic_of, running_before, worker_shape
 from maar.session.session import Session
 
 
 def columns(session: Session, jobs: list[Job]) -> Jobs:
-    """The jobs of a pool as an algorithm is asked about them."""
-    said = [elastic_of(job) for job in jobs]
+    """The jobs of a pool as columns for an algorithm."""
+    specs = [elastic_of(job) for job in jobs]
     pasts = [past_of(session, job) for job in jobs]
     now = session.now
     return make_jobs(
         [job.key for job in jobs],
-        min=[e.min for e in said],
-        max=[e.max for e in said],
-        requested=[min(max(e.requested or e.size, e.min), e.max) for e in said],
+        min=[e.min for e in specs],
+        max=[e.max for e in specs],
+        requested=[min(max(e.requested or e.size, e.min), e.max) for e in specs],
         gpus=[gpus_of(session, job) for job in jobs],
         priority=[job.priority for job in jobs],
         submit=[job.created for job in jobs],
-        remaining=[e.remaining for e in said],
+        remaining=[e.remaining for e in specs],
         attained=[max(p.attained - p.forgiven, 0.0) for p in pasts],
         first_start=[math.inf if p.first_start is None else p.first_start for p in pasts],
-        waited=[_since(p, job, now) if e.suspended else 0.0 for p, job, e in zip(pasts, jobs, said, strict=True)],
-        ran=[p.ran if e.suspended else _since(p, job, now) for p, job, e in zip(pasts, jobs, said, strict=True)],
-        speedup=[curve(dict(e.speedup)) for e in said],
+        waited=[_since(p, job, now) if e.suspended else 0.0 for p, job, e in zip(pasts, jobs, specs, strict=True)],
+        ran=[p.ran if e.suspended else _since(p, job, now) for p, job, e in zip(pasts, jobs, specs, strict=True)],
+        speedup=[curve(dict(e.speedup)) for e in specs],
     )
 
 
 def gpus_of(session: Session, job: Job) -> int:
-    """What one worker counts for: its accelerators, or 1 where worker slots are counted."""
+    """The GPUs of one worker, or 1 if worker slots are counted."""
     return max(int(session.snapshot.shapes.gpus[worker_shape(session, job)]), 1)
 
 
@@ -51,21 +51,21 @@ def _since(past: Past, job: Job, now: float) -> float:
 
 
 def past_of(session: Session, job: Job) -> Past:
-    """A job's past up to now; of one that Maar never touched, as its running workers tell it."""
+    """The past of a job up to now; for a job without recorded past, derived from its running workers."""
     past, now, had = elastic_of(job).past, session.now, 0.0
-    running = running_before(session, job) if session.snapshot.jobs.ready[job.index] else NOBODY
+    running = running_before(session, job) if session.snapshot.jobs.ready[job.index] else NO_TASKS
     if len(running):
         started = session.snapshot.tasks.started[running]
         if past.first_start is None:
             past = replace(past, first_start=float(started.min()), since=past.since or float(started.min()))
-        # Each worker counts from its own start: its owner may have paused the job since it was last counted.
+        # Each worker counts from its own start: the owner may have paused the job since the last count.
         since = started if past.counted is None else np.maximum(started, past.counted)
         had = float(np.maximum(now - since, 0.0).sum()) * gpus_of(session, job)
     return replace(past, attained=past.attained + had, counted=now)
 
 
 def past_after(past: Past, now: float, before: int, after: int, forgive: bool) -> Past:
-    """The past that is written with a change of size."""
+    """The past to write with a change of size."""
     past = replace(past, last_resize=now)
     if before == 0 and after > 0:
         first = now if past.first_start is None else past.first_start

@@ -1,9 +1,9 @@
-"""Gangs that wait for room which elastic jobs could grow into: they go first.
+"""Waiting gangs have priority over the growth of elastic jobs into the same room.
 
-A rigid gang of equal or higher priority that lacks some of its minimum and would fit the pool's nodes once they are
-empty, stops the growth of elastic jobs there; a job that has not started yet it stops only where it comes before it in
-the order of jobs. One that could never fit stops nobody, and one whose queue may have no more stops only the growth of
-its own queue's jobs, since what these have is what it waits for.
+A rigid gang stops the growth of elastic jobs in a pool if its priority is equal or higher, it lacks part of its
+minimum, and it would fit the pool's nodes when they are empty. It stops a job that has not started only if it comes
+before that job in the job order. A gang that can never fit stops no job. A gang whose queue may have no more stops only
+growth in its own queue, since it waits for the room of those jobs.
 """
 
 from __future__ import annotations
@@ -18,26 +18,23 @@ from maar.session.session import Session
 
 
 class WaitingGangs:
-    """The gangs that wait for room on the nodes of a pool.
-
-    Made for one question about all jobs of the pool, during which the state does not change.
-    """
+    """The gangs that wait for room on the nodes of a pool. Used while the state does not change."""
 
     def __init__(self, session: Session, nodes: Mask) -> None:
         self._session = session
         self._nodes = nodes
         self._rigid = session.memo.fixed("waiting_gangs", "rigid", lambda: _rigid(session))
         self._may_have: dict[int, bool | None] = {}
-        """Gang to whether its queue may have the room that it waits for; None: it waits for none here."""
+        """Gang to whether its queue allows the room it waits for; `None`: it does not wait for room here."""
 
     def ahead_of(self, job: Job) -> Job | None:
-        """The first gang that comes before growth of an elastic job."""
+        """The first gang that has priority over the growth of an elastic job."""
         for gang in self._rigid:
             if gang.priority < job.priority:
                 continue
             if gang.priority == job.priority and job.elastic and not job.elastic.now and not _comes_first(gang, job):
                 continue
-            # Looked for only of gangs that matter to some job.
+            # Computed only for gangs that matter to some job.
             if gang.index not in self._may_have:
                 needs = _lacks(self._session, gang, self._nodes)
                 self._may_have[gang.index] = _allowed(self._session, gang, needs) if needs else None
@@ -52,13 +49,13 @@ def _comes_first(gang: Job, job: Job) -> bool:
 
 
 def _rigid(session: Session) -> list[Job]:
-    """Gangs that ask for something; those that rest because nothing has changed for them wait all the same."""
+    """Gangs that wait, including those that rest because nothing changed for them."""
     active = (session.job(i) for i in session.snapshot.jobs.active)
     return [job for job in active if job.elastic is None and session.trouble(job) is None]
 
 
 def _lacks(session: Session, gang: Job, nodes: Mask) -> list[tuple[Group, int]]:
-    """What it lacks, if that is room on those nodes; else nothing."""
+    """The missing tasks of a gang, if room on these nodes can help; otherwise nothing."""
     if session.is_pending(gang) or not session.state.job_pending[gang.index] or session.hooks.is_valid(gang):
         return []
     if session.hooks.gang is not None and not missing(session, gang)[0]:
@@ -79,7 +76,7 @@ def _allowed(session: Session, gang: Job, needs: list[tuple[Group, int]]) -> boo
 
 
 def could_pay(session: Session, gang: Job, needs: list[tuple[Group, int]]) -> bool:
-    """Whether its queue could have so much if it had nothing else."""
+    """Whether the gang's queue could have this much if it had nothing else."""
     state = session.state
     with session.statement():  # not committed
         for q in session.snapshot.queues.path[int(session.snapshot.jobs.queue[gang.index])]:

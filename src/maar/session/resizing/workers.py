@@ -1,7 +1,7 @@
-"""The workers of an elastic job in a session: who they are, what they have, and how they become more and fewer.
+"""The workers of an elastic job in a session: which pods they are, their room, and how their number changes.
 
-Verbs that `resize` tries out and makes. A shrink sends the highest indices away, as every operator does; growth
-promises room to workers that wait and keeps room for those that do not exist yet.
+`resize` uses these verbs. A shrink removes the highest indices, as every operator does. Growth promises room to waiting
+workers and keeps room for workers that do not exist yet.
 """
 
 from __future__ import annotations
@@ -17,45 +17,44 @@ from maar.session.placement import Group, Terms, both, domains_of, place
 from maar.session.session import Session
 from maar.session.state import Held
 
-NOBODY: Ints = np.zeros(0, dtype=np.int64)
+NO_TASKS: Ints = np.zeros(0, dtype=np.int64)
 NO_ROLE = -1
 
 NO_INDEX = 10_000
-"""As many workers no job has; a higher number at the end of a pod's name is by accident there."""
+"""No job has this many workers; a higher number at the end of a pod name is accidental."""
 
 LEAVES = 600.0
-"""Seconds after a stop in which pods that are going are waited for. By taste: who then is still there hangs, on a node
-that is gone."""
+"""Seconds after a stop in which a new start waits for terminating pods. Tuned by hand: pods left after this time are
+stuck on a lost node."""
 
 LINGERS = 60.0
-"""Seconds after a stop in which pods that have finished may still be going. By taste, as long again as Kubernetes gives
-them to end: kubelets say how a pod has ended before it is gone, while other kinds keep what has finished for ever."""
+"""Seconds after a stop in which finished pods may still be deleted. Tuned by hand, twice the default grace period of
+Kubernetes: kubelets report the end of a pod before it is gone, while some kinds keep finished pods forever."""
 
 
 def elastic_of(job: Job) -> Elastic:
-    """What an elastic job says."""
     assert job.elastic is not None, job.key
     return job.elastic
 
 
 def last_change(session: Session, job: Job) -> float | None:
-    """When its size last changed; a time to come, which somebody wrote by hand, is none."""
+    """When its size last changed; `None` for a time in the future, which was written by hand."""
     last = elastic_of(job).past.last_resize
     return None if last is None or last > session.now else last
 
 
 def worker_shape(session: Session, job: Job) -> int:
-    """The number of the shape of a worker."""
+    """The number of the worker's shape."""
     return session.snapshot.shapes.number[elastic_of(job).shape]
 
 
 def workers_of(session: Session, job: Job, *statuses: Status) -> Ints:
-    """Its workers in some statuses, by number; its other pods (a master, a launcher) are left out."""
+    """Its workers in the given statuses, by number, without its other pods (a master, a launcher)."""
     return _workers(session, job, session.tasks_of(job, *statuses))
 
 
 def running_before(session: Session, job: Job) -> Ints:
-    """Its workers that had a node when the session began."""
+    """Its workers that had a node when the session opened."""
     members = session.snapshot.jobs.members[job.index]
     return _workers(session, job, members[session.snapshot.tasks.status[members] == int(Status.BOUND)])
 
@@ -66,30 +65,30 @@ def _workers(session: Session, job: Job, tasks: Ints) -> Ints:
         return tasks
     names = session.snapshot.jobs.role_names[job.index]
     if role not in names:
-        return NOBODY
+        return NO_TASKS
     return np.asarray(tasks[session.snapshot.jobs.own_role[tasks] == names.index(role)])
 
 
 def have(session: Session, job: Job) -> int:
-    """Workers that have a node, or are promised one."""
+    """How many workers have a node or a promise of one."""
     return len(workers_of(session, job, Status.BOUND, Status.NOMINATED, Status.SUCCEEDED))
 
 
 def held(session: Session, job: Job) -> int:
-    """Workers to come for whom room is kept."""
+    """How many future workers have room kept for them."""
     return sum(int(kept.counts.sum()) for kept in held_for(session, job))
 
 
 def held_for(session: Session, job: Job) -> list[Held]:
-    """Room that is kept for workers to come, and not for who comes beside them."""
+    """The room kept for future workers, without room for pods beside them."""
     shape = worker_shape(session, job)
     return [h for h in session.state.held.get(job.index, ()) if h.shape == shape and not h.beside]
 
 
 def is_ending(session: Session, job: Job) -> bool:
-    """Whether its work is done and its operator has yet to say so: to stop it now would make it run once more.
+    """Whether its work is done but its operator has not reported it: if stopped now, the job would run again.
 
-    Done is who has nothing but pods that succeeded, or one beside its workers (a master, a launcher) that did.
+    Done means that all its pods succeeded, or that a pod beside its workers (a master, a launcher) did.
     """
     done = len(session.tasks_of(job, Status.SUCCEEDED))
     if not done or elastic_of(job).suspended:
@@ -100,10 +99,10 @@ def is_ending(session: Session, job: Job) -> bool:
 
 
 def are_leaving(session: Session, job: Job) -> int:
-    """Pods of a stopped job that have not gone yet.
+    """How many pods of a stopped job still exist.
 
-    Their operator would take their end for that of the job, were it started beside them: an MPIJob fails with its old
-    launcher, a PyTorchJob that may not restart with any old worker.
+    If the job started beside them, its operator would mistake their end for the end of the job: an MPIJob fails with
+    its old launcher, a PyTorchJob that may not restart fails with any old worker.
     """
     elastic = elastic_of(job)
     if not elastic.suspended:
@@ -120,9 +119,9 @@ def are_leaving(session: Session, job: Job) -> int:
 
 
 def above(session: Session, job: Job, size: int) -> Ints:
-    """The workers that go when it shrinks to a size: the highest indices.
+    """The workers that leave when the job shrinks to a size: the highest indices.
 
-    Pods of a batch Job that is not Indexed have none; its controller sends the newest away first.
+    Pods of a batch Job that is not Indexed have no index; its controller deletes the newest first.
     """
     tasks = workers_of(session, job, Status.BOUND, Status.NOMINATED)
     table = session.snapshot.tasks.tasks
@@ -133,7 +132,7 @@ def above(session: Session, job: Job, size: int) -> Ints:
 
 
 def send_away(session: Session, tasks: Ints) -> None:
-    """Let pods go without an eviction: their operator deletes them."""
+    """Remove pods without an eviction: their operator deletes them."""
     for task in tasks.tolist():
         if session.state.status[task] == Status.NOMINATED:
             session.state.withdraw(task)
@@ -142,7 +141,7 @@ def send_away(session: Session, tasks: Ints) -> None:
 
 
 def set_size(session: Session, job: Job, size: int, nodes: Mask) -> int:
-    """Give a job so many workers, on those nodes, in room that is there or coming: how many it could have."""
+    """Give a job `size` workers on these nodes, in free or releasing room; returns how many it can have."""
     elastic = elastic_of(job)
     if size == 0:
         session.state.let_go(job.index)
@@ -168,13 +167,13 @@ def set_size(session: Session, job: Job, size: int, nodes: Mask) -> int:
 
 
 def _keep(session: Session, job: Job, shape: Shape, terms: Terms) -> bool:
-    """Room for one of the pods beside the workers."""
+    """Keep room for one pod beside the workers."""
     number = session.snapshot.shapes.number[shape]
-    return place(session, job, Group(NO_ROLE, number, NOBODY), 1, terms._replace(hold=True, beside=True)) == 1
+    return place(session, job, Group(NO_ROLE, number, NO_TASKS), 1, terms._replace(hold=True, beside=True)) == 1
 
 
 def _grow(session: Session, job: Job, size: int, terms: Terms) -> None:
-    """Workers that wait are promised room; for the rest it is kept. In one domain, where the network matters."""
+    """Promise room to waiting workers and keep room for the rest, in one domain if the network matters."""
     waiting = workers_of(session, job, Status.PENDING)
     table = session.snapshot.tasks.tasks
     waiting = np.array([t for t in waiting.tolist() if not size <= table[t].index < NO_INDEX], dtype=np.int64)
@@ -203,6 +202,6 @@ def _fill(session: Session, job: Job, waiting: Ints, wanted: int, terms: Terms) 
             placed += place(session, job, Group(role, kind, tasks), len(tasks), terms)
     coming = wanted - max(placed, min(len(waiting), wanted))
     if coming > 0:
-        group = Group(NO_ROLE, worker_shape(session, job), NOBODY)
+        group = Group(NO_ROLE, worker_shape(session, job), NO_TASKS)
         placed += place(session, job, group, coming, terms._replace(hold=True))
     return placed
