@@ -325,7 +325,7 @@ def test_the_story_is_told_to_its_end_is_kept_and_nothing_is_left_behind(tmp_pat
         r"corrected the typo: in force, without a restart",
         r"SIGKILL after 5 of 10 binds \(the process ended with -9\)",
         r"tenfold is whole: all 10 pods run; evicted for it: 0",
-        r"5 pods of the gang were given their nodes; 5 had theirs before",
+        r"bound 5 pods of the gang; 5 bound before",
         r"created MPIJob clip \(2 to 16 workers of 4 GPUs, on v100\), suspended",
         r"a100  gpt +■{16}  0 -> 16 ",
         r"a100  gpt +■{8}·{8}  16 -> 8 ",

@@ -48,7 +48,7 @@ class Breathing:
         await box.finish(*(gang for gang in gangs if not box.is_done(gang)))
         since = box.log_length
         box.write_config(default_text().partition("\npools:\n")[0] + POOLS)
-        await box.until(lambda: box.said("read anew", since), "the configuration with pools is read")
+        await box.until(lambda: box.said("reloaded", since), "the configuration with pools is read")
         teller.tell(
             "all gangs are done. The nodes are two pools now: "
             "01 to 08 are a100, shared by elastic-fifo, and 09 to 16 are v100, shared by max-min"

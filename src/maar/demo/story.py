@@ -141,7 +141,7 @@ class Story(Teller):
             self.why(line[line.find(self.box.config.name) :], "the scheduler's log; the configuration before stays")
         since = self.box.log_length
         self.box.write_config(good)
-        await self.box.until(lambda: self.box.said("read anew", since), "the corrected configuration is read")
+        await self.box.until(lambda: self.box.said("reloaded", since), "the corrected configuration is read")
         self.tell("corrected the typo: in force, without a restart")
         await self.box.submit(QUAD)
         await self.until_running(QUAD)
