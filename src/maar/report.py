@@ -1,4 +1,4 @@
-"""Tell Maar how long epochs take, from within a training script.
+"""Report the duration of epochs to Maar, from within a training script.
 
     from maar.report import Reporter
 
@@ -6,11 +6,11 @@
     for epoch in reporter.epochs(90):
         train(epoch)
 
-This file needs nothing but Python 3.8: copy it beside your script if Maar is not installed in your image. It imports
-nothing else of Maar, and does nothing at all unless it knows an address (`url`, or MAAR_URL) and the job's name.
+This file needs only Python 3.8: copy it beside your script if Maar is not installed in your image. It imports nothing
+else from Maar, and does nothing unless it knows an address (`url`, or MAAR_URL) and the name of the job.
 
-It never lets a training fail: nothing here raises, a report that cannot be sent is dropped, sending is in a thread of
-its own with short timeouts, and at the end of the program it is waited for a second at most.
+It never makes a training fail: nothing here raises, a report that cannot be sent is dropped, a separate thread with
+short timeouts sends, and the end of the program waits for it for at most one second.
 """
 
 from __future__ import annotations
@@ -42,22 +42,22 @@ if TYPE_CHECKING:
 logger = logging.getLogger("maar.report")
 
 TIMEOUT = 2.0
-"""Seconds that a connection may take, and each answer."""
+"""Seconds for a connection, and for each response."""
 WAITING = 64
-"""Reports that wait to be sent; the oldest go first."""
+"""Maximum reports that wait to be sent; the oldest are dropped."""
 FAREWELL = 1.0
-"""Seconds that the end of the program waits for the last report."""
+"""Maximum seconds that the end of the program waits for the last report."""
 NAMESPACE_FILE = "/var/run/secrets/kubernetes.io/serviceaccount/namespace"
 
 SIZE = ("WORLD_SIZE", "OMPI_COMM_WORLD_SIZE", "HOROVOD_SIZE", "PMI_SIZE")
 LOCAL_SIZE = ("LOCAL_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE", "HOROVOD_LOCAL_SIZE", "MPI_LOCALNRANKS")
 RANK = ("RANK", "OMPI_COMM_WORLD_RANK", "HOROVOD_RANK", "PMI_RANK")
 POD = re.compile(r"-(?:master|worker|launcher|chief|ps)(?:-[a-z0-9]+)?$")
-"""What training operators append to a job's name to name its pods."""
+"""The suffix that training operators append to the name of a job to name its pods."""
 
 
 def _quietly(function: F) -> F:
-    """Never raise: what goes wrong is logged, once at WARNING and then at DEBUG."""
+    """Never raise: errors are logged, the first at WARNING and the others at DEBUG."""
 
     @functools.wraps(function)
     def quiet(self: Reporter, *args: Any, **kwargs: Any) -> Any:
@@ -73,10 +73,10 @@ def _quietly(function: F) -> F:
 class Reporter:
     """Reports of one job. Only rank 0 sends.
 
-    What is not given comes from the environment: `url` from MAAR_URL, `job` from MAAR_JOB, JOB_NAME or the pod's name,
+    Missing arguments come from the environment: `url` from MAAR_URL, `job` from MAAR_JOB, JOB_NAME or the pod's name,
     `namespace` from MAAR_NAMESPACE or the service account, `workers` (pods, not processes: a number or a function) from
-    torch.distributed if it is running, else from what torchrun and mpirun set, `token` from MAAR_TOKEN. The category
-    (MAAR_CATEGORY) and the accelerator (MAAR_ACCELERATOR) are usually known to Maar.
+    torch.distributed if it is initialized, else from the variables of torchrun and mpirun, `token` from MAAR_TOKEN.
+    Maar usually knows the category (MAAR_CATEGORY) and the accelerator (MAAR_ACCELERATOR).
     """
 
     def __init__(
@@ -123,7 +123,7 @@ class Reporter:
             logger.debug("no address (MAAR_URL) or no job (MAAR_JOB): nothing is reported")
             return
         if not url.startswith(("http://", "https://")):
-            raise ValueError("MAAR_URL is not an address: " + url)
+            raise ValueError("MAAR_URL is not an HTTP address: " + url)
         namespace, job = urllib.parse.quote(namespace, ""), urllib.parse.quote(job, "")
         path = f"/v1/jobs/{namespace}/{job}/measurements"
         token = token or env.get("MAAR_TOKEN")
@@ -132,31 +132,31 @@ class Reporter:
     # -- epochs
 
     def epochs(self, epochs: int | Iterable[int]) -> Iterator[int]:
-        """`for epoch in reporter.epochs(90)`: as `range(90)`, and each epoch that is gone through is reported.
+        """`for epoch in reporter.epochs(90)`: like `range(90)`, and each completed epoch is reported.
 
-        A range, or any other iterable, does as well: `reporter.epochs(range(first, 90))` after a checkpoint.
+        It also takes a range or any other iterable: `reporter.epochs(range(first, 90))` after a checkpoint.
         """
         with contextlib.suppress(TypeError):  # not a number
             epochs = range(operator.index(epochs))  # type: ignore[arg-type]
         if self.total_epochs is None and isinstance(epochs, range) and epochs:
             self.total_epochs = epochs[-1] + 1
         for epoch in epochs:  # type: ignore[union-attr]
-            with self.epoch(epoch):  # left by `break`, it raises GeneratorExit here
+            with self.epoch(epoch):  # A `break` in the loop raises GeneratorExit here.
                 yield epoch
 
     def epoch(self, epoch: int, steps: int | None = None) -> _Epoch:
-        """`with reporter.epoch(3): ...`; not reported if it raises."""
+        """`with reporter.epoch(3): ...`; an epoch that raises is not reported."""
         return _Epoch(self, epoch, steps)
 
     @_quietly
     def start_epoch(self, epoch: int) -> None:
-        """An epoch begins; the first one is 0."""
+        """Start the clock of an epoch; the first one is 0."""
         self._epoch = None
         self._epoch = (epoch, time.time(), time.perf_counter(), self._count_workers())
 
     @_quietly
     def end_epoch(self, steps: int | None = None) -> None:
-        """The epoch that began has ended."""
+        """Report the epoch that was started."""
         if self._epoch is None:
             return
         (epoch, started, begin, workers), self._epoch = self._epoch, None
@@ -171,14 +171,14 @@ class Reporter:
         workers_at_start: int | None = None,
         steps: int | None = None,
     ) -> None:
-        """Tell of an epoch that was measured elsewhere."""
+        """Report an epoch that was measured elsewhere."""
         if self._sender is None or self._get_rank() != 0:
             return
         workers = self._count_workers()
         local, every = self.local_batch_size, self.global_batch_size
         if every is None and local is not None:
             every = int(local) * self._get_size()
-        said = {
+        fields = {
             "epoch": int(epoch),
             "seconds": float(seconds),
             "workers": workers,
@@ -191,41 +191,41 @@ class Reporter:
             "category": self._category,
             "accelerator": self._accelerator,
         }
-        self._sender.put(json.dumps({n: v for n, v in said.items() if v is not None}, allow_nan=False))
+        self._sender.put(json.dumps({n: v for n, v in fields.items() if v is not None}, allow_nan=False))
 
     @_quietly
     def flush(self, seconds: float = FAREWELL) -> None:
-        """Wait until all is sent, at most so long."""
+        """Wait until all reports are sent, but at most `seconds`."""
         if self._sender is not None:
             self._sender.flush(min(float(seconds), threading.TIMEOUT_MAX))
 
     # -- frameworks
 
     def horovod(self, hvd: Any) -> Reporter:
-        """Ask Horovod for rank and size: `reporter = Reporter().horovod(hvd)`; it may change size at any time."""
+        """Ask Horovod for rank and size, which may change at any time: `reporter = Reporter().horovod(hvd)`."""
         self._hvd = hvd
         return self
 
     def keras(self) -> Any:
-        """A callback for `model.fit(..., callbacks=[reporter.keras()])`; without Keras, one that does nothing."""
+        """A callback for `model.fit(..., callbacks=[reporter.keras()])`; without Keras, it does nothing."""
         try:
             base = _keras().callbacks.Callback
             return _keras_callback(base)(self)
         except Exception as error:
-            self._complain("no callback for Keras: %r", error)
+            self._complain("cannot make a callback for Keras: %r", error)
             return _Silent()
 
-    # -- who and how many
+    # -- rank and size
 
     def _get_size(self) -> int:
-        """Processes."""
+        """Number of processes."""
         if self._hvd is not None:
             return int(self._hvd.size())
         torch = _torch()
         return int(torch.get_world_size()) if torch is not None else _from_env(SIZE, 1)
 
     def _count_workers(self) -> int:
-        """Pods: processes, by those in one pod."""
+        """Number of pods: processes divided by processes per pod."""
         if self._workers is not None:
             return int(self._workers() if callable(self._workers) else self._workers)
         local = int(self._hvd.local_size()) if self._hvd is not None else _from_env(LOCAL_SIZE, 1)
@@ -245,8 +245,6 @@ class Reporter:
 
 
 class _Epoch:
-    """One epoch, as a context."""
-
     def __init__(self, reporter: Reporter, epoch: int, steps: int | None) -> None:
         self._reporter = reporter
         self._number = epoch
@@ -264,7 +262,7 @@ class _Epoch:
 
 
 class _Sender:
-    """The thread that sends, made with the first report; what fails is tried again with the next."""
+    """The thread that sends, started with the first report; failed reports are sent again with the next one."""
 
     def __init__(self, url: str, token: str | None, timeout: float, complain: Callable[..., None]) -> None:
         self._url = url
@@ -286,7 +284,7 @@ class _Sender:
             threading.Thread(target=self._run, name="maar-report", daemon=True).start()
             atexit.register(self.flush, FAREWELL)
         if self._process != os.getpid():
-            return  # a fork, as data loaders make them, has no thread and nothing to say
+            return  # A fork, for example of a data loader, has no thread and nothing to report.
         with self._changed:
             self._waiting.append(report)
             self._fresh = True
@@ -317,7 +315,7 @@ class _Sender:
             try:
                 done = self._send(reports)
             except Exception as error:
-                self._complain("not reported: %r", error)
+                self._complain("cannot send reports: %r", error)
                 done = False
             with self._changed:
                 if not done:
@@ -328,7 +326,7 @@ class _Sender:
                 self._changed.notify_all()
 
     def _send(self, reports: list[str]) -> bool:
-        """Whether they are told, or will never be."""
+        """Whether the reports are done: sent, or refused for good."""
         body = ("[" + ",".join(reports) + "]").encode()
         request = urllib.request.Request(self._url, body, self._headers, method="POST")
         try:
@@ -336,14 +334,14 @@ class _Sender:
                 answer.read(1024)
                 return True
         except urllib.error.HTTPError as error:
-            said = error.read(1024).decode("utf-8", "replace")
+            reason = error.read(1024).decode("utf-8", "replace")
             error.close()
-            self._complain("not reported: %s %s", error.code, said)
+            self._complain("reports refused: %s %s", error.code, reason)
             return error.code < 500 and error.code not in (408, 425, 429)
 
 
 class _Silent:
-    """Stands in for a callback: whatever is called, nothing happens."""
+    """Replaces a callback: every method does nothing."""
 
     def __getattr__(self, name: str) -> Callable[..., None]:
         if name.startswith("__"):
@@ -371,7 +369,7 @@ def _keras_callback(base: Any) -> Any:
 
 
 def _keras() -> Any:
-    """The Keras that the script uses: one that is imported already, else whichever is there."""
+    """The Keras that the script uses: the imported one, else an installed one."""
     for name in ("keras", "tensorflow.keras"):
         if name in sys.modules:
             return sys.modules[name]
@@ -382,13 +380,13 @@ def _keras() -> Any:
 
 
 def _param(callback: Any, name: str) -> Any:
-    """One of the parameters that Keras gives its callbacks, if it did."""
+    """One of the parameters that Keras passes to its callbacks, if it did."""
     params = getattr(callback, "params", None)
     return params.get(name) if isinstance(params, dict) else None
 
 
 def _torch() -> Any:
-    """torch.distributed, if the script uses it and it is running."""
+    """torch.distributed, if the script uses it and it is initialized."""
     distributed = sys.modules.get("torch.distributed")
     if distributed is not None and distributed.is_available() and distributed.is_initialized():
         return distributed
@@ -396,12 +394,12 @@ def _torch() -> Any:
 
 
 def _from_env(names: tuple[str, ...], otherwise: int) -> int:
-    """The first that is set. One that is no number raises: rather no report than a wrong one."""
+    """The first variable that is set. Raises if it is not a number: no report is better than a wrong one."""
     return next((int(os.environ[name]) for name in names if name in os.environ), otherwise)
 
 
 def _job_of_pod(pod: str) -> str | None:
-    """The job's name from a pod's, where it is clear: `resnet-worker-3` is of `resnet`."""
+    """The name of the job from the name of its pod, if it is clear: `resnet` for `resnet-worker-3`."""
     found = POD.search(pod)
     return pod[: found.start()] if found else None
 

@@ -176,7 +176,7 @@ def test_parameters_that_cannot_be(settings: list[str], why: str, write: Write) 
 
 def test_an_algorithm_without_parameters_takes_none(write: Write) -> None:
     result = run("--algorithm", "fifo", "--gpus", "1", "--set", "knob=1", write([{"name": "a"}]))
-    assert "unknown argument `knob`; `fifo` takes none" in result.stderr
+    assert "unknown argument `knob`; `fifo` takes no arguments" in result.stderr
 
 
 @pytest.mark.parametrize(
@@ -192,7 +192,7 @@ def test_an_algorithm_without_parameters_takes_none(write: Write) -> None:
         ("- {name: a, min: [", ["line 2, column 1: not valid YAML: "]),
         ("- {name: a, min: 1, min: 2}", ["line 1, column 21: not valid YAML: `min` is given twice"]),
         ('[{"name": "a", "min": 1, "min": 2}]', ["line 1, column 26: not valid YAML: `min` is given twice"]),
-        ("[" * 3_000 + "]" * 3_000, ["lists and mappings lie too deep in each other"]),
+        ("[" * 3_000 + "]" * 3_000, ["lists and mappings are nested too deeply"]),
         (
             '[{"name": "a", "max": 8, "speedup": {"1": 1e-320, "2": 5}}]',
             ["jobs[0].speedup: expected a number of workers from 1 and a speed-up above 0, got `1` workers: `1e-320`"],

@@ -161,7 +161,7 @@ def test_a_gang_evicted_in_part_is_a_problem_and_a_whole_one_is_none() -> None:
 def test_a_pod_on_two_nodes_or_refused_by_a_kubelet_is_a_problem() -> None:
     made = ledger((1, "ADDED", pod("a", "n-01")), (2, "MODIFIED", pod("a", "n-02")), pods=1)
     made.take("pods", "ADDED", pod("b", "n-02", phase="Failed"), 3)
-    assert ["a pod was bound twice: a", "a pod was bound and not taken: b"] == made.problems()
+    assert ["a pod was bound twice: a", "a pod was bound but rejected: b"] == made.problems()
 
 
 def test_the_score_is_counted_from_events() -> None:
@@ -177,10 +177,10 @@ def test_the_score_is_counted_from_events() -> None:
     assert {
         "bound": "2 pods of 1 gangs",
         "evicted": "0 pods; lost with their node: 1 (g)",
-        "over-commits": "0 (looked for after each of 4 changes to pods on nodes)",
+        "over-commits": "0 (checked after each of 4 changes to pods on nodes)",
         "gangs in part": "1 of 1: g: 1 of 2 pods",
         # One GPU for 9 s and one for 1 s, of four GPUs for 10 s.
-        "utilisation": "1 of 4 GPUs now, 25 % since the first pod came",
+        "utilisation": "1 of 4 GPUs now, 25 % since the first pod",
         "mean wait": "2.00 s from created to bound (longest: 3.00 s)",
     } == dict(scoreboard(made))
 
@@ -315,17 +315,17 @@ def test_the_story_is_told_to_its_end_is_kept_and_nothing_is_left_behind(tmp_pat
     assert [str(act) for act in range(1, 9)] == re.findall(r"^── (\d) ", out, re.MULTILINE)
     for line in (
         r"all 6 gangs run: 26 pods, 128 of 128 GPUs in use",
-        r"resnet made room, all 4 pods of it and nobody else; urgent runs",
+        r"all 4 pods of resnet were evicted, and no other pod; urgent runs",
         r"» preempted: gang of `default/resnet` \(priority 10\) for `default/urgent` \(priority 1000\)",
         r"» 0/16 nodes fit: .*of its 17 missing pods would fit",
         r"evicted for it, although its priority is high: 0",
-        r"gpu-\d\d falls silent; pods of speech were on it",
+        r"gpu-\d\d stops responding; it runs pods of speech",
         r"4 pods were lost; speech is whole again, on gpu",
         r"» config\.yaml: tiers\[1\]\.plugins\[5\].*unknown plugin `binpakc`; did you mean `binpack`\?",
-        r"corrected the typo: in force, without a restart",
+        r"corrected the typo: applied without a restart",
         r"SIGKILL after 5 of 10 binds \(the process ended with -9\)",
         r"tenfold is whole: all 10 pods run; evicted for it: 0",
-        r"5 pods of the gang were given their nodes; 5 had theirs before",
+        r"bound 5 pods of the gang; 5 bound before",
         r"created MPIJob clip \(2 to 16 workers of 4 GPUs, on v100\), suspended",
         r"a100  gpt +■{16}  0 -> 16 ",
         r"a100  gpt +■{8}·{8}  16 -> 8 ",
@@ -336,7 +336,7 @@ def test_the_story_is_told_to_its_end_is_kept_and_nothing_is_left_behind(tmp_pat
         r"created job rush .*; all 128 GPUs are in use",
         r"pods evicted for it: 0; elastic jobs stopped for it: 0",
         r"» from \d+ to \d+ workers: preempted: workers of `default/\w+` \(priority 100\) for `default/rush` ",
-        r"rush is done, and they grow back:\n +a100  gpt +■{16} .*\n +v100  clip +■{8}·{8} .*\n +v100  dino +■{4}·· ",
+        r"rush is done; elastic jobs grow back:\n +a100  gpt +■{16} .*\n +v100  clip +■{8}·{8} .*\n +v100  dino +■{4}·· ",
         r"^ +bound +\d+ pods of 15 gangs$",
         r"^ +evicted +4 pods \(resnet\); lost with their node: 4 \(speech\)$",
         r"^ +over-commits +0 ",

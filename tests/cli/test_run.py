@@ -210,7 +210,7 @@ def test_every_line_of_a_json_log_is_an_object(kubeconfig: Path, start: Start, t
         server, listed = (line["message"] for line in lines[:2])
         access = load_access(str(kubeconfig))
         assert f"Maar {__version__} on {access.server}, for pods with schedulerName maar" == server
-        assert "everything is listed: nodes: 2, pods: 1" == listed
+        assert "initial lists complete: nodes: 2, pods: 1" == listed
         (refused,) = [line for line in lines if line["level"] == "error"]
         assert ("maar.config", True) == (refused["logger"], "did you mean `gang`?" in refused["message"])
         assert ("info", "stopped") == (lines[-1]["level"], lines[-1]["message"])
@@ -282,7 +282,7 @@ def test_a_mounted_configuration_with_a_typo_is_refused_in_log_event_and_metric(
         await cluster.until(lambda ps: all(p.message for p in ps) and len(ps) == 3, "huge has reasons")
         bring("..2", ALLOCATE.replace("gang", "gnag"))
         await cluster.eventually(lambda: run.metrics()["maar_config_refused_total"] == 1, "the metric counts it")
-        assert run.says("configuration refused, the one before stays")
+        assert run.says("configuration refused, the previous one stays in use")
         await cluster.eventually(lambda: told(cluster), "an event tells of it")
         (event,) = await events(cluster, "ConfigurationRefused")
         assert ("Warning", "Lease", "maar") == (
@@ -356,16 +356,18 @@ def test_brakes_hold_and_let_go_while_it_runs(kubeconfig: Path, start: Start, tm
             await cluster.until(bound(f"low{i}", 2))
         for i in range(2):
             await cluster.pod(f"high{i}", gpu=8, priorityClassName="high")
-        await all_say("2 pods would have to go: evictions are paused")
+        await all_say("needs 2 evictions: evictions are paused")
         brakes.write_text("queuesOff: [default]")
-        await all_say("2 pods would have to go: nobody is evicted from queue `default`")
+        await all_say("needs 2 evictions: evictions from queue `default` are off")
         brakes.write_text("paused: often")
-        await cluster.eventually(lambda: run.says("brake file refused, the one before stays"), "nonsense is refused")
+        await cluster.eventually(
+            lambda: run.says("brake file refused, the previous one stays in use"), "nonsense is refused"
+        )
         assert not any(p.leaving for p in await cluster.pods())
         assert not [name for name in run.metrics() if name.startswith("maar_evictions_total")]
         brakes.write_text("perMinute: 3")
         await cluster.until(lambda ps: sum(bool(p.node) for p in ps if p.name.startswith("high")) == 1, "one may")
-        await all_say("only 3 pods are evicted in a minute", 1)
+        await all_say("at most 3 pods are evicted per minute", 1)
         assert 2 == run.metrics()['maar_evictions_total{queue="default"}']
         brakes.unlink()
         await cluster.until(lambda ps: [True, True] == [bool(p.node) for p in ps], "no brakes: both run, alone")
@@ -412,7 +414,7 @@ def test_shadow_mode_beside_another_scheduler_writes_nothing_and_says_how_they_d
         assert {"n9"} == {name.rpartition("/")[2] for name in changed}
         (line,) = [line for line in shadow.log.read_text().splitlines() if "shadow: " in line]
         assert "2 pods started by both (2 on the same node, " in line
-        assert "0 only by the other, 1 only here, 2 evictions only here" in line
+        assert "0 only by the other, 1 only by Maar, 2 evictions only by Maar" in line
 
     tell(kubeconfig, story)
 

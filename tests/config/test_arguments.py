@@ -129,7 +129,7 @@ def test_all_problems_are_said() -> None:
 
 def test_one_that_takes_none_says_so() -> None:
     _, problems, _ = read({"weight": 1}, NoArguments)
-    assert ["f: a: unknown argument `weight`; `toy` takes none"] == problems
+    assert ["f: a: unknown argument `weight`; `toy` takes no arguments"] == problems
 
 
 def test_parts_that_do_not_go_together_are_refused() -> None:

@@ -176,7 +176,7 @@ def test_configurations_are_the_arguments_of_actions() -> None:
 
 def test_metrics_are_ignored_with_a_warning() -> None:
     loaded = read(ALLOCATE + TIERS + "metrics: {type: prometheus, address: somewhere}\n")
-    assert ["conf.yaml: metrics: ignored: what nodes really use is not measured; requests count"] == loaded.warnings
+    assert ["conf.yaml: metrics: ignored: Maar uses requests, not measured usage"] == loaded.warnings
 
 
 def test_what_maar_has_not_yet_is_skipped() -> None:
@@ -227,8 +227,8 @@ def test_an_installed_plugin_wins_over_a_missing_or_another_name() -> None:
 def test_reclaim_without_shares_is_a_warning(actions: str, plugin: str, warned: bool) -> None:
     loaded = read(f'actions: "{actions}"\ntiers:\n- plugins:\n  - {plugin}\n')
     warning = (
-        "conf.yaml: actions: `reclaim` lets any queue take from any other: neither `proportion` nor `capacity` says "
-        "what each deserves (nor `drf` with `enableHierarchy`)"
+        "conf.yaml: actions: `reclaim` lets any queue take from any other: no plugin defines what a queue deserves "
+        "(`proportion`, `capacity`, or `drf` with `enableHierarchy`)"
     )
     assert [warning] * warned == loaded.warnings
 
@@ -257,7 +257,7 @@ def test_one_action_by_two_names_acts_once() -> None:
     assert ["allocate", "preempt", "backfill"] == names(loaded.config)[0]
     assert Preempt(candidates=3, domains=2) == loaded.config.actions[1].arguments
     assert [
-        "conf.yaml: actions: `gangpreempt` and `preempt` are one action, `preempt`: it acts once"
+        "conf.yaml: actions: `gangpreempt` and `preempt` are the same action, `preempt`: it runs once"
     ] == loaded.warnings
 
 
@@ -373,10 +373,10 @@ def test_a_file_that_holds_no_configuration(text: str, problem: str) -> None:
         ),
         (
             "actions: {allocate: 1}\n" + TIERS,
-            ["conf.yaml: actions: expected names with commas between them, got a mapping"],
+            ["conf.yaml: actions: expected names separated by commas, got a mapping"],
         ),
-        ("actions: [1]\n" + TIERS, ["conf.yaml: actions: expected names with commas between them, got a list"]),
-        ("actions: shuffle\n" + TIERS, ["conf.yaml: actions: no action is left that Maar has"]),
+        ("actions: [1]\n" + TIERS, ["conf.yaml: actions: expected names separated by commas, got a list"]),
+        ("actions: shuffle\n" + TIERS, ["conf.yaml: actions: no usable action is left"]),
         ("actions: gang\n" + TIERS, ["conf.yaml: actions: `gang` is a plugin, not an action: write it in `tiers`"]),
         (
             "actions: needy\n" + TIERS,
@@ -388,7 +388,7 @@ def test_a_file_that_holds_no_configuration(text: str, problem: str) -> None:
         ),
         (
             ALLOCATE + "tiers: []\n",
-            ["conf.yaml: tiers: no plugin is left that Maar has; `priority` and `gang` are the least"],
+            ["conf.yaml: tiers: no usable plugin is left; configure at least `priority` and `gang`"],
         ),
         (ALLOCATE + "tiers: {plugins: []}\n", ["conf.yaml: tiers: expected a list, got a mapping"]),
         (ALLOCATE + "tiers: [gang]\n", ["conf.yaml: tiers[0]: expected a mapping, got `gang`"]),

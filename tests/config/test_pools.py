@@ -35,7 +35,7 @@ def test_parameters_of_an_algorithm_are_its_own() -> None:
         ("- v100", "c: pools[0]: expected a mapping with a `name`, got `v100`"),
         ("- {nodes: {a: b}}", "c: pools[0].name: expected a name, got nothing"),
         ("- {name: x, nodes: [a]}", "c: pools[0].nodes: expected a mapping of label to value, got a list"),
-        ("- {name: x}", "c: pools[0]: `x` names no `nodes`; only the pool `default` may (all other nodes)"),
+        ("- {name: x}", "c: pools[0]: `x` has no `nodes`; only the pool `default` (all other nodes) may omit them"),
         (
             "- {name: default, algorithm: tiresia}",
             "c: pools[0].algorithm: unknown algorithm `tiresia`; did you mean `tiresias`? known: ",
@@ -51,9 +51,9 @@ def test_parameters_of_an_algorithm_are_its_own() -> None:
         ),
         (
             "- {name: default, algorithm: fifo, arguments: {knob: 1}}",
-            "c: pools[0].arguments: unknown argument `knob`; `fifo` takes none",
+            "c: pools[0].arguments: unknown argument `knob`; `fifo` takes no arguments",
         ),
-        ("- {name: default}\n- {name: default}", "c: pools[1].name: `default` is there twice"),
+        ("- {name: default}\n- {name: default}", "c: pools[1].name: `default` is defined twice"),
     ],
 )
 def test_what_is_wrong_has_its_path(pool: str, problem: str) -> None:

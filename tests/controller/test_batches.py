@@ -28,8 +28,8 @@ def test_a_batch_is_told_once_all_of_it_has_ended() -> None:
     batches.ended("c0", given=False)
     batches.ended("alone", given=True)
     batches.ended("somebody", given=True)
-    one, two = "1 pod of the gang was given its node", "2 pods of the gang were given their nodes"
-    assert [f"b: {one}; 1 had theirs before", f"a: {two}", "alone: bound to n2"] == said
+    one, two = "bound 1 pod of the gang", "bound 2 pods of the gang"
+    assert [f"b: {one}; 1 bound before", f"a: {two}", "alone: bound to n2"] == said
 
 
 async def told(cluster: Live, name: str) -> list[str]:
@@ -51,7 +51,7 @@ def test_who_finishes_a_gang_that_another_began_says_so(kubeconfig: Path) -> Non
                 await cluster.until(lambda ps: bound("begun", 4)(ps) and bound("new", 3)(ps))
                 for name in ("begun", "new"):
                     await cluster.eventually(lambda n=name: told(cluster, n), "its event")  # type: ignore[misc]
-            assert ["2 pods of the gang were given their nodes; 2 had theirs before"] == await told(cluster, "begun")
-            assert ["3 pods of the gang were given their nodes"] == await told(cluster, "new")
+            assert ["bound 2 pods of the gang; 2 bound before"] == await told(cluster, "begun")
+            assert ["bound 3 pods of the gang"] == await told(cluster, "new")
 
     asyncio.run(story())

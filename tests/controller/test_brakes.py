@@ -45,7 +45,7 @@ def test_paused_nothing_is_evicted_and_nothing_promised() -> None:
     assert ((), ()) == (held.evict, held.nominate)
     assert 4 == brakes.held
     told = {w.job: in_one_line(w.reasons) for w in held.waiting}
-    assert dict.fromkeys(("ns/high0", "ns/high1"), "2 pods would have to go: evictions are paused") == told
+    assert dict.fromkeys(("ns/high0", "ns/high1"), "needs 2 evictions: evictions are paused") == told
 
 
 def test_a_rate_lets_whole_claims_through_and_says_when_the_next_may() -> None:
@@ -57,7 +57,7 @@ def test_a_rate_lets_whole_claims_through_and_says_when_the_next_may() -> None:
     assert [first.evict[0].beneficiary] == [n.task.rsplit("-", 1)[0] for n in first.nominate]
     assert 160.0 == first.wake_at
     (braked,) = [r for w in first.waiting for r in w.reasons if r.code == "Braked"]
-    assert "2 pods would have to go: only 3 pods are evicted in a minute" == braked.message
+    assert "needs 2 evictions: at most 3 pods are evicted per minute" == braked.message
     assert 2 == len(brakes.apply(plan, snapshot, 161.0).evict)
 
 
@@ -126,8 +126,8 @@ def test_sizes_pass_without_brakes_and_stay_when_they_are_paused() -> None:
     assert {("ns/else", "n2", 1), ("ns/grows", "n0", 1)} == {(h.job, h.node, h.count) for h in held.hold}
     assert (4, 900.0) == (brakes.held_sizes, held.wake_at)
     assert held.targets == (
-        Target("ns/grows", 2, 3, "fifo; brakes hold its size"),
-        Target("ns/starts", 0, 1, "fifo; brakes hold its size"),
+        Target("ns/grows", 2, 3, "fifo; blocked by the brakes"),
+        Target("ns/starts", 0, 1, "fifo; blocked by the brakes"),
         Target("ns/else", 1, 1, "fifo"),
     )
 

@@ -220,6 +220,6 @@ def test_a_part_that_ends_by_a_mistake_is_told_by_the_health_check(
             await broken.close()
 
     asyncio.run(story())
-    assert ["a part of the scheduler has ended: RuntimeError: a mistake"] == [
+    assert ["a background task of the scheduler failed: RuntimeError: a mistake"] == [
         record.getMessage() for record in caplog.records if record.levelname == "ERROR"
     ]

@@ -159,7 +159,7 @@ def test_a_claim_that_loses_its_node_was_refused() -> None:
     scene.decide("p", "n1", "c")
     scene.writes[0][1](DONE)
     scene.show(wire.claim("c"), 9)
-    assert [("default/p", "no volume could be made for claim `c` on `n1`")] == scene.failed
+    assert [("default/p", "no volume could be provisioned for claim `c` on `n1`")] == scene.failed
     changed = scene.picture.take(NOW).changed["default/p"]
     assert changed is not None
     not_there = NodeTerm(fields=(Requirement("metadata.name", "NotIn", ("n1",)),))
@@ -302,4 +302,4 @@ def test_a_node_or_a_claim_that_goes_ends_it() -> None:
     scene.picture.drop(cluster.NODES, "n1")
     scene.picture.drop(cluster.CLAIMS, "default/d")
     scene.hand_overs.go_on(NOW)
-    assert [("default/p", "node `n1` has gone"), ("default/q", "claim `d` has gone")] == scene.failed
+    assert [("default/p", "node `n1` is gone"), ("default/q", "claim `d` is gone")] == scene.failed

@@ -237,7 +237,7 @@ def test_shadow_mode_writes_nothing_and_compares(kubeconfig: Path) -> None:
             shadow = Shadow(shadowed.cache)
             shadowed.loop.on_cycle.append(shadow.on_cycle)
             await cluster.gang("train", 2, gpu=8)
-            await cluster.eventually(lambda: "2 only here" in shadow.line(), "two pods would be started")
+            await cluster.eventually(lambda: "2 only by Maar" in shadow.line(), "two pods would be started")
             pods = await cluster.pods()
             assert ["", ""] == [p.node for p in pods]
             await cluster.api.bind(NAMESPACE, pods[0].name, pods[0].uid, "n0")

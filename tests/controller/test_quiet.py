@@ -95,7 +95,7 @@ def test_one_event_says_that_a_gang_was_scheduled(kubeconfig: Path) -> None:
             assert {("PodGroup", "train"): 1, ("Pod", "alone"): 1} == about(found)
             (node,) = [p.node for p in pods if p.name == "alone"]
             said = {e["involvedObject"]["name"]: (e["message"], e["count"]) for e in found}
-            assert {"train": ("4 pods of the gang were given their nodes", 1), "alone": (f"bound to {node}", 1)} == said
+            assert {"train": ("bound 4 pods of the gang", 1), "alone": (f"bound to {node}", 1)} == said
 
     tell(kubeconfig, story, nodes=2)
 

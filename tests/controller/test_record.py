@@ -99,4 +99,4 @@ def test_a_file_that_cannot_be_written_any_more_ends_the_recording_and_nothing_e
     write()
     write()
     recorder.close()
-    assert [f"recording ended, decisions go on: {path}: Broken pipe"] == [r.getMessage() for r in caplog.records]
+    assert [f"recording stopped, decisions continue: {path}: Broken pipe"] == [r.getMessage() for r in caplog.records]

@@ -93,7 +93,7 @@ def test_a_reason_is_written_once_it_has_stood_and_never_again() -> None:
     assert isinstance(pod.body, dict)
     assert "1970-01-01T00:00:05Z" == pod.body["status"]["conditions"][0]["lastTransitionTime"]
     assert [((), "")] * 4 == [(writes.patches, writes.event) for writes in found]
-    assert ("too few GPUs",) * 3 == (record.said, record.on_pods, record.told)
+    assert ("too few GPUs",) * 3 == (record.in_status, record.on_pods, record.in_event)
 
 
 def test_time_alone_asks_for_the_write_of_a_reason() -> None:
@@ -145,7 +145,7 @@ def test_a_pod_alone_and_an_unreadable_one_carry_the_reason_themselves() -> None
         found, record = play((10.0, case), (11.0, case), (12.0, case))
         assert [[], [PODS.path("ns", "train", "status")], []] == [paths(writes) for writes in found]
         assert ("too few GPUs", alone) == (found[1].event, found[1].subject)
-        assert "" == record.said
+        assert "" == record.in_status
 
 
 # -- phases
@@ -156,7 +156,7 @@ def test_a_gang_that_runs_says_so_once() -> None:
     found, record = play((10.0, runs), (11.0, seen(Phase.RUNNING)))
     assert {"phase": "Running", "running": 2} == {k: v for k, v in status(found[0]).items() if k != "conditions"}
     assert [1, 0] == [len(writes.patches) for writes in found]
-    assert "Running" == record.said
+    assert "Running" == record.in_status
 
 
 def test_what_is_bound_after_it_waited_says_so_and_tells_no_reason() -> None:
@@ -215,7 +215,7 @@ def test_an_admission_with_pods_has_more_time_and_none_is_written_of_a_gang_that
 def test_a_phase_that_the_object_has_is_not_written_again(about: Subject, phase: Phase) -> None:
     found, record = play((10.0, seen(phase, about)), (20.0, seen(phase, about)))
     assert [(), ()] == [writes.patches for writes in found]
-    assert str(phase) == record.said
+    assert str(phase) == record.in_status
 
 
 @pytest.mark.parametrize(
@@ -234,7 +234,7 @@ def test_a_reason_that_the_object_has_is_neither_written_nor_told_again(about: S
     found, record = play((10.0, again), (11.0, again), (12.0, again))
     assert [[], [POD_STATUS], []] == [paths(writes) for writes in found], "pods: the same again changes nothing"
     assert ["", "", ""] == [writes.event for writes in found]
-    assert ("too few GPUs", "too few GPUs") == (record.said, record.told)
+    assert ("too few GPUs", "too few GPUs") == (record.in_status, record.in_event)
     other = seen(about=about, wait=waits("too few CPUs"), waiting=TASKS[:1])
     found, _ = play((20.0, other), (21.0, other), record=record)
     assert ["", "too few CPUs"] == [writes.event for writes in found], "news are told"
@@ -303,7 +303,7 @@ def test_a_job_that_brakes_hold_is_told_so() -> None:
     (held,) = Brakes(BrakeSettings(paused=True)).apply(plan, scene, 10.0).waiting
     braked = seen(wait=held, waiting=TASKS)
     found, _ = play((10.0, braked), (11.0, braked), (12.0, braked))
-    assert ["", "1 pods would have to go: evictions are paused", ""] == [writes.event for writes in found]
+    assert ["", "needs 1 evictions: evictions are paused", ""] == [writes.event for writes in found]
     assert "Braked" == status(found[1])["conditions"][0]["reason"]
 
 

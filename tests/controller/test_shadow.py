@@ -52,11 +52,11 @@ def test_a_pod_that_the_other_starts_is_compared_though_it_has_ended_by_the_next
     scene = Scene()
     scene.pod("a")
     scene.cycle()
-    assert "1 only here" in scene.shadow.line()
+    assert "1 only by Maar" in scene.shadow.line()
     scene.pod("a", "n1", phase)
     scene.cycle()
-    assert "1 pods started by both (1 on the same node, 1.0 s earlier here on average)" in scene.shadow.line()
-    assert "0 only here" in scene.shadow.line()
+    assert "1 pods started by both (1 on the same node, 1.0 s earlier by Maar on average)" in scene.shadow.line()
+    assert "0 only by Maar" in scene.shadow.line()
 
 
 def test_a_pod_that_is_deleted_before_it_starts_is_nobodys() -> None:
@@ -65,7 +65,7 @@ def test_a_pod_that_is_deleted_before_it_starts_is_nobodys() -> None:
     scene.cycle()
     scene.picture.drop(PODS, "ns/a")
     scene.cycle()
-    assert "0 only by the other, 0 only here" in scene.shadow.line()
+    assert "0 only by the other, 0 only by Maar" in scene.shadow.line()
 
 
 def test_what_ran_before_is_no_news_and_what_the_other_starts_first_is() -> None:

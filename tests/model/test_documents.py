@@ -46,7 +46,7 @@ def test_a_key_given_twice(text: str) -> None:
         ("a: 1\nb: c: 2", "line 2, column 5: mapping values are not allowed in this context"),
         ('{"a": NaN, "b": ]}', "line 1, column 17: did not find expected node content"),
         ("a: \x01", "unacceptable character #x0001: control characters are not allowed"),
-        ("[" * 100_000, "lists and mappings lie too deep in each other"),
+        ("[" * 100_000, "lists and mappings are nested too deeply"),
     ],
 )
 def test_text_that_is_none(text: str, expected: str) -> None:

@@ -143,7 +143,7 @@ def test_a_configuration_with_a_typo_is_refused_and_a_good_one_applied(
         assert not any(p.node for p in pods if p.group == "huge")
 
         config.write_text("actions: allocate\ntiers:\n- plugins: [{name: predicates}]\n")
-        await play.eventually(lambda: child.says("configuration read anew"), "the good one is read")
+        await play.eventually(lambda: child.says("configuration reloaded"), "the good one is read")
         await play.until(lambda ps: any(p.node for p in ps if p.group == "huge"), "the new configuration is active")
 
     live(real_cluster, story, nodes=2)

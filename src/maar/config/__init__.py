@@ -1,5 +1,5 @@
 """Configuration files: reading, checking, suggestions.
 
-`config` has the plain data that a session is built from; `file` reads it from text. Imports `model` only; `session`,
-the registry and everything above import from here.
+`config` has the plain data from which a session is built; `file` reads it from text. This package imports only `model`;
+`session`, the registry and every layer above may import it.
 """

@@ -1,8 +1,8 @@
-"""The arguments of one plugin or action: from what a file says to the struct that the plugin declares.
+"""The arguments of one plugin or action: from the content of a file to the struct that the plugin declares.
 
-Volcano's users write `"5"`, `"true"` and `1.2` as they please, so a value is accepted if it can be read as the type
-that is wanted. What cannot is refused with its path. Every argument is tried for itself, so that all that is
-wrong is said; the struct is built only when each part of it is right.
+Volcano's users write `"5"`, `"true"` and `1.2` interchangeably, so a value is accepted if it can be read as the wanted
+type. Any other value is reported with its path. Each argument is checked separately, so that every problem is reported;
+the struct is built only if all arguments are valid.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def clean(
     findings: Findings,
     ignored: Mapping[str, str] = {},
 ) -> dict[str, object]:
-    """The usable arguments of `name`, by their names in the file; what is wrong with the others is reported."""
+    """The valid arguments of `name`, by their names in the file; problems with the others are reported."""
     given = {name: value for name, value in raw.items() if value is not None}
     fields = _fields(wanted)
     for key in [key for key in given if key not in fields]:
@@ -42,7 +42,7 @@ def clean(
     for key, value in _normalise(wanted, given, path, findings).items():
         field = fields.get(key)
         if field is None:
-            takes_none = f"unknown argument `{key}`; `{name}` takes none"
+            takes_none = f"unknown argument `{key}`; `{name}` takes no arguments"
             findings.problem(path, unknown("argument", key, fields) if fields else takes_none)
             continue
         value = _loosely(field.type, value)
@@ -57,7 +57,7 @@ def clean(
 def build(
     name: str, wanted: Wanted, cleaned: dict[str, object], path: str, findings: Findings
 ) -> msgspec.Struct | None:
-    """The struct, unless it lacks something or its parts do not go together."""
+    """The struct, unless an argument is missing or the arguments contradict each other."""
     missing = [key for key, field in _fields(wanted).items() if field.required and key not in cleaned]
     for key in missing:
         findings.problem(path, f"`{name}` needs the argument `{key}`")
@@ -73,7 +73,7 @@ def build(
 def read_arguments(
     name: str, wanted: Wanted, raw: dict[str, object], path: str, findings: Findings
 ) -> msgspec.Struct | None:
-    """The struct of what is written; `clean` and `build` in one."""
+    """The struct of the arguments: `clean` and `build` in one."""
     return build(name, wanted, clean(name, wanted, raw, path, findings), path, findings)
 
 
@@ -82,7 +82,7 @@ def _fields(wanted: Wanted) -> dict[str, msgspec.structs.FieldInfo]:
 
 
 def _normalise(wanted: Wanted, given: dict[str, object], path: str, findings: Findings) -> dict[str, object]:
-    """Let arguments with open-ended names gather them first; whatever it refuses is left out and it tries again."""
+    """Let a struct with open-ended names gather its arguments; leave out each argument that it refuses and retry."""
     while issubclass(wanted, OpenArguments):
         try:
             return wanted.normalise(dict(given))
@@ -97,7 +97,7 @@ def _normalise(wanted: Wanted, given: dict[str, object], path: str, findings: Fi
 
 
 def _loosely(wanted: Any, value: object) -> object:
-    """The value as the type wants it spelled: `5` for text, `a, b` for a list."""
+    """The value in the spelling that the type needs: text for `5`, a list for `a, b`."""
     kinds = _alternatives(inspect.type_info(wanted))
     if isinstance(value, int | float) and not isinstance(value, bool):
         texts = any(isinstance(k, inspect.StrType) for k in kinds)
@@ -109,7 +109,7 @@ def _loosely(wanted: Any, value: object) -> object:
 
 
 def _refuse(wanted: Any, value: object) -> str | None:
-    """Why a value cannot be of a type."""
+    """Why a value is not of a type, or `None` if it is."""
     try:
         converted = msgspec.convert(value, wanted, strict=False)
     except (msgspec.ValidationError, OverflowError):
@@ -129,7 +129,7 @@ def _alternatives(info: inspect.Type) -> list[inspect.Type]:
 
 
 def describe(info: inspect.Type) -> str:
-    """A type in a user's words. A `Meta(description=...)` says it better where a type alone says too little."""
+    """A type in words for users. `Meta(description=...)` replaces the default text for a type."""
     if isinstance(info, inspect.Metadata):
         words = (info.extra_json_schema or {}).get("description")
         return words if isinstance(words, str) else describe(info.type)
@@ -164,8 +164,8 @@ def _one_of(values: Any) -> str:
 
 def _bounds(info: inspect.IntType | inspect.FloatType) -> str:
     words = {"of at least": info.ge, "above": info.gt, "of at most": info.le, "below": info.lt}
-    said = [f"{word} {_plain(bound)}" for word, bound in words.items() if bound is not None]
-    return " " + " and ".join(said) if said else ""
+    parts = [f"{word} {_plain(bound)}" for word, bound in words.items() if bound is not None]
+    return " " + " and ".join(parts) if parts else ""
 
 
 def _plain(bound: float) -> str:

@@ -1,7 +1,7 @@
-"""A session's configuration: which actions in which order, which plugins in which tiers, which arguments.
+"""The configuration of a session: the order of actions, the plugins in their tiers, and all arguments.
 
-Plain data, made once when a configuration file is read (`config.file`); a session only builds from it. What
-exists to choose from is a `Catalog`, handed in from the registry: nothing here knows a plugin by name.
+Plain data, made once when `config.file` reads a configuration file. The registry hands in a `Catalog` of everything
+that can be configured: this module knows no plugin by name.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import msgspec
 
 
 class NoArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """For plugins and actions that take none."""
+    """For plugins and actions without arguments."""
 
 
 class OpenArguments(msgspec.Struct, frozen=True):
@@ -22,52 +22,52 @@ class OpenArguments(msgspec.Struct, frozen=True):
 
     @classmethod
     def normalise(cls, raw: dict[str, object]) -> dict[str, object]:
-        """The arguments by field; a `ValueError` begins with the name of the argument that it refuses."""
+        """The arguments by field; a `ValueError` starts with the name of the argument that it refuses."""
         raise NotImplementedError
 
 
 class Serving(enum.Enum):
-    """Whether an algorithm serves jobs one after the other; the simulator relies on it."""
+    """Whether an algorithm serves jobs one after the other; the simulator relies on this."""
 
     TOGETHER = enum.auto()
-    """It finds all sizes together, in no order."""
+    """It computes all sizes together, in no order."""
     IN_ORDER = enum.auto()
     """It serves jobs in an order. Its function takes a `maar.elastic.order.Serve` as a fourth argument."""
     IN_LINE = enum.auto()
-    """As `IN_ORDER`, all jobs once, and waiting jobs keep their places in the order unless they are promoted."""
+    """Like `IN_ORDER`, each job once, and waiting jobs keep their places in the order unless they are promoted."""
 
 
 class Registration(msgspec.Struct, frozen=True):
-    """One plugin, action or algorithm to choose from. The fields after `arguments` are for algorithms only."""
+    """One plugin, action or algorithm that can be configured. The fields after `arguments` are for algorithms only."""
 
     name: str
     make: Callable[..., Any]
-    """Makes a plugin or an action from its arguments. Of an algorithm: (jobs, gpus, arguments) to workers by row."""
+    """Makes a plugin or an action from its arguments. For an algorithm: (jobs, gpus, arguments) to workers by row."""
     arguments: type[msgspec.Struct] = NoArguments
     """Their names, types and defaults."""
     serving: Serving = Serving.TOGETHER
     wake_after: Callable[..., float | None] | None = None
-    """If time alone changes the answer: (jobs, workers, arguments) to the seconds until it does."""
+    """Set if time alone changes the sizes: (jobs, workers, arguments) to the seconds until that happens."""
     promotes_after: Callable[..., float] | None = None
-    """If waiting promotes jobs: (arguments) to how many times as long as its last run a job waits for that. The GPU
-    seconds of a promoted job are counted from 0 again when it starts."""
+    """Set if waiting promotes jobs: (arguments) to the multiple of its last run that a job must wait to be promoted.
+    The GPU seconds of a promoted job are counted from 0 when it starts again."""
 
 
 class Catalog(msgspec.Struct, frozen=True):
-    """Everything there is to choose from."""
+    """Everything that can be configured."""
 
     plugins: Mapping[str, Registration]
     actions: Mapping[str, Registration]
     aliases: Mapping[str, str] = {}
-    """Names that Volcano's users write for what has another name here."""
+    """Volcano's names for plugins and actions that have another name in Maar."""
     missing: Mapping[str, str] = {}
-    """Names that Volcano has and Maar has not yet, and what is lost without them."""
+    """Names that Volcano has and Maar does not have yet, and what is lost without them."""
     algorithms: Mapping[str, Registration] = {}
-    """How many workers each elastic job gets."""
+    """They decide how many workers each elastic job gets."""
     broken: Mapping[str, str] = {}
     """Names that are installed but cannot be loaded, and why."""
     ignored: Mapping[str, Mapping[str, str]] = {}
-    """By plugin or action: arguments (`*` for any ending) that Volcano has and that change nothing here, and why."""
+    """By plugin or action: arguments of Volcano (`*` for any ending) that have no effect in Maar, and why."""
 
 
 class Option(msgspec.Struct, frozen=True):
@@ -78,11 +78,10 @@ class Option(msgspec.Struct, frozen=True):
 
     @property
     def name(self) -> str:
-        """The name in the registry."""
         return self.registration.name
 
     def build(self) -> Any:
-        """An action or a plugin for one session, as in `maar.session.extension`."""
+        """A new action or plugin for one session, as in `maar.session.extension`."""
         return self.registration.make(self.arguments)
 
 
@@ -94,32 +93,32 @@ class PluginOption(Option, frozen=True):
     """One configured plugin."""
 
     flags: dict[str, bool] = msgspec.field(default_factory=dict)
-    """Hooks switched on or off, as in `register.FLAGS`; what the file does not say is missing."""
+    """Hooks that the file switches on or off, by the flags in `config.flags.FLAGS`."""
 
 
 class PoolOption(msgspec.Struct, frozen=True):
-    """One configured pool. Times are seconds; a zero switches a limit off."""
+    """One configured pool. Times are in seconds; 0 switches a limit off."""
 
     name: str
     nodes: dict[str, str]
-    """Labels that its nodes have; empty: all nodes that no other pool names."""
+    """Labels of its nodes; empty: all nodes that no other pool selects."""
     algorithm: Registration
     arguments: msgspec.Struct
-    """The algorithm's."""
+    """For the algorithm."""
     rate_limit: float = 30.0
-    """Between two changes of sizes in the pool."""
+    """Minimum time between two changes of sizes in the pool."""
     minimum_time: float = 60.0
-    """Between two changes of one job's size."""
+    """Minimum time between two changes of the size of one job."""
     hysteresis: int = 0
-    """Changes of so many workers or fewer are not made."""
+    """Changes by this number of workers or fewer are not made."""
     restart: float = 30.0
-    """What a change costs each worker of a job that does not say."""
+    """What a resize costs each worker of a job that does not declare it."""
     horizon: float = 600.0
-    """Within which growth must have paid for its restart."""
+    """Time within which growth must pay for its restart."""
     hold: float = 300.0
-    """For how long room is kept for workers that do not come."""
+    """How long room is held for workers that do not appear."""
     migrate: bool = False
-    """Whether workers may be moved so that jobs lie on fewer nodes."""
+    """Whether workers may move so that jobs use fewer nodes."""
 
 
 class Config(msgspec.Struct, frozen=True):
@@ -128,8 +127,7 @@ class Config(msgspec.Struct, frozen=True):
     actions: tuple[ActionOption, ...]
     tiers: tuple[tuple[PluginOption, ...], ...]
     pools: tuple[PoolOption, ...] = ()
-    """How elastic jobs share the nodes; the last one is for nodes that no other names."""
+    """How elastic jobs share the nodes; the last pool has the nodes that no other pool selects."""
 
     def has_action(self, *names: str) -> bool:
-        """Whether one of those actions is configured."""
         return any(a.name in names for a in self.actions)

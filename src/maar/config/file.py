@@ -1,10 +1,10 @@
-"""Configuration files: from text to a `Config`, with all that is wrong or lost said in words.
+"""Configuration files: from text to a `Config`, with every problem and every ignored setting reported.
 
-Volcano's scheduler configurations are read as they are: the `actions` string, `tiers`, flags in both spellings,
-`arguments`, `configurations`, Volcano's names for what is called otherwise here. What Volcano has and Maar has not yet
-is left out with a warning. Everything else that is not understood is a problem with its path and a suggestion.
+Scheduler configurations of Volcano are read unchanged: the `actions` string, `tiers`, flags in both spellings,
+`arguments`, `configurations`, and Volcano's names for plugins and actions. What Volcano has and Maar does not have yet
+is left out with a warning. Any other unknown content is a problem, with its path and a suggestion.
 
-This runs once for a file, before any session; which plugins exist comes from the registry's catalog.
+This runs once per file, before any session. The registry's catalog says which plugins exist.
 """
 
 from __future__ import annotations
@@ -25,22 +25,22 @@ from maar.config.yaml_text import read_yaml
 KEYS = ("actions", "tiers", "configurations", "pools", "metrics")
 
 SHARING = ("proportion", "capacity")
-"""The plugins that say what each queue deserves, and from whom may be taken back."""
-WITHOUT_SHARES = "neither `proportion` nor `capacity` says what each deserves (nor `drf` with `enableHierarchy`)"
+"""Plugins that define what each queue deserves, and so which queues lose resources to `reclaim`."""
+WITHOUT_SHARES = "no plugin defines what a queue deserves (`proportion`, `capacity`, or `drf` with `enableHierarchy`)"
 
 __all__ = ["ConfigError", "Loaded", "default_config", "default_text", "read_config"]
 
 
 class Loaded(msgspec.Struct, frozen=True):
-    """A configuration that can be used."""
+    """A valid configuration."""
 
     config: Config
     warnings: list[str]
-    """What the file says and is not done, and why."""
+    """The settings that have no effect, and why."""
 
 
 def read_config(text: str, source: str, catalog: Catalog) -> Loaded:
-    """A configuration from the text of a file; `source` is what messages call it."""
+    """The configuration in the text of a file; messages use `source` as its name."""
     findings = Findings(source)
     document = read_yaml(text, findings)
     if document is None and not findings.problems:
@@ -53,17 +53,16 @@ def read_config(text: str, source: str, catalog: Catalog) -> Loaded:
 
 
 def default_config(catalog: Catalog) -> Config:
-    """Maar's own configuration."""
+    """Maar's default configuration."""
     return read_config(default_text(), "maar/default.yaml", catalog).config
 
 
 def default_text() -> str:
-    """The file that holds it."""
     return files("maar").joinpath("default.yaml").read_text(encoding="utf-8")
 
 
 class _Entry:
-    """One plugin or action of the file, on its way into the configuration."""
+    """One plugin or action of the file while it is read."""
 
     __slots__ = ("arguments", "arguments_path", "flags", "path", "registration")
 
@@ -76,11 +75,9 @@ class _Entry:
 
     @property
     def name(self) -> str:
-        """The name of the plugin or action."""
         return self.registration.name
 
     def build(self, findings: Findings) -> msgspec.Struct | None:
-        """The struct of its arguments, unless they do not go together."""
         return build(self.name, self.registration.arguments, self.arguments, self.arguments_path, findings)
 
 
@@ -92,20 +89,19 @@ class _Reader:
         self._findings = findings
 
     def read(self, document: object) -> Config | None:
-        """The configuration, or nothing if it has problems."""
+        """The configuration, or `None` if it has problems."""
         if not isinstance(document, dict):
             self._problem("", f"expected a mapping with `actions` and `tiers`, got {shown(document)}")
             return None
         top = self._mapping(document, "")
         self._check_keys(top, KEYS, "")
-        # 1 who acts, 2 with which arguments, 3 who is asked, 4 what Volcano's gang actions mean for them
+        # The arguments of Volcano's gang actions end in the gang plugin, so actions come before tiers.
         names = self._action_names(top)
         actions = self._actions(names)
         whole = self._configurations(top, actions, names)
         tiers = self._tiers(top)
         for entry in (e for tier in tiers for e in tier if e.name == gangs.GANG):
             gangs.permit_whole(whole, {e.name for e in actions}, entry.arguments, entry.flags)
-        # 5 how elastic jobs share nodes, 6 what does not count, 7 what does
         pools = read_pools(self._list(top.get("pools"), "pools"), dict(self._catalog.algorithms), self._findings)
         self._lost(top)
         self._check_reclaim(actions, [e for tier in tiers for e in tier])
@@ -114,7 +110,7 @@ class _Reader:
     # -- actions
 
     def _actions(self, names: list[str]) -> list[_Entry]:
-        """The actions in their order. One that is listed by two names acts once."""
+        """The actions in their order. An action that is listed by two names runs once."""
         entries: list[_Entry] = []
         first: dict[str, str] = {}
         before = len(self._findings.problems)
@@ -124,11 +120,13 @@ class _Reader:
                 continue
             other = first.setdefault(registration.name, written)
             if other != written:
-                self._warn("actions", f"`{other}` and `{written}` are one action, `{registration.name}`: it acts once")
+                self._warn(
+                    "actions", f"`{other}` and `{written}` are the same action, `{registration.name}`: it runs once"
+                )
                 continue
             entries.append(_Entry(registration, "actions", "actions"))
         if names and not entries and len(self._findings.problems) == before:
-            self._problem("actions", "no action is left that Maar has")
+            self._problem("actions", "no usable action is left")
         return entries
 
     def _action_names(self, top: dict[str, object]) -> list[str]:
@@ -138,7 +136,7 @@ class _Reader:
             return []
         parts = value.split(",") if isinstance(value, str) else value
         if not isinstance(parts, list) or not all(isinstance(part, str) for part in parts):
-            self._problem("actions", f"expected names with commas between them, got {shown(value)}")
+            self._problem("actions", f"expected names separated by commas, got {shown(value)}")
             return []
         names = [part.strip() for part in parts if part.strip()]
         if not names:
@@ -146,7 +144,7 @@ class _Reader:
         return names
 
     def _configurations(self, top: dict[str, object], actions: list[_Entry], names: list[str]) -> dict[str, bool]:
-        """Give actions their arguments; which of Volcano's gang actions were asked for, and may break gangs."""
+        """Set the arguments of actions; return Volcano's gang actions, each with whether it may evict whole gangs."""
         whole = {name: True for name in gangs.VERBS if name in names}
         places: dict[str, str] = {}
         for i, item in enumerate(self._list(top.get("configurations"), "configurations")):
@@ -201,7 +199,7 @@ class _Reader:
             tiers.append([entry for entry in found if entry is not None])
             self._check_hierarchy(tiers[-1])
         if not any(tiers) and len(self._findings.problems) == before:
-            self._problem("tiers", "no plugin is left that Maar has; `priority` and `gang` are the least")
+            self._problem("tiers", "no usable plugin is left; configure at least `priority` and `gang`")
         return tiers
 
     def _plugin(self, item: object, path: str, places: dict[str, str]) -> _Entry | None:
@@ -231,7 +229,7 @@ class _Reader:
             self._problem(drf.path, f"{what}: both share the cluster between queues")
 
     def _check_reclaim(self, actions: list[_Entry], plugins: list[_Entry]) -> None:
-        """Somebody must say what a queue deserves, or none of them keeps anything."""
+        """Warn if no plugin defines what a queue deserves: then no queue can keep anything."""
         if all(action.name != "reclaim" for action in actions):
             return
         for plugin in plugins:
@@ -244,7 +242,7 @@ class _Reader:
 
     def _lost(self, top: dict[str, object]) -> None:
         if top.get("metrics") is not None:
-            self._warn("metrics", "ignored: what nodes really use is not measured; requests count")
+            self._warn("metrics", "ignored: Maar uses requests, not measured usage")
         self._findings.warnings.extend(self._catalog.broken.values())
 
     def _config(self, actions: list[_Entry], tiers: list[list[_Entry]], pools: tuple[PoolOption, ...]) -> Config | None:
@@ -266,27 +264,27 @@ class _Reader:
     # -- names, mappings and lists
 
     def _find(self, what: str, written: str, path: str) -> Registration | None:
-        """The plugin or action of that name. One that Maar has not yet is a warning, any other a problem."""
+        """The plugin or action of that name. A name that Maar does not have yet is a warning, any other a problem."""
         catalog = self._catalog
-        here, there = catalog.plugins, catalog.actions
+        these, others = catalog.plugins, catalog.actions
         if what == "action":
-            here, there = there, here
-        name = written if written in here else catalog.aliases.get(written, written)
-        if name in here:
-            return here[name]
+            these, others = others, these
+        name = written if written in these else catalog.aliases.get(written, written)
+        if name in these:
+            return these[name]
         if written in catalog.missing:
             self._warn(path, f"`{written}` is skipped, Maar does not have it yet: {catalog.missing[written]}")
         elif written in catalog.broken:
             self._problem(path, catalog.broken[written])
-        elif name in there:
+        elif name in others:
             self._problem(path, _misplaced(what, written))
         else:
             also = [*catalog.aliases, *catalog.missing]
-            self._problem(path, unknown(what, written, here, also))
+            self._problem(path, unknown(what, written, these, also))
         return None
 
     def _named(self, item: object, path: str) -> dict[str, object]:
-        """One plugin or one action's configuration: a mapping with a name."""
+        """A mapping with a name: one plugin, or the configuration of one action."""
         if isinstance(item, str):
             self._problem(path, f"expected a mapping, got `{item}`; write `- name: {item}`")
             return {}

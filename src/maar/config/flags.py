@@ -1,7 +1,7 @@
-"""The switches of a plugin: which of its hooks are on.
+"""The flags of a plugin: which of its hooks are on.
 
-Volcano spells some `enable...` and some `enabled...`; both are read for all of them. They are stored under the
-names in `register.FLAGS`, and only if the file gives them, since plugins may tell "unset" from "on".
+Volcano spells some flags `enable...` and some `enabled...`; both are read for every flag. A flag is stored only if the
+file sets it, because plugins may distinguish "unset" from "on".
 """
 
 from __future__ import annotations
@@ -28,33 +28,33 @@ FLAGS = {
     "target_job": "targetJob",
     "reserved_nodes": "reservedNodes",
 }
-"""Which flag of a plugin's configuration switches which hook (`enable` or `enabled` before it)."""
+"""The hook, and the flag in a plugin's configuration that switches it (prefixed with `enable` or `enabled`)."""
 
 HIERARCHY = "hierarchy"
-"""Not a hook: whether drf and capacity look at the tree of queues. Off unless given."""
+"""Not a hook: whether drf and capacity use the tree of queues. Off unless set."""
 
 WITHOUT_EFFECT = {
     "bestNode": "no plugin chooses a node by itself",
     "clusterOrder": "there is one cluster",
-    "victim": "there is no `shuffle` that would ask for victims",
-    "hyperNodeOrder": "`enableHyperNodeGradient` switches all that a plugin says of HyperNodes",
-    "subJobOrder": "groups inside a gang are not told apart",
-    "subJobReady": "groups inside a gang are not told apart",
-    "subJobPipelined": "groups inside a gang are not told apart",
+    "victim": "Maar has no `shuffle` action that would use it",
+    "hyperNodeOrder": "`enableHyperNodeGradient` switches all HyperNode hooks of a plugin",
+    "subJobOrder": "Maar does not distinguish groups inside a gang",
+    "subJobReady": "Maar does not distinguish groups inside a gang",
+    "subJobPipelined": "Maar does not distinguish groups inside a gang",
 }
-"""Volcano's flags that switch nothing here, and why."""
+"""Volcano's flags that have no effect in Maar, and why."""
 
 OFF_UNLESS_GIVEN = {HIERARCHY, "clusterOrder"}
 
 
 def spellings() -> dict[str, str]:
-    """Every way to write a flag, to its name here."""
+    """Every spelling of every flag, with the name of the flag."""
     flags = [*dict.fromkeys(FLAGS.values()), HIERARCHY, *WITHOUT_EFFECT]
     return {f"{prefix}{flag[0].upper()}{flag[1:]}": flag for flag in flags for prefix in ("enable", "enabled")}
 
 
 def read_flags(plugin: dict[str, object], path: str, findings: Findings) -> dict[str, bool]:
-    """The flags among a plugin's keys; keys that are none are reported."""
+    """The flags of a plugin; keys that are not flags are reported."""
     flags: dict[str, bool] = {}
     written: dict[str, str] = {}
     names = spellings()
@@ -79,7 +79,7 @@ def read_flags(plugin: dict[str, object], path: str, findings: Findings) -> dict
 
 
 def as_bool(value: object) -> bool | None:
-    """A truth value as people write it, or nothing if it is none."""
+    """A boolean or its text; `None` for anything else."""
     if isinstance(value, bool):
         return value
     return {"true": True, "false": False}.get(value.lower()) if isinstance(value, str) else None

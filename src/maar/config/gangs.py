@@ -1,8 +1,8 @@
-"""What Volcano's `gangpreempt` and `gangreclaim` say of whole gangs, in the words of the gang plugin.
+"""Volcano's `gangpreempt` and `gangreclaim`, translated to the gang plugin.
 
-Both are other names of `preempt` and `reclaim`, which go by gangs anyway. What they add is a permission: whole gangs
-may go, unless `allowWholeBundle: false`. That is the gang plugin's `gang.eviction`, which a file may give by itself;
-if it does, that counts.
+Both are aliases of `preempt` and `reclaim`, which evict by gangs anyway. They add a permission: whole gangs may be
+evicted, unless `allowWholeBundle: false`. This is the gang plugin's argument `gang.eviction`; if the file sets that
+argument, the argument counts.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ GANG = "gang"
 EVICTION = "gang.eviction"
 WHOLE_BUNDLE = "allowWholeBundle"
 VERBS = {"gangpreempt": ("preempt", "preemptable"), "gangreclaim": ("reclaim", "reclaimable")}
-"""Volcano's name to Maar's, and the flag by which the gang plugin protects minimums from it."""
+"""Volcano's name, Maar's name, and the flag by which the gang plugin protects minimums from that action."""
 
 
 def take_whole_bundle(raw: dict[str, object], path: str, findings: Findings) -> bool:
-    """Whether an action's arguments let whole gangs go; takes the argument out of them."""
+    """Whether an action's arguments permit to evict whole gangs; removes the argument from `raw`."""
     value = raw.pop(WHOLE_BUNDLE, None)
     if value is None:
         return True
@@ -31,10 +31,10 @@ def take_whole_bundle(raw: dict[str, object], path: str, findings: Findings) -> 
 def permit_whole(
     whole: dict[str, bool], actions: set[str], arguments: dict[str, object], flags: dict[str, bool]
 ) -> None:
-    """Write to the gang plugin's arguments or flags what the actions ask for (`gangpreempt` to yes or no).
+    """Set the gang plugin's argument or flags from `whole`: for each gang action, whether it may evict whole gangs.
 
-    The argument speaks for both verbs. If only one of the two was asked for by Volcano's gang name, the flag of
-    that verb says it, which the gang plugin reads where there is no argument: off means whole.
+    The argument covers both actions. If the file names only one by its gang name, the flag of that action is set
+    instead. The gang plugin reads the flag if there is no argument; off permits whole gangs.
     """
     if not whole or EVICTION in arguments:
         return

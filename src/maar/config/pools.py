@@ -1,4 +1,4 @@
-"""Pools in a configuration: which nodes share one kind of accelerator, and how elastic jobs share those nodes.
+"""Pools in a configuration: which nodes have the same accelerator kind, and how elastic jobs share them.
 
     pools:
     - name: a100
@@ -9,8 +9,8 @@
       algorithm: elastic-tiresias
       arguments: {thresholds: [3600, 7200]}
 
-Read once for a file, after actions and tiers. Nodes that no pool names are the pool `default`, which is there also
-where the file does not name it.
+Read once per file, after actions and tiers. Nodes that no pool selects belong to the pool `default`, which exists even
+if the file does not name it.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from maar.model.durations import parse_duration
 
 DEFAULT = "default"
 ALGORITHM = "elastic-fifo"
-"""Where a pool does not say: first come, first served, and what is left over shared round-robin."""
+"""The default algorithm: first come, first served; the rest is shared round-robin."""
 
 
 class PoolSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="kebab"):
-    """What can be said of a pool beside its name, nodes and algorithm."""
+    """The settings of a pool besides its name, nodes and algorithm."""
 
     rate_limit: str | float = "30s"
     minimum_time: str | float = "60s"
@@ -47,7 +47,7 @@ TIMES = ("rate-limit", "minimum-time", "restart", "horizon", "hold")
 
 
 def read_pools(items: list[object], algorithms: dict[str, Registration], findings: Findings) -> tuple[PoolOption, ...]:
-    """All pools of a file, with `default` as the last where the file does not name it."""
+    """All pools of a file, with `default` added last if the file does not name it."""
     pools: list[PoolOption] = []
     for i, item in enumerate(items):
         path = f"pools[{i}]"
@@ -58,9 +58,11 @@ def read_pools(items: list[object], algorithms: dict[str, Registration], finding
         if pool is None:
             continue
         if any(pool.name == other.name for other in pools):
-            findings.problem(f"{path}.name", f"`{pool.name}` is there twice")
+            findings.problem(f"{path}.name", f"`{pool.name}` is defined twice")
         elif not pool.nodes and pool.name != DEFAULT:
-            findings.problem(path, f"`{pool.name}` names no `nodes`; only the pool `{DEFAULT}` may (all other nodes)")
+            findings.problem(
+                path, f"`{pool.name}` has no `nodes`; only the pool `{DEFAULT}` (all other nodes) may omit them"
+            )
         else:
             pools.append(pool)
     if not any(pool.name == DEFAULT for pool in pools) and ALGORITHM in algorithms:
@@ -69,7 +71,7 @@ def read_pools(items: list[object], algorithms: dict[str, Registration], finding
 
 
 def default_pool(algorithms: dict[str, Registration]) -> PoolOption:
-    """All nodes that no other pool names, as a file that says nothing has it."""
+    """The pool of all nodes that no other pool selects, with default settings."""
     algorithm = algorithms[ALGORITHM]
     return _option(DEFAULT, {}, algorithm, algorithm.arguments(), PoolSettings())
 

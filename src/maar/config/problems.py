@@ -1,7 +1,7 @@
-"""What is wrong with a configuration, in words: collected while it is read, said all at once.
+"""The problems of a configuration, collected while it is read and reported together.
 
-Every part of the reader (`config_file` and its neighbours) reports here and goes on with the next thing, so that
-a person mends a file once and not problem by problem.
+Every part of the reader (`config.file` and its helpers) reports here and continues, so that a person can correct all
+problems of a file at once.
 """
 
 from __future__ import annotations
@@ -11,16 +11,16 @@ from difflib import get_close_matches
 
 
 class ConfigError(Exception):
-    """A configuration that cannot be used."""
+    """The configuration cannot be used."""
 
     def __init__(self, problems: list[str]) -> None:
         super().__init__("\n".join(problems))
         self.problems = problems
-        """All of them, each with its file and its path there."""
+        """All problems, each with the file and the path in it."""
 
 
 class Findings:
-    """What has been found in one file so far."""
+    """Problems and warnings of one file."""
 
     def __init__(self, source: str) -> None:
         self.source = source
@@ -28,11 +28,11 @@ class Findings:
         self.warnings: list[str] = []
 
     def problem(self, path: str, text: str) -> None:
-        """The file cannot be used."""
+        """Report that the file cannot be used."""
         self.problems.append(self._at(path, text))
 
     def warn(self, path: str, text: str) -> None:
-        """The file can be used, but not all that it says."""
+        """Report that part of the file has no effect."""
         self.warnings.append(self._at(path, text))
 
     def _at(self, path: str, text: str) -> str:
@@ -40,7 +40,7 @@ class Findings:
 
 
 def unknown(what: str, name: str, known: Iterable[str], also: Iterable[str] = ()) -> str:
-    """A name nobody knows: what was probably meant, and what there is. `also` can be meant, but is not listed."""
+    """A message for an unknown name, with a suggestion and the known names. `also` is suggested but not listed."""
     names = sorted(known)
     close = get_close_matches(name, [*names, *also], n=1)
     meant = f"did you mean `{close[0]}`? " if close else ""
@@ -48,7 +48,7 @@ def unknown(what: str, name: str, known: Iterable[str], also: Iterable[str] = ()
 
 
 def shown(value: object) -> str:
-    """A value from a file, as its author would recognise it."""
+    """A value from a file, for a message to its author."""
     if value is None:
         return "nothing"
     if isinstance(value, bool):

@@ -1,7 +1,7 @@
-"""The text of a configuration file: which of its documents is the configuration.
+"""Finds the configuration among the documents of a file.
 
-Users keep the file by itself or inside the ConfigMap that they apply to their cluster; both are read. What the keys
-mean is for `config.file`; how YAML becomes plain data is in `model.documents`.
+Users keep the configuration in a file of its own or inside the ConfigMap that they apply; both are read. `config.file`
+interprets the keys; `model.documents` parses the YAML.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from maar.config.problems import Findings, shown
 from maar.model.documents import DocumentError, Place, documents
 
 CONFIG_MAP_KEYS = ("maar.yaml", "volcano-scheduler.conf")
-"""What our ConfigMap calls the file, and Volcano's; under another name it is found if it is the only one."""
+"""The file's key in Maar's and in Volcano's ConfigMap. With another key, it is found if it is the only one."""
 
 
 def read_yaml(text: str, findings: Findings) -> object:
-    """The one document of a file; nothing if there is none, or if it cannot be read (then it is reported)."""
+    """The one document of a file; `None` if the file is empty or cannot be read (which is reported)."""
     found = [document for document in _documents(text, findings) if document is not None]
     objects = [d for d in found if isinstance(d, dict) and "kind" in d]
     if not objects:
@@ -46,7 +46,7 @@ def _in_config_map(manifest: dict[Any, Any], findings: Findings) -> object:
 
 
 def _documents(text: str, findings: Findings) -> list[Any]:
-    """All documents; a key given twice is allowed, as in Volcano, but not silently."""
+    """All documents; a repeated key is allowed, as in Volcano, but gives a warning."""
 
     def warn(place: Place, key: str) -> None:
         findings.warn(str(place), f"`{key}` is given twice: the last one counts")

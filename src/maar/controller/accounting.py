@@ -1,12 +1,12 @@
-"""Accounting: what happened to elastic jobs, told to the history.
+"""Accounting: records what happens to elastic jobs in the history.
 
-Fed with what each cycle saw and with writes that have arrived, never with what is only planned; gives events, and
-writes nothing. Times are those of the cluster where it says them (a job's creation, a resize as kept on the job), so
-that two Maars one after the other say the same and the store keeps it once. What a Maar that was killed did not get to
-say, the next one does: it compares what the history last heard of a job with how the job stands, once the database
-has answered for the first time.
+It sees each cycle and each completed write, never what is only planned. It records events and writes nothing else.
+Times come from the cluster where possible (the creation of a job, the resize time on its object), so that two
+successive Maars record the same event and the store keeps it once. If a Maar is killed before it records an event, the
+next one catches up: once the database answers for the first time, it compares the last event of each job with the
+job's current state.
 
-Only elastic jobs, and those that Maar starts and pauses, have accounts: pods alone and rigid gangs cost nothing here.
+Only elastic jobs and jobs that Maar starts and suspends have accounts: single pods and rigid gangs cost nothing here.
 """
 
 from __future__ import annotations
@@ -34,29 +34,29 @@ RUNS = (EventKind.STARTED, EventKind.RESIZED)
 
 
 class Life(msgspec.Struct):
-    """One job, as far as it has been told."""
+    """One job, up to its last recorded event."""
 
     namespace: str
     name: str
     uid: str
     key: str
-    """Of the gang that stands for it."""
+    """The key of its gang."""
     category: str
     accelerator: str
     gpus: int
     workers: int = 0
-    """0: it waits."""
+    """0 if it waits."""
     attained: float = 0.0
-    """GPU seconds that it had had at `last`."""
+    """GPU seconds attained until `last`."""
     last: float = 0.0
 
     def count(self, until: float) -> None:
-        """Add what it has had since."""
+        """Add the GPU seconds attained since `last`."""
         self.attained += self.workers * self.gpus * max(until - self.last, 0.0)
         self.last = max(self.last, until)
 
     def know(self, past: Past) -> None:
-        """What is kept on the job is exact: it was counted by pods that run."""
+        """Take the value on the job's object, which is exact: it counts running pods."""
         if past.counted is not None and past.counted >= self.last:
             self.attained, self.last = past.attained, past.counted
 
@@ -69,23 +69,23 @@ class Accounting:
         self._history = history
         self._clock = clock
         self._lives: dict[str, Life] = {}
-        """By UID."""
+        """By UID of the job."""
         self._keys: dict[str, str] = {}
-        """A gang's key to the UID of its job."""
+        """From the key of a gang to the UID of its job."""
         self._left: set[str] = set()
-        """Jobs that are not ours now and have not ended: their owner has paused them, or taken their bounds away."""
+        """Jobs that are no longer Maar's and have not ended: their owner suspended them, or removed their bounds."""
         self._begun = False
 
-    # -- what is seen
+    # -- observed state
 
     def on_cycle(self, cycle: Cycle) -> None:
-        """Take in what has changed between the last two snapshots."""
+        """Account for the changes between the last two snapshots."""
         begins = not self._begun
         if begins and self._history.problem:
-            return  # Nobody knows yet what was told before.
+            return  # The last recorded events are not known yet.
         self._begun = True
         now, doubtful = cycle.now, self._left
-        for key, changed in (self._everybody() if begins else self._cache.changed).items():
+        for key, changed in (self._all_elastic() if begins else self._cache.changed).items():
             if changed is not None and changed[0].elastic is not None:
                 found = self._cache.picture.elastic_job(key)
                 if found is not None:
@@ -96,8 +96,7 @@ class Accounting:
         if begins:
             self._catch_up(now)
 
-    def _everybody(self) -> dict[str, Changed]:
-        """All elastic jobs of the last snapshot."""
+    def _all_elastic(self) -> dict[str, Changed]:
         jobs, tasks = self._cache.latest.jobs, self._cache.latest.tasks.tasks
         return {jobs.jobs[i].key: (jobs.jobs[i], tuple(tasks[t] for t in jobs.members[i])) for i in jobs.elastic}
 
@@ -117,41 +116,41 @@ class Accounting:
         life.key = job.key
         doubtful.discard(uid)
         if found.identity in self._cache.picture.elastic.assumed:
-            return  # on its way: it counts when it has arrived
+            return  # A write is in flight: it counts once it is done.
         workers = elastic.now if running or life.workers else 0
         at, resized = now, elastic.past.last_resize
-        if resized is not None and resized > life.last:  # not told by whoever did it
+        if resized is not None and resized > life.last:  # a resize that nothing has recorded yet
             at = resized
             life.know(elastic.past)
         if is_new and not life.workers:
             at = min((t.started for t in running if t.started is not None), default=now)
-            at = max(at, elastic.past.counted or at)  # what it had before is in what it has attained
+            at = max(at, elastic.past.counted or at)  # Earlier seconds are already part of its attained value.
         self._turn(life, workers, at)
 
     def _begin(self, found: ElasticJob, job: Job, elastic: Elastic) -> Life:
-        """A job that was not seen before, by this Maar."""
-        who, shapes = who_is(found.spec, elastic), self._cache.latest.shapes
+        """The account of a job that this Maar sees for the first time."""
+        about, shapes = who_is(found.spec, elastic), self._cache.latest.shapes
         life = Life(
-            who.namespace,
-            who.name,
+            about.namespace,
+            about.name,
             found.item.metadata.uid,
             job.key,
-            who.category,
-            who.accelerator,
+            about.category,
+            about.accelerator,
             max(int(shapes.gpus[shapes.number[elastic.shape]]), 1),
         )
-        told = self._history.last(f"{who.namespace}/{who.name}")
-        if told is not None and told.uid == life.uid:
-            life.workers = told.after if told.kind in RUNS else 0
-            life.attained, life.last = told.attained or 0.0, told.at
+        last = self._history.last(f"{about.namespace}/{about.name}")
+        if last is not None and last.uid == life.uid:
+            life.workers = last.after if last.kind in RUNS else 0
+            life.attained, life.last = last.attained or 0.0, last.at
             return life
         life.last = job.created
-        self._tell(life, EventKind.SUBMITTED, job.created)
+        self._record(life, EventKind.SUBMITTED, job.created)
         life.attained = elastic.past.attained
         return life
 
     def _turn(self, life: Life, workers: int, at: float) -> None:
-        """So many workers from then on."""
+        """The job has `workers` workers from then on."""
         before = life.workers
         if workers == before:
             return
@@ -159,10 +158,10 @@ class Accounting:
         life.count(at)
         life.workers = workers
         kind = EventKind.STARTED if not before else EventKind.RESIZED if workers else EventKind.SUSPENDED
-        self._tell(life, kind, at, before=before, after=workers)
+        self._record(life, kind, at, before=before, after=workers)
 
     def _is_over(self, life: Life, now: float) -> bool:
-        """Whether a job that is not among the elastic ones has ended, or is among them by another gang."""
+        """Whether a job that is no longer elastic has ended, or belongs to another gang now."""
         if self._keys.get(life.key) == life.uid:
             return True
         owner = self._cache.picture.job(life.namespace, life.name, life.uid)
@@ -173,40 +172,40 @@ class Accounting:
             return False
         at = max(life.last, now if end.at is None else end.at)
         life.count(at)
-        self._tell(life, EventKind.ENDED, at, before=life.workers, how=end.how)
+        self._record(life, EventKind.ENDED, at, before=life.workers, how=end.how)
         del self._lives[life.uid]
         return True
 
     def _catch_up(self, now: float) -> None:
-        """Jobs that have ended while nobody looked."""
-        for told in self._history.unfinished():
-            if told.uid in self._lives:
+        """Record the end of jobs that ended while no Maar ran."""
+        for last in self._history.unfinished():
+            if last.uid in self._lives:
                 continue
-            owner = self._cache.picture.job(told.namespace, told.name, told.uid)
+            owner = self._cache.picture.job(last.namespace, last.name, last.uid)
             end = End(DELETED) if owner is None else owner.kind.end_of(owner.item)
             if end is None:
                 continue
-            at = max(told.at, now if end.at is None else end.at)
-            workers = told.after if told.kind in RUNS else 0
+            at = max(last.at, now if end.at is None else end.at)
+            workers = last.after if last.kind in RUNS else 0
             self._history.record(
                 msgspec.structs.replace(
-                    told, kind=EventKind.ENDED, at=at, before=workers, after=0, attained=None, how=end.how, id=0
+                    last, kind=EventKind.ENDED, at=at, before=workers, after=0, attained=None, how=end.how, id=0
                 )
             )
 
-    # -- what has arrived
+    # -- completed writes
 
     def wrote(self, found: ElasticJob, change: Change, work: ChangeJob) -> None:
-        """A new size, or a suspension, is on the job's object."""
+        """A new size or a suspension was written to the job's object."""
         life, past = self._lives.get(found.item.metadata.uid), change.past
         if life is None or not life.workers:
-            return  # one that starts does so when its pods have nodes
+            return  # A job starts when its pods have nodes.
         at = past.last_resize if past.last_resize is not None else self._clock()
         life.know(past)
         self._turn(life, 0 if change.suspended else work.wanted.size, at)
 
     def given(self, job: str) -> None:
-        """Pods of a gang have been given their nodes."""
+        """Pods of a gang were bound."""
         uid = self._keys.get(job)
         found = self._cache.picture.elastic_job(job) if uid is not None else None
         if uid is None or found is None or uid != found.item.metadata.uid or self._lives[uid].workers:
@@ -214,7 +213,7 @@ class Accounting:
         if not found.standing.suspended:
             self._turn(self._lives[uid], found.standing.size, self._clock())
 
-    def _tell(self, life: Life, kind: EventKind, at: float, before: int = 0, after: int = 0, how: str = "") -> None:
+    def _record(self, life: Life, kind: EventKind, at: float, before: int = 0, after: int = 0, how: str = "") -> None:
         self._history.record(
             Event(
                 namespace=life.namespace,

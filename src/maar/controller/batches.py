@@ -1,7 +1,7 @@
-"""Binds that were decided together: the event on a gang is sent once all of them have been carried out or given up.
+"""Binds that were decided together: one event on the gang after all of them succeeded or failed.
 
-So it says what happened and not what was meant to: whoever is killed in the middle has said nothing yet, and the one
-who comes next says how many it gave their nodes and how many had theirs before.
+The event reports what happened, not what was planned. If Maar is killed in between, it has reported nothing yet; the
+next Maar reports how many pods it bound and how many were bound before.
 """
 
 from __future__ import annotations
@@ -12,41 +12,37 @@ from dataclasses import dataclass
 
 @dataclass(slots=True)
 class Batch:
-    """The pods of one gang that get their nodes together."""
+    """Pods of one gang that are bound together."""
 
     job: str
     left: int
     had: int
-    """Pods of the gang that have nodes already."""
+    """Pods of the gang that were bound before."""
     alone: str = ""
-    """The node of a pod that is no gang."""
+    """The node, for a single pod that is not a gang."""
     given: int = 0
 
     def __str__(self) -> str:
         if self.alone:
             return f"bound to {self.alone}"
-        pods = (
-            "1 pod of the gang was given its node"
-            if self.given == 1
-            else f"{self.given} pods of the gang were given their nodes"
-        )
-        return f"{pods}; {self.had} had theirs before" if self.had else pods
+        pods = f"bound {self.given} pod{'' if self.given == 1 else 's'} of the gang"
+        return f"{pods}; {self.had} bound before" if self.had else pods
 
 
 class Batches:
-    """Those that are on their way."""
+    """The batches in progress."""
 
     def __init__(self, finished: Callable[[Batch], None]) -> None:
         self._finished = finished
         self._of: dict[str, Batch] = {}
 
     def begin(self, job: str, nodes: Mapping[str, str], had: int) -> None:
-        """These pods of a job will be bound, each to its node; a job with the key of its pod is that pod alone."""
+        """Pods of a job will be bound, each to its node. A job with the key of its pod is a single pod."""
         batch = Batch(job, len(nodes), had, alone=nodes.get(job, "") if len(nodes) == 1 else "")
         self._of.update(dict.fromkeys(nodes, batch))
 
     def ended(self, pod: str, given: bool) -> None:
-        """A pod has its node, or will not get it."""
+        """A pod was bound, or will not be."""
         batch = self._of.pop(pod, None)
         if batch is None:
             return

@@ -1,10 +1,10 @@
-"""The brakes' settings in a file that is read again whenever it changes: the owner's hand on a running scheduler.
+"""The brake file: settings for a running scheduler, read again whenever the file changes.
 
     paused: false
     perMinute: 20
     queuesOff: [production]
 
-A file that is missing means no brakes.
+A missing file means no brakes.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ KNOWN = tuple(field.encode_name for field in msgspec.structs.fields(BrakeSetting
 
 
 class BrakeFile(WatchedFile):
-    """Keeps brakes as a file says."""
+    """Applies the settings of a file to brakes."""
 
     def __init__(self, path: Path, brakes: Brakes) -> None:
         self._brakes = brakes
@@ -42,10 +42,7 @@ class BrakeFile(WatchedFile):
 
 
 def read_brakes(data: bytes, source: str) -> BrakeSettings:
-    """The settings in a file; `ConfigError` with all that is wrong with it.
-
-    A key that is given twice is refused: one of the two would have no effect.
-    """
+    """The settings in a file. Raises `ConfigError` with all problems; a repeated key is one."""
     findings = Findings(source)
     document = read_yaml(text_of(data, source), findings) or {}
     if isinstance(document, dict):

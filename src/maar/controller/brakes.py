@@ -1,8 +1,8 @@
 """Brakes on evictions and resizes: paused, capped by rate, or switched off by queue; settable while running.
 
-They work on the plan, all or nothing. A job whose victims may not all go now gets neither the evictions nor the
-promised room. Elastic jobs grow into what others give back: where one may not shrink now, none grows or starts.
-Whoever waits because of them is told so, and is looked at again when they change.
+They filter a plan, all or nothing. If not all victims of a job may be evicted now, the job gets neither the evictions
+nor the reserved room. Elastic jobs grow into room that other jobs give back: if one may not shrink now, none grows or
+starts. A job that waits because of the brakes gets that as its reason, and a cycle looks at it when they change.
 """
 
 from __future__ import annotations
@@ -28,21 +28,21 @@ Count = Annotated[int, msgspec.Meta(ge=0)]
 
 
 class BrakeSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
-    """What the owner of a cluster may set."""
+    """The settings that the owner of a cluster may change."""
 
     paused: bool = False
     per_minute: Count | None = None
-    """At most so many evictions in any minute; missing: as many as it takes."""
+    """The maximum of evictions in any minute; `None`: no limit."""
     queues_off: tuple[str, ...] = ()
-    """Queues whose pods are never evicted, and whose elastic jobs never shrink or pause."""
+    """Queues whose pods are never evicted, and whose elastic jobs never shrink or stop."""
     resizes_paused: bool = False
-    """Elastic jobs keep their sizes, and none starts or pauses."""
+    """Elastic jobs keep their sizes; none starts or stops."""
     resizes_per_minute: Count | None = None
-    """At most so many changes of size in any minute; missing: as many as it takes."""
+    """The maximum of resizes in any minute; `None`: no limit."""
 
 
 class Brakes:
-    """Lets evictions through, or not."""
+    """Lets evictions and resizes through, or blocks them."""
 
     def __init__(self, settings: BrakeSettings | None = None) -> None:
         self.settings = settings or BrakeSettings()
@@ -50,12 +50,12 @@ class Brakes:
         self._recent: deque[float] = deque()
         self._resized: deque[float] = deque()
         self.held = 0
-        """How many evictions have been held back."""
+        """The number of blocked evictions."""
         self.held_sizes = 0
-        """How many changes of size have been held back."""
+        """The number of blocked resizes."""
 
     def apply(self, plan: Plan, snapshot: Snapshot, now: float) -> Plan:
-        """The plan without what may not happen now, and without what that was for."""
+        """The plan without the blocked evictions and resizes, and without what depends on them."""
         if self._looked_at is not self.settings:
             self._looked_at = self.settings
             self._warn(snapshot)
@@ -65,7 +65,7 @@ class Brakes:
         return self._sizes(self._evictions(plan, snapshot, now), snapshot, now)
 
     def _warn(self, snapshot: Snapshot) -> None:
-        """Say of names that no queue has: it may come yet, but a typo would protect nobody."""
+        """Warn about names of missing queues: a queue may be created later, but a typo would protect nothing."""
         known = snapshot.queues.number
         for name in self.settings.queues_off:
             if name not in known:
@@ -91,7 +91,7 @@ class Brakes:
         )
 
     def _held(self, evictions: list[Evict], snapshot: Snapshot, now: float) -> str:
-        """Why these may not happen now; empty if they may."""
+        """Why these evictions are blocked now; empty if they are not."""
         table, limit = snapshot.tasks, self.settings.per_minute
         queues = {snapshot.jobs.jobs[int(table.job[table.number[e.task]])].queue for e in evictions}
         room = limit is None or len(self._recent) + len(evictions) <= limit or (not self._recent and limit > 0)
@@ -99,9 +99,9 @@ class Brakes:
         if self.settings.paused:
             why = "evictions are paused"
         elif off:
-            why = f"nobody is evicted from queue `{off[0]}`"
+            why = f"evictions from queue `{off[0]}` are off"
         elif not room:
-            why = f"only {limit} pods are evicted in a minute"
+            why = f"at most {limit} pods are evicted per minute"
         else:
             self._recent.extend([now] * len(evictions))
             return ""
@@ -130,7 +130,7 @@ class Brakes:
         )
 
     def _stopped(self, plan: Plan, snapshot: Snapshot) -> set[str]:
-        """The jobs whose sizes stay as they are."""
+        """The jobs whose sizes must not change."""
         less = {s.job for s in plan.suspend} | {r.job for r in plan.resize if r.after < r.before}
         more = {r.job for r in plan.resume} | {r.job for r in plan.resize if r.after >= r.before}
         limit, recent = self.settings.resizes_per_minute, self._resized
@@ -143,19 +143,19 @@ class Brakes:
 
 
 def _kept(target: Target, elastic: Elastic) -> Target:
-    """What the owner of a job whose size stays as it is gets to see."""
-    return replace(target, size=0 if elastic.suspended else elastic.size, why=f"{target.why}; brakes hold its size")
+    """The target for the owner of a job whose resize is blocked."""
+    return replace(target, size=0 if elastic.suspended else elastic.size, why=f"{target.why}; blocked by the brakes")
 
 
 def _waits(stopped: dict[str, str], by_job: dict[str, list[Evict]], plan: Plan) -> tuple[Wait, ...]:
-    """What those are told whose room would have to be made first; they need not think that it is being made."""
+    """The reasons of jobs whose evictions are blocked: no room is being made for them."""
     since = {w.job: w.reasons[0].since for w in plan.waiting if w.reasons}
     return tuple(
-        Wait(job, (Reason("maar", "Braked", f"{len(by_job[job])} pods would have to go: {why}", since=since.get(job)),))
+        Wait(job, (Reason("maar", "Braked", f"needs {len(by_job[job])} evictions: {why}", since=since.get(job)),))
         for job, why in sorted(stopped.items())
     )
 
 
 def _first(planned: float | None, recent: deque[float] | None) -> float | None:
-    """When to look again: as planned, or when the rate lets more through."""
+    """When to decide again: as planned, or when the rate limit permits more."""
     return min(filter(None, (planned, recent[0] + MINUTE if recent else None)), default=None)

@@ -1,7 +1,7 @@
-"""The cache: one consistent picture for each cycle, with what was decided and not yet seen.
+"""The cache: one consistent snapshot for each cycle, including decisions that no watch has shown yet.
 
-A decision is assumed the moment it is made, so that the next cycle does not make it again; it is confirmed when a watch
-shows it, or forgotten when it failed for good:
+A decision is assumed as soon as it is made, so that the next cycle does not make it again. It is confirmed when a watch
+shows it, and forgotten when it fails for good:
 
                   decide                    watch shows it
     pending ────────────────► assumed ───────────────────────► bound
@@ -9,8 +9,8 @@ shows it, or forgotten when it failed for good:
        └─────────────────────────┘
            forget: the API server refused
 
-An admission is assumed of its group, and a resize of its job (`maar.controller.resizes`), in the same way. Watches
-write to the picture while a cycle runs; a snapshot is taken at once, between two of them, and never changes.
+An admission is assumed for its group and a resize for its job (`maar.controller.resizes`) in the same way. Watches
+update the picture while a cycle runs; a snapshot is taken between two updates and never changes.
 """
 
 from __future__ import annotations
@@ -34,45 +34,44 @@ class Cache:
         self._last: tuple[Elect | None, tuple[Lock, ...]] | None = None
         self._resting: frozenset[str] = frozenset()
         self._woken = False
-        """Whether everybody was woken since the last snapshot, as while a decision ran beside the event loop."""
+        """Whether all jobs were woken since the last snapshot, for example while a decision ran in a thread."""
         self._tasks: dict[str, Task] = {}
-        """Of the last snapshot, by key."""
+        """Tasks of the last snapshot, by key."""
         self._tasks_of: dict[str, tuple[Task, ...]] = {}
-        """The same, by job."""
+        """Tasks of the last snapshot, by job."""
 
     @property
     def started(self) -> bool:
-        """Whether there was a cycle."""
+        """Whether a cycle has run."""
         return self._snapshot is not None
 
     @property
     def latest(self) -> Snapshot:
-        """The snapshot of the last cycle."""
         assert self._snapshot is not None, "no cycle yet"
         return self._snapshot
 
     def snapshot(self, now: float) -> Snapshot:
-        """The cluster now; costs what changed since the last one."""
+        """The current cluster; the cost grows with the changes since the last snapshot."""
         update = self.picture.take(now)
         self._woken = False
         around = update.around
         if self._last is not None:
-            # What the last plan said of elections and locks is on its way to the objects: until then it is here.
+            # The election and locks of the last plan are still on their way to the objects.
             around = replace(around, elect=self._last[0], locks=self._last[1])
         following = None
         if self._snapshot is not None and not update.rebuild:
             following = self._snapshot.after(around, update.changed)
         self.changed: dict[str, Changed] = update.changed
         """The jobs that changed between the last two snapshots."""
-        self.anew: bool = following is None
-        """Whether the tables were made anew."""
+        self.rebuilt: bool = following is None
+        """Whether the tables were built from scratch."""
         self._snapshot = following or Snapshot(self.picture.cluster(around))
         self._index(update.changed)
         self._keep_resting(frozenset(update.changed))
         return self._snapshot
 
     def _index(self, changed: dict[str, Changed]) -> None:
-        """Note whose tasks are which now; what all jobs have is not gone through again in each cycle."""
+        """Update the index of tasks for changed jobs only."""
         for job in changed:
             for task in self._tasks_of.pop(job, ()):
                 del self._tasks[task.key]
@@ -82,25 +81,25 @@ class Cache:
                 self._tasks.update((task.key, task) for task in now[1])
 
     def cluster(self) -> Cluster:
-        """All of the last snapshot as plain data, for a record."""
+        """The last snapshot as plain data, for a recording."""
         return self.picture.cluster(self.latest.cluster)
 
     @property
     def resting(self) -> frozenset[str]:
-        """Jobs that the last cycle did not look at."""
+        """Jobs that the last cycle skipped."""
         return frozenset(self.latest.jobs.jobs[i].key for i in self.latest.resting)
 
     @property
     def has_resting(self) -> bool:
-        """Whether the next cycle leaves some jobs out."""
+        """Whether the next cycle skips some jobs."""
         return bool(self._resting)
 
     def let_rest(self, jobs: frozenset[str]) -> None:
-        """These wait, and nothing but a change of their own or of the room could help them."""
+        """Skip these waiting jobs until they change or room may have become free."""
         self._resting = frozenset() if self._woken else jobs
 
     def in_need_of_company(self, jobs: frozenset[str]) -> frozenset[str]:
-        """Of these, the jobs that a pod on a node may help: they want to be beside it, or to be spread as it is."""
+        """The jobs among `jobs` that a bound pod may help: they have pod affinity or a hard spread constraint."""
         shapes, tasks, table = self.latest.shapes.shapes, self.latest.tasks, self.latest.jobs
         needy = {i for i, shape in enumerate(shapes) if shape.affinity or any(s.hard for s in shape.spread)}
         if not needy:
@@ -109,7 +108,7 @@ class Cache:
         return frozenset(j for j in known if needy & set(tasks.shape[table.members[table.number[j]]].tolist()))
 
     def wake_all(self) -> None:
-        """Room may have come, or the rules changed: everybody is looked at again."""
+        """Look at all jobs in the next cycle: room may have become free, or the rules have changed."""
         self._resting = frozenset()
         self._woken = True
 
@@ -121,7 +120,7 @@ class Cache:
     # -- assume, forget
 
     def assume(self, plan: Plan) -> None:
-        """Everything that a plan decided is taken as done, until watches show it."""
+        """Treat everything that the plan decided as done, until watches show it."""
         for admit in plan.admit:
             self.picture.admit(admit.job)
         for bind in plan.bind:
@@ -148,19 +147,18 @@ class Cache:
             self.picture.assume(key, Assumed(uid, status, node))
 
     def forget(self, key: str) -> None:
-        """What was assumed of a pod did not come true."""
+        """Drop the assumption about a pod: it did not come true."""
         self.picture.forget(key)
         self.wake_all()
 
     def forget_job(self, identity: Identity) -> None:
-        """What was assumed of an elastic job did not come true."""
+        """Drop the assumption about an elastic job: it did not come true."""
         self.picture.elastic.forget(identity)
         self.wake_all()
 
     def task(self, key: str) -> Task:
-        """A task of the last snapshot."""
         return self._tasks[key]
 
     def find(self, key: str) -> Task | None:
-        """A task of the last snapshot, if it is in it."""
+        """A task of the last snapshot, if it exists."""
         return self._tasks.get(key)

@@ -1,7 +1,7 @@
-"""Files that are read again whenever they change, while Maar runs; the first of them is the configuration.
+"""Files that are read again whenever they change while Maar runs, such as the configuration.
 
-A mounted ConfigMap changes by a symbolic link that is swapped, so contents are compared, not times. Content that makes
-no sense ends a start; while running it is refused with its errors, and what was read before stays in force.
+The kubelet updates a mounted ConfigMap by swapping a symbolic link, so contents are compared, not times. Invalid
+content at the start ends Maar. Later it is refused with its errors, and the previous content stays in use.
 """
 
 from __future__ import annotations
@@ -17,20 +17,20 @@ from maar.config.file import ConfigError, default_config, read_config
 from maar.registry import catalog
 
 INTERVAL = 1.0
-"""Seconds between two looks at a file; the kubelet takes longer than that to bring a changed ConfigMap."""
+"""Seconds between two checks of a file; the kubelet needs longer than that to update a mounted ConfigMap."""
 
 
 class WatchedFile(ABC):
-    """A file and what is in force of it."""
+    """A file, and the content of it that is in use."""
 
     def __init__(self, path: Path | None, what: str, logger: logging.Logger) -> None:
-        """Read the file; `OSError` or `ConfigError` if that fails. Without a path there is nothing to read."""
+        """Read the file; raises `OSError` or `ConfigError`. Without a path, nothing is read."""
         self._path = path
         self._what = what
         self._logger = logger
         self._seen: bytes | None = None
         self.problems: list[str] = []
-        """Why the file was refused; empty while it is in force."""
+        """Why the file is refused; empty while its content is in use."""
         self.on_refused: list[Callable[[list[str]], None]] = []
         self.on_changed: list[Callable[[], None]] = []
         if path is not None:
@@ -39,7 +39,7 @@ class WatchedFile(ABC):
 
     @abstractmethod
     def _take(self, data: bytes, source: str) -> None:
-        """Put content in force; `ConfigError` if it makes no sense."""
+        """Use the content; raises `ConfigError` if it is invalid."""
 
     def _content(self, path: Path) -> bytes:
         return path.read_bytes()
@@ -62,7 +62,7 @@ class WatchedFile(ABC):
             self._refuse(error.problems)
             return
         self.problems = []
-        self._logger.info("%s read anew: %s", self._what, self._path)
+        self._logger.info("%s reloaded: %s", self._what, self._path)
         for listener in self.on_changed:
             listener()
 
@@ -71,30 +71,30 @@ class WatchedFile(ABC):
             return
         self.problems = problems
         for problem in problems:
-            self._logger.error("%s refused, the one before stays: %s", self._what, problem)
+            self._logger.error("%s refused, the previous one stays in use: %s", self._what, problem)
         for listener in self.on_refused:
             listener(problems)
 
     async def watch(self) -> None:
-        """Look again and again until cancelled."""
+        """Check the file regularly until cancelled."""
         while True:
             await asyncio.sleep(INTERVAL)
             self.look()
 
 
 class ConfigFile(WatchedFile):
-    """The configuration in force."""
+    """The configuration in use."""
 
     def __init__(self, path: Path | None) -> None:
-        """Without a path: Maar's own configuration."""
+        """Without a path: Maar's default configuration."""
         self.text: str | None = None
-        """The text in force; `None` for Maar's own configuration."""
+        """The text in use; `None` for Maar's default configuration."""
         if path is None:
             self.config: Config = default_config(catalog())
         super().__init__(path, "configuration", logging.getLogger("maar.config"))
 
     def current(self) -> tuple[Config, str | None]:
-        """The configuration in force and its text."""
+        """The configuration in use and its text."""
         return self.config, self.text
 
     def _take(self, data: bytes, source: str) -> None:
@@ -106,7 +106,7 @@ class ConfigFile(WatchedFile):
 
 
 def text_of(data: bytes, source: str) -> str:
-    """A file's content as text; `ConfigError` if it is none."""
+    """The content of a file as text; raises `ConfigError` if it is not UTF-8."""
     try:
         return data.decode()
     except UnicodeDecodeError as error:

@@ -1,16 +1,16 @@
-"""Between a decision and its bind: pods whose claims have no volumes yet.
+"""Pods whose claims have no volumes yet: what happens between the decision and the bind.
 
-Such a pod has its node, and the cache assumes that it is there, so that its room is kept. First its claims are handed
-over to those who make volumes: each gets the node's name as an annotation, or, where volumes are there already, a
-volume gets the claim's name. Once watches show all of them bound, and to volumes that the node can reach, the pod is
-bound. Each pod waits for itself, and holds nobody else up.
+The pod has its node, and the cache assumes that it is bound, so that its room stays reserved. First its claims are
+handed over to the volume controllers: each claim gets the node's name as an annotation or, for existing volumes, a
+volume gets the claim's name. When watches show that all claims are bound to volumes that the node can reach, the pod is
+bound. Pods do not wait for each other.
 
     decided ──► handed over ──► all claims bound ──► bind
-                    └──► refused, unreachable, too late ──► forgotten, and for a moment not tried on that node again
+                    └──► refused, unreachable, too late ──► forgotten, and not tried on that node again for a while
 
-It is looked at in every cycle, against what watches have shown; a write says by its resourceVersion what it was based
-on, so that what is seen is known to be older or newer than it. Only refusals and deadlines are kept in memory: after a
-restart the annotation brings the pod back to its node.
+Every cycle compares this with what watches have shown. A write carries the resourceVersion that it is based on, so that
+an object from a watch is known to be older or newer than the write. Only refusals and deadlines are kept in memory:
+after a restart the annotation brings the pod back to its node.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ from maar.model.nodes import Node
 from maar.model.tasks import Status
 
 PATIENCE = 600.0
-"""Seconds that volumes may take: kube-scheduler's bindTimeoutSeconds."""
+"""Seconds that provisioning may take: the default of kube-scheduler's bindTimeoutSeconds."""
 GRUDGE = 30.0
-"""Seconds in which a claim is not tried again on a node that refused it; tuned by hand."""
+"""Seconds during which a claim is not tried again on a node that refused it; tuned by hand."""
 LOOK_AGAIN = 0.5
-"""Seconds after which a claim that somebody else has written to is looked at again; tuned by hand."""
+"""Seconds after which a claim that another client has changed is checked again; tuned by hand."""
 
 Write = Callable[[Patch, Callable[[Outcome], None]], None]
 
@@ -47,7 +47,7 @@ class CannotHave(Exception):
 
 @dataclass(slots=True)
 class _Waiting:
-    """A pod that has its node and not yet its volumes."""
+    """A pod that has its node but not yet its volumes."""
 
     uid: str
     node: str
@@ -56,15 +56,15 @@ class _Waiting:
 
 @dataclass(slots=True)
 class _Written:
-    """A claim's hand-over: what it was based on, and what has come of it."""
+    """The hand-over of one claim: the write and its result."""
 
     version: str
-    """Of the object that is written to; as long as watches show this one, they have not shown what came of it."""
+    """The version of the object before the write; while watches show it, they have not shown the result yet."""
     volume: str = ""
-    """The volume that gets the claim's name, where there are such ones."""
+    """The existing volume that gets the claim's name, if any."""
     ended: bool = False
     stale: bool = False
-    """Somebody else had written to it meanwhile: to be tried again on what they wrote."""
+    """Another client changed the object in the meantime: the write is tried again on the new version."""
     refused: str = ""
 
 
@@ -88,20 +88,19 @@ class HandOvers:
         self._waiting: dict[str, _Waiting] = {}
         self._written: dict[str, _Written] = {}
         self.on_left: list[Callable[[str], None]] = []
-        """Told of pods that wait no more because they have gone, or others bound or evicted them."""
+        """Called for pods that no longer wait: deleted, evicted, or bound by another scheduler."""
 
     def concerns(self, pod: str) -> bool:
-        """Whether a pod has claims at all."""
         return pod in self._storage.claims_of
 
     def begin(self, pod: str, uid: str, node: str, now: float) -> list[str]:
-        """A pod was given a node; its claims that have no volume yet."""
+        """A pod was given a node; returns its claims that have no volume yet."""
         self._waiting[pod] = _Waiting(uid, node, now + PATIENCE)
         claims = map(self._storage.claim, self._storage.claims_of[pod])
         return [claim.name for claim in claims if claim is not None and not is_bound(claim)]
 
     def go_on(self, now: float) -> None:
-        """Write what is to be written, bind who has everything, give up who cannot have it."""
+        """Send writes that are due, bind pods that have all volumes, and give up pods that cannot have them."""
         if pardoned := self._storage.pardon(now):
             self._picture.read_again(pardoned)
             self._trigger()
@@ -114,7 +113,7 @@ class HandOvers:
                 continue
             try:
                 if node is None:
-                    raise CannotHave(f"node `{one.node}` has gone")
+                    raise CannotHave(f"node `{one.node}` is gone")
                 missing = [claim for claim in self._storage.claims_of[pod] if not self._has(claim, node)]
                 if missing and now >= one.until:
                     names = ", ".join(f"`{claim.partition('/')[2]}`" for claim in missing)
@@ -129,7 +128,7 @@ class HandOvers:
         self._written = {claim: w for claim, w in self._written.items() if claim in wanted_by}
 
     def due(self, now: float) -> float | None:
-        """When time alone changes something."""
+        """When the next cycle is due because of time alone."""
         moments = [one.until for one in self._waiting.values()]
         moments += (until for nodes in self._storage.refused.values() for until in nodes.values())
         if any(written.stale for written in self._written.values()):
@@ -137,9 +136,9 @@ class HandOvers:
         return min(moments, default=None)
 
     def _is_assumed(self, pod: str, one: _Waiting) -> bool:
-        """Whether what was decided still stands: the pod is there, and neither bound by others nor evicted."""
-        there = pod in self._storage.claims_of and pod in self._picture.objects.of(PODS)
-        return there and self._picture.assumed.get(pod) == Assumed(one.uid, Status.BOUND, one.node)
+        """Whether the decision still holds: the pod exists, and was neither bound by another scheduler nor evicted."""
+        exists = pod in self._storage.claims_of and pod in self._picture.objects.of(PODS)
+        return exists and self._picture.assumed.get(pod) == Assumed(one.uid, Status.BOUND, one.node)
 
     def _give_up(self, pod: str, one: _Waiting, why: str, now: float) -> None:
         del self._waiting[pod]
@@ -152,10 +151,10 @@ class HandOvers:
     # -- one claim
 
     def _has(self, key: str, node: Node) -> bool:
-        """Whether a claim has a volume that the node can reach; what is to be done for it is begun."""
+        """Whether the claim has a volume that the node can reach; if not, starts the hand-over that is due."""
         claim = self._storage.claim(key)
         if claim is None or claim.metadata.deletion_timestamp is not None:
-            raise CannotHave(f"claim `{key.partition('/')[2]}` has gone")
+            raise CannotHave(f"claim `{key.partition('/')[2]}` is gone")
         volume = self._storage.volume_of(claim)
         if volume is not None and not reaches(volume_ways(volume), node):
             raise CannotHave(f"volume `{volume.name}` of claim `{claim.name}` cannot be reached from `{node.name}`")
@@ -169,7 +168,7 @@ class HandOvers:
         return False
 
     def _may_write(self, claim: PersistentVolumeClaim, node: Node) -> bool:
-        """Whether the claim is to be handed over now: not if it has been, and that is not known to be in vain."""
+        """Whether to hand the claim over now: not while an earlier hand-over may still succeed."""
         if self._picture.node(selected_node(claim)) is not None:
             return False
         written = self._written.get(claim.key)
@@ -183,12 +182,12 @@ class HandOvers:
         if not written.ended or (seen is not None and seen.metadata.resource_version == written.version):
             return False
         if not written.stale:
-            raise CannotHave(f"no volume could be made for claim `{claim.name}` on `{node.name}`")
+            raise CannotHave(f"no volume could be provisioned for claim `{claim.name}` on `{node.name}`")
         return True
 
     def _select_node(self, claim: PersistentVolumeClaim, node: Node) -> None:
-        said = {"resourceVersion": claim.metadata.resource_version, "annotations": {SELECTED_NODE: node.name}}
-        patch = Patch(CLAIMS.path(claim.namespace, claim.name), {"metadata": said})
+        metadata = {"resourceVersion": claim.metadata.resource_version, "annotations": {SELECTED_NODE: node.name}}
+        patch = Patch(CLAIMS.path(claim.namespace, claim.name), {"metadata": metadata})
         self._send(claim, patch, _Written(claim.metadata.resource_version))
 
     def _give_volume(self, claim: PersistentVolumeClaim, node: Node) -> None:
@@ -206,8 +205,8 @@ class HandOvers:
             "uid": claim.metadata.uid,
             "resourceVersion": claim.metadata.resource_version,
         }
-        said = {"resourceVersion": version, "annotations": {BOUND_BY_CONTROLLER: "yes"}}
-        patch = Patch(VOLUMES.path(name=free[0].name), {"metadata": said, "spec": {"claimRef": reference}})
+        metadata = {"resourceVersion": version, "annotations": {BOUND_BY_CONTROLLER: "yes"}}
+        patch = Patch(VOLUMES.path(name=free[0].name), {"metadata": metadata, "spec": {"claimRef": reference}})
         self._send(claim, patch, _Written(version, free[0].name))
 
     def _send(self, claim: PersistentVolumeClaim, patch: Patch, written: _Written) -> None:
@@ -216,7 +215,7 @@ class HandOvers:
             if isinstance(outcome, Failed):
                 written.stale = isinstance(outcome.error, Conflict)
                 if not outcome.final:
-                    self._written.pop(claim.key, None)  # Nobody knows: the resourceVersion makes another try safe.
+                    self._written.pop(claim.key, None)  # The result is unknown; the resourceVersion makes a retry safe.
                 elif not written.stale:
                     written.refused = f"claim `{claim.name}`: {outcome.error}"
                 self._trigger()

@@ -1,8 +1,8 @@
-"""From the history to decisions: what was measured is laid over elastic jobs, and news are looked at.
+"""From the history to decisions: adds measurements to elastic jobs, and triggers a cycle when they change.
 
-The history hears of epochs all the time; each could change how many workers somebody gets. So news are gathered for
-some seconds, then every elastic job is asked about, and only if something else is known of one a cycle is due. While
-the database is away, what is known stays.
+The history receives epochs all the time, and each could change the size of a job. So news are gathered for some
+seconds; then every elastic job is checked, and a cycle is triggered only if the knowledge about one has changed. While
+the database is away, the last knowledge stays.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from maar.kube.read.knowledge import Learnt, Who
 
 
 class FromHistory:
-    """What a history knows of jobs."""
+    """The knowledge of a history about jobs."""
 
     def __init__(self, history: History) -> None:
         self._history = history
 
     def of(self, who: Who) -> Learnt:
-        """What it knows of one now."""
+        """The current knowledge about one job."""
         history, category = self._history, who.category or category_of(who.namespace, who.name)
         left = history.remaining(f"{who.namespace}/{who.name}", category, who.accelerator, who.epochs)
         return Learnt(
@@ -34,10 +34,10 @@ class FromHistory:
 
 
 class Learner:
-    """Has news looked at, not too often."""
+    """Checks for news at a limited rate."""
 
     def __init__(self, learn: Callable[[], bool], trigger: Callable[[], None], every: float) -> None:
-        """`learn` looks, and says whether there is something new for decisions."""
+        """`learn` updates the jobs, and returns whether anything changed for decisions."""
         self._look = learn
         self._trigger = trigger
         self._every = every
@@ -45,13 +45,12 @@ class Learner:
         self._due: asyncio.TimerHandle | None = None
 
     def news(self) -> None:
-        """Something is new."""
+        """The history has news."""
         if self._due is None:
             loop = asyncio.get_running_loop()
             self._due = loop.call_later(max(self._last + self._every - loop.time(), 0.0), self._learn)
 
     def close(self) -> None:
-        """Learn no more."""
         if self._due is not None:
             self._due.cancel()
 

@@ -1,9 +1,9 @@
-"""The loop: events in, cycles, plans out.
+"""The loop: decides when to run a cycle, runs it, and hands its plan to the outbox.
 
-A cycle runs when something happened, when the last plan said that time alone would change the answer, and after the
-resync time. Events that arrive together are one cycle; the time between two cycles grows with how long they take, so
-that reading and writing always have their share, and with how much is still to be written: deciding more gains nothing
-then. What arrives while a cycle runs is in the next one.
+A cycle runs after an event, at the time that the last plan named (`wake_at`), and after the resync time. Events that
+arrive together cause one cycle; events during a cycle belong to the next one. The pause between two cycles grows with
+their duration, so that reading and writing get their share of the CPU, and with the backlog of writes, because more
+decisions would gain nothing then.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ from maar.session.session import Session
 logger = logging.getLogger("maar.controller")
 
 IN_A_THREAD = 20
-"""With this many jobs or more a decision runs in a thread, so that watches are read meanwhile; tuned by hand."""
+"""With this many jobs or more, a decision runs in a thread, so that watches are read meanwhile; tuned by hand."""
 
 
 class Cycle(msgspec.Struct, frozen=True):
-    """What one cycle did, for metrics and shadow mode."""
+    """The result of one cycle, for metrics and shadow mode."""
 
     now: float
     seconds: float
@@ -45,23 +45,22 @@ class Cycle(msgspec.Struct, frozen=True):
 
 
 class Timed:
-    """An action with a stopwatch."""
+    """An action that measures its duration."""
 
-    def __init__(self, action: Action, name: str, told: list[Callable[[str, float], None]]) -> None:
+    def __init__(self, action: Action, name: str, listeners: list[Callable[[str, float], None]]) -> None:
         self._action = action
         self._name = name
-        self._told = told
+        self._listeners = listeners
 
     def execute(self, session: Session) -> None:
-        """Act, and say how long it took."""
         begun = time.perf_counter()
         self._action.execute(session)
-        for listener in self._told:
+        for listener in self._listeners:
             listener(self._name, time.perf_counter() - begun)
 
 
 class Loop:
-    """Decides whenever something has happened."""
+    """Runs cycles."""
 
     def __init__(
         self,
@@ -85,19 +84,19 @@ class Loop:
         self._known_config: Config | None = None
         self._last_look = float("-inf")
         self._look_at: float | None = None
-        """When time alone changes the answer for somebody."""
+        """When time alone changes the decision about some job."""
         self._timed: tuple[Config, Config] | None = None
         self.on_cycle: list[Callable[[Cycle], None]] = []
         self.on_action: list[Callable[[str, float], None]] = []
-        """Told each action's name and seconds; maybe from another thread."""
+        """Called with the name and the seconds of each action, maybe from another thread."""
         self.cycles = 0
 
     def trigger(self) -> None:
-        """Something happened."""
+        """Run a cycle soon."""
         self._happened.set()
 
     def trigger_later(self) -> None:
-        """Something happened that need not be looked at now."""
+        """Run a cycle for an event that is not urgent."""
         if self._later is None:
             self._later = asyncio.get_running_loop().call_later(self._settings.later, self._look_later)
 
@@ -118,12 +117,12 @@ class Loop:
             started = time.perf_counter()
             wake = await self.once()
             seconds = time.perf_counter() - started
-            # The first cycle has news of all jobs, but nothing has happened yet.
+            # In the first cycle all jobs count as changed, but nothing has happened yet.
             news = len(self._cache.changed) if self.cycles > 1 else 0
             await self._pause(seconds, news)
 
     async def _pause(self, seconds: float, news: int) -> None:
-        """Leave time for reading and writing after a cycle, but end early once little is left to write."""
+        """Leave time for reading and writing after a cycle; end early if few writes are left."""
         settings, pause = self._settings, self._settings.pause_after(seconds, news)
         at_least = max(settings.min_interval - seconds, min(pause, settings.shortest_pause))
         if self._outbox is None:
@@ -135,13 +134,13 @@ class Loop:
     async def _wait(self, wake: float | None) -> None:
         ends = self._last_look + self._settings.resync
         timeout = max(min(ends, wake if wake is not None else ends) - self._clock(), 0.0)
-        # Not `wait_for`, which before Python 3.12 may swallow a cancellation that comes with the event.
+        # Not `wait_for`: before Python 3.12 it may swallow a cancellation that arrives together with the event.
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(timeout):
                 await self._happened.wait()
 
     async def once(self) -> float | None:
-        """One cycle; when time alone would ask for the next."""
+        """Run one cycle; returns when the next one is due because of time alone."""
         now = self._clock()
         started = time.perf_counter()
         config, text = self._config()
@@ -171,12 +170,12 @@ class Loop:
         self.cycles += 1
         for listener in self.on_cycle:
             listener(Cycle(now, time.perf_counter() - started, decided))
-        # Those who rest were not asked: what they said the last time still holds.
+        # Skipped jobs were not asked: their last `wake_at` still holds.
         self._look_at = _first(self._look_at, decided.wake_at)
         return _first(self._look_at, None if self._outbox is None else self._outbox.due(now))
 
     def _may_rest(self, plan: Plan, snapshot: Snapshot) -> frozenset[str]:
-        """Who waits need not be looked at again, unless the plan itself helps somebody: then there is a next cycle."""
+        """The waiting jobs that the next cycles may skip. If the plan itself may help some, triggers another cycle."""
         waiting = frozenset(w.job for w in plan.waiting) | self._cache.resting
         if self._outbox is None:
             return waiting
@@ -196,14 +195,14 @@ class Loop:
         return self._timed[1]
 
     def _with_stopwatch(self, option: ActionOption) -> Callable[[Any], Action]:
-        """Makes an action that says how long it takes: the decision itself has no clock."""
+        """Makes an action that measures its duration, because the decision itself has no clock."""
         return lambda arguments: Timed(option.registration.make(arguments), option.name, self.on_action)
 
     def _record(self, now: float, plan: Plan, text: str | None) -> None:
         if self._recorder is not None:
             cache = self._cache
             resting = tuple(sorted(cache.resting))
-            if cache.anew:
+            if cache.rebuilt:
                 frame = Frame(now, plan, cluster=cache.cluster(), resting=resting, config=text)
             else:
                 frame = Frame(

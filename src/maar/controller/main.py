@@ -1,6 +1,6 @@
 """The composition root of `maar run`: builds all parts of one process, and runs them until SIGTERM or SIGINT.
 
-`cli` parses options and calls `run`. The HTTP server is passed in, because `web` sits above this package.
+`cli` parses options and calls `run`. The HTTP server is passed in, because `web` is above this package.
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ from maar.kube.write.leases import LeaderElection
 logger = logging.getLogger("maar")
 
 LEASE, LEASE_NAMESPACE = "maar", "kube-system"
-"""The lease's name, and where it is if the options do not say; events about Maar itself are about it."""
+"""The name of the lease, and its default namespace. Events about Maar itself refer to it."""
 GC_THRESHOLD = (10_000, 10, 10)
-"""Python's collector of reference cycles runs rarely, since Maar makes few of them; tuned by hand."""
+"""Python's cyclic garbage collector runs rarely, because Maar creates few reference cycles; tuned by hand."""
 SHADOW_EVERY = 30.0
 """Seconds between two log lines of shadow mode; tuned by hand."""
 
@@ -53,7 +53,7 @@ Web = Callable[[Scheduler, History], AbstractAsyncContextManager[None]]
 
 
 class Options(msgspec.Struct, frozen=True):
-    """What one `maar run` was asked for."""
+    """The options of one `maar run`."""
 
     settings: Settings = Settings()
     kubeconfig: str | None = None
@@ -62,7 +62,7 @@ class Options(msgspec.Struct, frozen=True):
     brakes: Path | None = None
     record: Path | None = None
     lease_namespace: str | None = LEASE_NAMESPACE
-    """`None`: decide at once, without a lease."""
+    """`None`: decide without a lease."""
     history: str | None = None
 
 
@@ -71,7 +71,7 @@ class RunError(Exception):
 
 
 def run(options: Options, web: Web | None = None) -> None:
-    """Run Maar on a cluster until it is told to stop."""
+    """Run Maar on a cluster until it is stopped."""
     brakes = Brakes()
     try:
         config = ConfigFile(options.config)
@@ -123,7 +123,7 @@ def _tell_refused(scheduler: Scheduler, options: Options, problems: list[str]) -
 
 
 async def _until_stopped(works: Iterable[Coroutine[Any, Any, None]]) -> None:
-    """Work until SIGTERM or SIGINT, or until one of the works ends; what it raises is raised here."""
+    """Run until SIGTERM or SIGINT, or until one of `works` ends; raises what it raised."""
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
@@ -141,10 +141,12 @@ async def _until_stopped(works: Iterable[Coroutine[Any, Any, None]]) -> None:
 
 async def _work(api: Api, scheduler: Scheduler, options: Options) -> None:
     await scheduler.sync()
-    there = scheduler.picture.objects
-    logger.info("everything is listed: nodes: %d, pods: %d", len(there.of(NODES)), len(there.of(PODS)))
+    objects = scheduler.picture.objects
+    logger.info("initial lists complete: nodes: %d, pods: %d", len(objects.of(NODES)), len(objects.of(PODS)))
     if options.settings.dry_run:
-        logger.info("shadow mode: decides and writes nothing; every %.0f s says how others differ", SHADOW_EVERY)
+        logger.info(
+            "shadow mode: writes nothing, and compares itself with the other scheduler every %.0f s", SHADOW_EVERY
+        )
         shadow = Shadow(scheduler.cache)
         scheduler.loop.on_cycle.append(shadow.on_cycle)
         async with asyncio.TaskGroup() as group:
@@ -154,11 +156,11 @@ async def _work(api: Api, scheduler: Scheduler, options: Options) -> None:
         await scheduler.lead()
     else:
         election = LeaderElection(api, LEASE, options.lease_namespace, identity())
-        await election.lead(scheduler.lead, lambda: logger.warning("the lease is lost: somebody else decides now"))
+        await election.lead(scheduler.lead, lambda: logger.warning("lost the lease: this instance stops deciding"))
 
 
 def identity() -> str:
-    """This process in the lease: in containers that share their host's name all may be process 1."""
+    """The holder identity in the lease. It is random, because containers may share host name and process id."""
     return f"{socket.gethostname()}_{uuid.uuid4().hex[:12]}_{os.getpid()}"
 
 

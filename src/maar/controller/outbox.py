@@ -1,7 +1,7 @@
 """From a plan to writes: binds, evictions, sizes, nominations, elections and locks, statuses and events.
 
-Everything goes to the executor, which carries it out in the background. What fails for good is forgotten by the cache,
-and the next cycle decides anew.
+The executor carries out all writes in the background. If one fails for good, the cache forgets the assumption, and the
+next cycle decides again.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from maar.model.plan import Elect, Lock, Plan
 
 
 class Outbox:
-    """Carries plans out."""
+    """Carries out plans."""
 
     def __init__(
         self,
@@ -52,8 +52,8 @@ class Outbox:
         self._locks: dict[str, Lock] | None = None
         self.counts: Counter[str] = Counter()
         self.on_given: list[Callable[[str], None]] = []
-        """Told of gangs whose pods have been given nodes."""
-        self._batches = Batches(self._say_given)
+        """Called for gangs whose pods were bound."""
+        self._batches = Batches(self._report_bound)
         self._refusals = Refusals(cache, trigger)
         self._hand_overs = HandOvers(
             cache.picture, self._submit_patch, self._submit_bind, self._give_up_volumes, trigger
@@ -62,7 +62,7 @@ class Outbox:
         self.resizes = Resizes(cache, subjects, self._submit_patch, events.emit, trigger)
 
     def send(self, plan: Plan, now: float) -> None:
-        """Carry a plan out; the cache has assumed it already, but for sizes, which are assumed here."""
+        """Carry out a plan. The cache has assumed it already, except for sizes, which are assumed here."""
         self.resizes.send(plan)
         self._send_binds(plan, now)
         self._hand_overs.go_on(now)
@@ -76,16 +76,16 @@ class Outbox:
                 self._events.emit(writes.subject.reference, "Warning", "FailedScheduling", writes.event)
 
     async def has_room(self, patience: float) -> None:
-        """Wait until what is to be written can all be under way at once, but not for ever."""
+        """Wait until all pending writes can be in flight at once, up to a limit in seconds."""
         await self._executor.has_room(patience)
 
     def due(self, now: float) -> float | None:
-        """When time alone asks for something to be written."""
+        """When a write is due because of time alone."""
         moments = (self._reports.due(now), self._hand_overs.due(now))
         return min((moment for moment in moments if moment is not None), default=None)
 
     def _submit(self, work: Work, task: str | None, then: Callable[[], None] | None = None) -> None:
-        """`then` is called once it is done."""
+        """Send a write; `then` is called if it succeeds."""
 
         def done(_: Work, outcome: Outcome) -> None:
             self._count(work, outcome)
@@ -93,10 +93,10 @@ class Outbox:
                 self._batches.ended(task, not isinstance(outcome, Failed))
             if isinstance(outcome, Failed):
                 if task is not None and not outcome.final:
-                    # Nobody knows whether it happened: what is assumed stays, and it is tried again.
+                    # It is unknown whether the write happened: keep the assumption and try again.
                     self._submit(work, task, then)
                 elif task is not None:
-                    self._say_refused(work, outcome)
+                    self._report_refused(work, outcome)
                     self._refusals.refused(task, _uid(work))
             else:
                 if task is not None:
@@ -106,8 +106,8 @@ class Outbox:
 
         self._executor.submit(work, done)
 
-    def _say_refused(self, work: Work, outcome: Failed) -> None:
-        """A bind that cannot be is told to whoever waits for it; what is gone or has a node needs no words."""
+    def _report_refused(self, work: Work, outcome: Failed) -> None:
+        """Emit an event for a refused bind, unless the pod is gone or already has a node."""
         if isinstance(work, Bind) and not isinstance(outcome.error, (Conflict, NotFound)):
             what = f"could not be bound to `{work.node}`: {outcome.error}"
             self._events.emit(
@@ -134,7 +134,7 @@ class Outbox:
                 what = f"waits on {bind.node} for the volumes of its claims: {', '.join(claims)}"
                 self._events.emit(pod_reference(bind.task, task.uid), "Normal", "WaitForVolumes", what)
 
-    def _say_given(self, batch: Batch) -> None:
+    def _report_bound(self, batch: Batch) -> None:
         if (subject := self._subjects.subject_of(batch.job)) is not None:
             self._events.emit(subject.reference, "Normal", "Scheduled", f"{batch}")
         for listener in self.on_given:
@@ -143,7 +143,7 @@ class Outbox:
     def _submit_bind(self, pod: str, uid: str, node: str) -> None:
         namespace, _, name = pod.partition("/")
         self._submit(Bind(namespace, name, uid, node), pod)
-        if self._settings.pod_events and not self._is_alone(pod):  # whose batch tells the same
+        if self._settings.pod_events and not self._is_alone(pod):  # the batch of a single pod emits the same event
             self._events.emit(pod_reference(pod, uid), "Normal", "Scheduled", f"bound to {node}")
 
     def _is_alone(self, pod: str) -> bool:
@@ -158,7 +158,7 @@ class Outbox:
         self._executor.submit(patch, done)
 
     def _give_up_volumes(self, pod: str, why: str) -> None:
-        """A pod cannot have its volumes where it was to be: it is decided anew."""
+        """Forget the decision for a pod that cannot have its volumes on its node."""
         self.counts["failed:HandOver"] += 1
         self._batches.ended(pod, given=False)
         regarding = pod_reference(pod, self._cache.picture.assumed[pod].uid)
@@ -171,9 +171,9 @@ class Outbox:
             task = self._cache.task(evict.task)
             namespace, _, name = evict.task.partition("/")
             kind = Delete if self._settings.delete_victims else Evict
-            # Said once it is so: a budget may refuse.
-            say = partial(self._events.emit, pod_reference(evict.task, task.uid), "Normal", "Preempted", evict.reason)
-            self._submit(kind(namespace, name, task.uid), evict.task, say)
+            # Emitted after the eviction: a budget may refuse it.
+            emit = partial(self._events.emit, pod_reference(evict.task, task.uid), "Normal", "Preempted", evict.reason)
+            self._submit(kind(namespace, name, task.uid), evict.task, emit)
 
     def _send_nominations(self, plan: Plan) -> None:
         promised = {n.task: n.node for n in plan.nominate}
@@ -207,13 +207,13 @@ class Outbox:
         for node in self._locks.keys() | locks.keys():
             if self._locks.get(node) != locks.get(node):
                 lock = locks.get(node)
-                said = {known.LOCKED_FOR: lock and lock.job, known.LOCKED_SINCE: lock and _time(lock.since)}
-                self._submit(Patch(NODES.path(name=node), {"metadata": {"annotations": said}}, "merge"), None)
+                notes = {known.LOCKED_FOR: lock and lock.job, known.LOCKED_SINCE: lock and _time(lock.since)}
+                self._submit(Patch(NODES.path(name=node), {"metadata": {"annotations": notes}}, "merge"), None)
         self._locks = locks
 
-    def _annotate_job(self, job: str, said: dict[str, str | None]) -> None:
+    def _annotate_job(self, job: str, annotations: dict[str, str | None]) -> None:
         if (subject := self._subjects.subject_of(job)) is not None:
-            self._submit(Patch(subject.path, {"metadata": {"annotations": said}}, "merge"), None)
+            self._submit(Patch(subject.path, {"metadata": {"annotations": annotations}}, "merge"), None)
 
 
 def _uid(work: Work) -> str:

@@ -1,8 +1,8 @@
-"""Recordings: what each cycle saw and decided, in a compact file that `maar plan` reads back.
+"""Recordings: the input and the plan of each cycle, in a compact file that `maar plan` can replay.
 
-A file is a magic line, then frames: a length, then a deflated message. The first frame, and every one after the tables
-were made anew, holds the whole cluster; the others only the jobs that changed. Each has the time, the plan, and the
-configuration when it changed. Decided again, every frame gives its plan to the byte.
+A file is a magic line, then frames: a length, then a compressed message. The first frame, and every frame after the
+tables were rebuilt, holds the whole cluster; the others hold only the changed jobs. Each frame has the time, the plan,
+and the configuration if it changed. Deciding a frame again gives the same plan, byte for byte.
 """
 
 from __future__ import annotations
@@ -34,18 +34,18 @@ class Frame(msgspec.Struct, frozen=True, omit_defaults=True):
     now: float
     plan: Plan
     cluster: Cluster | None = None
-    """Everything; missing where only some jobs changed."""
+    """The whole cluster; `None` if only some jobs changed."""
     around: Cluster | None = msgspec.field(default=None, name="rest")
-    """Everything but jobs and tasks."""
+    """The cluster without jobs and tasks."""
     changed: dict[str, tuple[Job, tuple[Task, ...]] | None] = {}
     resting: tuple[str, ...] = ()
-    """Jobs that were not looked at."""
+    """Jobs that the cycle skipped."""
     config: str | None = None
-    """The configuration's text, where it is not that of the frame before."""
+    """The text of the configuration; `None` if it is the same as in the frame before."""
 
 
 class RecordedCycle(msgspec.Struct, frozen=True):
-    """One cycle, put together again."""
+    """One cycle with its whole cluster."""
 
     now: float
     cluster: Cluster
@@ -55,11 +55,11 @@ class RecordedCycle(msgspec.Struct, frozen=True):
 
 
 class RecordingError(Exception):
-    """A file that is no recording, or a damaged one."""
+    """The file is not a recording, or is damaged."""
 
 
 class Recorder:
-    """Writes a recording. A disk that is full ends it, and nothing but it: what was written before can be read."""
+    """Writes a recording. A full disk ends the recording only; what was written before can be read."""
 
     def __init__(self, path: Path) -> None:
         self._file: IO[bytes] | None = path.open("wb", buffering=0)
@@ -68,7 +68,7 @@ class Recorder:
         self._config: str | None = None
 
     def write(self, frame: Frame) -> None:
-        """Add a cycle; its configuration is left out where it is that of the cycle before."""
+        """Add a cycle; its configuration is left out if it is the same as before."""
         if self._file is None:
             return
         config, self._config = self._config, frame.config
@@ -77,11 +77,10 @@ class Recorder:
         try:
             _write_all(self._file, _LENGTH.pack(len(data)) + data)
         except OSError as error:
-            logger.error("recording ended, decisions go on: %s: %s", self._file.name, error.strerror)
+            logger.error("recording stopped, decisions continue: %s: %s", self._file.name, error.strerror)
             self.close()
 
     def close(self) -> None:
-        """Done."""
         if self._file is not None:
             self._file.close()
             self._file = None
@@ -93,7 +92,7 @@ def _write_all(file: IO[bytes], data: bytes) -> None:
 
 
 def is_recording(path: Path) -> bool:
-    """Whether a file begins like one."""
+    """Whether a file starts like a recording."""
     try:
         with path.open("rb") as file:
             return file.read(len(MAGIC)) == MAGIC
@@ -102,7 +101,7 @@ def is_recording(path: Path) -> bool:
 
 
 def length(path: Path) -> int:
-    """How many cycles a recording has, without reading them."""
+    """The number of cycles in a recording, without decoding them."""
     with path.open("rb") as file:
         ends = file.seek(0, SEEK_END)
         place, count = len(MAGIC), 0
@@ -114,7 +113,7 @@ def length(path: Path) -> int:
 
 
 def read_recording(path: Path) -> Iterator[RecordedCycle]:
-    """All cycles of a recording, each with its whole cluster. A last frame that was cut off is left out."""
+    """All cycles of a recording, each with its whole cluster. A truncated last frame is left out."""
     decoder = msgspec.msgpack.Decoder(Frame)
     jobs: dict[str, tuple[Job, tuple[Task, ...]]] = {}
     config: str | None = None

@@ -1,8 +1,8 @@
-"""What the server refused for good: un-assumed, so that the next cycle decides anew, but not again and again at once.
+"""Refused writes: forgets the assumption, so that the next cycle decides again, with a growing delay.
 
-After the outbox, before the cache: the first refusal for a pod is forgotten at once, since something may have changed
-meanwhile that the next decision knows. What is refused after that (a right is missing, a webhook says no) is forgotten
-only after growing waits, in which the pod keeps the place that it was given: the server is not flooded.
+The outbox reports refusals here. The first refusal for a pod is forgotten at once, because the next decision may know
+something new. Later refusals (a missing permission, a webhook) are forgotten after growing delays, during which the pod
+keeps its assumed place: this protects the server.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from maar.kube.kinds.cluster import PODS
 FIRST, MOST = 1.0, 60.0
 """Seconds; tuned by hand."""
 MANY = 1000
-"""From so many on, those are dropped whose pods have gone."""
+"""At this size, entries of deleted pods are dropped; tuned by hand."""
 
 
 class Refusals:
-    """Forgets what was refused."""
+    """Forgets assumptions whose writes were refused."""
 
     def __init__(self, cache: Cache, trigger: Callable[[], None]) -> None:
         self._cache = cache
@@ -41,16 +41,16 @@ class Refusals:
             asyncio.get_running_loop().call_later(backoff.next(), self._forget, pod, uid)
 
     def done(self, pod: str, uid: str) -> None:
-        """A write for a pod went well."""
+        """A write for a pod succeeded."""
         self._waits.pop((pod, uid), None)
 
     def _forget(self, pod: str, uid: str) -> None:
         assumed = self._cache.picture.assumed.get(pod)
-        if assumed is None or assumed.uid == uid:  # else it is a successor's of the same name
+        if assumed is None or assumed.uid == uid:  # Otherwise it is a later pod of the same name.
             self._cache.forget(pod)
             self._trigger()
 
     def _tidy(self) -> None:
         if len(self._waits) >= MANY:
-            there = self._cache.picture.objects.of(PODS)
-            self._waits = {key: wait for key, wait in self._waits.items() if key[0] in there}
+            pods = self._cache.picture.objects.of(PODS)
+            self._waits = {key: wait for key, wait in self._waits.items() if key[0] in pods}

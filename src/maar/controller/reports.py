@@ -1,8 +1,8 @@
 """What users see on their own objects: phases, reasons and counts, written only when they change.
 
-`report` is pure: from one job as a plan leaves it, and the record of what was last written about it, to the writes that
-are due and the new record. `Reports` keeps the records. A reason must stand for a moment before it is written, since
-most jobs of a burst wait only until their last pod is created.
+`report` is pure: from one job after a plan, and the record of what was last written about it, to the writes that are
+due and the new record. `Reports` keeps the records. A reason must hold for a moment before it is written, because most
+jobs of a burst wait only until their last pod is created.
 """
 
 from __future__ import annotations
@@ -28,35 +28,35 @@ from maar.model.tasks import Status, Task
 from maar.session.state import queue_sums
 
 STANDS = 1.0
-"""Seconds for which a reason must stand before it is written; tuned by hand."""
+"""Seconds for which a reason must hold before it is written; tuned by hand."""
 INCOMPLETE = ("NoPods", "NotEnoughTasks", "NotEnoughPodsOfTask")
-"""Reasons that go by themselves while a gang's pods are being created: they must stand for `A_WHILE`."""
+"""Reasons that disappear while a gang's pods are being created: they must hold for `A_WHILE`."""
 A_MOMENT = 1.5
-"""Seconds that the write of an admission waits, where no controller waits for it: the gang may run by then; tuned by
-hand."""
+"""Seconds by which the write of an admission is delayed if no controller waits for it: often the gang runs by then;
+tuned by hand."""
 A_WHILE = 5.0
-"""Seconds that it waits once the group has pods: no reader needs it, and most gangs run by then; tuned by hand."""
+"""Seconds of further delay once the group has pods: no reader needs it, and most gangs run by then; tuned by hand."""
 WAITING = (Status.PENDING, Status.NOMINATED, Status.BLOCKED)
 
 
 class Admission(msgspec.Struct, frozen=True):
-    """The admission of a group that is decided and not written yet."""
+    """A group's admission that is decided and not written yet."""
 
     due: float
     late: bool = False
-    """The group has pods, so the write waits longer."""
+    """The group has pods, so the write is delayed further."""
 
 
 class Record(msgspec.Struct, frozen=True):
-    """What was last written about one job, and what waits to be written."""
+    """What was last written about one job, and what is still to be written."""
 
     group: str = ""
-    """UID of the group that was last written to."""
-    said: str = ""
-    """What the group's status says: a phase, or a reason."""
+    """UID of the group that was last written."""
+    in_status: str = ""
+    """What the group's status shows: a phase, or a reason."""
     on_pods: str = ""
     """The reason on the job's waiting pods."""
-    told: str = ""
+    in_event: str = ""
     """The reason in the last event."""
     tally: Tally | None = None
     reason: str = ""
@@ -64,45 +64,45 @@ class Record(msgspec.Struct, frozen=True):
     code: str = ""
     """The code of the first of its reasons."""
     stands_at: float = 0.0
-    """When the reason has stood long enough to be written."""
+    """When the reason has held long enough to be written."""
     admission: Admission | None = None
 
     def due(self, now: float) -> float | None:
-        """When time alone asks for a write."""
+        """When a write is due because of time alone."""
         moments = (self.reason and self.stands_at, self.admission and self.admission.due)
         return min((moment for moment in moments if moment and moment > now), default=None)
 
 
 class Seen(msgspec.Struct, frozen=True):
-    """One job as a plan leaves it."""
+    """One job after a plan."""
 
     job: Job
     phase: Phase
-    """Once the plan is carried out."""
+    """After the plan is carried out."""
     subject: Subject | None = None
     wait: Wait | None = None
     started: bool = False
     """The plan binds pods of the job."""
     looked_at: bool = True
-    """False: the plan says nothing about the job, and its reason still holds."""
+    """False if the plan has no decision about the job, so that its last reason still holds."""
     admitted: bool = False
     moved: bool = False
-    """Pods have started or ended: they are to be counted."""
+    """Pods have started or ended, so they must be counted."""
     tally: Tally = Tally()
     has_pods: bool = False
     waiting: tuple[Task, ...] = ()
-    """The job's pods that wait."""
+    """The job's waiting pods."""
     unreadable: bool = False
-    """The job is a pod of which only the name can be read."""
+    """The job is a pod of which only the name can be decoded."""
 
 
 class Writes(msgspec.Struct, frozen=True):
-    """What is to be written about one job."""
+    """The writes about one job."""
 
     patches: tuple[Patch, ...]
     subject: Subject | None
     event: str
-    """The reason to tell in an event on the subject; empty if there is none."""
+    """The reason for an event on the subject; empty: no event."""
 
 
 def report(seen: Seen, record: Record, now: float) -> tuple[Writes, Record]:
@@ -117,9 +117,9 @@ def report(seen: Seen, record: Record, now: float) -> tuple[Writes, Record]:
         patches += [unschedulable(task.key, reason, task.created) for task in seen.waiting]
         patches += [unschedulable(seen.job.key, reason, seen.job.created)] if seen.unreadable else []
         record = replace(record, on_pods=reason)
-    tells = bool(reason) and reason in (record.said, record.on_pods) and record.told != reason
-    record = replace(record, told=reason) if tells else record
-    return Writes(tuple(patches), seen.subject, reason if tells else ""), record
+    emits = bool(reason) and reason in (record.in_status, record.on_pods) and record.in_event != reason
+    record = replace(record, in_event=reason) if emits else record
+    return Writes(tuple(patches), seen.subject, reason if emits else ""), record
 
 
 def _patch(subject: Subject, group: PodGroup, status: dict[str, Any]) -> Patch:
@@ -129,7 +129,7 @@ def _patch(subject: Subject, group: PodGroup, status: dict[str, Any]) -> Patch:
 
 def _with_reason(seen: Seen, record: Record, now: float) -> Record:
     if seen.started:
-        record = replace(record, told="")
+        record = replace(record, in_event="")
     if seen.wait is None:
         return replace(record, reason="", code="") if seen.looked_at else record
     reason, code = in_one_line(seen.wait.reasons), seen.wait.reasons[0].code
@@ -139,26 +139,26 @@ def _with_reason(seen: Seen, record: Record, now: float) -> Record:
 
 
 def _group_status(seen: Seen, record: Record, group: PodGroup, now: float) -> tuple[dict[str, Any], Record]:
-    """The part of a group's status that is to be written."""
+    """The part of a group's status that must be written."""
     rules = group.kind.status
     if record.group != group.item.metadata.uid:
-        # Another group of the same name, such as that of an elastic job that was suspended and resumed.
-        record = replace(record, group=group.item.metadata.uid, said="", tally=None)
+        # Another group of the same name, for example of an elastic job that was suspended and resumed.
+        record = replace(record, group=group.item.metadata.uid, in_status="", tally=None)
     admission = _admission(seen, record, group, now)
     admits = admission is not None and (_is_awaited(group) or now >= admission.due)
     record = replace(record, admission=admission)
     status: dict[str, Any] = {}
     reason = record.reason if now >= record.stands_at else ""
     if admits or seen.phase in (Phase.RUNNING, Phase.COMPLETED):
-        said, is_there = str(seen.phase), rules.says(group.item, seen.phase)
+        text, is_written = str(seen.phase), rules.says(group.item, seen.phase)
     else:
-        said, is_there = reason, bool(reason) and rules.says_why(group.item, seen.phase, reason)
-    if is_there and not record.said:
-        # A Maar before this one wrote it, and told the reason in an event.
-        record = replace(record, said=said, told=reason if said == reason else record.told)
-    elif said and said != record.said:
+        text, is_written = reason, bool(reason) and rules.says_why(group.item, seen.phase, reason)
+    if is_written and not record.in_status:
+        # An earlier Maar wrote the status, and emitted the event with the reason.
+        record = replace(record, in_status=text, in_event=reason if text == reason else record.in_event)
+    elif text and text != record.in_status:
         status = rules.of(group.item, seen.phase, record.reason, record.code, now)
-        record = replace(record, said=said, admission=None)
+        record = replace(record, in_status=text, admission=None)
     before = record.tally or rules.tally(group.item)
     if (seen.moved or status) and before is not None:
         if status or seen.tally != before:
@@ -170,7 +170,7 @@ def _group_status(seen: Seen, record: Record, group: PodGroup, now: float) -> tu
 def _admission(seen: Seen, record: Record, group: PodGroup, now: float) -> Admission | None:
     """The admission that is still to be written.
 
-    Most groups that were made together with their pods run a moment later: the delay saves one write for each of them.
+    Most groups that are created together with their pods run a moment later: the delay saves one write for each.
     """
     admission = record.admission or (Admission(now + A_MOMENT) if seen.admitted else None)
     if admission is None or seen.phase is not Phase.INQUEUE or group.kind.status.says(group.item, seen.phase):
@@ -181,12 +181,12 @@ def _admission(seen: Seen, record: Record, group: PodGroup, now: float) -> Admis
 
 
 def _is_awaited(group: PodGroup) -> bool:
-    """Whether a controller waits for the admission before it makes pods."""
+    """Whether a controller waits for the admission before it creates pods."""
     return any(owner.controller for owner in group.item.metadata.owner_references)
 
 
 class Reports:
-    """Keeps the record of each job, and gives what is to be written after each plan."""
+    """Keeps the record of each job, and returns the writes after each plan."""
 
     def __init__(self, cache: Cache, subjects: Subjects) -> None:
         self._cache = cache
@@ -194,12 +194,12 @@ class Reports:
         self.tallies = Tallies()
         self._records: dict[str, Record] = {}
         self._due: dict[str, float] = {}
-        """When time alone asks for a write, by job."""
+        """When a write is due because of time alone, by job."""
         self._queues = QueueStatus()
         self._queues_since: float | None = None
 
     def after(self, plan: Plan, now: float) -> list[Writes]:
-        """The writes that are due with this plan, job by job; then those of the queues."""
+        """The writes that are due after this plan: for each job, then for the queues."""
         cache = self._cache
         by_job = ByJob(plan, cache)
         news = {*cache.changed, *by_job.waiting, *by_job.admitted, *by_job.bound}
@@ -222,7 +222,7 @@ class Reports:
         return [*writes, Writes(tuple(self._queue_patches(plan, now)), None, "")]
 
     def due(self, now: float) -> float | None:
-        """When time alone asks for a write."""
+        """When a write is due because of time alone."""
         queues = None if self._queues_since is None else self._queues_since + MOMENT
         moments = (*self._due.values(), self.tallies.due(), queues)
         return min((moment for moment in moments if moment is not None and moment > now), default=None)
@@ -246,13 +246,13 @@ class Reports:
         )
 
     def _queue_patches(self, plan: Plan, now: float) -> list[Patch]:
-        """At most once in a moment."""
+        """The patches of queue statuses, limited to one round per `MOMENT`."""
         cache, decided = self._cache, bool(plan.bind or plan.evict)
-        if self._queues_since is None and (cache.changed or cache.anew or decided):
+        if self._queues_since is None and (cache.changed or cache.rebuilt or decided):
             self._queues_since = now
         if self._queues_since is None or now - self._queues_since < MOMENT:
             return []
-        self._queues_since = now if decided else None  # What this plan decides is in the next snapshot.
+        self._queues_since = now if decided else None  # The next snapshot contains what this plan decides.
         snapshot, objects = cache.latest, cache.picture.objects.of(QUEUES)
         sums = queue_sums(snapshot, snapshot.jobs.allocated).tolist()
         rows = zip(snapshot.queues.queues, sums, strict=True)
@@ -261,7 +261,7 @@ class Reports:
 
 
 class ByJob:
-    """A plan by job."""
+    """A plan, indexed by job."""
 
     def __init__(self, plan: Plan, cache: Cache) -> None:
         self.waiting = {wait.job: wait for wait in plan.waiting}
@@ -277,7 +277,7 @@ def _waiting_pods(cache: Cache, job: Job) -> tuple[Task, ...]:
 
 
 def _phase_after(cache: Cache, job: Job, plan: ByJob) -> Phase:
-    """The phase of a job's group once the plan is carried out."""
+    """The phase of a job's group after the plan is carried out."""
     jobs, table = cache.latest.jobs, cache.latest.tasks
     members = jobs.members[job.index]
     status = table.status[members]

@@ -1,10 +1,10 @@
-"""From a plan to elastic jobs: sizes, suspensions and what their owners see, written to the jobs' own objects.
+"""From a plan to elastic jobs: writes sizes, suspensions and notes for the owner to the jobs' own objects.
 
-A part of the outbox. The order is Voda's: halts, scale-ins, starts, scale-outs, and the last two are not written
-before all of the first two have arrived: at no moment do jobs ask for more than there is. If one of those is refused,
-nothing grows; the next cycle decides anew. What is decided is laid over the picture at once, so that the next cycle
-sees it, and goes when a watch shows it or when the API server refuses. Notes for the owner (how many workers, how many
-are planned, why) and held room go with the size in one patch, or alone, and only when they change.
+This is part of the outbox. The order is Voda's: halts, scale-ins, starts, scale-outs. Starts and scale-outs are written
+only after all halts and scale-ins are written, so that jobs never request more than the cluster has. If one of those is
+refused, nothing grows, and the next cycle decides again. A decision is assumed in the picture at once, so that the next
+cycle sees it, until a watch shows it or the API server refuses it. Notes for the owner (current workers, planned
+workers, why) and holds are written together with the size, or alone, and only when they change.
 """
 
 from __future__ import annotations
@@ -35,18 +35,18 @@ Holds = tuple[tuple[str, int], ...]
 
 
 class Change(NamedTuple):
-    """One job's new size."""
+    """The new size of one job."""
 
     job: str
     size: int | None
-    """`None`: as it is."""
+    """`None`: unchanged."""
     suspended: bool
     past: Past
     why: str
 
 
 class Prepared(NamedTuple):
-    """A write that is ready to be sent, and what is to be done when it has arrived."""
+    """A write that is ready to be sent, and a callback for its outcome."""
 
     identity: Identity
     work: ChangeJob
@@ -54,7 +54,7 @@ class Prepared(NamedTuple):
 
 
 class Resizes:
-    """Carries out what a plan says of elastic jobs."""
+    """Carries out the decisions of a plan about elastic jobs."""
 
     def __init__(
         self, cache: Cache, subjects: Subjects, submit: Submit, emit: Emit, trigger: Callable[[], None]
@@ -65,13 +65,13 @@ class Resizes:
         self._emit = emit
         self._trigger = trigger
         self._noted: dict[str, Target] = {}
-        """What was last said to each job's owner."""
+        """The last note to the owner of each job."""
         self._going_down = 0
-        """Halts and scale-ins that have not arrived yet."""
+        """Halts and scale-ins that are not done yet."""
         self._waiting: dict[str, Prepared] = {}
-        """Starts and scale-outs that wait for them, by job."""
+        """Starts and scale-outs that wait for halts and scale-ins, by job."""
         self.on_written: list[Callable[[ElasticJob, Change, ChangeJob], None]] = []
-        """Told of changes that have arrived."""
+        """Called for changes that were written."""
 
     def send(self, plan: Plan) -> None:
         """Carry out a plan's sizes, holds and notes."""
@@ -85,13 +85,13 @@ class Resizes:
             prepared = self._prepare(change, notes)
             if prepared is not None:
                 self._waiting[change.job] = prepared
-        for job, said in notes.items():
-            self._note(job, said)
+        for job, note in notes.items():
+            self._write_note(job, note)
         self._go_up()
 
     # -- sizes
 
-    def _go_down(self, change: Change, notes: dict[str, Said]) -> None:
+    def _go_down(self, change: Change, notes: dict[str, Note]) -> None:
         prepared = self._prepare(change, notes)
         if prepared is None:
             return
@@ -102,47 +102,47 @@ class Resizes:
             self._going_down -= 1
             prepared.done(outcome)
             if isinstance(outcome, Failed):
-                self._stay()
+                self._cancel_growth()
             self._go_up()
 
         self._submit(prepared.work, arrived)
 
     def _go_up(self) -> None:
-        """Start and grow, unless something has yet to make room."""
+        """Send starts and scale-outs, unless a halt or scale-in is not done yet."""
         if self._going_down:
             return
         waiting, self._waiting = self._waiting, {}
         for prepared in waiting.values():
             self._submit(prepared.work, prepared.done)
 
-    def _stay(self) -> None:
-        """Somebody did not make room: nothing that waits for it is written, and the next cycle decides anew."""
+    def _cancel_growth(self) -> None:
+        """Cancel starts and scale-outs after a refused halt or scale-in; the next cycle decides again."""
         for job, prepared in self._waiting.items():
             self._noted.pop(job, None)
             self._cache.forget_job(prepared.identity)
         self._waiting.clear()
         self._trigger()
 
-    def _prepare(self, change: Change, notes: dict[str, Said]) -> Prepared | None:
+    def _prepare(self, change: Change, notes: dict[str, Note]) -> Prepared | None:
         found = self._cache.picture.elastic_job(change.job)
         if found is None:
             return None
-        said = notes.pop(change.job, Said(found.standing.holds, {}))
-        was = found.standing
+        note = notes.pop(change.job, Note(found.standing.holds, {}))
+        standing = found.standing
         kept = kept_after(found, change)
-        wanted = Wanted(was.size if change.size is None else change.size, change.suspended, kept, said.annotations)
-        resource, before = self._subjects.of_elastic(found).resource, (was.size, was.suspended)
+        wanted = Wanted(standing.size if change.size is None else change.size, change.suspended, kept, note.annotations)
+        resource, before = self._subjects.of_elastic(found).resource, (standing.size, standing.suspended)
         work = ChangeJob(found.kind, resource, found.item, found.spec, found.made, before, wanted)
-        assumed = self._assume(found, wanted.size, wanted.suspended, kept, said.holds)
+        assumed = self._assume(found, wanted.size, wanted.suspended, kept, note.holds)
 
         def done(outcome: Outcome) -> None:
             self._settle(change.job, found.identity, assumed, outcome)
-            self._tell(found, change, work, outcome)
+            self._report(found, change, work, outcome)
 
         return Prepared(found.identity, work, done)
 
     def _settle(self, job: str, identity: Identity, assumed: AssumedJob | None, outcome: Outcome) -> None:
-        """What was assumed has come true, or not."""
+        """Confirm or forget the assumption, depending on the outcome."""
         if isinstance(outcome, Failed):
             self._noted.pop(job, None)
             if assumed is not None:
@@ -150,10 +150,10 @@ class Resizes:
         elif outcome.version and assumed is not None:
             self._cache.picture.elastic.wrote(identity, assumed, outcome.version)
 
-    def _tell(self, found: ElasticJob, change: Change, work: ChangeJob, outcome: Outcome) -> None:
+    def _report(self, found: ElasticJob, change: Change, work: ChangeJob, outcome: Outcome) -> None:
         regarding = self._subjects.of_elastic(found).reference
         if isinstance(outcome, Done):
-            self._emit(regarding, "Normal", *_said_of(work, change))
+            self._emit(regarding, "Normal", *_event_of(work, change))
             for listener in self.on_written:
                 listener(found, change, work)
             return
@@ -169,8 +169,8 @@ class Resizes:
 
     # -- notes and holds
 
-    def _notes(self, plan: Plan) -> dict[str, Said]:
-        """What has changed of notes and holds, by job."""
+    def _notes(self, plan: Plan) -> dict[str, Note]:
+        """Changed notes and holds, by job."""
         holds: dict[str, dict[str, int]] = {}
         for hold in plan.hold:
             of = holds.setdefault(hold.job, {})
@@ -178,42 +178,42 @@ class Resizes:
         jobs = self._cache.latest.jobs
         held = {job.key for job in jobs.jobs if job.elastic is not None and job.elastic.holds}
         targets = {target.job: target for target in plan.targets if self._noted.get(target.job) != target}
-        found: dict[str, Said] = {}
+        found: dict[str, Note] = {}
         for key in sorted(holds.keys() | held | targets.keys()):
             job = self._cache.picture.elastic_job(key)
             if job is not None:
                 kept = tuple(sorted(holds.get(key, {}).items()))
-                found[key] = Said(kept, self._annotations(job, kept, targets.get(key)))
+                found[key] = Note(kept, self._annotations(job, kept, targets.get(key)))
         return found
 
     def _annotations(self, job: ElasticJob, holds: Holds, target: Target | None) -> dict[str, str | None]:
-        """Those that are to change."""
-        said: dict[str, str | None] = {}
+        """The annotations that must change."""
+        changed: dict[str, str | None] = {}
         if holds != job.standing.holds:
-            said[known.HOLDS] = write_holds(holds)
+            changed[known.HOLDS] = write_holds(holds)
         if target is not None:
-            # What was said last may be on its way still: then the object does not show it yet.
+            # The last note may still be in flight, so that the object does not show it yet.
             last = self._noted.get(target.job)
-            there = job.item.metadata.annotations if last is None else _notes(last)
+            shown = job.item.metadata.annotations if last is None else _notes(last)
             self._noted[target.job] = target
-            said.update({key: value for key, value in _notes(target).items() if there.get(key, "") != value})
-        return said
+            changed.update({key: value for key, value in _notes(target).items() if shown.get(key, "") != value})
+        return changed
 
-    def _note(self, key: str, said: Said) -> None:
+    def _write_note(self, key: str, note: Note) -> None:
         found = self._cache.picture.elastic_job(key)
-        if found is None or not said.annotations:
+        if found is None or not note.annotations:
             return
-        was, assumed = found.standing, None
-        if known.HOLDS in said.annotations:
-            assumed = self._assume(found, was.size, was.suspended, was.kept, said.holds)
+        standing, assumed = found.standing, None
+        if known.HOLDS in note.annotations:
+            assumed = self._assume(found, standing.size, standing.suspended, standing.kept, note.holds)
         self._submit(
-            AnnotateJob(self._subjects.of_elastic(found).path, said.annotations),
+            AnnotateJob(self._subjects.of_elastic(found).path, note.annotations),
             lambda outcome: self._settle(key, found.identity, assumed, outcome),
         )
 
 
-class Said(NamedTuple):
-    """What is to be said on a job: all of its held room, and the annotations that change."""
+class Note(NamedTuple):
+    """What to write on a job: all of its holds, and the annotations that change."""
 
     holds: Holds
     annotations: dict[str, str | None]
@@ -224,7 +224,7 @@ def _notes(target: Target) -> dict[str, str]:
 
 
 def changes(plan: Plan) -> tuple[list[Change], list[Change]]:
-    """Halts and scale-ins, which make room; starts and scale-outs, which need it."""
+    """Halts and scale-ins, which free room; starts and scale-outs, which need it."""
     sizes = [(r, Change(r.job, r.after, False, r.past, r.why)) for r in plan.resize]
     halts = [Change(s.job, None, True, s.past, s.why) for s in plan.suspend]
     starts = [Change(r.job, r.size, False, r.past, r.why) for r in plan.resume]
@@ -234,18 +234,18 @@ def changes(plan: Plan) -> tuple[list[Change], list[Change]]:
 
 
 def kept_after(found: ElasticJob, change: Change) -> Kept:
-    """What is kept on a job with its new size: the owner's own size survives the first change."""
-    was = found.standing
+    """The data kept on a job with its new size; the owner's requested size survives the first change."""
+    standing = found.standing
     return Kept(
         **msgspec.structs.asdict(change.past),
-        requested=was.kept.requested or was.requested,
+        requested=standing.kept.requested or standing.requested,
         running=not change.suspended,
-        rigid=was.rigid,
+        rigid=standing.rigid,
     )
 
 
-def _said_of(work: ChangeJob, change: Change) -> tuple[str, str]:
-    """The reason and message of an event."""
+def _event_of(work: ChangeJob, change: Change) -> tuple[str, str]:
+    """The reason and the message of the event for a change."""
     why = f": {change.why}" if change.why else ""
     before, suspended = work.before
     if change.suspended:

@@ -1,7 +1,7 @@
-"""Maar, live: watches, the loop, writes, leadership and health put together. `maar run` and `maar demo` start it.
+"""One running Maar: connects watches, the loop, writes, leadership and health. `maar run` and `maar demo` start it.
 
-The order of a start: connect, ask what the server serves, watch it, wait until all has been listed once, become the
-leader, decide. No cycle runs before the first sync. A stop lets writes that are on their way arrive.
+Start order: connect, discover what the server serves, watch it, wait until every kind is listed once, become the
+leader, decide. No cycle runs before the first sync. A stop lets writes in flight finish.
 """
 
 from __future__ import annotations
@@ -46,9 +46,9 @@ from maar.model.queues import DEFAULT
 logger = logging.getLogger("maar")
 
 NOT_NOW = (Unreachable, ServerFault, TooManyRequests)
-"""What passes: a server that restarts, fails or is busy."""
+"""Temporary errors: the server restarts, fails or is busy."""
 LAST_WRITES = 5.0
-"""Seconds that a stop gives to writes on their way."""
+"""Seconds that a stop waits for writes in flight."""
 
 
 class Scheduler:
@@ -63,7 +63,7 @@ class Scheduler:
         record: Path | None = None,
         history: History | None = None,
     ) -> None:
-        """Without a history decisions know only what is in the cluster; whoever gives one starts and closes it."""
+        """Without a history, decisions use only the cluster. The caller starts and closes the history."""
         self._api = api
         self._settings = settings
         self.config = config
@@ -94,13 +94,13 @@ class Scheduler:
         self._tasks: set[asyncio.Task[Any]] = set()
         self._look_for_kinds = asyncio.Event()
         self.leading = False
-        """Whether this one decides for the cluster."""
+        """Whether this instance decides for the cluster."""
         self.trouble = ""
-        """What ended that never should; a process with that is better started anew."""
+        """The error that ended a background task; the process should be restarted."""
         config.on_changed.append(self._trigger)
 
     def _remember(self, history: History) -> None:
-        """Learn from what jobs did, and keep their accounts; a shadow does nothing that could be accounted for."""
+        """Learn from the history, and record events in it; shadow mode has no events to record."""
         history.on_news.append(self._learner.news)
         if not self._settings.dry_run:
             accounting = Accounting(self.cache, history)
@@ -113,12 +113,12 @@ class Scheduler:
         self.loop.trigger()
 
     def _moved(self, pod: str) -> None:
-        """A pod went on: in a moment its group is counted anew."""
+        """A pod changed its stage: its group is counted again after a moment."""
         if not self._settings.dry_run and self._reports.tallies.moved(self.cache, pod, time.time()):
             asyncio.get_running_loop().call_later(MOMENT, self._trigger)
 
     def look_again(self) -> None:
-        """The rules have changed: look at everybody."""
+        """Look at all jobs, because the rules have changed."""
         self.cache.wake_all()
         self.loop.trigger()
 
@@ -129,7 +129,7 @@ class Scheduler:
     # -- starting
 
     async def sync(self) -> None:
-        """Watch everything that the server serves, and wait until all of it has been listed once."""
+        """Watch everything that the server serves, and wait until every kind is listed once."""
         await self._discover_first()
         self._spawn(self._discover_again())
         self._spawn(self.config.watch())
@@ -137,7 +137,7 @@ class Scheduler:
         self._spawn(self._make_default_queue())
 
     async def _discover_first(self) -> None:
-        """A server that does not answer yet, as while it restarts, is asked again."""
+        """Discover what the server serves; retry while it does not answer, for example during a restart."""
         backoff = Backoff(0.1, 5.0, random.Random(0))
         while True:
             try:
@@ -158,13 +158,13 @@ class Scheduler:
             self._spawn(self._watch(resource, informer))
 
     async def _watch(self, resource: Resource[Object], informer: Informer[Object]) -> None:
-        """Until the kind is not served any more: its CRD was deleted, and may come again."""
+        """Watch until the kind is no longer served: its CRD was deleted, and may be created again."""
         await informer.run()
         del self.informers[resource]
         self._look_for_kinds.set()
 
     async def _discover_again(self) -> None:
-        """CRDs come and go."""
+        """Look for created and deleted CRDs."""
         while True:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(self._settings.discover_again):
@@ -177,7 +177,7 @@ class Scheduler:
                 self._spawn(self._make_default_queue())
 
     async def _make_default_queue(self) -> None:
-        """Where Volcano's queues are served there is always a default one."""
+        """Create the default queue if the server serves Volcano's queues."""
         if QUEUES not in self.informers or self._settings.dry_run:
             return
         await self.informers[QUEUES].synced.wait()
@@ -194,11 +194,11 @@ class Scheduler:
                 return
             except Conflict:
                 return
-            except NOT_NOW as error:  # A webhook of Volcano's that is away answers so too.
-                logger.warning("the default queue could not be made, and is tried again: %s", error)
+            except NOT_NOW as error:  # An unavailable webhook of Volcano also gives this.
+                logger.warning("creating the default queue failed, will retry: %s", error)
                 await asyncio.sleep(backoff.next(error.retry_after))
             except ApiError as error:
-                logger.warning("the default queue could not be made: %s", error)
+                logger.warning("creating the default queue failed: %s", error)
                 return
 
     def _spawn(self, work: Coroutine[Any, Any, Any]) -> None:
@@ -210,12 +210,12 @@ class Scheduler:
         self._tasks.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
             self.trouble = f"{type(error).__name__}: {error}"
-            logger.error("a part of the scheduler has ended: %s", self.trouble, exc_info=error)
+            logger.error("a background task of the scheduler failed: %s", self.trouble, exc_info=error)
 
     # -- running
 
     async def lead(self) -> None:
-        """Decide until cancelled; then let the last writes arrive."""
+        """Decide until cancelled; then let writes in flight finish."""
         self.leading = not self._settings.dry_run
         try:
             await self.loop.run()
@@ -224,11 +224,11 @@ class Scheduler:
             await self.executor.drain(LAST_WRITES)
 
     def lags(self) -> dict[str, float]:
-        """Seconds since each watch was last heard of."""
+        """Seconds since the last sign of each watch."""
         return {str(resource): informer.lag_seconds() for resource, informer in self.informers.items()}
 
     def not_ready(self) -> str:
-        """What is missing before decisions can be made; empty if nothing is."""
+        """What is missing before the first decision; empty if nothing is."""
         missing = [str(r) for r, informer in self.informers.items() if not informer.synced.is_set()]
         if not self.informers:
             return "not connected yet"

@@ -1,8 +1,8 @@
-"""Shadow mode: what Maar would have done, beside what another scheduler did.
+"""Shadow mode: compares the decisions of Maar with those of another scheduler. It writes nothing.
 
-Nothing is written. For each pod the first decision is remembered; when the pod gets a node from whoever schedules it,
-the two are compared. Evictions that Maar would have made count too, and pods that it would have started and nobody did.
-What is gone is forgotten: a shadow may run for weeks.
+It remembers the first decision for each pod and compares it when the other scheduler gives the pod a node. It also
+counts evictions that Maar would make, and pods that only Maar would start. Deleted pods are forgotten, because a shadow
+may run for weeks.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from maar.controller.loop import Cycle
 from maar.model.tasks import Status
 
 STARTED = (Status.BOUND, Status.RELEASING, Status.SUCCEEDED, Status.FAILED)
-"""Of a pod with a node; a short one may have ended before the next cycle."""
+"""Statuses of a pod with a node; a short pod may have ended before the next cycle."""
 
 
 class Decision(msgspec.Struct, frozen=True):
-    """Where and when a pod would have been bound."""
+    """Where and when Maar would have bound a pod."""
 
     uid: str
     node: str
@@ -26,29 +26,28 @@ class Decision(msgspec.Struct, frozen=True):
 
 
 class Comparison(msgspec.Struct):
-    """How decisions and what happened differ."""
+    """How the decisions differ from what happened."""
 
     same_node: int = 0
     other_node: int = 0
     only_theirs: int = 0
-    """Pods that got a node without a decision of ours."""
+    """Pods that got a node without a decision by Maar."""
     seconds_earlier: float = 0.0
-    """How much sooner we decided, over all pods that both started."""
+    """How much earlier Maar decided, summed over all pods that both started."""
     would_evict: int = 0
 
     def line(self, waiting: int) -> str:
-        """The comparison in one line."""
         both = self.same_node + self.other_node
         sooner = self.seconds_earlier / both if both else 0.0
         return (
             f"shadow: {both} pods started by both ({self.same_node} on the same node, "
-            f"{sooner:.1f} s earlier here on average), "
-            f"{self.only_theirs} only by the other, {waiting} only here, {self.would_evict} evictions only here"
+            f"{sooner:.1f} s earlier by Maar on average), "
+            f"{self.only_theirs} only by the other, {waiting} only by Maar, {self.would_evict} evictions only by Maar"
         )
 
 
 class Shadow:
-    """Compares."""
+    """Compares decisions with what happens in the cluster."""
 
     def __init__(self, cache: Cache) -> None:
         self._cache = cache
@@ -59,7 +58,6 @@ class Shadow:
         self.comparison = Comparison()
 
     def on_cycle(self, cycle: Cycle) -> None:
-        """Take a cycle into account."""
         self._compare(cycle.now)
         for bind in cycle.plan.bind:
             uid = self._cache.task(bind.task).uid
@@ -71,7 +69,7 @@ class Shadow:
         self.comparison.would_evict += len(victims)
 
     def _compare(self, now: float) -> None:
-        first, self._first = self._first, False  # What ran before is nobody's news.
+        first, self._first = self._first, False  # Pods that ran before the start do not count.
         for changed in self._cache.changed.values():
             for task in changed[1] if changed is not None else ():
                 if not task.node or task.status not in STARTED or task.uid in self._seen:
@@ -88,14 +86,14 @@ class Shadow:
                     self.comparison.only_theirs += 1
 
     def line(self) -> str:
-        """The comparison so far, in one line."""
+        """The comparison so far in one line, for the log."""
         self._forget()
         return self.comparison.line(len(self._decided))
 
     def _forget(self) -> None:
-        """Drop pods that are not there any more."""
+        """Drop deleted pods."""
         if self._cache.started:
-            there = {task.key: task.uid for task in self._cache.latest.tasks.tasks}
-            self._decided = {pod: d for pod, d in self._decided.items() if there.get(pod) == d.uid}
-            self._seen.intersection_update(there.values())
-            self._victims.intersection_update(there.values())
+            pods = {task.key: task.uid for task in self._cache.latest.tasks.tasks}
+            self._decided = {pod: d for pod, d in self._decided.items() if pods.get(pod) == d.uid}
+            self._seen.intersection_update(pods.values())
+            self._victims.intersection_update(pods.values())

@@ -1,6 +1,6 @@
-"""Which object stands for a job. The outbox, the reports and the resizes ask here, and nothing else decides it.
+"""Which object represents a job: its PodGroup, or else the object of an elastic job, or else its first pod.
 
-A job's PodGroup stands for it, or else the object of an elastic job, or else the first of its pods.
+The outbox, the reports and the resizes ask here; no other module decides this.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from maar.kube.write.events import Reference
 
 
 class Subject(msgspec.Struct, frozen=True):
-    """The object that stands for a job: it carries the job's events, conditions and annotations."""
+    """The object that represents a job: it has the job's events, conditions and annotations."""
 
     resource: Resource[Object]
     """As the server serves it."""
     reference: Reference
     group: PodGroup | None = None
-    """The object itself, if it is a PodGroup: its status says how the job stands."""
+    """The object itself, if it is a PodGroup, whose status shows the state of the job."""
 
     @property
     def path(self) -> str:
-        """The object's path on the server."""
+        """The path of the object on the server."""
         return self.resource.path(self.reference.namespace, self.reference.name)
 
 
@@ -37,7 +37,7 @@ class Subjects:
         self._cache = cache
 
     def subject_of(self, job: str) -> Subject | None:
-        """The object that stands for a job; `None` if nothing is left of the job."""
+        """The object that represents a job; `None` if no object of the job is left."""
         picture, latest = self._cache.picture, self._cache.latest
         if (group := picture.group_of(job)) is not None:
             resource = picture.resource(group.kind)
@@ -51,12 +51,11 @@ class Subjects:
         return Subject(PODS, pod_reference(job, "")) if picture.is_unreadable(job) else None
 
     def of_elastic(self, job: ElasticJob) -> Subject:
-        """The object of an elastic job itself: its size is written there, whatever stands for its gang."""
+        """The object of an elastic job itself: its size is written there, whatever object represents its gang."""
         resource = self._cache.picture.resource(job.kind)
         return Subject(resource, Reference.to(resource, job.item))
 
 
 def pod_reference(key: str, uid: str) -> Reference:
-    """A reference to a pod."""
     namespace, _, name = key.partition("/")
     return Reference(PODS.api_version, PODS.kind, namespace, name, uid)

@@ -1,7 +1,7 @@
 """When to count a group's pods for its status.
 
-Pods start, end and leave without any decision, often many of a group within a moment. A watch only notes the move here;
-a moment later, in the cycle that is then due, the group is counted once (`maar.controller.reports`).
+Pods start, end and leave without a decision, often many pods of a group at about the same time. A watch only notes the
+change here. A moment later a cycle runs, and `maar.controller.reports` counts the group once.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from maar.kube.wire.pods import Pod
 from maar.model.jobs import Job
 
 MOMENT = 1.0
-"""Seconds for which moves are gathered; tuned by hand."""
+"""Seconds during which changes are gathered; tuned by hand."""
 EARLY = 0.05
 """Seconds by which a timer may be ahead of the clock; tuned by hand."""
 
 
 def stage(pod: Object | None) -> str:
-    """How far a pod is, as far as it is counted."""
+    """The stage of a pod for counting; empty while it is pending."""
     if not isinstance(pod, Pod) or pod.status.phase == "Pending":
         return ""
     if not pod.finished and pod.metadata.deletion_timestamp is not None:
@@ -29,24 +29,24 @@ def stage(pod: Object | None) -> str:
 
 
 def tally(cache: Cache, job: Job) -> Tally:
-    """A job's pods as they are now."""
+    """The current counts of a job's pods."""
     pods, tasks = cache.picture.objects.of(PODS), cache.latest.tasks.tasks
     stages = [stage(pods.get(tasks[row].key)) for row in cache.latest.jobs.members[job.index].tolist()]
     return Tally(stages.count("Running"), stages.count("Succeeded"), stages.count("Failed"))
 
 
 class Tallies:
-    """The jobs to count, and when."""
+    """Which jobs to count, and when."""
 
     def __init__(self) -> None:
         self._jobs: dict[str, float] = {}
-        """Jobs whose pods moved, and since when."""
+        """Jobs whose pods changed, and since when."""
         self._pods: dict[str, float] = {}
-        """Pods that moved before any cycle saw them."""
+        """Pods that changed before any cycle saw them."""
         self._first = True
 
     def moved(self, cache: Cache, pod: str, now: float) -> bool:
-        """A pod moved on; true if it is the first one to count, so that a cycle must be asked for."""
+        """Note that a pod changed; returns true if nothing else was waiting, so that a cycle must be requested."""
         if self._first:
             return False  # The first cycle counts every group.
         alone = not self._jobs and not self._pods

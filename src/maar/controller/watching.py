@@ -1,7 +1,7 @@
-"""From watches to the picture: every delta is taken in at once, and says whether a cycle is due.
+"""From watches to the picture: applies every delta at once, and triggers a cycle if one is due.
 
-Reading must never be slowed: a sink only updates dictionaries. What could help somebody who waits (a pod that ended, a
-node that came, a queue that changed) wakes everybody; an arrival concerns only itself.
+Reading must stay fast: a sink only updates dictionaries. A change that could help waiting jobs (a pod ended, a node was
+added, a queue changed) wakes all jobs; a new job concerns only itself.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from maar.kube.wire.volumes import PersistentVolume
 
 
 class Sink:
-    """Takes in what one informer delivers."""
+    """Takes the deltas of one informer."""
 
     def __init__(
         self,
@@ -38,12 +38,11 @@ class Sink:
         self._room = room
         self._later = later or trigger
         self._moved = moved
-        """Told of pods that start, end or leave, whether that matters to a decision or not."""
+        """Called for pods that start, end or leave, whether this matters to a decision or not."""
         self._broken: set[str] = set()
-        """Objects that are there and do not decode."""
+        """Objects that exist and cannot be decoded."""
 
     def __call__(self, delta: Delta[Object]) -> None:
-        """Take in a delta."""
         match delta:
             case Replaced(objects=objects):
                 self._replace(objects)
@@ -63,7 +62,7 @@ class Sink:
         self._trigger()
 
     def _put(self, item: Object | Broken) -> str:
-        """Take in an object; returns its key."""
+        """Apply an object; returns its key."""
         key = self._kind.key(item.namespace, item.name)
         if isinstance(item, Broken):
             self._broken.add(key)
@@ -102,7 +101,7 @@ class Sink:
         return self._picture.drop(self._kind, key)
 
     def _is_expected(self, pod: Pod) -> bool:
-        """A bind of ours that comes back: nothing new."""
+        """Whether the pod shows a bind by Maar, which is no news."""
         assumed = self._picture.assumed.get(pod.key)
         if assumed is None or assumed.uid != pod.metadata.uid or not pod.spec.node_name or pod.finished:
             return False
@@ -119,6 +118,6 @@ class Sink:
 
 
 def _begins(before: Pod, after: Pod) -> bool:
-    """That a pod's kubelet has it now: its room was taken the moment it was bound, so this helps nobody."""
+    """Whether the kubelet has started the pod: its room was taken when it was bound, so this helps no other pod."""
     same = before.spec == after.spec and before.metadata.labels == after.metadata.labels
     return same and bool(before.spec.node_name) and before.status.phase == "Pending"

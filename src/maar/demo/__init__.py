@@ -1,8 +1,8 @@
-"""The story that `maar demo` tells: a cluster in this process, its acts, and the score at the end.
+"""The story of `maar demo`: a cluster in this process, the acts, and the score at the end.
 
-box      the cluster, with `maar run` as a child process; manifests: the objects it creates
-story    the acts; breathing: the acts of elastic jobs; teller, picture: how they are told
+box      the cluster, with `maar run` as a child process; manifests: the objects that it creates
+story    the acts; breathing: the acts about elastic jobs; teller, picture: their output
 score    a ledger of every write to pods; sizes: the same for elastic jobs
 
-Imports `embedded`, `kube` and `config`. Only `cli` imports from here.
+Imports `embedded`, `kube` and `config`. Only `cli` imports this package.
 """

@@ -1,7 +1,7 @@
-"""The cluster of `maar demo`: an API server and pretend kubelets in this process, `maar run` in another.
+"""The cluster of `maar demo`: an API server and simulated kubelets in this process, `maar run` in another.
 
-What the story does to the cluster it does over the socket, as kubectl would; what it looks at is what the server holds.
-The scheduler is a child process, exactly as on a real cluster, so that it can be killed like one.
+The story changes the cluster over the socket, as kubectl does, and reads what the server holds. The scheduler is a
+child process, as on a real cluster, so that it can be killed.
 """
 
 from __future__ import annotations
@@ -37,26 +37,26 @@ Obj = dict[str, Any]
 
 NODE_COUNT, NODE_GPUS = 16, 8
 POOLS = ("a100", "v100")
-"""The accelerators of the first half of the nodes, and of the second."""
+"""The accelerators of the first and of the second half of the nodes."""
 PRIORITIES = {"low": 10, "normal": 100, "high": 1000}
 QUEUES = ("research", "product")
 PATIENCE = 30.0
-"""Seconds after which an expected change counts as missing; tuned by hand, far above what it takes."""
+"""Seconds after which an expected change counts as missing; tuned by hand, far above the usual time."""
 
 
 class Broken(Exception):
-    """The story cannot go on: something that must happen did not, or something did that must not."""
+    """The story must stop: something required did not happen, or something forbidden did."""
 
 
 class Box:
-    """A cluster that fits into one terminal."""
+    """A cluster in one process."""
 
     def __init__(self) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix="maar-demo-"))
         self.config = self.folder / "config.yaml"
         self.log = self.folder / "maar.log"
         self.kubeconfig = self.folder / "kubeconfig"
-        # The waits of a real cluster in small: five minutes until the pods of a dead node go would be a long story.
+        # Shorter delays than on a real cluster, where the pods of a dead node stay for five minutes.
         self.kubelets = Kubelets(start=0.2, stop=0.3, evict_after=0.5, forget_after=0.5)
         self.server = EmbeddedServer(parts=[self.kubelets, Jobs(), TrainingOperator()])
         self.ledger = Ledger()
@@ -67,10 +67,10 @@ class Box:
         self._child: asyncio.subprocess.Process | None = None
         self._killed = False
 
-    # -- from open to close
+    # -- open and close
 
     async def open(self) -> None:
-        """The server with its nodes, queues and priorities; no scheduler yet."""
+        """Start the server and create nodes, queues and priorities; the scheduler is not started."""
         self.server.api.store.listeners.append(self._listen)
         await self.server.open()
         self.server.kubeconfig(self.kubeconfig)
@@ -88,7 +88,7 @@ class Box:
         await self.until(lambda: self.ledger.gpus_offered == NODE_COUNT * NODE_GPUS, "all nodes are ready")
 
     async def close(self) -> None:
-        """End the scheduler, then the server; leave nothing behind."""
+        """Stop the scheduler and the server, and delete all files."""
         with contextlib.suppress(ProcessLookupError):
             await self.stop_scheduler()
         if self._api is not None:
@@ -98,7 +98,7 @@ class Box:
 
     @property
     def api(self) -> Api:
-        """The way to the server, over its socket."""
+        """The client of the server, over its socket."""
         assert self._api is not None, "the box is not open"
         return self._api
 
@@ -111,10 +111,10 @@ class Box:
     # -- the scheduler
 
     async def start_scheduler(self) -> int:
-        """`maar run` in a process of its own; its id."""
+        """Start `maar run` as a child process; returns its id."""
         self._killed = False
         options = ["--kubeconfig", str(self.kubeconfig), "--config", str(self.config), "--no-leader-elect"]
-        options += ["--history", "none"]  # it leaves nothing behind, and learns nothing from what it was before
+        options += ["--history", "none"]  # No files are left behind, and earlier runs have no influence.
         with self.log.open("ab") as log:
             self._child = await asyncio.create_subprocess_exec(
                 *(sys.executable, "-m", "maar.cli.main", "run", *options, "--http-port", "0"),
@@ -125,13 +125,13 @@ class Box:
         return self._child.pid
 
     def kill_scheduler(self) -> None:
-        """SIGKILL: it has no chance to finish anything."""
+        """Kill it with SIGKILL, so that it cannot finish anything."""
         assert self._child is not None, "no scheduler to kill"
         self._killed = True
         self._child.kill()
 
     async def stop_scheduler(self) -> int | None:
-        """End it, if it still runs; how it ended."""
+        """Stop the scheduler if it runs; returns its exit code."""
         child, self._child = self._child, None
         if child is None:
             return None
@@ -144,24 +144,22 @@ class Box:
             return await child.wait()
 
     def said(self, word: str, since: int = 0) -> list[str]:
-        """The lines of the scheduler's log that hold a word, from a length of the log on."""
+        """The lines of the scheduler's log that contain a word, from a length of the log on."""
         text = self.log.read_bytes()[since:].decode(errors="replace") if self.log.exists() else ""
         return [_message(line) for line in text.splitlines() if word in line]
 
     @property
     def log_length(self) -> int:
-        """How long the log is by now."""
+        """The current length of the log."""
         return self.log.stat().st_size if self.log.exists() else 0
 
-    # -- what happens to it
+    # -- changes
 
     async def submit(self, gang: Gang) -> None:
-        """Create a job."""
         self.letters[gang.name] = gang.letter
         await self.api.create("/apis/batch/v1/namespaces/default/jobs", job(gang))
 
     async def submit_elastic(self, elastic: Elastic) -> None:
-        """Create an elastic job."""
         self.letters[elastic.name] = elastic.letter
         path = f"/apis/kubeflow.org/v1/namespaces/default/{elastic.kind.lower()}s"
         await self.api.create(path, elastic_job(elastic))
@@ -172,42 +170,41 @@ class Box:
         await self.until(lambda: not self.pods(gang.name), f"the pods of {gang.name} are gone")
 
     async def finish(self, *gangs: Gang) -> None:
-        """Let the pods of jobs come to their end."""
+        """End the pods of jobs, and wait until the jobs are complete."""
         for gang in gangs:
             await self.end_pods(gang.name)
         for gang in gangs:
             await self.until(partial(self.is_done, gang), f"{gang.name} is done")
 
     async def end_pods(self, name: str) -> None:
-        """What the pods of a job do is done."""
+        """Let the pods of a job succeed now."""
         body = {"metadata": {"annotations": {RUNTIME: "0"}}}
         for pod in self.pods(name):
             await self.api.patch(f"/api/v1/namespaces/default/pods/{pod['metadata']['name']}", body)
 
     def write_config(self, text: str) -> None:
-        """Put another configuration in the place of the one before, whole, as a ConfigMap changes."""
+        """Replace the configuration atomically, as for a ConfigMap."""
         following = self.config.with_suffix(".new")
         following.write_text(text)
         following.replace(self.config)
 
-    # -- what there is
+    # -- state
 
     def pods(self, job: str) -> list[Obj]:
-        """The pods of a job."""
         return [item.obj for item in self.server.api.objects(PODS) if owner(item.obj) == job]
 
     def is_done(self, gang: Gang) -> bool:
-        """Whether a job says that it is complete."""
+        """Whether the job is complete."""
         jobs = [item.obj for item in self.server.api.objects(JOBS) if item.obj["metadata"]["name"] == gang.name]
         conditions = (jobs[0].get("status") or {}).get("conditions") or [] if jobs else []
         return any(c["type"] == "Complete" and c["status"] == "True" for c in conditions)
 
     def running(self, name: str) -> list[Obj]:
-        """The pods of a job that run, and stay."""
+        """The running pods of a job that are not being deleted."""
         return [pod for pod in self.pods(name) if pod["status"].get("phase") == "Running" and not _going(pod)]
 
     def nodes_of(self, gang: Gang) -> list[str]:
-        """The nodes on which pods of a job are, and stay."""
+        """The nodes with pods of a job that are not being deleted."""
         pods = [pod for pod in self.pods(gang.name) if not _going(pod)]
         return sorted({pod["spec"]["nodeName"] for pod in pods if pod["spec"].get("nodeName")})
 
@@ -216,7 +213,7 @@ class Box:
         return len(self.running(gang.name)) == gang.pods and not self.kubelets.dead.intersection(self.nodes_of(gang))
 
     def reason(self, gang: Gang) -> str:
-        """Why a job waits: what stands on its pods."""
+        """Why a job waits, from the condition of its pods."""
         for pod in self.pods(gang.name):
             for condition in pod["status"].get("conditions") or ():
                 if condition["type"] == "PodScheduled" and condition["status"] == "False" and not _going(pod):
@@ -224,25 +221,25 @@ class Box:
         return ""
 
     def events(self, reason: str, job: str) -> list[str]:
-        """What events of that name say about the pods of a job, gone ones included."""
-        mine = {life.name for life in self.ledger.lives.values() if life.gang == job} | {job}
+        """The messages of events with that reason about a job and its pods, including deleted pods."""
+        names = {life.name for life in self.ledger.lives.values() if life.gang == job} | {job}
         found = [item.obj for item in self.server.api.objects(EVENTS)]
-        return [e["message"] for e in found if e.get("reason") == reason and e["involvedObject"]["name"] in mine]
+        return [e["message"] for e in found if e.get("reason") == reason and e["involvedObject"]["name"] in names]
 
     def columns(self) -> list[Column]:
-        """The nodes and what is on them, for the picture."""
+        """The nodes and their pods, for the picture."""
         objects = self.server.api.objects
         return columns((n.obj for n in objects(NODES)), (p.obj for p in objects(PODS)), self.letters)
 
     async def until(self, happened: Callable[[], object], what: str, patience: float = PATIENCE) -> None:
-        """Wait until something has happened; that it never does is the end of the story."""
+        """Wait until `happened` is true; raises `Broken` after `patience` seconds."""
         ends = time.monotonic() + patience
         while not happened():
             child = self._child
             if child is not None and child.returncode is not None and not self._killed:
-                raise Broken(f"the scheduler has ended by itself, with {child.returncode}:\n{self._tail()}")
+                raise Broken(f"the scheduler exited with code {child.returncode}:\n{self._tail()}")
             if time.monotonic() > ends:
-                raise Broken(f"waited {patience:.0f} s in vain until {what}; the scheduler's log:\n{self._tail()}")
+                raise Broken(f"did not happen within {patience:.0f} s: {what}; the scheduler's log:\n{self._tail()}")
             await asyncio.sleep(0.02)
 
     def _tail(self) -> str:
@@ -250,7 +247,7 @@ class Box:
 
 
 def definitions() -> list[Obj]:
-    """Our CRDs: from the installed package, or from the checkout."""
+    """The CRDs, from the installed package or from the checkout."""
     folder = files("maar.embedded").joinpath("crds")
     if not folder.is_dir():
         folder = Path(__file__).parents[3] / "deploy" / "crds"
@@ -263,9 +260,9 @@ def _going(pod: Obj) -> bool:
 
 
 def _message(line: str) -> str:
-    """What a line of the log says, also where the log is JSON."""
+    """The message of a log line, which may be JSON."""
     if line.startswith("{"):
         with contextlib.suppress(ValueError):
-            said = json.loads(line)
-            return str(said.get("message") or said.get("msg") or line)
+            fields = json.loads(line)
+            return str(fields.get("message") or fields.get("msg") or line)
     return line

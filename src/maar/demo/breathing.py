@@ -1,7 +1,6 @@
-"""The elastic acts of `maar demo`: jobs grow and shrink as others come and go, and for a gang that cannot.
+"""The acts of `maar demo` about elastic jobs: they grow and shrink with each other, and for a gang of fixed size.
 
-What is shown are the sizes that stand in the jobs' objects; what must come true is checked against these and against
-the pods that run.
+The output shows the sizes in the jobs' objects. The acts check those sizes and the running pods.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from maar.demo.sizes import POOL, bars
 from maar.demo.teller import Teller
 
 BRAKES = "rate-limit: 1s, minimum-time: 1s, restart: 1s, horizon: 1m"
-"""Those of a real cluster are half a minute and more: that would be a long story."""
+"""Shorter than on a real cluster, where these times are 30 s and more."""
 POOLS = f"""
 pools:
 - {{name: a100, nodes: {{{POOL}: a100}}, algorithm: elastic-fifo, {BRAKES}}}
@@ -37,30 +36,30 @@ class Breathing:
         self._shown: dict[str, int] = {}
 
     async def play(self, *before: Gang) -> None:
-        """Both, on a cluster from which the gangs of the acts before go."""
+        """Play both acts, after the gangs of earlier acts have ended."""
         await self.breathe(before)
         await self.shrink_for_a_gang()
 
     async def breathe(self, gangs: tuple[Gang, ...]) -> None:
-        """Jobs arrive and end, and the others grow and shrink with it."""
+        """Jobs arrive and end, and the others shrink and grow."""
         teller, box = self._teller, self._box
         teller.title("Elastic jobs breathe, in two pools")
         await box.finish(*(gang for gang in gangs if not box.is_done(gang)))
         since = box.log_length
         box.write_config(default_text().partition("\npools:\n")[0] + POOLS)
-        await box.until(lambda: box.said("read anew", since), "the configuration with pools is read")
+        await box.until(lambda: box.said("reloaded", since), "the configuration with pools is read")
         teller.tell(
-            "all gangs are done. The nodes are two pools now: "
+            "all gangs are done. The cluster has two pools now: "
             "01 to 08 are a100, shared by elastic-fifo, and 09 to 16 are v100, shared by max-min"
         )
         for job in (GPT, CLIP):
             await self._create(job)
-        await self._become({GPT.name: 16, CLIP.name: 16}, "each takes all that it can use of its pool:")
+        await self._become({GPT.name: 16, CLIP.name: 16}, "each job takes all that it can use of its pool:")
         await teller.pause()
         for job in (WHISPER, DINO):
             await self._create(job)
         expected = {GPT.name: 8, WHISPER.name: 8, CLIP.name: 8, DINO.name: 4}
-        await self._become(expected, "those before shrink for the newcomers:")
+        await self._become(expected, "the first two jobs shrink for the new ones:")
         await teller.show((GPT, WHISPER, CLIP, DINO))
         await box.end_pods(WHISPER.name)
         await box.until(lambda: WHISPER.name not in box.ledger.sizes.jobs, f"{WHISPER.name} is done")
@@ -69,7 +68,7 @@ class Breathing:
         await teller.pause()
 
     async def shrink_for_a_gang(self) -> None:
-        """A gang of fixed size and high priority gets its room from elastic jobs; nobody is evicted or stopped."""
+        """A gang of fixed size and high priority gets its room from elastic jobs; no job is evicted or stopped."""
         teller, box = self._teller, self._box
         teller.title("A rigid gang of high priority arrives, and elastic jobs shrink for it")
         evicted, jobs = len(box.ledger.disrupted(EVICTED)), set(box.ledger.sizes.sizes())
@@ -82,14 +81,14 @@ class Breathing:
         evicted = len(box.ledger.disrupted(EVICTED)) - evicted
         stopped = box.ledger.sizes.changes["stopped"] - stopped
         if evicted or stopped or jobs != {name for name, size in box.ledger.sizes.sizes().items() if size}:
-            raise Broken(f"elastic jobs had to shrink, no more: {evicted} pods evicted, {stopped} jobs stopped")
+            raise Broken(f"elastic jobs should only shrink: {evicted} pods evicted, {stopped} jobs stopped")
         teller.tell(f"pods evicted for it: {evicted}; elastic jobs stopped for it: {stopped}")
-        await box.until(lambda: self._told(RUSH), "an event names the beneficiary")
-        name, said = self._told(RUSH)[0]
-        teller.why(said, f"event Resized on {name}")
+        await box.until(lambda: self._resized_for(RUSH), "an event names the beneficiary")
+        name, message = self._resized_for(RUSH)[0]
+        teller.why(message, f"event Resized on {name}")
         await teller.show((RUSH,))
         await box.finish(RUSH)
-        await self._become({GPT.name: 16, CLIP.name: 8, DINO.name: 4}, f"{RUSH.name} is done, and they grow back:")
+        await self._become({GPT.name: 16, CLIP.name: 8, DINO.name: 4}, f"{RUSH.name} is done; elastic jobs grow back:")
         await teller.show()
 
     async def _create(self, job: Elastic) -> None:
@@ -103,13 +102,13 @@ class Breathing:
         )
         self._bars(what)
 
-    def _told(self, gang: Gang) -> list[tuple[str, str]]:
-        """The jobs that were told that they shrink for a gang, and how."""
+    def _resized_for(self, gang: Gang) -> list[tuple[str, str]]:
+        """The elastic jobs with an event that names the gang, and its message."""
         names = sorted(self._box.ledger.sizes.jobs)
-        return [(name, said) for name in names for said in self._box.events("Resized", name) if gang.name in said]
+        return [(name, text) for name in names for text in self._box.events("Resized", name) if gang.name in text]
 
     def _all_run(self) -> bool:
-        """Whether the pods are what the sizes say."""
+        """Whether the running pods match the sizes."""
         jobs = self._box.ledger.sizes.jobs.values()
         return all(len(self._box.running(job.name)) == job.size + bool(job.size) * job.beside for job in jobs)
 

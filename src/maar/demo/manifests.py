@@ -11,7 +11,7 @@ Obj = dict[str, Any]
 
 
 class Gang(NamedTuple):
-    """A job of the story: so many pods with so many GPUs each, all or none."""
+    """A gang of the story: `pods` pods with `gpus` GPUs each."""
 
     name: str
     pods: int
@@ -21,7 +21,7 @@ class Gang(NamedTuple):
 
     @property
     def letter(self) -> str:
-        """What stands for it in the picture."""
+        """Its letter in the picture."""
         return self.name[0].upper()
 
     def __str__(self) -> str:
@@ -29,7 +29,7 @@ class Gang(NamedTuple):
 
 
 class Elastic(NamedTuple):
-    """An elastic job of the story: it can use so few and so many workers."""
+    """An elastic job of the story, with `low` to `high` workers."""
 
     name: str
     kind: str
@@ -41,7 +41,7 @@ class Elastic(NamedTuple):
 
     @property
     def letter(self) -> str:
-        """What stands for it in the picture."""
+        """Its letter in the picture."""
         return self.name[0].upper()
 
     def __str__(self) -> str:
@@ -49,7 +49,6 @@ class Elastic(NamedTuple):
 
 
 def node(name: str, gpus: int, pool: str) -> Obj:
-    """A node that says what accelerators it has."""
     offered = {"cpu": "96", "memory": "768Gi", "pods": "110", GPU: str(gpus)}
     labels = {"kubernetes.io/hostname": name, POOL: pool}
     return {
@@ -61,19 +60,17 @@ def node(name: str, gpus: int, pool: str) -> Obj:
 
 
 def priority_class(name: str, value: int) -> Obj:
-    """A priority."""
     kind = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass"}
     return {**kind, "metadata": {"name": name}, "value": value}
 
 
 def queue(name: str) -> Obj:
-    """A queue like all others."""
     kind = {"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "Queue"}
     return {**kind, "metadata": {"name": name}, "spec": {"weight": 1, "reclaimable": True}}
 
 
 def job(gang: Gang) -> Obj:
-    """A batch Job that starts whole."""
+    """A batch Job that starts as a gang."""
     about = {"maar.dev/gang": "true", "scheduling.volcano.sh/queue-name": gang.queue}
     template = _pod("train", gang.gpus, gang.priority)
     return {
@@ -90,7 +87,7 @@ def job(gang: Gang) -> Obj:
 
 
 def elastic_job(job: Elastic) -> Obj:
-    """A PyTorchJob or MPIJob of Kubeflow's; it comes suspended, and starts when the plan says so."""
+    """A PyTorchJob or MPIJob of Kubeflow. It is created suspended; the scheduler starts it."""
     bounds = {"maar.dev/min-workers": str(job.low), "maar.dev/max-workers": str(job.high)}
     spec: Obj = {"runPolicy": {"suspend": True}}
     worker = {"replicas": job.low, "template": {"spec": _elastic_pod(job, job.gpus)}}

@@ -1,6 +1,6 @@
-"""A small picture of a cluster: a column for each node, a cell for each GPU, a letter for each job.
+"""A picture of a cluster as text: a column for each node, a cell for each GPU, a letter for each job.
 
-Pure: from objects as the API server holds them to lines of text.
+Pure: from objects of the API server to lines of text.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ class Column(NamedTuple):
 
     name: str
     size: int
-    """How many GPUs it has."""
+    """Number of its GPUs."""
     ready: bool
     cells: str
-    """A letter for each GPU that is in use; a small one where the pod is going."""
+    """A letter for each GPU in use; lower case if the pod is being deleted."""
 
 
 def picture(columns: Iterable[Column]) -> list[str]:
-    """The lines: names above, one row for each GPU."""
+    """The lines of the picture: node names, then a row for each GPU."""
     shown = list(columns)
     rows = max((column.size for column in shown), default=0)
     lines = [" ".join(f"{column.name[-2:]:>2}" for column in shown)]
@@ -45,7 +45,7 @@ def _cell(column: Column, row: int) -> str:
 
 
 def columns(nodes: Iterable[Obj], pods: Iterable[Obj], letters: Mapping[str, str]) -> list[Column]:
-    """The columns of nodes with the pods on them; `letters` by the job's name."""
+    """The columns of nodes with their pods; `letters` is by the name of the job."""
     cells: dict[str, list[str]] = {}
     for pod in pods:
         node = pod["spec"].get("nodeName")
@@ -62,17 +62,16 @@ def columns(nodes: Iterable[Obj], pods: Iterable[Obj], letters: Mapping[str, str
 
 
 def owner(pod: Obj) -> str:
-    """The job that a pod belongs to, or its own name."""
+    """The name of the job of a pod, or the pod's own name."""
     owners = pod["metadata"].get("ownerReferences") or [pod["metadata"]]
     return str(owners[0]["name"])
 
 
 def gpus(pod: Obj) -> int:
-    """How many GPUs a pod asks for."""
+    """The number of GPUs that a pod requests."""
     return sum(int((c.get("resources") or {}).get("limits", {}).get(GPU, 0)) for c in pod["spec"]["containers"])
 
 
 def is_ready(node: Obj) -> bool:
-    """Whether a node's kubelet says that it is well."""
     conditions = node["status"].get("conditions") or []
     return any(c["type"] == "Ready" and c["status"] == "True" for c in conditions)

@@ -1,7 +1,7 @@
-"""What really happened: a ledger of every write that the API server's watches show, and the score from it.
+"""A ledger of every write that watches of the API server show, and the score computed from it.
 
-The ledger knows nothing of the scheduler or of the story. It sees each pod, node and job exactly as a watch does, and
-after each event adds up what is on the pod's node: an over-commit, however short, is in it.
+The ledger does not depend on the scheduler or the story. It sees each pod, node and job as a watch does, and after each
+event checks the pod's node, so that it notices even a short over-commit.
 """
 
 from __future__ import annotations
@@ -37,38 +37,37 @@ class Life:
     going: bool = False
     gone: bool = False
     disrupted: str = ""
-    """Why it had to go before its end."""
+    """Why it was disrupted before its end."""
 
     @property
     def holds(self) -> bool:
-        """Whether it takes room on its node."""
+        """Whether it uses room on its node."""
         return bool(self.node) and not self.gone and self.phase not in ("Succeeded", "Failed")
 
 
 @dataclass(slots=True)
 class Ledger:
-    """The log of a cluster's watches, added up."""
+    """The events of a cluster's watches, summed up."""
 
     lives: dict[str, Life] = field(default_factory=dict)
-    """By the pod's uid."""
+    """By UID of the pod."""
     gangs: dict[str, int] = field(default_factory=dict)
-    """The jobs that exist, and how many pods each has to have; an elastic one, at least."""
+    """Existing jobs, and the number of pods that each needs; for an elastic job, the minimum."""
     sizes: SizeLedger = field(default_factory=SizeLedger)
-    """Elastic jobs."""
     nodes: dict[str, tuple[bool, dict[str, int]]] = field(default_factory=dict)
-    """Whether a node is ready, and what it offers."""
+    """Whether a node is ready, and its allocatable resources."""
     used: dict[str, Counter[str]] = field(default_factory=dict)
     looks: int = 0
     over: list[str] = field(default_factory=list)
-    """Every moment at which a node held more than it offers."""
+    """Each time that a node had more than its allocatable resources."""
     moved: list[str] = field(default_factory=list)
-    """Pods that were on one node and then on another, which never may be."""
+    """Pods that changed their node, which must never happen."""
     gpu_seconds: float = 0.0
     offered_seconds: float = 0.0
     last: float | None = None
 
     def take(self, table: str, type: str, obj: Obj, now: float) -> None:
-        """One event of a watch."""
+        """Take one event of a watch."""
         self.let_time_pass(now)
         gone = type == "DELETED"
         if table == "pods":
@@ -85,14 +84,14 @@ class Ledger:
             self._elastic(obj["metadata"]["name"])
 
     def _elastic(self, name: str) -> None:
-        """An elastic job is in part below its minimum, with what stands beside its workers; one that ended is not."""
+        """An elastic job runs in part if it has fewer pods than its minimum plus the pods beside its workers."""
         job = self.sizes.jobs.get(name)
         self.gangs.pop(name, None)
         if job is not None:
             self.gangs[name] = job.low + job.beside
 
     def let_time_pass(self, now: float) -> None:
-        """Utilisation is an area: GPUs in use, and GPUs of nodes that are well, times seconds, once there is work."""
+        """Add to utilisation: GPU seconds in use and offered by ready nodes, from the first pod on."""
         if self.last is not None:
             self.gpu_seconds += self.gpus_used * (now - self.last)
             self.offered_seconds += self.gpus_offered * (now - self.last)
@@ -133,30 +132,30 @@ class Ledger:
 
     @property
     def gpus_used(self) -> int:
-        """GPUs that pods hold, on nodes that are well."""
+        """GPUs that pods use on ready nodes."""
         return sum(use[GPU] for name, use in self.used.items() if self.nodes.get(name, (False, {}))[0])
 
     @property
     def gpus_offered(self) -> int:
-        """GPUs of all nodes that are well."""
+        """GPUs of all ready nodes."""
         return sum(offered.get(GPU, 0) for ready, offered in self.nodes.values() if ready)
 
     @property
     def bound(self) -> list[Life]:
-        """Every pod that ever got its node."""
+        """All pods that were ever bound."""
         return [life for life in self.lives.values() if life.bound is not None]
 
     def disrupted(self, why: str) -> list[Life]:
-        """Pods that had a node and had to go."""
+        """Bound pods that were disrupted for this reason."""
         return [life for life in self.bound if life.disrupted == why]
 
     @property
     def rejected(self) -> list[Life]:
-        """Pods that a kubelet did not take, or that failed."""
+        """Pods that a kubelet rejected, or that failed."""
         return [life for life in self.lives.values() if life.phase == "Failed"]
 
     def at_work(self, gang: str) -> int:
-        """How many pods of a gang have a node and stay, or have done their work."""
+        """The number of pods of a gang that have a node and stay, or have succeeded."""
         return sum(
             life.phase == "Succeeded" or (life.holds and not life.going)
             for life in self.lives.values()
@@ -164,12 +163,12 @@ class Ledger:
         )
 
     def in_part(self) -> list[str]:
-        """The gangs of which some pods run and some do not, in words."""
+        """Descriptions of the gangs of which only some pods run."""
         found = [(gang, self.at_work(gang), size) for gang, size in sorted(self.gangs.items())]
         return [f"{gang}: {count} of {size} pods" for gang, count, size in found if 0 < count < size]
 
     def evicted_in_part(self) -> list[str]:
-        """Gangs that lost some of their pods to an eviction and kept others, in words."""
+        """Descriptions of the gangs that lost only some of their pods to evictions."""
         counts = Counter(life.gang for life in self.disrupted(EVICTED))
         return [
             f"{gang}: {count} of {self.gangs[gang]} pods"
@@ -178,19 +177,19 @@ class Ledger:
         ]
 
     def problems(self) -> list[str]:
-        """What must never be; empty if all is well. Only for a moment at which nothing is on its way."""
+        """Violations of what must always hold. Valid only while nothing is in progress."""
         return [
             *(f"over-committed: {moment}" for moment in self.over),
             *(f"a gang runs in part: {gang}" for gang in self.in_part()),
             *(f"a gang was evicted in part: {gang}" for gang in self.evicted_in_part()),
             *(f"a pod was bound twice: {name}" for name in self.moved),
-            *(f"a pod was bound and not taken: {life.name}" for life in self.rejected),
+            *(f"a pod was bound but rejected: {life.name}" for life in self.rejected),
             *(f"an elastic job was out of its bounds: {moment}" for moment in self.sizes.outside),
         ]
 
 
 def _requests(pod: Obj) -> dict[str, int]:
-    """What a pod asks for; what cannot be read (anybody may create one with `--keep`) counts as nothing."""
+    """The requests of a pod; empty if they are invalid, because with `--keep` users may create any pod."""
     try:
         return dict(pod_requests(msgspec.convert(pod, Pod)))
     except ValueError:
@@ -198,7 +197,7 @@ def _requests(pod: Obj) -> dict[str, int]:
 
 
 def scoreboard(ledger: Ledger) -> list[tuple[str, str]]:
-    """The score: what is counted, and how it stands."""
+    """The score as pairs of label and value."""
     bound = ledger.bound
     waits = sorted((life.bound - life.created, life.name) for life in bound if life.bound is not None)
     evicted, lost = ledger.disrupted(EVICTED), ledger.disrupted(LOST)
@@ -207,11 +206,11 @@ def scoreboard(ledger: Ledger) -> list[tuple[str, str]]:
     lines = [
         ("bound", f"{len(bound)} pods of {len({life.gang for life in bound})} gangs"),
         ("evicted", f"{len(evicted)} pods{_named(evicted)}; lost with their node: {len(lost)}{_named(lost)}"),
-        ("over-commits", f"{len(ledger.over)} (looked for after each of {ledger.looks} changes to pods on nodes)"),
+        ("over-commits", f"{len(ledger.over)} (checked after each of {ledger.looks} changes to pods on nodes)"),
         ("gangs in part", f"{len(part)} of {len(ledger.gangs)}{': ' + ', '.join(part) if part else ''}"),
         (
             "utilisation",
-            f"{ledger.gpus_used} of {ledger.gpus_offered} GPUs now, {100 * area:.0f} % since the first pod came",
+            f"{ledger.gpus_used} of {ledger.gpus_offered} GPUs now, {100 * area:.0f} % since the first pod",
         ),
     ]
     if waits:

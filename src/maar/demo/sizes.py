@@ -1,7 +1,7 @@
-"""Elastic jobs as the API server's watches show them: how large each is, how often that changed, and bars of it.
+"""Elastic jobs as watches of the API server show them: their sizes, the changes, and bars to print.
 
-Like the ledger it knows nothing of the scheduler or of the story: it reads the size and the bounds that stand in each
-object, after every write.
+Like the ledger, this does not depend on the scheduler or the story: it reads the size and the bounds in each object
+after every write.
 """
 
 from __future__ import annotations
@@ -16,48 +16,48 @@ from maar.demo.picture import GPU
 Obj = dict[str, Any]
 
 ROLES = {"pytorchjobs": "pytorchReplicaSpecs", "mpijobs": "mpiReplicaSpecs"}
-"""The tables of elastic jobs, and where their pods are described."""
+"""The resources of elastic jobs, and the field that describes their pods."""
 POOL = "maar.dev/accelerator"
-"""The label by which nodes are of a pool, and jobs choose one."""
+"""The label that assigns a node to a pool, and by which a job selects one."""
 ENDS = ("Succeeded", "Failed")
 
 
 class Breather(NamedTuple):
-    """An elastic job at one moment."""
+    """The state of an elastic job."""
 
     name: str
     low: int
     high: int
     gpus: int
-    """Of one worker."""
+    """GPUs of one worker."""
     beside: int
-    """Pods beside its workers."""
+    """Number of pods that are not workers."""
     pool: str
     size: int
-    """Workers that it shall have; none while it is suspended."""
+    """Requested workers; 0 while suspended."""
     ended: bool
 
     @property
     def within(self) -> bool:
-        """Whether its size is one that it can use."""
+        """Whether its size is 0 or within its bounds."""
         return self.size == 0 or self.low <= self.size <= self.high
 
 
 @dataclass(slots=True)
 class SizeLedger:
-    """All of them, and what was done to them."""
+    """All elastic jobs, and the changes of their sizes."""
 
     jobs: dict[str, Breather] = field(default_factory=dict)
-    """Those that exist and have not ended, by name."""
+    """Jobs that exist and have not ended, by name."""
     known: set[str] = field(default_factory=set)
-    """The names of all that ever were."""
+    """The names of all jobs so far."""
     changes: Counter[str] = field(default_factory=Counter)
-    """How often one was started, stopped, grown or shrunk."""
+    """How often jobs were started, stopped, grown or shrunk."""
     outside: list[str] = field(default_factory=list)
-    """Every moment at which one had a size out of its bounds."""
+    """Each time that a job's size was out of its bounds."""
 
     def take(self, table: str, gone: bool, obj: Obj) -> None:
-        """One event of a watch."""
+        """Take one event of a watch."""
         now = read(table, obj)
         before = self.jobs.pop(now.name, None)
         self.known.add(now.name)
@@ -69,11 +69,11 @@ class SizeLedger:
             self.outside.append(f"{now.name}: {now.size} workers, of {now.low} to {now.high}")
 
     def sizes(self) -> dict[str, int]:
-        """How many workers each shall have now."""
+        """The current size of each job."""
         return {name: job.size for name, job in self.jobs.items()}
 
     def score(self) -> list[tuple[str, str]]:
-        """Lines for the scoreboard, if there was any."""
+        """Lines for the scoreboard; empty without elastic jobs."""
         if not self.known:
             return []
         words = [f"{self.changes[word]} {word}" for word in ("started", "grown", "shrunk", "stopped")]
@@ -93,7 +93,7 @@ def _change(before: int, after: int) -> str:
 
 
 def read(table: str, obj: Obj) -> Breather:
-    """A job as its object has it."""
+    """The state of a job, from its object."""
     spec = obj["spec"]
     roles = spec[ROLES[table]]
     worker = roles["Worker"]
@@ -114,7 +114,7 @@ def read(table: str, obj: Obj) -> Breather:
 
 
 def bars(jobs: Iterable[Breather], before: Mapping[str, int]) -> list[str]:
-    """A line for each job: a block for each worker, a dot for each more that it could use, and how it changed."""
+    """A line for each job: a block for each worker, a dot for each further worker that it could use, and the change."""
     shown = sorted(jobs, key=lambda job: (job.pool, job.name))
     wide = max((job.high for job in shown), default=0)
     lines = []

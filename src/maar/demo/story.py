@@ -1,8 +1,7 @@
-"""The story of `maar demo`: eight acts, each of which does something to a cluster, waits for what the scheduler makes
-of it, and says what happened and why.
+"""The story of `maar demo`: each act changes the cluster, waits for the scheduler, and says what happened and why.
 
-What it says is read from the API server (conditions, events, where pods are) or from the scheduler's log; what must
-come true and does not is `Broken`.
+What it prints comes from the API server (conditions, events, nodes of pods) or from the scheduler's log. If an expected
+result does not come, it raises `Broken`.
 """
 
 from __future__ import annotations
@@ -38,14 +37,13 @@ SPREADING = (
     ("binpack.weight: 10 ", "binpack.weight: 0  "),
 )
 KILL_AFTER = 5
-"""Binds of the last gang that arrive before the scheduler is killed."""
+"""Number of binds of the last gang before the scheduler is killed."""
 
 
 class Story(Teller):
     """Plays the acts, one after the other."""
 
     async def play(self) -> None:
-        """All of it."""
         await self.fill()
         await self.make_room()
         await self.refuse()
@@ -57,7 +55,6 @@ class Story(Teller):
     # -- the acts
 
     async def fill(self) -> None:
-        """Work fills the cluster."""
         self.title("Work fills the cluster")
         for gang in FIRST:
             await self.box.submit(gang)
@@ -70,7 +67,7 @@ class Story(Teller):
         await self.show(FIRST)
 
     async def make_room(self) -> None:
-        """A gang of high priority takes the place of one whole gang of low priority."""
+        """A gang of high priority replaces one whole gang of low priority."""
         self.title("A gang of high priority arrives")
         await self.box.submit(URGENT)
         self.tell(f"created job {URGENT}; the cluster is full")
@@ -78,23 +75,23 @@ class Story(Teller):
         evicted = self.box.ledger.disrupted(EVICTED)
         victims = sorted({life.gang for life in evicted})
         if len(evicted) != RESNET.pods or victims != [RESNET.name]:
-            raise Broken(f"all {RESNET.pods} pods of {RESNET.name} had to go, not {len(evicted)} of {victims}")
-        self.tell(f"{victims[0]} made room, all {len(evicted)} pods of it and nobody else; {URGENT.name} runs")
+            raise Broken(f"all {RESNET.pods} pods of {RESNET.name} should be evicted, not {len(evicted)} of {victims}")
+        self.tell(f"all {len(evicted)} pods of {victims[0]} were evicted, and no other pod; {URGENT.name} runs")
         await self.box.until(lambda: self.box.events("Preempted", RESNET.name), "an event names the beneficiary")
         self.why(self.box.events("Preempted", RESNET.name)[0], "event Preempted on its pods")
-        await self.box.until(lambda: self.box.reason(RESNET), "the evicted gang knows why it waits")
-        self.tell(f"its controller has made the pods of {RESNET.name} anew; they wait:")
+        await self.box.until(lambda: self.box.reason(RESNET), "the evicted gang has a reason")
+        self.tell(f"its controller has created the pods of {RESNET.name} again; they wait:")
         self.why(self.box.reason(RESNET), "on each of its pods")
         await self.show([URGENT])
 
     async def refuse(self) -> None:
-        """A gang that can never run is told so, and nobody has to suffer for it."""
+        """A gang that can never run gets the reason, and nothing is evicted for it."""
         self.title("An impossible gang arrives")
         before = len(self.box.ledger.disrupted(EVICTED))
         await self.box.submit(GIANT)
         need = GIANT.pods * GIANT.gpus
         self.tell(f"created job {GIANT}: {need} GPUs, of which there are {self.box.ledger.gpus_offered}")
-        await self.box.until(lambda: self.box.reason(GIANT), "the impossible gang knows why it waits")
+        await self.box.until(lambda: self.box.reason(GIANT), "the impossible gang has a reason")
         self.why(self.box.reason(GIANT), "on each of its pods")
         evicted = len(self.box.ledger.disrupted(EVICTED)) - before
         if evicted or self.box.nodes_of(GIANT):
@@ -105,7 +102,7 @@ class Story(Teller):
         await self.pause()
 
     async def lose_a_node(self) -> None:
-        """A job ends, so that there is room; then a node dies, and what ran on it moves."""
+        """A job ends, so that there is room; then a node dies, and its pods move."""
         self.title("A node dies")
         await self.box.finish(VISION)
         self.tell(f"{VISION.name} is done")
@@ -114,10 +111,10 @@ class Story(Teller):
         await self.show()
         node = self.box.nodes_of(SPEECH)[0]
         self.box.kubelets.kill(node)
-        self.tell(f"{node} falls silent; pods of {', '.join(self._jobs_on(node))} were on it")
+        self.tell(f"{node} stops responding; it runs pods of {', '.join(self._jobs_on(node))}")
         await self.box.until(lambda: self.box.ledger.disrupted(LOST), "the pods of a dead node are deleted")
         await self.until_running(SPEECH, *(gang for gang in FIRST if gang.name in self._jobs_on(node)))
-        await self.box.until(lambda: not self._jobs_on(node), f"nothing is left of what was on {node}")
+        await self.box.until(lambda: not self._jobs_on(node), f"no pod is left on {node}")
         lost = len(self.box.ledger.disrupted(LOST))
         self.tell(f"{lost} pods were lost; {SPEECH.name} is whole again, on {', '.join(self.box.nodes_of(SPEECH))}")
         await self.show()
@@ -126,7 +123,7 @@ class Story(Teller):
         self.tell(f"{node} is back")
 
     async def change_the_rules(self) -> None:
-        """A configuration with a typo is refused; the corrected one applies while everything runs."""
+        """A configuration with a typo is refused; the corrected one applies without a restart."""
         self.title("The rules change while it runs")
         await self.box.submit(PAIR)
         await self.until_running(PAIR)
@@ -138,27 +135,27 @@ class Story(Teller):
         self.tell("wrote a configuration that spreads work instead of packing it, with a typo in it")
         await self.box.until(lambda: self.box.said("refused", since), "the typo is refused")
         for line in self.box.said("refused", since):
-            self.why(line[line.find(self.box.config.name) :], "the scheduler's log; the configuration before stays")
+            self.why(line[line.find(self.box.config.name) :], "the scheduler's log; the previous one stays in use")
         since = self.box.log_length
         self.box.write_config(good)
-        await self.box.until(lambda: self.box.said("read anew", since), "the corrected configuration is read")
-        self.tell("corrected the typo: in force, without a restart")
+        await self.box.until(lambda: self.box.said("reloaded", since), "the corrected configuration is loaded")
+        self.tell("corrected the typo: applied without a restart")
         await self.box.submit(QUAD)
         await self.until_running(QUAD)
         spread = self.box.nodes_of(QUAD)
         if set(spread) & set(packed):
-            raise Broken(f"the new rules spread: {QUAD.name} is on {spread}, beside {PAIR.name} on {packed}")
+            raise Broken(f"the new rules should spread: {QUAD.name} is on {spread}, like {PAIR.name} on {packed}")
         self.tell(f"created job {QUAD}: it runs on {', '.join(spread)}, not beside {PAIR.name} as before")
         await self.show([PAIR, QUAD])
 
     async def crash(self) -> None:
-        """The scheduler is killed while it binds a gang; the next one finishes what it began."""
+        """The scheduler is killed while it binds a gang; the next one completes the gang."""
         self.title("The scheduler is killed in the middle of binding a gang")
         before = len(self.box.ledger.disrupted(EVICTED))
         names: set[str] = set()
 
         def bound(event: Event) -> None:
-            """Called by the server at each write of a pod: the moment is exact."""
+            """Called by the server at each write of a pod, so that the kill is at an exact moment."""
             obj = event.item.obj
             if obj["spec"].get("nodeName") and obj["metadata"]["name"].startswith(f"{TENFOLD.name}-"):
                 names.add(obj["metadata"]["name"])
@@ -167,7 +164,7 @@ class Story(Teller):
                     self.box.on_pod.remove(bound)
 
         faults = self.box.server.faults
-        # What was sent before the scheduler died may still be on its way: the server takes no binds from here on.
+        # Binds that were sent before the kill may still arrive: the server refuses them from here on.
         faults.fails = lambda method, path: all_binds(method, path) and len(names) >= KILL_AFTER
         faults.fail_share, faults.fail_codes = 1.0, (429,)
         self.box.on_pod.append(bound)
@@ -177,7 +174,7 @@ class Story(Teller):
         code = await self.box.stop_scheduler()
         faults.clear()
         count = self.box.ledger.at_work(TENFOLD.name)
-        self.tell(f"SIGKILL after {count} of {TENFOLD.pods} binds (the process ended with {code}): the gang is in part")
+        self.tell(f"SIGKILL after {count} of {TENFOLD.pods} binds (the process ended with {code}): part of it runs")
         if not 0 < count < TENFOLD.pods:
             raise Broken(f"the scheduler was not killed in the middle: {count} of {TENFOLD.pods} pods are bound")
         await self.show([TENFOLD])
@@ -186,16 +183,16 @@ class Story(Teller):
         await self.until_running(TENFOLD)
         evicted = len(self.box.ledger.disrupted(EVICTED)) - before
         if evicted:
-            raise Broken(f"the gang that was begun fits: nothing had to be evicted for it, {evicted} were")
+            raise Broken(f"the partial gang fits: nothing should be evicted for it, but {evicted} pods were")
         self.tell(f"{TENFOLD.name} is whole: all {TENFOLD.pods} pods run; evicted for it: {evicted}")
-        await self.box.until(lambda: self.box.events("Scheduled", TENFOLD.name), "an event tells of the gang's pods")
-        said = self.box.events("Scheduled", TENFOLD.name)
-        if len(said) != 1:
-            raise Broken(f"who was killed in the middle may not have told the end: {said}")
-        self.why(said[0], "event Scheduled on its first pod")
+        await self.box.until(lambda: self.box.events("Scheduled", TENFOLD.name), "an event reports the gang's pods")
+        messages = self.box.events("Scheduled", TENFOLD.name)
+        if len(messages) != 1:
+            raise Broken(f"expected one event, from the second scheduler only: {messages}")
+        self.why(messages[0], "event Scheduled on its first pod")
         await self.show()
 
-    # -- looking
+    # -- state
 
     def _gpus(self) -> str:
         return f"{self.box.ledger.gpus_used} of {self.box.ledger.gpus_offered} GPUs in use"
@@ -208,6 +205,6 @@ class Story(Teller):
 def _changed(text: str, changes: Iterable[tuple[str, str]]) -> str:
     for before, after in changes:
         if before not in text:
-            raise Broken(f"not in Maar's own configuration: `{before}`")
+            raise Broken(f"not in Maar's default configuration: `{before}`")
         text = text.replace(before, after)
     return text

@@ -1,4 +1,4 @@
-"""How the story of `maar demo` is told: titles, lines with their time, reasons with where they stand, pictures."""
+"""The output of `maar demo`: titles, lines with times, reasons with their place, pictures."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from maar.demo.manifests import Elastic, Gang
 from maar.demo.picture import picture
 
 Say = Callable[[str], None]
-"""Takes one line."""
+"""Prints one line."""
 
 READING = 5.0
-"""Seconds to read what one act came to; the story takes little more than a minute with it."""
+"""Seconds to read the result of one act; the story then takes little more than a minute."""
 
 
 class Teller:
-    """Tells what happens to a cluster."""
+    """Prints what happens to a cluster."""
 
     def __init__(self, box: Box, say: Say, speed: float) -> None:
         self.box = box
@@ -29,22 +29,22 @@ class Teller:
         self._act = 0
 
     def title(self, title: str) -> None:
-        """Another act."""
+        """Start a new act."""
         self._act += 1
         self.say("")
         self.say(f"── {self._act}  {title} {'─' * max(72 - len(title), 3)}")
 
     def tell(self, line: str) -> None:
-        """A line of what happens, with its time."""
+        """Print a line with the time."""
         self.say(f"{time.monotonic() - self._started:6.1f} s  {line}")
 
     def why(self, line: str, where: str) -> None:
-        """A reason, and where it stands."""
+        """Print a reason, and where users find it."""
         self.say(f"{'':10}  » {line}")
         self.say(f"{'':12}({where})")
 
     async def show(self, jobs: Iterable[Gang | Elastic] = ()) -> None:
-        """The picture, a legend of the jobs that are new in it, and time to read."""
+        """Print the picture and a legend of new jobs, and give time to read."""
         self.say("")
         for line in picture(self.box.columns()):
             self.say(f"{'':10}{line}")
@@ -55,7 +55,7 @@ class Teller:
         await self.pause()
 
     async def pause(self, seconds: float = READING) -> None:
-        """Time to read."""
+        """Give time to read."""
         await asyncio.sleep(seconds / self._speed)
 
     async def until_running(self, *gangs: Gang) -> None:

@@ -1,5 +1,5 @@
-"""The nouns of a decision, as plain data: resources, nodes, tasks, jobs, queues, the snapshot, the plan, its reasons.
+"""Plain data of a decision: resources, nodes, tasks, jobs, queues, the snapshot, the plan and its reasons.
 
-Pure: no policy, no I/O, no Kubernetes objects. Tables hold numpy columns, a row per node, task or job. Imports nothing
-of Maar; every other layer may import from here.
+Pure: no policy, no I/O, no Kubernetes objects. A table holds numpy columns with a row per node, task or job. This
+package imports nothing from Maar. Every other layer may import it.
 """

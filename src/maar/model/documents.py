@@ -1,10 +1,10 @@
-"""Text to plain data: the only reader of YAML and JSON documents, for configuration files, manifests and job lists.
+"""The only reader of YAML and JSON text, for configuration files, manifests and job lists.
 
 It is in the lowest layer because the pure half and `kube` both need it and neither may import the other. It knows no
-file names and no fields: the caller says which file a `DocumentError` is about.
+file names and no fields: the caller adds the file name to a `DocumentError`.
 
-Scalars are read as kubectl reads them: times and base-60 numbers stay text, since no field that Maar reads is either.
-Text that begins like JSON is read as JSON, which is some thirty times faster.
+Scalars are read as kubectl reads them. Times and base-60 numbers stay text, because no field that Maar reads is either.
+Text that starts like JSON is parsed as JSON, which is about 30 times faster.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import yaml
 
 
 class Place(NamedTuple):
-    """Where in a text, from 1."""
+    """A position in a text, counted from 1."""
 
     line: int
     column: int
@@ -29,7 +29,7 @@ class Place(NamedTuple):
 
 
 class DocumentError(ValueError):
-    """Text that is neither YAML nor JSON."""
+    """The text is neither YAML nor JSON."""
 
     def __init__(self, problem: str, place: Place | None = None) -> None:
         super().__init__(problem if place is None else f"{place}: {problem}")
@@ -38,20 +38,20 @@ class DocumentError(ValueError):
 
 
 class TooDeep(DocumentError):
-    """Text that may be valid, but is nested too deep to be read."""
+    """The text may be valid, but its nesting is too deep to read."""
 
 
 Repeated = Callable[[Place, str], None]
-"""Told where a mapping gives a key again. It may refuse that with a `DocumentError`; if not, the last value counts."""
+"""Called for a repeated key of a mapping. It may raise a `DocumentError`; otherwise the last value counts."""
 
 
 def refuse_repeated(place: Place, key: str) -> None:
-    """Refuse a key that is given twice: nobody can know which one was meant."""
+    """Refuse a repeated key: it is unclear which value the author meant."""
     raise DocumentError(f"`{key}` is given twice", place)
 
 
 def documents(text: str | bytes, repeated: Repeated | None = None) -> Iterator[Any]:
-    """All documents of a text, empty ones as `None`; without `repeated`, keys given twice are not looked for."""
+    """All documents of a text; an empty document is `None`. Without `repeated`, repeated keys are not detected."""
     start = text.lstrip("\ufeff \t\r\n") if isinstance(text, str) else text.lstrip(b"\xef\xbb\xbf \t\r\n")
     try:
         found = _json(text, repeated is not None) if start[:1] in ("{", "[", b"{", b"[") else None
@@ -60,17 +60,18 @@ def documents(text: str | bytes, repeated: Repeated | None = None) -> Iterator[A
         mark = error.problem_mark or error.context_mark
         raise DocumentError(str(error.problem or error.context), None if mark is None else _place(mark)) from None
     except RecursionError:
-        raise TooDeep("lists and mappings lie too deep in each other") from None
+        raise TooDeep("lists and mappings are nested too deeply") from None
     except DocumentError:
         raise
     except (yaml.YAMLError, ValueError) as error:
-        # No mark: a character that YAML forbids, or a number with too many digits.
+        # The error has no position: a character that YAML forbids, or a number with too many digits.
         raise DocumentError(str(error).splitlines()[0]) from None
 
 
 def _json(text: str | bytes, once: bool) -> list[Any] | None:
-    """JSON documents, one after the other; `None` where it is not JSON after all: YAML may begin with a brace too, and
-    says where a text breaks, or with `once` where a key is given twice."""
+    """All JSON documents of the text. `None` if it is not JSON, or if `once` and a key is repeated.
+
+    The caller then parses it as YAML, which can also start with a brace and reports the position of an error."""
     if not once:
         try:
             return [msgspec.json.decode(text)]
@@ -101,9 +102,9 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return made
 
 
-def _no_number(said: str) -> Any:
-    """Python reads `NaN` and `Infinity`, which JSON does not have."""
-    raise ValueError(said)
+def _no_number(constant: str) -> Any:
+    """Refuse `NaN` and `Infinity`, which Python accepts and JSON does not have."""
+    raise ValueError(constant)
 
 
 def _yaml(text: str | bytes, repeated: Repeated | None) -> Iterator[Any]:
@@ -120,7 +121,7 @@ def _place(mark: yaml.Mark) -> Place:
 
 
 class _Loader(yaml.CSafeLoader):
-    """libyaml's loader with the scalars of YAML 1.2, but for `yes` and `no`, which kubectl takes as booleans too."""
+    """libyaml's loader with the scalars of YAML 1.2, plus the booleans `yes`, `no`, `on` and `off` of kubectl."""
 
     yaml_implicit_resolvers: dict[str, list[tuple[str, re.Pattern[str]]]] = {}  # noqa: RUF012
 
@@ -129,7 +130,6 @@ class _Loader(yaml.CSafeLoader):
         self._repeated = repeated
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
-        """A mapping, after its keys are looked at."""
         if self._repeated is not None:
             seen: set[str] = set()
             for key in (key for key, _ in node.value if isinstance(key, yaml.ScalarNode)):

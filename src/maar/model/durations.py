@@ -1,4 +1,4 @@
-"""Durations as people write them in configurations and annotations: Go's (`90s`, `1h30m`, `250ms`), and days (`2d`)."""
+"""Durations in configurations and annotations: Go's notation (`90s`, `1h30m`, `250ms`), plus days (`2d`)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _LONGEST = 2**63 / 1e9
 
 @lru_cache(maxsize=4096)
 def duration(text: str) -> float:
-    """Seconds of a text with units; not negative.
+    """The seconds of a text with units.
 
     >>> duration("1h30m"), duration("250ms")
     (5400.0, 0.25)
@@ -30,7 +30,7 @@ def duration(text: str) -> float:
 
 
 def parse_duration(value: str | int | float) -> float:
-    """The same, where a number without a unit is seconds.
+    """The seconds of a text or number; a number without a unit is in seconds.
 
     >>> parse_duration("1h30m"), parse_duration(5)
     (5400.0, 5.0)

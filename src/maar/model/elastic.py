@@ -1,7 +1,7 @@
-"""Elastic jobs: how few and how many workers, how many now, and what decisions need of the past.
+"""Elastic jobs: bounds, current size, and the history that decisions need.
 
-A job of a kind that can be resized or paused says what it can use; `resize` decides how many workers it gets. Its
-*past* leaves in the plan, lives in an annotation on the job's own object and comes back in the next snapshot.
+A job that can be resized or suspended declares its bounds; the action `resize` decides how many workers it gets. Its
+`Past` leaves in the plan, is stored in an annotation on the job's own object, and returns in the next snapshot.
 """
 
 from __future__ import annotations
@@ -14,55 +14,55 @@ from maar.model.shapes import Shape
 
 
 class Past(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What decisions need of a job's past. Times are seconds since 1970."""
+    """The history of a job that decisions need. Times are seconds since 1970."""
 
     first_start: float | None = None
     last_resize: float | None = None
-    """When its size was last changed, or it was stopped or started."""
+    """When it was last resized, suspended or resumed."""
     since: float | None = None
-    """Since when it runs, or is stopped."""
+    """Since when it runs or is suspended."""
     ran: float = 0.0
-    """How long its last run was, while it is stopped."""
+    """While it is suspended: how long its last run was."""
     attained: float = 0.0
-    """GPU seconds that it had at `counted`."""
+    """GPU seconds attained until `counted`."""
     counted: float | None = None
     forgiven: float = 0.0
-    """GPU seconds before its last promotion: its level in the queues counts from there."""
+    """GPU seconds attained before its last promotion; its queue level counts from there."""
 
 
 class Elastic(msgspec.Struct, frozen=True):
-    """What an elastic job says, and how it stands."""
+    """What an elastic job declares, and its current state."""
 
     min: int
     max: int
     shape: Shape
-    """What one worker asks for."""
+    """The requests of one worker."""
     size: int = 0
-    """Workers that its object asks for; while suspended, what it would start with."""
+    """Workers that its object requests; while suspended, the size it would start with."""
     requested: int = 0
-    """What its owner asked for at first: for algorithms that give all of it or nothing."""
+    """The size that its owner first requested, for algorithms that give all of it or nothing."""
     suspended: bool = False
     role: str = ""
-    """The role of its workers among its pods."""
+    """The role of its worker pods."""
     beside: tuple[Shape, ...] = ()
-    """Its pods beside its workers, which its minimum counts too: a master, a launcher."""
+    """Its pods that are not workers but count towards its minimum: a master, a launcher."""
     pausable: bool = True
-    """Whether it can be suspended; if not, a job that has started keeps its minimum."""
+    """Whether it can be suspended. If not, a job that has started keeps its minimum."""
     keeps: str = ""
-    """Why its size may not change now, where that is so: its bounds are its size then."""
+    """Why its size must not change now, or empty. If set, both bounds equal its size."""
     pool: str = ""
-    """The pool it asks for by name."""
+    """The name of the pool that it requests."""
     past: Past = Past()
     holds: tuple[tuple[str, int], ...] = ()
-    """Room that is kept for its workers to come: node, how many."""
+    """Room held for workers that do not exist yet: node and count."""
     restart: float | None = None
-    """Seconds that a change of its size costs it; `None`: as the configuration says."""
+    """Seconds that a resize costs the job; `None`: use the configured value."""
     speedup: tuple[tuple[int, float], ...] = ()
-    """What was measured: on so many workers so many times as fast as on one. Nothing: linear."""
+    """Measured speed-up: number of workers, and speed relative to one worker. Empty: linear."""
     remaining: float = math.inf
-    """Seconds left on one worker."""
+    """Seconds of work left on one worker."""
 
     @property
     def now(self) -> int:
-        """Workers that it has or is being given."""
+        """Workers that it has or is about to get."""
         return 0 if self.suspended else self.size

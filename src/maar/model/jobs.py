@@ -1,7 +1,7 @@
-"""Jobs: gangs, what starts together or not at all.
+"""Jobs: gangs, which start together or not at all.
 
-A `Job` is what its group object says (or, for a pod alone, the pod): a minimum, minimums of its roles, a queue, a
-priority. The `JobTable` adds what its tasks make of it: who its members are, how much it has, how many run.
+A `Job` holds what its group object (or its only pod) declares: a minimum, minimums of its roles, a queue, a priority.
+The `JobTable` adds what follows from its tasks: its members, its allocated resources, the number of running tasks.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from maar.model.tasks import Status, TaskTable
 
 
 class Phase(enum.StrEnum):
-    """A group's admission. Groups of dialects without admission are INQUEUE from the start."""
+    """The admission phase of a group. A group of a dialect without admission is INQUEUE from the start."""
 
     PENDING = "Pending"
-    """Not admitted: its operator creates no pods yet."""
+    """Not admitted: its operator does not create pods yet."""
     INQUEUE = "Inqueue"
     RUNNING = "Running"
     UNKNOWN = "Unknown"
@@ -33,9 +33,9 @@ class Phase(enum.StrEnum):
 
 
 class Closeness(msgspec.Struct, frozen=True):
-    """That a gang runs within one domain of the network.
+    """The gang must or should run within one network domain.
 
-    Either `key`, a node label whose value names the domain, or `tier`, the highest tier of HyperNode allowed.
+    Either `key`, a node label whose value names the domain, or `tier`, the highest allowed tier of HyperNode.
     """
 
     key: str = ""
@@ -58,35 +58,34 @@ class Job(msgspec.Struct, frozen=True):
     uid: str = ""
     phase: Phase = Phase.INQUEUE
     waiting_since: float | None = None
-    """When it began to wait, where that is not its creation."""
+    """When it began to wait, if not at its creation."""
     preempts: bool = True
-    """False under preemptionPolicy Never."""
+    """False for preemptionPolicy Never."""
     closeness: Closeness | None = None
     sla: float | None = None
-    """Seconds after creation by which it must be admitted (its own annotation)."""
+    """Seconds after creation by which it must be admitted, from its own annotation."""
     promise: float | None = None
-    """Seconds by which it will have ended after its start."""
+    """Its longest run time in seconds after its start, as promised by its owner."""
     election_expired: float | None = None
     """When it last lost its election because its locks were too old."""
     declared: bool = True
-    """Has an object of its own (a PodGroup), and so exists also without pods."""
+    """Whether it has an object of its own (a PodGroup), so that it also exists without pods."""
     settles: float | None = None
-    """Until when its pods may still be being added: it has no object that says how many there will be."""
+    """Until when more pods may be added, for a job without an object that declares their number."""
     broken: str = ""
-    """Why it makes no sense and waits until its owner mends it."""
+    """Why the job is invalid; it waits until its owner corrects it."""
     elastic: Elastic | None = None
-    """Its workers may become more and fewer; its minimum is then that of its bounds, whatever its group says."""
+    """Set if the number of workers may change. The lower bound then replaces the minimum that its group declares."""
     index: int = -1
-    """Its row in the job table; set there."""
+    """Its row in the job table, which sets it."""
 
     @property
     def namespace(self) -> str:
-        """The first half of its key."""
         return self.key.partition("/")[0]
 
 
 class Role(msgspec.Struct, frozen=True):
-    """The tasks of one job that do the same; `index` is its row in the columns of roles."""
+    """Tasks of one job with the same role; `index` is its row in the role columns."""
 
     index: int
     name: str
@@ -94,7 +93,7 @@ class Role(msgspec.Struct, frozen=True):
 
 
 class Members:
-    """Which tasks belong to which job: a job's are neighbours in the task table."""
+    """The tasks of each job, which are adjacent in the task table."""
 
     def __init__(self, sizes: Ints) -> None:
         self._bounds: list[int] = [0, *np.cumsum(sizes).tolist()]
@@ -108,7 +107,7 @@ class Members:
         return np.arange(*self.span(job))
 
     def span(self, job: int) -> tuple[int, int]:
-        """The number of a job's first task, and the number after its last."""
+        """The number of the job's first task, and the number after its last."""
         return self._bounds[job], self._bounds[job + 1]
 
     def __iter__(self) -> Iterator[Ints]:
@@ -116,7 +115,7 @@ class Members:
 
 
 class Roles:
-    """The roles of each job, numbered through over all jobs."""
+    """The roles of each job, numbered over all jobs."""
 
     def __init__(self, names: list[tuple[str, ...]], minimums: Ints) -> None:
         self._names = names
@@ -135,7 +134,7 @@ class Roles:
 
 
 class JobTable:
-    """All jobs of a snapshot, sorted by key, with what their tasks make of them."""
+    """All jobs of a snapshot, sorted by key, with columns computed from their tasks."""
 
     def __init__(self, jobs: list[Job], queues: dict[str, int]) -> None:
         self._take(jobs)
@@ -158,17 +157,17 @@ class JobTable:
 
     @cached_property
     def elastic(self) -> list[int]:
-        """Jobs whose workers may become more and fewer."""
+        """The rows of jobs whose number of workers may change."""
         return [i for i, job in enumerate(self.jobs) if job.elastic is not None]
 
     @cached_property
     def active(self) -> list[int]:
-        """Jobs that a cycle must look at: they wait for something."""
+        """The rows of jobs that wait for something, which a cycle must look at."""
         rows: list[int] = np.flatnonzero(self.waits).tolist()
         return rows
 
     def count(self, tasks: TaskTable, shapes: ShapeTable) -> None:
-        """Fill in what depends on tasks: members, roles, what each job has and how many are ready."""
+        """Fill in the columns that depend on tasks: members, roles, allocated resources, counts by status."""
         n = len(self.jobs)
 
         def by_job(chosen: Mask) -> Ints:
@@ -187,7 +186,7 @@ class JobTable:
         self.pending = by_job(tasks.status == Status.PENDING)
         self.blocked = by_job(tasks.status == Status.BLOCKED)
         self.best_effort = by_job(shapes.best_effort[tasks.shape])
-        """How many tasks of a job ask for nothing but a pod slot."""
+        """The number of tasks that request nothing but a pod slot."""
         roles = len(self.role_min)
         self.role_ready: Ints = np.bincount(self.task_role[ready], minlength=roles).astype(np.int64)
         self.role_nominated: Ints = np.bincount(self.task_role[nominated], minlength=roles).astype(np.int64)
@@ -206,13 +205,13 @@ class JobTable:
             minimums.extend(job.role_min.get(name, 0) for name in known)
         self.role_names = names
         self.own_role: Ints = np.array(own, dtype=np.int64)
-        """A task's role, counted from its job's first."""
+        """The role of each task, counted from the first role of its job."""
         self.role_min: Ints = np.array(minimums, dtype=np.int64)
         self.roles = Roles(names, self.role_min)
         self.task_role: Ints = self.own_role + np.repeat(self.roles.starts[:-1], self.sizes)
 
-    def told(self, jobs: Iterable[Job]) -> JobTable:
-        """The table with these jobs, of which no column depends, in the rows that they name."""
+    def with_jobs(self, jobs: Iterable[Job]) -> JobTable:
+        """The table with these jobs in the rows that they name; no column depends on the change."""
         table = copy(self)
         table.jobs = list(self.jobs)
         for job in jobs:
@@ -220,7 +219,7 @@ class JobTable:
         return table
 
     def changed(self, new: JobTable, change: Splice) -> JobTable:
-        """The table with some jobs gone and those of `new` in their place."""
+        """The table with some jobs removed and the jobs of `new` in their place."""
         table = JobTable.__new__(JobTable)
         table._take(change.items(self.jobs, new.jobs))
         for name in PER_JOB:
@@ -244,5 +243,5 @@ PER_ROLE = ("role_min", "role_ready", "role_nominated")
 
 
 def _asks(job: Job, size: int) -> bool:
-    """Whether a job wants something whatever its tasks are: admission, pods, or to be mended."""
+    """Whether a job waits whatever its tasks are: for admission, for pods, or for its owner to correct it."""
     return job.phase is Phase.PENDING or bool(job.broken) or (not size and job.phase is not Phase.COMPLETED)

@@ -1,8 +1,8 @@
-"""Nodes as a table: a row a node, a column a resource.
+"""Nodes as a table: a row per node, a column per resource.
 
-Rows are sorted by name, so a row number is also the unique key that ends every ranking of nodes. Labels and
-taints are encoded once and evaluated for all rows at once. What changes during a cycle (used, releasing,
-nominated) is copied by the session; everything here stays as the snapshot found it.
+Rows are sorted by name, so a row number is also the unique key that ends every ranking of nodes. Labels and taints are
+encoded once and evaluated for all rows at once. The session copies what changes during a cycle (used, releasing,
+nominated); everything here stays as the snapshot found it.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Image(msgspec.Struct, frozen=True):
 
 
 class Node(msgspec.Struct, frozen=True):
-    """One machine, as its object says."""
+    """One node, as its object declares it."""
 
     name: str
     allocatable: dict[str, int]
@@ -39,13 +39,13 @@ class Node(msgspec.Struct, frozen=True):
 
 
 class LabelColumn(msgspec.Struct, frozen=True):
-    """One label over all nodes: `codes[row]` is an index into `values`, or -1 where the label is missing."""
+    """One label over all nodes: `codes[row]` is an index into `values`, or -1 if the label is missing."""
 
     codes: npt.NDArray[np.int32]
     values: tuple[str, ...]
 
     def one_of(self, wanted: Iterable[str]) -> Mask:
-        """The rows whose value is one of those."""
+        """The rows whose value is one of `wanted`."""
         chosen = set(wanted)
         hit = np.array([value in chosen for value in self.values] + [False])
         return np.asarray(hit[self.codes], dtype=np.bool_)
@@ -70,7 +70,7 @@ class NodeTable:
         return len(self.nodes)
 
     def label(self, key: str) -> LabelColumn:
-        """The column of one label, made when first asked for. Without the label, a node's name is its hostname."""
+        """The column of one label, made on first use. A node without a hostname label has its name as the hostname."""
         column = self._columns.get(key)
         if column is None:
             values: dict[str, int] = {}
@@ -85,7 +85,6 @@ class NodeTable:
         return column
 
     def meets(self, requirement: Requirement) -> Mask:
-        """The rows whose labels meet one requirement."""
         column = self.label(requirement.key)
         match requirement.operator:
             case "In":
@@ -100,7 +99,7 @@ class NodeTable:
                 return column.one_of(v for v in column.values if requirement.matches({requirement.key: v}))
 
     def meets_term(self, term: NodeTerm) -> Mask:
-        """The rows that meet one node affinity term; a term without any expression meets none."""
+        """The rows that meet the node affinity term; a term without expressions meets none."""
         mask = np.full(len(self), bool(term.expressions or term.fields))
         for requirement in term.expressions:
             mask &= self.meets(requirement)
@@ -113,7 +112,7 @@ class NodeTable:
 def _classes(
     sets: Sequence[tuple[Taint, ...]],
 ) -> tuple[tuple[tuple[Taint, ...], ...], npt.NDArray[np.int32]]:
-    """Distinct taint sets, and for each node which of them it has."""
+    """The distinct taint sets, and the index of each node's set."""
     known: dict[tuple[Taint, ...], int] = {}
     codes = np.array([known.setdefault(s, len(known)) for s in sets], dtype=np.int32)
     return tuple(known), codes

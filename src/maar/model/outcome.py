@@ -1,9 +1,7 @@
-"""What the cluster looks like once a plan has been carried out.
+"""The cluster after a plan is carried out, where no executor does it: `maar plan` between cycles, tests, the simulator.
 
-Used where nobody else carries plans out: `maar plan` between cycles, tests, and the simulator's first approximation.
-Bound pods run, evicted and deleting pods are gone and not made anew, admitted groups are in the queue, elastic jobs
-have their new sizes and pods, and what the plan says of nominations, room that is kept, the election and locks is what
-the next snapshot finds.
+Bound pods run. Evicted and deleting pods are gone and not created again. Admitted groups are in the queue. Elastic jobs
+have their new sizes and pods. The next snapshot finds the plan's nominations, holds, election and locks.
 """
 
 from __future__ import annotations
@@ -53,7 +51,7 @@ def _after(task: Task, bound: dict[str, str], nominated: dict[str, str], now: fl
 
 
 def _budgets_after(cluster: Cluster, gone: set[str]) -> tuple[Budget, ...]:
-    """A pod that was evicted is one disruption less that its budgets allow, until it is made anew."""
+    """Each evicted pod uses up one allowed disruption of its budgets, until it is created again."""
     spent = Counter(budget for task in cluster.tasks if task.key in gone for budget in task.budgets)
     return tuple(replace(b, allowed=max(b.allowed - spent[b.key], 0)) if spent[b.key] else b for b in cluster.budgets)
 

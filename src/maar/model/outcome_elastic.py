@@ -1,4 +1,4 @@
-"""What becomes of elastic jobs once a plan has been carried out: their operators make and delete workers at once."""
+"""Elastic jobs after a plan is carried out: their operators create and delete workers at once."""
 
 from __future__ import annotations
 
@@ -22,11 +22,10 @@ class NewSize(NamedTuple):
 
 
 NewSizes = dict[str, NewSize]
-"""By job."""
+"""The sizes that a plan changes, by job."""
 
 
 def sizes_of(plan: Plan) -> NewSizes:
-    """The new sizes of a plan, by job."""
     return {
         **{r.job: NewSize(r.after, r.past) for r in plan.resize},
         **{r.job: NewSize(r.size, r.past) for r in plan.resume},
@@ -35,7 +34,7 @@ def sizes_of(plan: Plan) -> NewSizes:
 
 
 def jobs_after(jobs: Iterable[Job], plan: Plan) -> tuple[Job, ...]:
-    """The jobs with their new sizes, and with the room that is kept for them."""
+    """The jobs with their new sizes and holds."""
     sizes = sizes_of(plan)
     holds: dict[str, list[tuple[str, int]]] = {}
     for hold in plan.hold:
@@ -54,7 +53,7 @@ def _after(job: Job, elastic: Elastic, sizes: NewSizes, holds: dict[str, list[tu
 
 
 def tasks_after(tasks: Iterable[Task], jobs: Iterable[Job], plan: Plan, now: float) -> tuple[Task, ...]:
-    """The tasks once operators have followed: the highest indices go, and missing ones are made, to wait for a node."""
+    """The tasks after operators have followed: they delete the highest indices and create missing pods as pending."""
     jobs = list(jobs)
     sizes = sizes_of(plan)
     for job in jobs:
@@ -76,15 +75,15 @@ def _stays(task: Task, job: Job, sizes: NewSizes) -> bool:
     return size > 0 and (task.role != job.elastic.role or task.index < size)
 
 
-def _made(job: Job, there: list[Task], size: int, now: float) -> list[Task]:
+def _made(job: Job, existing: list[Task], size: int, now: float) -> list[Task]:
     elastic = job.elastic
     assert elastic is not None
     if size == 0:
         return []
-    known = {task.index for task in there if task.role == elastic.role}
+    known = {task.index for task in existing if task.role == elastic.role}
     stem = f"{job.key}-{elastic.role}" if elastic.role else job.key
     made = [_pod(job, f"{stem}-{i}", elastic.shape, elastic.role, i, now) for i in range(size) if i not in known]
-    if not any(task.role != elastic.role for task in there):
+    if not any(task.role != elastic.role for task in existing):
         made += [_pod(job, f"{job.key}-beside-{i}", s, "beside", i, now) for i, s in enumerate(elastic.beside)]
     return made
 

@@ -1,8 +1,8 @@
-"""The plan: what a cycle decided, as plain data.
+"""The plan: the decision of one cycle, as plain data.
 
-`bind`, `evict`, `admit`, `resize`, `suspend` and `resume` are things to do. `nominate`, `hold`, `targets`, `elect` and
-`locks` are the whole state that the next cycle must find again: whoever carries a plan out writes what changed of it to
-its home on an object. `wake_at` is when time alone would change the answer.
+`bind`, `evict`, `admit`, `resize`, `suspend` and `resume` are operations. `nominate`, `hold`, `targets`, `elect` and
+`locks` are the complete state that the next cycle must find again: the executor writes the changed parts to Kubernetes
+objects. `wake_at` is when the decision would change because of time alone.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ from maar.model.reasons import Reason
 
 
 class Cause(enum.Enum):
-    """What made a pod go, or a size change; the reason beside it is for people."""
+    """Why a pod is evicted or a size changes, for code; the text beside it is for people."""
 
     UNKNOWN = "unknown"
-    """Recorded before causes were."""
+    """A record from a version without causes."""
     PREEMPTED = "preempted"
     """A job of the same queue takes the room."""
     RECLAIMED = "reclaimed"
     """A job of another queue takes the room back."""
     RELEASED = "released"
-    """The gang runs in part and cannot be completed."""
+    """Only part of the gang runs, and the rest cannot be placed."""
     MIGRATED = "migrated"
     """The worker is created again on another node."""
     RESIZED = "resized"
@@ -33,14 +33,14 @@ class Cause(enum.Enum):
 
 
 class Bind(msgspec.Struct, frozen=True, gc=False):
-    """A task gets a node."""
+    """Binds a task to a node."""
 
     task: str
     node: str
 
 
 class Evict(msgspec.Struct, frozen=True):
-    """A task goes, for a job that is shown to fit once it has gone."""
+    """Evicts a task for a job that is shown to fit afterwards."""
 
     task: str
     beneficiary: str
@@ -49,14 +49,14 @@ class Evict(msgspec.Struct, frozen=True):
 
 
 class Nominate(msgspec.Struct, frozen=True, gc=False):
-    """Room on a node is kept for a task until what is there has left."""
+    """Reserves room on a node for a task until the pods there have left."""
 
     task: str
     node: str
 
 
 class Hold(msgspec.Struct, frozen=True):
-    """Room on a node for workers of an elastic job that do not exist yet."""
+    """Reserves room on a node for workers of an elastic job that do not exist yet."""
 
     job: str
     node: str
@@ -64,19 +64,19 @@ class Hold(msgspec.Struct, frozen=True):
 
 
 class Resize(msgspec.Struct, frozen=True):
-    """An elastic job changes its number of workers."""
+    """Changes the number of workers of an elastic job."""
 
     job: str
     before: int
     after: int
     why: str = ""
     past: Past = Past()
-    """What the next cycles must know of the job, written with the size."""
+    """Written together with the size, for later cycles."""
     cause: Cause = Cause.UNKNOWN
 
 
 class Suspend(msgspec.Struct, frozen=True):
-    """An elastic job stops and waits."""
+    """Stops an elastic job, which then waits."""
 
     job: str
     why: str = ""
@@ -85,7 +85,7 @@ class Suspend(msgspec.Struct, frozen=True):
 
 
 class Resume(msgspec.Struct, frozen=True):
-    """A suspended job starts with that many workers."""
+    """Starts a suspended job with `size` workers."""
 
     job: str
     size: int
@@ -94,18 +94,18 @@ class Resume(msgspec.Struct, frozen=True):
 
 
 class Target(msgspec.Struct, frozen=True):
-    """How an elastic job stands, for its owner: what it has, what it was planned to have, and why."""
+    """The state of an elastic job, for its owner: its size, its planned size, and why."""
 
     job: str
     size: int
     planned: int
     why: str = ""
     pool: str = ""
-    """Where it has them; not for its owner but for whoever counts."""
+    """Where its workers are; for metrics, not for the owner."""
 
 
 class Admit(msgspec.Struct, frozen=True):
-    """A group may have its pods created."""
+    """Lets the operator of a group create its pods."""
 
     job: str
 
@@ -118,7 +118,7 @@ class Elect(msgspec.Struct, frozen=True):
 
 
 class Lock(msgspec.Struct, frozen=True):
-    """A node that only the elected job (and work that ends in time) may use."""
+    """A node that only the elected job, and work that ends in time, may use."""
 
     node: str
     job: str
@@ -126,14 +126,14 @@ class Lock(msgspec.Struct, frozen=True):
 
 
 class Wait(msgspec.Struct, frozen=True):
-    """A job that did not start, or not all of it, and why."""
+    """A job that did not start, or started only in part, and why."""
 
     job: str
     reasons: tuple[Reason, ...]
 
 
 class Plan(msgspec.Struct, frozen=True):
-    """One cycle's decision."""
+    """The decision of one cycle."""
 
     bind: tuple[Bind, ...] = ()
     nominate: tuple[Nominate, ...] = ()
@@ -153,5 +153,5 @@ class Plan(msgspec.Struct, frozen=True):
 
     @property
     def moves(self) -> bool:
-        """Whether anything is to be done (what stays as it is does not count)."""
+        """Whether the plan has any operation; state that stays does not count."""
         return bool(self.bind or self.evict or self.admit or self.resize or self.suspend or self.resume)

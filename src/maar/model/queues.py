@@ -1,7 +1,7 @@
-"""Queues: who pays. A tree with weights, guarantees and limits.
+"""Queues: a tree with weights, guarantees and limits. Each job is charged to one queue.
 
-Queue arithmetic (sums over a cluster, weights) is in Python integers, which do not overflow. A queue that makes no
-sense (its parent is missing, or the parents form a cycle) is kept with the reason, so that only its own jobs wait.
+Queue arithmetic (sums over a cluster, weights) uses Python integers, which do not overflow. An invalid queue (its
+parent is missing, or the parents form a cycle) is kept with the reason, so that only its own jobs wait.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ DEFAULT = "default"
 
 
 class Queue(msgspec.Struct, frozen=True):
-    """One queue. Amounts are whole units; `None` means that nothing was said."""
+    """One queue. Amounts are whole units; `None` means not specified."""
 
     name: str
     weight: int = 1
@@ -27,16 +27,16 @@ class Queue(msgspec.Struct, frozen=True):
     reclaimable: bool = True
     open: bool = True
     hierarchy: tuple[str, ...] = ()
-    """hdrf's path, from `volcano.sh/hierarchy`."""
+    """The path for hdrf, from `volcano.sh/hierarchy`."""
     hierarchy_weights: tuple[int, ...] = ()
     created: float = 0.0
     uid: str = ""
     broken: str = ""
-    """Why it makes no sense; its jobs wait with this."""
+    """Why the queue is invalid; its jobs wait for this reason."""
 
 
 class QueueTree:
-    """All queues of a snapshot, sorted by name, with `root` and `default` always among them."""
+    """All queues of a snapshot, sorted by name. `root` and `default` always exist."""
 
     def __init__(self, queues: Iterable[Queue]) -> None:
         known = {q.name: q for q in queues}
@@ -46,7 +46,7 @@ class QueueTree:
         self.number: dict[str, int] = {q.name: i for i, q in enumerate(self.queues)}
         self.broken: list[str] = [q.broken for q in self.queues]
         self.path: list[tuple[int, ...]] = [self._path(i) for i in range(len(self.queues))]
-        """For each queue itself, its parent and so on up to the root."""
+        """For each queue: the queue itself, its parent, and so on up to the root."""
         self.children: list[list[int]] = [[] for _ in self.queues]
         for path in self.path:
             if len(path) > 1:
@@ -57,11 +57,9 @@ class QueueTree:
 
     @property
     def root(self) -> int:
-        """The root's number."""
         return self.number[ROOT]
 
     def is_leaf(self, queue: int) -> bool:
-        """Whether no queue names it as its parent."""
         return not self.children[queue]
 
     def _path(self, start: int) -> tuple[int, ...]:

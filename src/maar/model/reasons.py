@@ -1,7 +1,7 @@
-"""Reasons: why a job waits, as data that becomes one line for a person.
+"""Reasons: why a job waits, as data and as one line of text.
 
-Every refusal names the plugin that refused, a code that scripts can rely on, and what stood in the way: a resource,
-the nodes counted by cause, a quota or a share, and since when. The message is made from the same facts.
+Every refusal names the plugin that refused, a code that scripts can rely on, and the obstacle: a resource, the nodes
+counted by cause, a quota or a share, and since when. The message is made from the same facts.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ class Reason(msgspec.Struct, frozen=True, omit_defaults=True):
     resource: str = ""
     needs: int | None = None
     has: int | None = None
-    """What there is of the resource where it is most: on the best node, left under the quota."""
+    """The most that is available of the resource: on the best node, or left under the quota."""
     limit: int | None = None
-    """The quota or share that refused it."""
+    """The quota or share that refused the job."""
     nodes: dict[str, int] = {}
-    """How many nodes were refused, by cause."""
+    """The number of refused nodes by cause."""
     queue: str = ""
     since: float | None = None
     """When the job began to wait."""
 
 
 def in_one_line(reasons: tuple[Reason, ...]) -> str:
-    """All reasons of one job as one line."""
+    """All reasons of one job in one line, without repetitions."""
     return "; ".join(dict.fromkeys(r.message for r in reasons))

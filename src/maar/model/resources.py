@@ -1,8 +1,8 @@
-"""Amounts of resources: the first nouns, on which the node table, shapes and queues stand.
+"""Amounts of resources: the base of the node table, shapes and queues.
 
-Kubernetes writes quantities as text (`100m`, `1.5`, `2Gi`). They are parsed exactly and become whole
-numbers once, at the door: CPU in milli, everything else in units. A request rounds up and an allocatable
-rounds down, so rounding can never over-commit a node. Nothing here knows nodes, pods or queues.
+Kubernetes writes quantities as text (`100m`, `1.5`, `2Gi`). They are parsed exactly and become whole numbers once, when
+objects are read: CPU in milli, everything else in units. A request rounds up and an allocatable rounds down, so
+rounding can never over-commit a node. This module knows no nodes, pods or queues.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ Amounts = Mapping[str, int]
 """Resource name to whole units (CPU in milli)."""
 
 LARGEST = 2**60
-"""Amounts saturate here, so that sums of a few of them stay inside int64. No real node is near it."""
+"""Amounts saturate here, so that sums of a few of them fit in int64. No real node is near it."""
 
 UNLIMITED = 2**61
-"""More than any amount: the missing limit in integer arithmetic."""
+"""More than any amount: stands for a missing limit in integer arithmetic."""
 
 _SUFFIX = {
     "": Fraction(1),
@@ -55,7 +55,7 @@ _QUANTITY = re.compile(r"([+-]?(?:\d+\.?\d*|\.\d+))(?:[eE]([+-]?\d{1,4})|([numkM
 
 
 class QuantityError(ValueError):
-    """A text that is no Kubernetes quantity."""
+    """The text is not a Kubernetes quantity."""
 
 
 @lru_cache(maxsize=65536)
@@ -77,30 +77,30 @@ def parse_quantity(value: str | int | float) -> Fraction:
     """
     if isinstance(value, bool) or not isinstance(value, (str, int, float)):
         raise QuantityError(f"not a quantity: `{value}`")
-    # repr keeps what a person wrote in YAML (0.1 stays one tenth), the binary float would not.
+    # `repr` keeps what the author wrote in YAML: 0.1 stays one tenth, which the binary float is not.
     return _parse(value.strip() if isinstance(value, str) else repr(value))
 
 
 @lru_cache(maxsize=65536)
 def units(name: str, value: str | int | float, *, up: bool) -> int:
-    """A quantity of the resource `name` in whole units, rounded `up` for requests, down for allocatable."""
+    """A quantity of the resource `name` in whole units: rounded `up` for requests, down for allocatable."""
     exact = parse_quantity(value) * (1000 if name == CPU else 1)
     whole = -((-exact.numerator) // exact.denominator) if up else exact.numerator // exact.denominator
     return max(-LARGEST, min(LARGEST, whole))
 
 
 def requests(quantities: Mapping[str, str | int | float]) -> dict[str, int]:
-    """Quantities as amounts, rounded up: what a pod asks for, what a queue is limited to."""
+    """Quantities as amounts, rounded up: for requests of pods and limits of queues."""
     return {name: units(name, value, up=True) for name, value in quantities.items()}
 
 
 def allocatable(quantities: Mapping[str, str | int | float]) -> dict[str, int]:
-    """Quantities as amounts, rounded down: what a node has."""
+    """Quantities as amounts, rounded down: for the allocatable of nodes."""
     return {name: units(name, value, up=False) for name, value in quantities.items()}
 
 
 def is_accelerator(name: str) -> bool:
-    """Whether a resource counts as GPUs where work lost is measured in GPU seconds."""
+    """Whether a resource counts as a GPU where lost work is measured in GPU seconds."""
     vendor, _, device = name.partition("/")
     if not device or vendor.endswith("kubernetes.io"):
         return False
@@ -108,7 +108,7 @@ def is_accelerator(name: str) -> bool:
 
 
 def in_words(name: str, amount: int) -> str:
-    """An amount as a person writes it: `1500m` CPU is `1.5`, memory in the largest unit that divides it."""
+    """An amount for people: `1500m` CPU is `1.5`, memory is in the largest unit that is not larger than it."""
     if name == CPU:
         return f"{amount / 1000:g}"
     if name in (MEMORY, EPHEMERAL) or name.startswith("hugepages-"):
@@ -119,9 +119,9 @@ def in_words(name: str, amount: int) -> str:
 
 
 class Axes:
-    """The dimensions of one snapshot, in a fixed order: a column of every resource table for each.
+    """The resource names of one snapshot in a fixed order: one column of every resource table for each.
 
-    Two snapshots of the same cluster have the same axes whatever order the objects came in.
+    Two snapshots of the same cluster have the same axes, whatever the order of the objects.
     """
 
     __slots__ = ("accelerators", "index", "names")
@@ -137,11 +137,10 @@ class Axes:
 
     @property
     def pods(self) -> int:
-        """The column of pod slots."""
         return self.index[PODS]
 
     def row(self, amounts: Amounts, missing: int = 0) -> list[int]:
-        """Amounts as one row; names outside the axes are left out (nothing here has or wants them)."""
+        """Amounts as one row. Names outside the axes are left out: no node has them and no pod requests them."""
         row = [missing] * len(self.names)
         for name, amount in amounts.items():
             i = self.index.get(name)
@@ -150,12 +149,12 @@ class Axes:
         return row
 
     def amounts(self, row: Iterable[int]) -> dict[str, int]:
-        """The non-zero part of a row, by name."""
+        """The non-zero amounts of a row, by name."""
         return {name: int(x) for name, x in zip(self.names, row, strict=True) if x}
 
 
 def total(rows: Ints) -> list[int]:
-    """Column sums as Python integers: exact where int64 would overflow (high and low halves apart)."""
+    """Column sums as Python integers, exact where int64 would overflow: high and low halves are summed separately."""
     if len(rows) == 0:
         return [0] * int(rows.shape[1])
     high = (rows >> 32).sum(axis=0)

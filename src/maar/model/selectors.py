@@ -1,8 +1,8 @@
-"""Label selectors, taints and the terms that pods use to choose nodes and neighbours.
+"""Label selectors, taints, and the terms by which pods select nodes and other pods.
 
-Plain, hashable data: equal constraints are equal objects, so pods that ask the same share one shape and a
-selector is evaluated once for a cluster, not once for a pod. The node table evaluates requirements over
-all nodes at once; here is only what one map of labels needs.
+Plain, hashable data: equal constraints are equal objects, so pods with the same constraints share one shape, and a
+selector is evaluated once per cluster, not once per pod. This module evaluates one map of labels; the node table
+evaluates requirements over all nodes at once.
 """
 
 from __future__ import annotations
@@ -15,14 +15,13 @@ Labels = Mapping[str, str]
 
 
 class Requirement(msgspec.Struct, frozen=True, order=True):
-    """One line of a selector. Operators: In, NotIn, Exists, DoesNotExist, Gt, Lt."""
+    """One requirement of a selector. Operators: In, NotIn, Exists, DoesNotExist, Gt, Lt."""
 
     key: str
     operator: str
     values: tuple[str, ...] = ()
 
     def matches(self, labels: Labels) -> bool:
-        """Whether a map of labels meets it."""
         value = labels.get(self.key)
         match self.operator:
             case "In":
@@ -45,59 +44,54 @@ class Requirement(msgspec.Struct, frozen=True, order=True):
 
 
 class Selector(msgspec.Struct, frozen=True, order=True):
-    """A label selector: all requirements hold; none at all matches everything."""
+    """A label selector: all requirements must hold. Without requirements, it matches everything."""
 
     requirements: tuple[Requirement, ...] = ()
 
     def matches(self, labels: Labels) -> bool:
-        """Whether a map of labels meets all requirements."""
         return all(r.matches(labels) for r in self.requirements)
 
 
 class NodeTerm(msgspec.Struct, frozen=True, order=True):
-    """One term of node affinity: expressions over labels and over the node's name, all of them."""
+    """One term of node affinity: all expressions over labels and over the node's name must hold."""
 
     expressions: tuple[Requirement, ...] = ()
     fields: tuple[Requirement, ...] = ()
 
 
 class PodSelector(msgspec.Struct, frozen=True, order=True):
-    """Pods by labels in some namespaces (`None`: in all)."""
+    """Pods with matching labels in some namespaces (`None`: in all)."""
 
     selector: Selector
     namespaces: tuple[str, ...] | None = None
 
     def matches(self, namespace: str, labels: Labels) -> bool:
-        """Whether a pod of that namespace with those labels is meant."""
         if self.namespaces is not None and namespace not in self.namespaces:
             return False
         return self.selector.matches(labels)
 
 
 class PodTerm(msgspec.Struct, frozen=True, order=True):
-    """One term of pod affinity or anti-affinity: those pods, in the same domain of that node label."""
+    """One term of pod affinity or anti-affinity: the selected pods, in the same domain of a node label."""
 
     pods: PodSelector
     topology_key: str
 
 
 class Spread(msgspec.Struct, frozen=True, order=True):
-    """One topology spread constraint."""
-
     pods: PodSelector
     topology_key: str
     max_skew: int
     hard: bool
-    """DoNotSchedule; otherwise ScheduleAnyway, which only scores."""
+    """True for DoNotSchedule; false for ScheduleAnyway, which only affects scores."""
     min_domains: int = 1
     honor_affinity: bool = True
     """nodeAffinityPolicy: only nodes that the pod's own selectors accept count as domains."""
     honor_taints: bool = False
-    """nodeTaintsPolicy."""
 
 
 class Taint(msgspec.Struct, frozen=True, order=True):
-    """What keeps pods off a node. Effects: NoSchedule, PreferNoSchedule, NoExecute."""
+    """Keeps pods off a node. Effects: NoSchedule, PreferNoSchedule, NoExecute."""
 
     key: str
     value: str = ""
@@ -105,7 +99,7 @@ class Taint(msgspec.Struct, frozen=True, order=True):
 
 
 class Toleration(msgspec.Struct, frozen=True, order=True):
-    """What lets a pod on a tainted node; an empty key with Exists tolerates all."""
+    """Lets a pod run on a tainted node; an empty key with Exists tolerates every taint."""
 
     key: str = ""
     operator: str = "Equal"
@@ -113,7 +107,6 @@ class Toleration(msgspec.Struct, frozen=True, order=True):
     effect: str = ""
 
     def tolerates(self, taint: Taint) -> bool:
-        """Whether this taint is no obstacle."""
         if self.effect and self.effect != taint.effect:
             return False
         if self.key and self.key != taint.key:
@@ -124,14 +117,14 @@ class Toleration(msgspec.Struct, frozen=True, order=True):
 
 
 class Port(msgspec.Struct, frozen=True, order=True):
-    """A host port; an address of `0.0.0.0` conflicts with every address."""
+    """A host port; the address `0.0.0.0` conflicts with every address."""
 
     port: int
     protocol: str = "TCP"
     address: str = "0.0.0.0"
 
     def conflicts(self, other: Port) -> bool:
-        """Whether both cannot be open on one node."""
+        """Whether the two ports cannot be open on the same node."""
         if self.port != other.port or self.protocol != other.protocol:
             return False
         return self.address == other.address or "0.0.0.0" in (self.address, other.address)

@@ -1,9 +1,9 @@
-"""Shapes: the needs that equal pods share.
+"""Shapes: the requests and constraints that equal pods share.
 
-Pods are counted, not looped over: everything that decides where a pod may run is in its shape, and a cluster
-of 50,000 pods has a few dozen of them. A shape never holds raw labels (an index label would make every pod its
-own shape); it holds which of the selectors in use anywhere match its pods. The shape table also numbers the
-*features* that pods leave on a node for others to see: matched selectors, anti-affinity terms, host ports, volumes.
+Pods are counted, not looped over: everything that decides where a pod may run is in its shape, and a cluster of 50,000
+pods has a few dozen shapes. A shape never holds raw labels (an index label would give every pod its own shape); it
+holds which of the selectors in use match its pods. The shape table also numbers *features*: what a pod on a node makes
+visible to other pods (matched selectors, anti-affinity terms, host ports, volumes).
 """
 
 from __future__ import annotations
@@ -18,41 +18,41 @@ from maar.model.selectors import NodeTerm, PodSelector, PodTerm, Port, Requireme
 from maar.model.volumes import Slot, VolumeNeed
 
 Feature = PodSelector | PodTerm | Port | Slot
-"""What a running pod makes visible on its node: it matches a selector, repels by a term, holds a port or a volume."""
+"""What a pod makes visible on its node: a matched selector, an anti-affinity term, a host port or a volume."""
 
 
 class Shape(msgspec.Struct, frozen=True, cache_hash=True):
     """Requests and constraints of equal pods."""
 
     requests: tuple[tuple[str, int], ...] = ((PODS, 1),)
-    """Sorted by name, the pod slot included."""
+    """Sorted by name, including the pod slot."""
     node_selector: tuple[Requirement, ...] = ()
     node_terms: tuple[NodeTerm, ...] | None = None
-    """Required node affinity: one of the terms; `None` where nothing is required."""
+    """Required node affinity: one of the terms must hold; `None` if nothing is required."""
     node_preferences: tuple[tuple[int, NodeTerm], ...] = ()
     tolerations: tuple[Toleration, ...] = ()
     ports: tuple[Port, ...] = ()
     affinity: tuple[PodTerm, ...] = ()
     anti_affinity: tuple[PodTerm, ...] = ()
     pod_preferences: tuple[tuple[int, PodTerm], ...] = ()
-    """Preferred pod affinity; a negative weight is a preferred anti-affinity."""
+    """Preferred pod affinity; a negative weight is preferred anti-affinity."""
     spread: tuple[Spread, ...] = ()
     images: tuple[str, ...] = ()
-    """Those of its images that some node already has."""
+    """The images of its containers that at least one node already has."""
     matches: tuple[PodSelector, ...] = ()
-    """Which selectors in use anywhere match these pods, sorted."""
+    """The selectors in use anywhere that match these pods, sorted."""
     volume_terms: tuple[tuple[NodeTerm, ...], ...] = ()
-    """From where its volumes can be reached: of each of these alternatives one term must hold."""
+    """Where its volumes can be reached: one term of each group must hold."""
     volume_needs: tuple[VolumeNeed, ...] = ()
-    """What it takes of volumes that nodes have only so many of."""
+    """Volumes that it takes and whose number on a node is limited."""
 
     @property
     def best_effort(self) -> bool:
-        """Asks for nothing but its pod slot."""
+        """Whether it requests nothing but its pod slot."""
         return all(name == PODS or amount == 0 for name, amount in self.requests)
 
     def features(self) -> Iterable[Feature]:
-        """What a pod of this shape leaves on its node."""
+        """What a pod of this shape makes visible on its node."""
         yield from self.matches
         yield from dict.fromkeys(self.anti_affinity)
         yield from self.ports
@@ -63,7 +63,7 @@ class Shape(msgspec.Struct, frozen=True, cache_hash=True):
 class ShapeTable:
     """All shapes of a snapshot, with their requests as rows and their features by number.
 
-    It only grows: numbers stay what they are, so snapshots that follow each other share one table.
+    It only grows and numbers never change, so successive snapshots share one table.
     """
 
     def __init__(self, shapes: Iterable[Shape], axes: Axes) -> None:
@@ -81,7 +81,6 @@ class ShapeTable:
         return len(self.shapes)
 
     def add(self, shapes: Iterable[Shape]) -> None:
-        """Number those that are new."""
         new = [shape for shape in dict.fromkeys(shapes) if shape not in self.number]
         if not new:
             return

@@ -1,7 +1,7 @@
-"""The snapshot: one consistent picture of the cluster, and all that a decision may know.
+"""The snapshot: one consistent state of the cluster, and everything that a decision may know.
 
-`Cluster` is plain: lists of nouns in any order, as a reader, a test or a simulator has them. `Snapshot` is the same in
-tables, sorted, so that equal clusters give equal snapshots whatever order they came in. A cycle never changes one.
+`Cluster` is plain data in any order, as a reader, a test or a simulator has it. `Snapshot` holds the same in sorted
+tables, so that equal clusters give equal snapshots. A cycle never changes a snapshot.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ class Budget(msgspec.Struct, frozen=True):
 
 
 class Cluster(msgspec.Struct, frozen=True):
-    """What there is, in any order."""
+    """The state of the cluster, in any order."""
 
     nodes: tuple[Node, ...] = ()
     tasks: tuple[Task, ...] = ()
     jobs: tuple[Job, ...] = ()
-    """Every task's job is among them."""
+    """Includes the job of every task."""
     queues: tuple[Queue, ...] = ()
     budgets: tuple[Budget, ...] = ()
     hypernodes: tuple[HyperNode, ...] = ()
@@ -45,13 +45,13 @@ class Cluster(msgspec.Struct, frozen=True):
     elect: Elect | None = None
     locks: tuple[Lock, ...] = ()
     rooms: tuple[Room, ...] = ()
-    """For volumes."""
+    """Limits for volumes."""
     images: tuple[Image, ...] = ()
-    """On nodes; an image that has another size on some nodes is there once for each size."""
+    """Images on nodes. An image whose size differs between nodes has one entry for each size."""
 
 
 class Snapshot:
-    """The same, in tables."""
+    """The cluster in sorted tables."""
 
     def __init__(self, cluster: Cluster) -> None:
         self.cluster = cluster
@@ -78,33 +78,33 @@ class Snapshot:
         self.rooms: dict[str, Room] = {room.name: room for room in cluster.rooms}
         self.images: tuple[Image, ...] = cluster.images
         self.resting: frozenset[int] = frozenset()
-        """Jobs that wait and need not be looked at: nothing that could help them has changed since they last were."""
+        """Waiting jobs that a cycle may skip: nothing that could help them has changed since the last look."""
         self.is_read = True
-        """Whether anybody reads why jobs wait: to find the words takes long, and changes no decision."""
+        """Whether the reasons of waiting jobs are read. Making them is slow and does not affect decisions."""
 
     def _count_nodes(self, tasks: TaskTable, sign: int) -> None:
-        """Add what tasks take of each node, and the features they leave there; or (-1) subtract it."""
+        """Add (or with `sign` -1, subtract) what tasks take of each node and the features they leave there."""
         status, node, shape = tasks.status, tasks.node, tasks.shape
         bound, leaving, nominated = (status == s for s in (Status.BOUND, Status.RELEASING, Status.NOMINATED))
         for chosen, column in ((bound | leaving, self.used), (leaving, self.releasing), (nominated, self.nominated)):
-            there = chosen & (node >= 0)
-            np.add.at(column, node[there], self.shapes.requests[shape[there]] * sign)
+            on_node = chosen & (node >= 0)
+            np.add.at(column, node[on_node], self.shapes.requests[shape[on_node]] * sign)
         visible = np.array([bool(f) for f in self.shapes.features], dtype=np.bool_)
         if visible.any():
-            there = (bound | leaving | nominated) & (node >= 0) & visible[shape]
-            for t in np.flatnonzero(there).tolist():
+            on_node = (bound | leaving | nominated) & (node >= 0) & visible[shape]
+            for t in np.flatnonzero(on_node).tolist():
                 self.features[self.shapes.features[shape[t]], node[t]] += sign
                 if leaving[t]:
                     self.leaving[self.shapes.features[shape[t]], node[t]] += sign
 
     def after(self, rest: Cluster, changed: Mapping[str, Changed]) -> Snapshot | None:
-        """The next snapshot, where nodes and queues are the same and some jobs have changed (`None`: are gone).
+        """The next snapshot, if nodes and queues are the same and some jobs have changed (`None`: deleted).
 
-        `rest` is the cluster without jobs and tasks. The cost grows with the change; columns are copied as they are.
-        Gives nothing where a new resource changes the axes: then a snapshot is made anew.
+        `rest` is the cluster without jobs and tasks. The cost grows with the change; other columns are copied.
+        Returns `None` if a new resource changes the axes: the caller then makes a snapshot from scratch.
         """
-        told = self._told(changed)
-        changed = {key: c for key, c in changed.items() if key not in told}
+        elastic_only = self._elastic_changes(changed)
+        changed = {key: c for key, c in changed.items() if key not in elastic_only}
         jobs = sorted((c[0] for c in changed.values() if c is not None), key=lambda j: j.key)
         tasks = sorted((t for c in changed.values() if c is not None for t in c[1]), key=placing_order)
         shapes = dict.fromkeys((*(t.shape for t in tasks), *_worker_shapes(jobs)))
@@ -120,16 +120,16 @@ class Snapshot:
         new_tasks = TaskTable(tasks, new_jobs.number, self.shapes.number, self.nodes.row)
         new_jobs.count(new_tasks, self.shapes)
         splice = Splice.by_key([j.key for j in self.jobs.jobs], [j.key for j in jobs], set(changed))
-        next_.jobs = self.jobs.told(told.values()).changed(new_jobs, splice)
+        next_.jobs = self.jobs.with_jobs(elastic_only.values()).changed(new_jobs, splice)
         of_tasks = splice.parts(self.jobs.sizes, new_jobs.sizes)
         next_.tasks = self.tasks.changed(new_tasks, of_tasks, next_.jobs.sizes)
         next_._take_rest(rest)
         next_._recount_nodes(self, new_tasks, changed)
         return next_
 
-    def _told(self, changed: Mapping[str, Changed]) -> dict[str, Job]:
-        """Jobs of which only what elastic ones tell of themselves is new: no column depends on that."""
-        told = {}
+    def _elastic_changes(self, changed: Mapping[str, Changed]) -> dict[str, Job]:
+        """Jobs that changed only in elastic fields on which no column depends."""
+        found = {}
         for key, change in changed.items():
             row = self.jobs.number.get(key)
             if change is None or row is None:
@@ -141,8 +141,8 @@ class Snapshot:
             alike = replace(job, index=row, elastic=before.elastic) == before
             shapes, known = ((e.shape, e.beside) for e in (job.elastic, before.elastic))
             if alike and shapes == known and self.tasks.tasks[first:last] == list(tasks):
-                told[key] = replace(job, index=row)
-        return told
+                found[key] = replace(job, index=row)
+        return found
 
     def _recount_nodes(self, before: Snapshot, new: TaskTable, changed: Mapping[str, Changed]) -> None:
         self.used, self.releasing = before.used.copy(), before.releasing.copy()
@@ -158,17 +158,17 @@ class Snapshot:
 
 
 Changed = tuple[Job, tuple[Task, ...]] | None
-"""A job with its tasks as they are now; `None` where it is gone."""
+"""A job with its current tasks; `None` if it is deleted."""
 
 
 def _worker_shapes(jobs: Iterable[Job]) -> list[Shape]:
-    """What pods of elastic jobs ask for, which may not exist yet; in the order of their jobs."""
+    """The shapes of pods of elastic jobs, which may not exist yet, in the order of the jobs."""
     elastic = [job.elastic for job in sorted(jobs, key=lambda job: job.key) if job.elastic is not None]
     return [shape for job in elastic for shape in (job.shape, *job.beside)]
 
 
 def _resource_names(cluster: Cluster) -> Iterable[str]:
-    """All dimensions that any object mentions."""
+    """All resources that any object names."""
     names: set[str] = set()
     for node in cluster.nodes:
         names.update(node.allocatable)

@@ -1,8 +1,8 @@
 """Tasks: pods, as a scheduler sees them.
 
-A `Task` is what one pod's object says, and stays as it is for a cycle. The `TaskTable` puts what decisions read in
-columns, a row a task, sorted by job and then by the order in which a job's tasks are placed when no plugin says
-otherwise (index in the name, creation, key): a task's number is the end of every ranking of tasks.
+A `Task` holds what one pod's object declares, unchanged during a cycle. The `TaskTable` has the columns that decisions
+read, a row per task. Rows are sorted by job and then by the default placing order (index in the name, creation, key),
+so a task's number ends every ranking of tasks.
 """
 
 from __future__ import annotations
@@ -21,29 +21,29 @@ from maar.model.splice import Splice
 
 
 class Status(enum.IntEnum):
-    """Where a pod stands.
+    """The state of a pod for decisions.
 
     PENDING ──► NOMINATED ──► BOUND ──► RELEASING ──► gone
        └──────────────────────►│ └────► SUCCEEDED, FAILED
     """
 
     PENDING = 0
-    """Waits for a node, and Maar may give it one."""
+    """Waits for a node, and Maar may place it."""
     NOMINATED = 1
-    """Waits for promised room: counted against its queue already, not yet against its node's idle room."""
+    """Waits for reserved room: it already counts against its queue, but not yet against its node's idle room."""
     BOUND = 2
-    """Has a node; whether its containers run yet makes no difference to a decision."""
+    """Has a node. Whether its containers run yet does not matter to a decision."""
     RELEASING = 3
-    """Going away: its room is still used, and will come back."""
+    """Being deleted: its room is still in use and will become free."""
     SUCCEEDED = 4
     FAILED = 5
     BLOCKED = 6
-    """Not to be placed: gated, or it needs something that Maar does not account for."""
+    """Not to be placed: it has a scheduling gate, or needs something that Maar does not account for."""
 
 
 @lru_cache
 def among(statuses: tuple[Status, ...]) -> Mask:
-    """Which statuses are among some, to look a column of them up in: one step, however many they are."""
+    """A mask to index with a column of statuses: one step for any number of `statuses`."""
     table = np.zeros(len(Status), dtype=np.bool_)
     table[list(statuses)] = True
     table.flags.writeable = False
@@ -60,27 +60,27 @@ class Task(msgspec.Struct, frozen=True, gc=False):
     shape: Shape
     status: Status = Status.PENDING
     node: str = ""
-    """Where it is; for a nominated task where it is promised to be."""
+    """Its node; for a nominated task, the node of its reserved room."""
     role: str = ""
     priority: int = 0
     created: float = 0.0
     started: float | None = None
     index: int = 0
-    """The number at the end of its name: workers go in this order, and leave in the reverse one."""
+    """The number at the end of its name. Workers start in this order and stop in reverse."""
     uid: str = ""
     preemptable: bool = True
     critical: bool = False
     """System-critical, or in kube-system: the conformance plugin never evicts it."""
     resident: bool = False
-    """Belongs to its node (a DaemonSet's or a static pod): never leaves to make room."""
+    """Belongs to its node (a DaemonSet pod or static pod): never evicted to make room."""
     controlled: bool = False
-    """Has a controller that makes it anew."""
+    """Has a controller that creates it again."""
     cooldown: float = 0.0
-    """Seconds after its start in which the cooldown plugin protects it."""
+    """Seconds after its start during which the cooldown plugin protects it."""
     checkpoint: float | None = None
     """When its work was last saved."""
     promise: float | None = None
-    """Seconds after its start by which it will have ended."""
+    """Its longest run time in seconds after its start, as promised by its owner."""
     budgets: tuple[str, ...] = ()
     """Keys of the disruption budgets that cover it."""
     blocked: str = ""
@@ -96,7 +96,7 @@ class TaskTable:
         self.shape: Ints = _ints(shapes[t.shape] for t in tasks)
         self.status: npt.NDArray[np.int8] = np.array([t.status for t in tasks], dtype=np.int8)
         self.node: Ints = _ints(nodes.get(t.node, -1) for t in tasks)
-        # A nomination to a node that has gone is none.
+        # A nomination to a deleted node is void.
         self.status[(self.status == Status.NOMINATED) & (self.node < 0)] = Status.PENDING
         self.node[(self.status == Status.PENDING) | (self.status == Status.BLOCKED)] = -1
         self.priority: Ints = _ints(t.priority for t in tasks)
@@ -109,7 +109,7 @@ class TaskTable:
         self.checkpoint: Floats = np.array(
             [np.nan if t.checkpoint is None else t.checkpoint for t in tasks], dtype=np.float64
         )
-        """When work was last saved; not a number where never."""
+        """When work was last saved; NaN if never."""
 
     def __len__(self) -> int:
         return len(self.tasks)
@@ -129,7 +129,7 @@ class TaskTable:
         return table
 
     def changed(self, new: TaskTable, change: Splice, sizes: Ints) -> TaskTable:
-        """The table with some jobs' tasks gone and those of `new` in their place; `sizes` are the jobs' after it."""
+        """The table with the tasks of some jobs replaced by those of `new`; `sizes` has the new task counts."""
         table = TaskTable.__new__(TaskTable)
         table.tasks = change.items(self.tasks, new.tasks)
         table.job = np.repeat(np.arange(len(sizes)), sizes)
@@ -145,7 +145,7 @@ PER_TASK = (
 
 
 def placing_order(task: Task) -> tuple[str, int, float, str]:
-    """The order of the table: by job, then as workers are numbered, then oldest first."""
+    """The sort key of the table: job, then worker index, then oldest first."""
     return task.job, task.index, task.created, task.key
 
 

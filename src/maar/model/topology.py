@@ -1,6 +1,6 @@
-"""Domains of the network, and pools: groups of nodes that decisions speak of as one.
+"""Network domains and pools: groups of nodes that decisions treat as one.
 
-A HyperNode (Volcano's) is a domain of the network with a tier, the lower the closer; its members are nodes and other
+A HyperNode (from Volcano) is a network domain with a tier: the lower, the closer. Its members are nodes and other
 HyperNodes. A pool is the nodes of one accelerator kind. Both are resolved to rows of the node table on demand.
 """
 
@@ -18,7 +18,7 @@ from maar.model.selectors import Selector
 
 
 class Member(msgspec.Struct, frozen=True):
-    """Who belongs to a HyperNode: by exact name, by pattern, or (nodes only) by labels."""
+    """A member of a HyperNode: by exact name, by pattern, or (nodes only) by labels."""
 
     kind: str = "Node"
     name: str = ""
@@ -27,7 +27,7 @@ class Member(msgspec.Struct, frozen=True):
 
 
 class HyperNode(msgspec.Struct, frozen=True):
-    """One domain of the network."""
+    """One network domain."""
 
     name: str
     tier: int
@@ -36,25 +36,25 @@ class HyperNode(msgspec.Struct, frozen=True):
 
 
 class Pool(msgspec.Struct, frozen=True):
-    """The nodes of one accelerator kind: those with `label` equal to `value`; without a label, all."""
+    """The nodes of one accelerator kind: nodes with `label` equal to `value`; without a label, all nodes."""
 
     name: str
     label: str = ""
     value: str = ""
 
     def rows(self, nodes: NodeTable) -> Mask:
-        """Its nodes."""
+        """The rows of its nodes."""
         if not self.label:
             return np.ones(len(nodes), dtype=np.bool_)
         return nodes.label(self.label).one_of([self.value])
 
 
 ACCELERATOR_LABELS = ("maar.dev/accelerator", "nvidia.com/gpu.product", "vodascheduler/accelerator")
-"""Node labels that name an accelerator kind, the first that a node has counts."""
+"""Node labels that name an accelerator kind; the first one that a node has counts."""
 
 
 def pools(nodes: NodeTable) -> list[Pool]:
-    """The pools that the nodes' own labels make, sorted by name; nodes without such a label are in none."""
+    """The pools from the nodes' own labels, sorted by name; nodes without a label are in no pool."""
     found: dict[tuple[str, str], Pool] = {}
     for node in nodes.nodes:
         for label in ACCELERATOR_LABELS:
@@ -66,7 +66,7 @@ def pools(nodes: NodeTable) -> list[Pool]:
 
 
 def hypernode_rows(hypernodes: Iterable[HyperNode], nodes: NodeTable) -> dict[str, Mask]:
-    """Each HyperNode's nodes, those of the HyperNodes in it included (a cycle among them adds nothing)."""
+    """The nodes of each HyperNode, including those of nested HyperNodes (a cycle adds nothing)."""
     known = {h.name: h for h in hypernodes}
     return {name: _rows(name, known, nodes, frozenset()) for name in sorted(known)}
 

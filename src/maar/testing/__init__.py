@@ -1,1 +1,1 @@
-"""Builders and fixtures that tests, simulator and docs share."""
+"""Builders and scenarios for tests of plugins; the simulator, the docs and Maar's own tests use them too."""

@@ -1,4 +1,4 @@
-"""Builders: a cluster in a few words. Tests, the simulator and the documentation share them.
+"""Builders: a cluster in a few words, for tests, the simulator and the documentation.
 
     cluster(
         node("n1", gpu=8),
@@ -6,7 +6,7 @@
         gang("high", 2, gpu=4, priority=10),
     )
 
-Each builder states only what the scene is about and fills in the rest.
+Each builder takes what a scene is about and fills in defaults for the rest.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def node(
 
 
 def shape(*, cpu: Quantity = 1, memory: Quantity = "1Gi", gpu: int = 0, **fields: Any) -> Shape:
-    """A shape; its constraints by keyword. Zero requests of everything make it best-effort."""
+    """A shape; its constraints by keyword. With zero requests it is best-effort."""
     amounts = requests({"cpu": cpu, "memory": memory, GPU: gpu, **fields.pop("resources", {})})
     amounts = {name: amount for name, amount in amounts.items() if amount}
     return Shape(requests=tuple(sorted({**amounts, PODS: 1}.items())), **fields)
@@ -79,12 +79,12 @@ def tasks(
     first: int = 0,
     **fields: Any,
 ) -> tuple[Task, ...]:
-    """Some tasks of a job, named `<job>-<role>-<index>`, the first ones on the given nodes."""
+    """Tasks of a job, named `<job>-<role>-<index>`; the first ones are bound to the nodes `on`."""
     stem = f"{job}-{role}" if role else job
     made = []
     for i in range(count):
-        there = {"status": Status.BOUND, "node": on[i], "started": 0.0} if i < len(on) else {}
-        made.append(Task(f"{stem}-{first + i}", job, of, role=role, index=first + i, **{**there, **fields}))
+        bound = {"status": Status.BOUND, "node": on[i], "started": 0.0} if i < len(on) else {}
+        made.append(Task(f"{stem}-{first + i}", job, of, role=role, index=first + i, **{**bound, **fields}))
     return tuple(made)
 
 
@@ -103,9 +103,9 @@ def gang(
     roles: Mapping[str, int] | None = None,
     **job: Any,
 ) -> Gang:
-    """A gang of equal tasks (its minimum is all of them unless said), or of roles `{name: count}`.
+    """A gang of equal tasks, or of roles `{name: count}`. The default minimum is all tasks.
 
-    `constraints` are fields of the shape, `task` of each task, everything else of the job.
+    `constraints` are fields of the shape, `task` fields of each task, all others fields of the job.
     """
     key = name if "/" in name else f"{NAMESPACE}/{name}"
     of = shape(cpu=cpu, memory=memory, gpu=gpu, **dict(constraints or {}))
@@ -137,22 +137,22 @@ def elastic(
     job: Mapping[str, Any] | None = None,
     **fields: Any,
 ) -> Gang:
-    """An elastic job of `low` to `high` workers: suspended unless workers of it are on nodes (or `size` is given).
+    """An elastic job of `low` to `high` workers: suspended unless workers are on nodes or `size` is given.
 
-    `job` are fields of the job, `constraints` of the shape, everything else of its `Elastic`.
+    `job` are fields of the job, `constraints` fields of the shape, all others fields of its `Elastic`.
     """
     key = name if "/" in name else f"{NAMESPACE}/{name}"
     of = shape(cpu=cpu, gpu=gpu, **dict(constraints or {}))
     now = len(on) if size is None else size
     made = tasks(key, now, of, on=on, role="worker", priority=priority, controlled=True)
-    said = Elastic(low, high, of, size=now or low, requested=low, suspended=not now, role="worker")
-    said = msgspec.structs.replace(said, **fields)
-    more = {"min_member": low + len(said.beside), "priority": priority, **dict(job or {})}
-    return Gang(Job(key, elastic=said, **more), made)
+    made_elastic = Elastic(low, high, of, size=now or low, requested=low, suspended=not now, role="worker")
+    made_elastic = msgspec.structs.replace(made_elastic, **fields)
+    more = {"min_member": low + len(made_elastic.beside), "priority": priority, **dict(job or {})}
+    return Gang(Job(key, elastic=made_elastic, **more), made)
 
 
 def cluster(*parts: Part | Iterable[Part], **fields: Any) -> Cluster:
-    """Everything together, in any order; lists of parts are taken apart. A lone task is its own job."""
+    """A cluster of parts and lists of parts, in any order. A single task is its own job."""
     flat: list[Part] = []
     for part in parts:
         flat.extend([part] if isinstance(part, msgspec.Struct) else part)

@@ -1,10 +1,10 @@
-"""Scenes: a cluster and a configuration, run for some cycles, with what must always hold checked after each.
+"""Scenes: a cluster and a configuration, run for some cycles, with invariants checked after each cycle.
 
     plans = scene(cluster(...), configured("actions: 'allocate'\\n..."))
     assert plans[0].bind == ...
 
-`scene` runs until nothing moves and then five more cycles in which nothing may move: a plan that is carried out and
-decided again changes nothing.
+`scene` runs until nothing moves, and then five more cycles in which nothing may move: a plan that is carried out and
+decided again must not change anything.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ from maar.model.tasks import Status
 from maar.registry import catalog
 
 STABLE_ROUNDS = 5
-"""As many quiet cycles as show that a scene has settled."""
+"""Number of quiet cycles that show that a scene has settled."""
 
 
 def configured(text: str) -> Config:
-    """A configuration from its YAML text, which must read without a warning."""
+    """The configuration from its YAML text, which must not give a warning."""
     loaded = read_config(text, "scene", catalog())
     assert not loaded.warnings, loaded.warnings
     return loaded.config
 
 
 def cycles(cluster: Cluster, config: Config, count: int, now: float = 0.0) -> tuple[list[Plan], Cluster]:
-    """That many cycles, a second apart, each plan carried out: the plans, and the cluster at the end."""
+    """Run `count` cycles, one second apart, and carry out each plan; returns the plans and the final cluster."""
     plans = []
     for i in range(count):
         plan = decide(Snapshot(cluster), config, now + i)
@@ -47,7 +47,7 @@ def cycles(cluster: Cluster, config: Config, count: int, now: float = 0.0) -> tu
 
 
 def scene(cluster: Cluster, config: Config, now: float = 0.0, most: int = 30) -> list[Plan]:
-    """The plans of all cycles until nothing moves; then nothing moves for five more."""
+    """The plans of all cycles until nothing moves; nothing may move in the five cycles after that."""
     plans: list[Plan] = []
     for i in range(most):
         done, after = cycles(cluster, config, 1, now + i)
@@ -70,7 +70,7 @@ def _state(plan: Plan) -> tuple[object, ...]:
 
 
 def check_invariants(before: Cluster, plan: Plan, after: Cluster) -> None:
-    """What no plan may break: room, gangs, bounds, and that nothing is done twice."""
+    """Check what no plan may break: capacity, gangs, bounds, and no operation twice."""
     _check_room(before, after)
     _check_sizes(before, plan)
     _check_gangs(before, plan, after)
@@ -88,22 +88,22 @@ def _check_room(before: Cluster, after: Cluster) -> None:
 
 
 def _check_sizes(before: Cluster, plan: Plan) -> None:
-    """Elastic jobs stay within their bounds, are changed once, and never lose a pod by eviction while they run."""
-    said = {job.key: job.elastic for job in before.jobs if job.elastic is not None}
+    """Elastic jobs stay within their bounds, change once per plan, and lose no pod to eviction while they run."""
+    elastic = {job.key: job.elastic for job in before.jobs if job.elastic is not None}
     changed = [*(r.job for r in plan.resize), *(r.job for r in plan.resume), *(s.job for s in plan.suspend)]
     assert len(changed) == len(set(changed)), f"changed twice in one plan: {changed}"
     for job, size in (*((r.job, r.after) for r in plan.resize), *((r.job, r.size) for r in plan.resume)):
-        bounds = said[job]
+        bounds = elastic[job]
         assert bounds is not None
         assert bounds.min <= size <= bounds.max, f"outside of its bounds: {job} gets {size}"
     of = {task.key: task.job for task in before.tasks}
     moved = [e for e in plan.evict if e.cause is not Cause.MIGRATED]
-    evicted = [e.task for e in moved if (e_ := said.get(of[e.task])) is not None and e_.pausable]
+    evicted = [e.task for e in moved if (e_ := elastic.get(of[e.task])) is not None and e_.pausable]
     assert not evicted, f"evicted instead of resized: {evicted}"
 
 
 def _check_gangs(before: Cluster, plan: Plan, after: Cluster) -> None:
-    """A gang that a plan touches ends with its minimum or without a pod; one in part before may stay in part."""
+    """A gang in the plan ends with its minimum or without a pod; a gang that was partial before may stay partial."""
     minimum = {job.key: job.min_member for job in before.jobs if job.phase is not Phase.COMPLETED}
     of = {task.key: task.job for task in before.tasks}
     touched = {of[b.task] for b in plan.bind} | {of[e.task] for e in plan.evict}

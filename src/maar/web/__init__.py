@@ -1,5 +1,5 @@
-"""What Maar serves over HTTP: health, metrics, and measurements that trainings report.
+"""The HTTP server of Maar: health, metrics, and measurements that training jobs report.
 
-Imports `controller` and `history`. `cli` passes `server.serving` to `maar.controller.main.run`; nothing else imports
-from here.
+Imports `controller` and `history`. `cli` passes `server.serving` to `maar.controller.main.run`; no other package
+imports this one.
 """

@@ -1,7 +1,7 @@
-"""`/v1/jobs/{namespace}/{name}/measurements`: trainings tell how long their epochs took, and anybody reads it again.
+"""`/v1/jobs/{namespace}/{name}/measurements`: training jobs report the duration of epochs, and clients read them.
 
-Comes after whoever trains (`maar.report`, or a line of curl), before `maar.history`. What comes in is bounded in size,
-number and range before it is looked at; nothing here waits for the database for longer than a few seconds.
+Clients are `maar.report` or a line of curl; `maar.history` stores the measurements. The size, number and range of the
+input are limited before it is processed. No request waits for the database for longer than a few seconds.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from maar.history.records import Measurement
 
 PATH = "/v1/jobs/{namespace}/{name}/measurements"
 BODY = 256 * 1024
-"""Bytes of a request at most: a thousand measurements, written long."""
+"""Maximum bytes of a request: enough for a thousand long measurements."""
 MANY = 1_000
-"""Measurements of one request at most."""
+"""Maximum measurements in one request."""
 PATIENCE = 10.0
-"""Seconds that a request may take to arrive."""
+"""Maximum seconds for the body of a request to arrive."""
 RETRY_AFTER = "30"
-"""Seconds after which it is worth trying again."""
+"""Seconds after which a client should retry."""
 
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
 Whole = Annotated[int, Meta(ge=1, le=2**53)]
@@ -39,7 +39,7 @@ Word = Annotated[str, Meta(max_length=253, pattern=r"^[\w./:@+ -]*\Z")]
 
 
 class Report(msgspec.Struct, forbid_unknown_fields=True):
-    """One epoch, as a training tells it. The fields are those of `maar.history.records.Measurement`."""
+    """One epoch as a training job reports it. The fields are those of `maar.history.records.Measurement`."""
 
     epoch: Annotated[int, Meta(ge=0, le=2**53)]
     seconds: Seconds
@@ -55,7 +55,6 @@ class Report(msgspec.Struct, forbid_unknown_fields=True):
     accelerator: Word = ""
 
     def measurement(self, namespace: str, name: str, now: float) -> Measurement:
-        """As it is stored."""
         fields = msgspec.structs.asdict(self)
         at_start = fields.pop("workers_at_start")
         fields["resized"] = self.resized or at_start not in (None, self.workers)
@@ -69,7 +68,7 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 def routes(
     history: History, token_file: Path | None = None, clock: Callable[[], float] = time.time
 ) -> list[web.RouteDef]:
-    """The routes of a history; none if there is no history."""
+    """The routes for a history; empty if the history is off."""
     if not history.on:
         return []
 
@@ -77,10 +76,10 @@ def routes(
         namespace, name = _job(request)
         body = await _body(request)
         try:
-            told = _decoder.decode(body)
+            decoded = _decoder.decode(body)
         except msgspec.DecodeError as error:
             raise Refused(400, f"measurements: {error}") from None
-        reports = told if isinstance(told, list) else [told]
+        reports = decoded if isinstance(decoded, list) else [decoded]
         now = clock()
         problem = history.add([report.measurement(namespace, name, now) for report in reports])
         if problem:
@@ -99,7 +98,7 @@ def routes(
 
 
 class Refused(Exception):
-    """A request that is answered with a status and a reason."""
+    """A request is answered with an error status and a reason."""
 
     def __init__(self, status: int, why: str, **headers: str) -> None:
         super().__init__(why)
@@ -108,7 +107,7 @@ class Refused(Exception):
 
 
 def _guarded(handler: Handler, token_file: Path | None) -> Handler:
-    """Only for those who know the token, if there is one; refusals become answers."""
+    """A handler that checks the token, if one is set, and turns `Refused` into a response."""
 
     async def guarded(request: web.Request) -> web.StreamResponse:
         try:
@@ -121,30 +120,30 @@ def _guarded(handler: Handler, token_file: Path | None) -> Handler:
 
 
 def _check(request: web.Request, token_file: Path | None) -> None:
-    """The file is read each time, since secrets are renewed."""
+    """Check the token. The file is read each time, because secrets are rotated."""
     if token_file is None:
         return
     try:
         token = token_file.read_bytes().strip()
     except OSError as error:
-        raise _later(f"the token cannot be read: {error.strerror}") from None
-    said = request.headers.get("Authorization", "").encode(errors="surrogateescape")
-    if not token or not hmac.compare_digest(b"Bearer " + token, said):
-        raise Refused(401, "a token is needed: `Authorization: Bearer ...`", WWW_Authenticate="Bearer")
+        raise _later(f"cannot read the token: {error.strerror}") from None
+    given = request.headers.get("Authorization", "").encode(errors="surrogateescape")
+    if not token or not hmac.compare_digest(b"Bearer " + token, given):
+        raise Refused(401, "a token is required: `Authorization: Bearer ...`", WWW_Authenticate="Bearer")
 
 
 def _job(request: web.Request) -> tuple[str, str]:
-    """Namespace and name, which must be such."""
+    """The namespace and name of the job; both must be valid Kubernetes names."""
     namespace, name = request.match_info["namespace"], request.match_info["name"]
     for what, text in (("namespace", namespace), ("name", name)):
         if not _NAME.fullmatch(text):
-            said = text[:100].encode("ascii", "backslashreplace").decode()
-            raise Refused(400, f"{what}: not a Kubernetes name: `{said}`")
+            shown = text[:100].encode("ascii", "backslashreplace").decode()
+            raise Refused(400, f"{what}: not a Kubernetes name: `{shown}`")
     return namespace, name
 
 
 async def _body(request: web.Request) -> bytes:
-    """All of the request, unless it is too long, which is known before it is in memory."""
+    """The body of the request; a body that is too long is refused before all of it is in memory."""
     parts = bytearray()
     too_long = (request.content_length or 0) > BODY
     try:
@@ -153,7 +152,7 @@ async def _body(request: web.Request) -> bytes:
                 parts += part
                 too_long = len(parts) > BODY
     except TimeoutError:
-        raise Refused(408, f"measurements: not here after {PATIENCE:g} s") from None
+        raise Refused(408, f"measurements: incomplete after {PATIENCE:g} s") from None
     except web.RequestPayloadError as error:
         raise Refused(400, f"measurements: {' '.join(str(error).split())}") from None
     if too_long:

@@ -1,6 +1,6 @@
-"""Metrics for Prometheus: how long cycles take, what they did, who waits and why, how queues and pools stand.
+"""Metrics for Prometheus: durations of cycles, their decisions, waiting jobs by reason, the state of queues and pools.
 
-Filled from cycles as they end; whoever scrapes reads what is there.
+Updated after each cycle; the state of queues and pools is read at each scrape.
 """
 
 from __future__ import annotations
@@ -27,27 +27,27 @@ def _made(
 
 
 class Metrics:
-    """The metrics of one scheduler, in a registry of their own."""
+    """The metrics of one scheduler, in a separate registry."""
 
     def __init__(self, scheduler: Scheduler) -> None:
         self._scheduler = scheduler
         self._cache = scheduler.cache
         self.registry = CollectorRegistry()
         made = partial(_made, self.registry)
-        self._cycle: Histogram = made(Histogram, "cycle_seconds", "How long a cycle takes", buckets=SECONDS)
-        self._action: Histogram = made(
-            Histogram, "action_seconds", "How long an action takes", "action", buckets=SECONDS
+        self._cycle: Histogram = made(Histogram, "cycle_seconds", "Duration of a cycle", buckets=SECONDS)
+        self._action: Histogram = made(Histogram, "action_seconds", "Duration of an action", "action", buckets=SECONDS)
+        self._binds: Counter = made(Counter, "binds", "Bound pods")
+        self._evictions: Counter = made(Counter, "evictions", "Evicted pods", "queue")
+        self._waiting: Gauge = made(Gauge, "waiting_jobs", "Waiting jobs by their first reason", "reason")
+        self._allocated: Gauge = made(
+            Gauge, "queue_allocated", "Resources allocated to the jobs of a queue", "queue", "resource"
         )
-        self._binds: Counter = made(Counter, "binds", "Pods that were given a node")
-        self._evictions: Counter = made(Counter, "evictions", "Pods that were sent away", "queue")
-        self._waiting: Gauge = made(Gauge, "waiting_jobs", "Jobs that wait, by the first reason", "reason")
-        self._allocated: Gauge = made(Gauge, "queue_allocated", "What a queue's jobs have", "queue", "resource")
         self._share: Gauge = made(
-            Gauge, "queue_share", "The largest part of the nodes that a queue's jobs have", "queue"
+            Gauge, "queue_share", "Largest share of any resource of all nodes that the jobs of a queue have", "queue"
         )
-        self._lag: Gauge = made(Gauge, "watch_lag_seconds", "Since the last word of a watch", "resource")
-        self._refused: Counter = made(Counter, "config_refused", "Configurations that were refused")
-        self._leader: Gauge = made(Gauge, "leader", "Whether this one decides")
+        self._lag: Gauge = made(Gauge, "watch_lag_seconds", "Time since the last sign of a watch", "resource")
+        self._refused: Counter = made(Counter, "config_refused", "Refused configurations")
+        self._leader: Gauge = made(Gauge, "leader", "Whether this instance decides")
         self._codes: dict[str, str] = {}
         self._of_pools = PoolMetrics(scheduler, made)
         scheduler.loop.on_cycle.append(self.on_cycle)
@@ -55,7 +55,7 @@ class Metrics:
         scheduler.config.on_refused.append(lambda _: self._refused.inc())
 
     def on_cycle(self, cycle: Cycle) -> None:
-        """A cycle has ended."""
+        """Update the metrics after a cycle."""
         self._of_pools.on_cycle(cycle)
         self._cycle.observe(cycle.seconds)
         self._binds.inc(len(cycle.plan.bind))
@@ -71,25 +71,25 @@ class Metrics:
             self._waiting.labels(code).set(count)
 
     def text(self) -> bytes:
-        """The page for a scrape."""
-        self._tell_queues()
-        self._of_pools.tell()
+        """The response to a scrape."""
+        self._update_queues()
+        self._of_pools.update()
         self._lag.clear()
         for resource, seconds in self._scheduler.lags().items():
             self._lag.labels(resource).set(seconds)
         self._leader.set(int(self._scheduler.leading))
         return generate_latest(self.registry)
 
-    def _tell_queues(self) -> None:
+    def _update_queues(self) -> None:
         if not self._cache.started:
             return
         snapshot = self._cache.latest
         sums = queue_sums(snapshot, snapshot.jobs.allocated)
-        there = snapshot.nodes.allocatable.sum(axis=0).tolist()
+        totals = snapshot.nodes.allocatable.sum(axis=0).tolist()
         self._allocated.clear()
         self._share.clear()
         for queue, row in zip(snapshot.queues.queues, sums.tolist(), strict=True):
-            parts = [has / all_of_it for has, all_of_it in zip(row, there, strict=True) if all_of_it]
+            parts = [has / total for has, total in zip(row, totals, strict=True) if total]
             self._share.labels(queue.name).set(max(parts, default=0.0))
             for resource, amount in zip(snapshot.axes.names, row, strict=True):
                 self._allocated.labels(queue.name, resource).set(amount)

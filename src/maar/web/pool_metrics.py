@@ -1,7 +1,7 @@
-"""Metrics of pools and elastic jobs: how they breathe, how far they are from what was planned, how they lie on nodes.
+"""Metrics of pools and elastic jobs: resizes, sizes compared with the plan, placement on nodes.
 
-A part of `maar.web.metrics`. Changes are counted as cycles end; how things stand is read off the last snapshot when
-somebody scrapes.
+This is part of `maar.web.metrics`. Changes are counted after each cycle; the state is read from the last snapshot at
+each scrape.
 """
 
 from __future__ import annotations
@@ -22,32 +22,32 @@ from maar.model.tasks import Status
 from maar.session.resizing.pools import nodes_of_pools
 
 Made = Callable[..., Any]
-"""Makes a metric: its kind, name, meaning, labels."""
+"""Makes a metric from its kind, name, help text and labels."""
 
 
 class PoolMetrics:
-    """Those that have a pool."""
+    """Metrics with a `pool` label."""
 
     def __init__(self, scheduler: Scheduler, made: Made) -> None:
         self._cache = scheduler.cache
         self._config = scheduler.config
         self._targets: dict[str, Target] = {}
-        """Of the last cycle, by job."""
+        """Targets of the last cycle, by job."""
         self._sizes: dict[str, int] = {}
-        """What that cycle changed."""
-        self._resizes: Counter = made(Counter, "resizes", "Changes of sizes", "pool", "kind")
-        self._migrations: Counter = made(Counter, "migrations", "Workers that were moved to another node", "pool")
-        self._workers: Gauge = made(Gauge, "elastic_workers", "Workers that elastic jobs are given", "pool")
+        """Sizes that the last cycle changed, by job."""
+        self._resizes: Counter = made(Counter, "resizes", "Resizes of elastic jobs", "pool", "kind")
+        self._migrations: Counter = made(Counter, "migrations", "Workers moved to another node", "pool")
+        self._workers: Gauge = made(Gauge, "elastic_workers", "Workers of elastic jobs", "pool")
         self._planned: Gauge = made(Gauge, "elastic_planned_workers", "Workers that the algorithm planned", "pool")
-        self._jobs: Gauge = made(Gauge, "elastic_jobs", "Elastic jobs by how they stand", "pool", "state")
+        self._jobs: Gauge = made(Gauge, "elastic_jobs", "Elastic jobs by state", "pool", "state")
         self._across: Gauge = made(
-            Gauge, "elastic_jobs_across_nodes", "Elastic jobs whose workers lie on several nodes", "pool"
+            Gauge, "elastic_jobs_across_nodes", "Elastic jobs with workers on several nodes", "pool"
         )
-        self._gpus: Gauge = made(Gauge, "pool_gpus", "GPUs of a pool's nodes", "pool")
-        self._used: Gauge = made(Gauge, "pool_gpus_used", "GPUs of a pool's nodes that pods have", "pool")
+        self._gpus: Gauge = made(Gauge, "pool_gpus", "GPUs of the nodes of a pool", "pool")
+        self._used: Gauge = made(Gauge, "pool_gpus_used", "GPUs of the nodes of a pool that pods use", "pool")
 
     def on_cycle(self, cycle: Cycle) -> None:
-        """A cycle has ended."""
+        """Update the counters after a cycle."""
         plan = cycle.plan
         self._targets = {target.job: target for target in plan.targets}
         self._sizes = {job: size for job, (size, _) in sizes_of(plan).items()}
@@ -61,8 +61,8 @@ class PoolMetrics:
         target = self._targets.get(job)
         return "" if target is None else target.pool
 
-    def tell(self) -> None:
-        """Look at how everything stands."""
+    def update(self) -> None:
+        """Update the gauges from the last snapshot."""
         if not self._cache.started:
             return
         snapshot = self._cache.latest
@@ -92,14 +92,14 @@ class PoolMetrics:
 
 
 def kinds_of_changes(plan: Plan) -> Iterable[tuple[str, str]]:
-    """Each job whose size changes, and how."""
+    """Each job that the plan resizes, and how."""
     yield from ((r.job, "up" if r.after > r.before else "down") for r in plan.resize)
     yield from ((s.job, "suspend") for s in plan.suspend)
     yield from ((r.job, "resume") for r in plan.resume)
 
 
 def nodes_under(snapshot: Snapshot, row: int) -> int:
-    """On how many nodes the workers of an elastic job lie."""
+    """The number of nodes with workers of an elastic job."""
     job, table = snapshot.jobs.jobs[row], snapshot.tasks
     assert job.elastic is not None
     members = snapshot.jobs.members[row]

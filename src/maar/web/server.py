@@ -1,4 +1,4 @@
-"""The HTTP side of `maar run`: `/healthz`, `/readyz`, `/metrics`, and the routes of `maar.web.measurements`."""
+"""The HTTP server of `maar run`: `/healthz`, `/readyz`, `/metrics`, and the routes of `maar.web.measurements`."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from maar.web.measurements import routes
 from maar.web.metrics import Metrics
 
 Check = Callable[[], str]
-"""Empty if all is well, else what is not."""
+"""Returns the problem, or an empty text."""
 
 
 class CannotServe(Exception):
-    """Why there is no HTTP side."""
+    """Why the HTTP server cannot start."""
 
 
 def _checked(path: str, check: Check) -> web.RouteDef:
@@ -33,7 +33,7 @@ def _checked(path: str, check: Check) -> web.RouteDef:
 async def serving(
     scheduler: Scheduler, history: History, *, port: int, token_file: Path | None = None
 ) -> AsyncIterator[None]:
-    """Serve everything about a running scheduler while the context is open."""
+    """Serve a running scheduler while the context is open."""
     runner = await serve(
         port,
         healthy=lambda: scheduler.trouble,
@@ -56,7 +56,7 @@ async def serve(
     host: str = "0.0.0.0",
     more: Iterable[web.AbstractRouteDef] = (),
 ) -> web.AppRunner:
-    """Serve until the runner is cleaned up; a port that cannot be had is `CannotServe`."""
+    """Serve until the runner is cleaned up. Raises `CannotServe` if the port is not available."""
 
     async def page(_: web.Request) -> web.Response:
         return web.Response(body=metrics(), headers={"Content-Type": "text/plain; version=0.0.4; charset=utf-8"})
