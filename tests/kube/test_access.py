@@ -331,9 +331,9 @@ def test_what_is_wrong_with_a_kubeconfig_is_said_at_once(
 
 
 def test_no_cluster_at_all(tmp_path: Path) -> None:
-    with pytest.raises(errors.AccessError, match="this is no pod"):
+    with pytest.raises(errors.AccessError, match="this is not a pod"):
         load_access(environ={"HOME": str(tmp_path)})
-    with pytest.raises(errors.AccessError, match="no kubeconfig: `/nowhere`"):
+    with pytest.raises(errors.AccessError, match="kubeconfig not found: `/nowhere`"):
         load_access("/nowhere", environ={"KUBERNETES_SERVICE_HOST": "10.0.0.1"})
 
 

@@ -98,7 +98,7 @@ def test_what_was_answered_in_part_is_not_asked_again() -> None:
     async def main() -> None:
         async with served(act) as server, opened(server.url) as api:
             await api.get("/x")
-            with pytest.raises(Unreachable, match="in the middle of an answer"):
+            with pytest.raises(Unreachable, match="in the middle of a response"):
                 await api.get("/x")
             assert [["GET", "GET"]] == server.verbs
 

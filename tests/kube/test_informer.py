@@ -311,10 +311,10 @@ def test_an_object_that_does_not_decode_is_delivered_and_said_once_and_the_rest_
     assert isinstance(changed.object, Broken)
     assert "spec.priority: expected a whole number, got `high`" == changed.object.error
     assert (["5", "7"], 3) == (cluster.versions, informer.counts.broken)
-    said = [record.getMessage() for record in caplog.records if "does not decode" in record.getMessage()]
+    said = [record.getMessage() for record in caplog.records if "cannot be decoded" in record.getMessage()]
     assert [
-        "Pod `ns/worse` does not decode: spec.priority: expected a whole number, got a list",
-        "Pod `ns/bad` does not decode: spec.priority: expected a whole number, got `high`",
+        "Pod `ns/worse` cannot be decoded: spec.priority: expected a whole number, got a list",
+        "Pod `ns/bad` cannot be decoded: spec.priority: expected a whole number, got `high`",
     ] == said
 
 

@@ -127,7 +127,7 @@ def test_unquoted_times_and_base_60_numbers_stay_text(tmp_path: Path) -> None:
         ),
         (
             "{apiVersion: v1, kind: Pod, metadata: {name: p, labels: {1: a}}}",
-            "metadata.labels: expected keys that are text",
+            "metadata.labels: expected keys to be text",
         ),
         (
             "{apiVersion: v1, kind: Pod, metadata: {name: p, creationTimestamp: yesterday}}",
@@ -212,7 +212,7 @@ def test_bytes_that_are_no_text(tmp_path: Path) -> None:
 
 def test_a_recursive_document_is_refused(tmp_path: Path) -> None:
     said = message(tmp_path, "apiVersion: v1\nkind: Pod\nmetadata: &m {name: p, labels: *m}\n")
-    assert "f.yaml: document 1: document: too deep, or an anchor that refers to itself" == said
+    assert "f.yaml: document 1: document: nested too deeply, or an anchor refers to itself" == said
 
 
 def test_files_that_are_not_there(tmp_path: Path) -> None:

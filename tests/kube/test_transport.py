@@ -154,7 +154,7 @@ def test_a_proxy_that_refuses_is_unreachable_and_its_connection_is_closed() -> N
             access = trusting(server, outside)
             access.proxy = proxy
             async with opened(access) as api:
-                with pytest.raises(Unreachable, match=r"the proxy 127\.0\.0\.1 answered 407"):
+                with pytest.raises(Unreachable, match=r"the proxy 127\.0\.0\.1 responded with status 407"):
                     await api.get("/x")
                 await ended.get()
             access.proxy = "socks5://127.0.0.1:1"
