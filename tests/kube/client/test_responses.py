@@ -1,4 +1,4 @@
-"""Answers are read the same in whatever pieces their bytes arrive, and bytes that are not an answer are refused."""
+"""A response is read the same in whatever pieces it arrives; bytes that are not a response are rejected."""
 
 import asyncio
 from collections.abc import Callable, Iterable
@@ -12,7 +12,7 @@ from maar.kube.client.connection import LONGEST_HEAD, READ_BUFFER, Connection, M
 
 
 class Wire(asyncio.Transport):
-    """The transport of a connection whose server answers in given pieces, then closes."""
+    """The transport of a connection whose server calls `answer` after each request."""
 
     def __init__(self, answer: Callable[[], None]) -> None:
         super().__init__()
@@ -33,9 +33,9 @@ class Wire(asyncio.Transport):
 
 
 def read(pieces: Iterable[bytes], ends: bool = True) -> tuple[Response, bool] | str:
-    """The answer in these bytes and whether its connection can be used again, or `garbled`.
+    """The response in these bytes and whether its connection can be used again, or `malformed`.
 
-    The server closes the connection after them; if it does not (`ends`), the result may be `waiting`.
+    The server closes the connection at the end; without `ends` it does not, and the result may be `waiting`.
     """
     reusable = False
 
@@ -58,13 +58,13 @@ def read(pieces: Iterable[bytes], ends: bool = True) -> tuple[Response, bool] | 
     try:
         return asyncio.run(main())
     except Malformed:
-        return "garbled"
+        return "malformed"
     except TimeoutError:
         return "waiting"
 
 
 def cut(data: bytes, places: Iterable[int]) -> list[bytes]:
-    """In pieces, none of them empty."""
+    """The data in nonempty pieces."""
     at = sorted({0, len(data), *(place % (len(data) or 1) for place in places)})
     return [data[begin:end] for begin, end in pairwise(at)]
 
@@ -75,8 +75,8 @@ CASES = st.sampled_from([bytes.lower, bytes.upper, bytes.title])
 
 
 @st.composite
-def answers(draw: st.DrawFn) -> tuple[bytes, Response, bool]:
-    """The bytes of an answer, what they say, and whether the connection can be used again."""
+def responses(draw: st.DrawFn) -> tuple[bytes, Response, bool]:
+    """The bytes of a response, its content, and whether the connection can be used again."""
     body = draw(st.binary(max_size=300))
     status = draw(st.sampled_from([200, 201, 204, 304, 401, 409, 429, 500]))
     framing = draw(st.sampled_from(["sized", "chunked", "until the end"]))
@@ -108,28 +108,28 @@ def answers(draw: st.DrawFn) -> tuple[bytes, Response, bool]:
     return b"".join(early) + head + (b"" if empty else sent), expected, not last
 
 
-@given(answers(), PLACES)
-def test_safety_an_answer_is_the_same_in_any_pieces(answer: tuple[bytes, Response, bool], places: list[int]) -> None:
-    data, *expected = answer
+@given(responses(), PLACES)
+def test_safety_a_response_is_the_same_in_any_pieces(response: tuple[bytes, Response, bool], places: list[int]) -> None:
+    data, *expected = response
     assert tuple(expected) == read([data])
     assert tuple(expected) == read(cut(data, places))
     assert tuple(expected) == read([data[i : i + 1] for i in range(len(data))])
 
 
-@given(answers(), st.integers(min_value=0))
-def test_safety_a_part_of_an_answer_is_refused(answer: tuple[bytes, Response, bool], place: int) -> None:
-    data, _, reusable = answer
+@given(responses(), st.integers(min_value=0))
+def test_safety_a_part_of_a_response_is_rejected(response: tuple[bytes, Response, bool], place: int) -> None:
+    data, _, reusable = response
     part = data[: 1 + place % (len(data) - 1)]
     assert "waiting" == read([part], ends=False)
     if b"\r\n\r\n" not in part or reusable:
-        assert "garbled" == read([part])
+        assert "malformed" == read([part])
 
 
-@given(answers(), st.lists(st.tuples(st.integers(min_value=0), st.binary(max_size=4)), max_size=3), PLACES)
+@given(responses(), st.lists(st.tuples(st.integers(min_value=0), st.binary(max_size=4)), max_size=3), PLACES)
 def test_safety_all_bytes_are_read_the_same_in_any_pieces(
-    answer: tuple[bytes, Response, bool], changes: list[tuple[int, bytes]], places: list[int]
+    response: tuple[bytes, Response, bool], changes: list[tuple[int, bytes]], places: list[int]
 ) -> None:
-    data = answer[0]
+    data = response[0]
     for place, change in changes:
         at = place % (len(data) + 1)
         data = data[:at] + change + data[at + len(change) // 2 :]
@@ -162,9 +162,9 @@ def test_safety_all_bytes_are_read_the_same_in_any_pieces(
         b"HTTP/1.1 200 OK\r\nA: " + b"b" * LONGEST_HEAD,
     ],
 )
-def test_bytes_that_are_not_an_answer_are_refused_at_once(data: bytes) -> None:
-    assert "garbled" == read([data], ends=False)
-    assert "garbled" == read(cut(data, range(0, len(data), 997)), ends=False)
+def test_bytes_that_are_not_a_response_are_rejected_at_once(data: bytes) -> None:
+    assert "malformed" == read([data], ends=False)
+    assert "malformed" == read(cut(data, range(0, len(data), 997)), ends=False)
 
 
 def test_a_head_may_be_long() -> None:
@@ -182,7 +182,7 @@ def test_a_head_may_be_long() -> None:
         (b"HTTP/1.1 200\r\nContent-Length: 0\r\nConnection: Upgrade, Close\r\n\r\n", Response(200, b"", 0.0), False),
     ],
 )
-def test_an_answer_that_is_written_in_another_way(data: bytes, expected: Response, reusable: bool) -> None:
+def test_an_unusual_response(data: bytes, expected: Response, reusable: bool) -> None:
     assert (expected, reusable) == read([data])
 
 
