@@ -1,4 +1,4 @@
-"""Manifests as text in a test become a cluster."""
+"""Reads a cluster from YAML in a test."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -11,7 +11,7 @@ from maar.model.snapshot import Cluster
 
 @pytest.fixture
 def load(tmp_path: Path) -> Callable[..., Cluster]:
-    """Read YAML (and anything that `read` takes) into a cluster; what it ignores is an error of the test."""
+    """Reads YAML into a cluster; an ignored object fails the test."""
 
     def loaded(text: str, scheduler_names: frozenset[str] | None = None, now: float = 0.0) -> Cluster:
         file = tmp_path / "objects.yaml"

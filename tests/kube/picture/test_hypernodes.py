@@ -1,4 +1,4 @@
-"""HyperNodes: members by name, by pattern, by label."""
+"""HyperNodes: members by name, by pattern and by label."""
 
 from collections.abc import Callable
 from typing import Any

@@ -1,4 +1,4 @@
-"""Disruption budgets: who is covered, and how many may go."""
+"""Disruption budgets: which pods they cover, and how many pods may be evicted."""
 
 from collections.abc import Callable
 
@@ -25,11 +25,11 @@ def running(count: int) -> str:
     [
         ("minAvailable: 2", 5, 3),
         ("minAvailable: 9", 5, 0),
-        ("minAvailable: 50%", 5, 2),  # 2.5 pods must stay: 3
+        ("minAvailable: 50%", 5, 2),  # 2.5 pods must stay available: 3
         ("minAvailable: 100%", 5, 0),
         ("maxUnavailable: 1", 5, 1),
         ("maxUnavailable: 9", 5, 5),
-        ("maxUnavailable: 50%", 5, 3),  # 2.5 pods may go: 3
+        ("maxUnavailable: 50%", 5, 3),  # 2.5 pods may be unavailable: 3
         ("maxUnavailable: 0", 5, 0),
         ("minAvailable: 1", 0, 0),
         ("", 5, 0),

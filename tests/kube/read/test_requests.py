@@ -1,4 +1,4 @@
-"""What a pod asks for, next to what Kubernetes computes for it."""
+"""The requests of a pod, compared with what Kubernetes computes."""
 
 from typing import Any
 

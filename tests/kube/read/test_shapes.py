@@ -1,4 +1,4 @@
-"""Pods to shapes: selectors, affinities, tolerations, ports, spread, images, and what matches whom."""
+"""Pods to shapes: selectors, affinities, tolerations, ports, spread, images, and which pods a selector matches."""
 
 from collections.abc import Callable
 
@@ -42,7 +42,7 @@ def term(text: str) -> str:
 
 
 def selected(load: Load, text: str, labels: str = "{}", more: str = "") -> PodSelector:
-    """The pods that one anti-affinity term means."""
+    """The pods that one anti-affinity term selects."""
     found = shape(load, f"affinity: {{podAntiAffinity: {{{term(text)}}}}}", labels, more)
     assert () == found.affinity
     (only,) = found.anti_affinity

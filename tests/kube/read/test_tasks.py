@@ -1,4 +1,4 @@
-"""Pods to tasks: where each stands, and what its object says."""
+"""Pods to tasks: the status of each pod, and the fields of its object."""
 
 from collections.abc import Callable
 

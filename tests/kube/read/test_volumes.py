@@ -1,4 +1,4 @@
-"""What claims, volumes, classes and drivers' limits mean for pods, from the bytes that an API server sends."""
+"""How claims, volumes, classes and limits of drivers affect pods."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def claim(name: str, of: str = "disk", *, size: str = "1Gi", to: str = "", phase
 
 
 def volume(name: str, of: str = "disk", *, size: str = "1Gi", claim: str = "", csi: str = DRIVER, **more: Any) -> Json:
-    """A volume; free if it has no claim. `zone` and `host` say from where it can be reached."""
+    """A volume; free if it has no claim. `zone` and `host` limit the nodes that can access it."""
     spec: Json = {"storageClassName": of, "capacity": {"storage": size}, "accessModes": ["ReadWriteOnce"]}
     for key, value in ((ZONE, more.pop("zone", "")), (HOST, more.pop("host", ""))):
         if value:
@@ -101,13 +101,13 @@ def task(cluster: Cluster, name: str = "p") -> Task:
 
 
 def decided(*items: Json) -> dict[str, str]:
-    """The nodes that pods get, or why not."""
+    """The nodes of the pods that are placed, and the reasons of the waiting jobs."""
     plan = decide(Snapshot(read(*items)), default_config(catalog()), NOW)
     why = {wait.job: in_one_line(wait.reasons) for wait in plan.waiting}
     return {**why, **{bind.task: bind.node for bind in plan.bind}}
 
 
-# -- pods that must wait
+# -- pods that are held back
 
 
 @pytest.mark.parametrize(
@@ -130,7 +130,7 @@ def decided(*items: Json) -> dict[str, str]:
         ),
     ],
 )
-def test_a_pod_whose_claim_cannot_be_had_is_held_back_with_the_reason(items: list[Json], why: str) -> None:
+def test_a_pod_without_a_usable_claim_is_held_back_with_the_reason(items: list[Json], why: str) -> None:
     held = task(read(node("n"), pod("p", "c"), *items))
     assert (Status.BLOCKED, why) == (held.status, held.blocked)
     said = decided(node("n"), pod("p", "c"), pod("free"), *items)
@@ -156,9 +156,9 @@ def test_a_claim_for_one_pod_is_for_one_pod() -> None:
     later: Json = {"metadata": {"creationTimestamp": "2026-01-01T00:00:01Z"}}
     taken = "claim `c` is for one pod only, and `ns/{}` has it"
     both = read(pod("a", "c", **later), pod("b", "c", **at), *rest)
-    assert (taken.format("b"), "") == (task(both, "a").blocked, task(both, "b").blocked), "who was there first"
+    assert (taken.format("b"), "") == (task(both, "a").blocked, task(both, "b").blocked), "the older pod has the claim"
     running = read(pod("a", "c", **later, node="n"), pod("b", "c", **at), *rest)
-    assert taken.format("a") == task(running, "b").blocked, "who has a node"
+    assert taken.format("a") == task(running, "b").blocked, "the pod with a node has the claim"
     done = read(pod("a", "c", node="n", status={"phase": "Succeeded"}), pod("b", "c"), *rest)
     assert Status.PENDING is task(done, "b").status
 
@@ -169,7 +169,7 @@ def test_pods_without_claims_have_nothing_to_do_with_it() -> None:
     assert task(read(pod("q")), "q").shape == plain.shape
 
 
-# -- where pods may go
+# -- nodes for pods
 
 
 def test_a_bound_volume_holds_its_pod_where_it_can_be_reached() -> None:
@@ -235,16 +235,16 @@ def test_a_selected_node_is_kept_for_its_pod() -> None:
     assert (Status.NOMINATED, "n2") == (it.status, it.node)
     assert {"ns/p": "n2"} == decided(node("n1"), node("n2"), *rest)
     gone = task(read(node("n1"), *rest))
-    assert (Status.PENDING, "", ()) == (gone.status, gone.node, gone.shape.volume_terms), "a node that has gone"
+    assert (Status.PENDING, "", ()) == (gone.status, gone.node, gone.shape.volume_terms), "the node was removed"
     bound = claim("c", to="v", metadata={"annotations": {SELECTED: "n2"}})
     assert Status.PENDING is task(read(node("n2"), pod("p", "c"), bound, volume("v", claim="c"))).status
 
 
-# -- how many there may be
+# -- limits of drivers
 
 
 def test_a_drivers_limit_counts_what_is_there_and_what_will_be() -> None:
-    """On `n`, room for three: one pod brings two, one that runs has one already."""
+    """Node `n` can have three volumes: a running pod has one, a pending pod needs two."""
     limits = [node("n"), csi_node("n", 3), storage_class()]
     runs = [pod("r", "r", node="n"), claim("r", to="vr"), volume("vr", claim="r")]
     two = [pod("p", "a", "b"), claim("a"), claim("b", to="vb"), volume("vb", claim="b")]
@@ -267,8 +267,8 @@ def test_without_a_number_there_is_no_limit(limit: Json) -> None:
     assert {"ns/p": "n"} == decided(*rest, in_tree, csi_node("n", 0))
 
 
-def test_volumes_are_no_resources() -> None:
-    """A pod that asks for nothing else is still best-effort, and no queue has a share of volumes."""
+def test_volumes_are_not_resources() -> None:
+    """A pod with nothing but a volume is best-effort, and no queue has a share of volumes."""
     small = pod("p", "c", containers=[{"name": "c"}])
     cluster = read(node("n"), small, claim("c"), storage_class(), csi_node("n", 1))
     assert task(cluster).shape.best_effort
@@ -316,7 +316,7 @@ def test_a_free_volume_must_do(unfit: Json) -> None:
 
 
 def test_a_volume_that_all_nodes_reach_is_still_one() -> None:
-    """A gang of two finds one: neither starts."""
+    """A gang of two pods finds one volume: neither pod starts."""
     grouped = {"annotations": {"pod_group": "g", "pod_group_size": "2"}}
     gang = [pod(f"p{i}", f"c{i}", metadata=grouped) for i in range(2)]
     rest = [node("n1"), node("n2"), LOCAL, *gang, *(claim(f"c{i}", "local") for i in range(2))]
@@ -404,16 +404,16 @@ def test_only_the_pods_of_a_claim_are_read_again() -> None:
     picture.take(NOW)
     assert picture.put(*decoded(claim("bound", to="v", metadata={"labels": {"x": "y"}})))
     assert {"ns/a", "ns/b"} == picture.take(NOW).changed.keys()
-    assert not picture.put(*decoded(claim("of nobody"))), "nobody uses it: no reason to decide"
+    assert not picture.put(*decoded(claim("of nobody"))), "no pod uses the claim: no reason to decide"
     assert picture.put(*decoded(volume("v", claim="bound", zone="b")))
     assert {"ns/a", "ns/b"} == picture.take(NOW).changed.keys()
     assert picture.put(*decoded(csi_node("n1", 5)))
     update = picture.take(NOW)
-    assert ({}, False) == (update.changed, update.rebuild), "limits are no part of pods, nor of nodes"
+    assert ({}, False) == (update.changed, update.rebuild), "limits are not part of pods or nodes"
     assert {"n1": 5} == next(room.nodes for room in update.around.rooms if room.name == DRIVER)
 
 
-def test_who_has_been_given_a_node_has_the_claim() -> None:
+def test_a_pod_with_an_assumed_node_has_the_claim() -> None:
     picture = Picture()
     alone = claim("c", to="v", accessModes=["ReadWriteOncePod"])
     for item in (node("n"), alone, volume("v", claim="c"), pod("z", "c")):

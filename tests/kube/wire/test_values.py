@@ -1,4 +1,4 @@
-"""Values inside annotations."""
+"""Values of annotations."""
 
 import pytest
 
@@ -24,7 +24,7 @@ def test_go_durations(text: str, seconds: float) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "10", "ten minutes", "-5m", "1h 30m", "5w", "9999999999h", "٣s"])
-def test_what_is_no_duration(text: str) -> None:
+def test_invalid_durations(text: str) -> None:
     with pytest.raises(ValueError, match="not a duration"):
         duration(text)
 
@@ -48,7 +48,7 @@ def test_times(text: str, seconds: float) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "yesterday", "2030-01-01", "2030-01-01T00:00:00"])
-def test_what_is_no_time(text: str) -> None:
+def test_invalid_times(text: str) -> None:
     with pytest.raises(ValueError, match="not a time"):
         moment(text)
 

@@ -1,4 +1,4 @@
-"""Events: written, counted, dropped; never in the way."""
+"""Events are written, counted or dropped, and never delay anything else."""
 
 import asyncio
 import json
@@ -20,7 +20,7 @@ NODE = Reference("v1", "Node", "", "n1")
 
 
 class Scene:
-    """A writer and the server that it writes to."""
+    """An event writer and its server."""
 
     def __init__(self) -> None:
         self.writes: list[tuple[str, str, Any]] = []

@@ -1,4 +1,4 @@
-"""Leader election, against a server that keeps one Lease and can be made to fail."""
+"""Leader election, against a server with one Lease that can be made to fail."""
 
 import asyncio
 import json
@@ -25,11 +25,11 @@ class Store:
         self.refused = 0
         self.reads = 0
         self.silent = False
-        """Carries out what it is asked for and does not answer."""
+        """If true, requests take effect but get no response."""
         self.holders: list[str] = []
-        """Who held it, one after the other."""
+        """All holders, in order."""
         self.watched: asyncio.Condition | None = None
-        """Where it may be watched."""
+        """Notified on each change; `None` forbids watches."""
         self.watches: list[str] = []
 
     async def handle(self, request: web.Request) -> web.StreamResponse:
@@ -62,7 +62,7 @@ class Store:
         return answer(stored)
 
     async def watch(self, request: web.Request) -> web.StreamResponse:
-        """What it is and becomes, as an API server tells it where no version is asked for."""
+        """The lease and its changes, as an API server sends them for a watch without a version."""
         self.watches.append(request.query["fieldSelector"])
         if self.watched is None:
             return refusal(403, "Forbidden", "not for you")
@@ -94,7 +94,7 @@ class Store:
 
 
 class Stage:
-    """Candidates of one Lease."""
+    """Candidates for one Lease."""
 
     def __init__(self, api: Api, store: Store) -> None:
         self.api = api
@@ -175,7 +175,7 @@ def test_a_standby_waits_for_a_clean_stop_and_then_leads() -> None:
 
 
 def test_a_dead_leader_is_succeeded_by_our_own_clock() -> None:
-    """Its renewTime lies far in the future: that must not matter, only how long ago we saw it change."""
+    """Its renewTime is far in the future and must not matter; only the time since the last observed change matters."""
 
     async def scene(stage: Stage) -> None:
         spec = {"holderIdentity": "dead", "leaseDurationSeconds": 15, "renewTime": "2999-01-01T00:00:00.000000Z"}
@@ -185,7 +185,7 @@ def test_a_dead_leader_is_succeeded_by_our_own_clock() -> None:
         await until(lambda: election.holder == "dead")
         stage.now += 14.9
         before, reads = stage.store.version, stage.store.reads
-        await until(lambda: stage.store.reads > reads + 3)  # it has looked at the lease since, and again
+        await until(lambda: stage.store.reads > reads + 3)  # the candidate has read the lease several times since
         assert (False, before) == (election.leading, stage.store.version)
         stage.now += 0.2
         await until(lambda: election.leading)
@@ -197,7 +197,7 @@ def test_a_dead_leader_is_succeeded_by_our_own_clock() -> None:
 
 
 SLOW = {"lease_seconds": 60.0, "renew_seconds": 59.0, "retry_seconds": 58.0}
-"""Of a standby that would not look again within a test's patience."""
+"""Times with which a standby does not read the lease a second time during a test."""
 
 
 def test_a_standby_that_watches_leads_as_soon_as_the_lease_is_given_back() -> None:
@@ -239,7 +239,7 @@ def test_a_standby_that_watches_leads_in_the_moment_in_which_the_last_renewal_ex
 
 
 def test_a_stop_in_the_middle_of_a_renewal_gives_back_what_the_server_has() -> None:
-    """The renewal was carried out and its answer lost, so that our version of the lease is old."""
+    """The renewal took effect but its response was lost, so the leader has an old version of the lease."""
 
     async def scene(stage: Stage) -> None:
         election = stage.candidate("a")
@@ -254,7 +254,7 @@ def test_a_stop_in_the_middle_of_a_renewal_gives_back_what_the_server_has() -> N
     assert ["a", ""] == play(scene).holders
 
 
-def test_of_two_that_take_it_at_once_one_leads() -> None:
+def test_of_several_candidates_at_the_same_time_one_leads() -> None:
     async def scene(stage: Stage) -> None:
         elections = [stage.candidate(name) for name in "abcdef"]
         tasks = [stage.run(election) for election in elections]
@@ -262,7 +262,7 @@ def test_of_two_that_take_it_at_once_one_leads() -> None:
         leader = next(election for election in elections if election.leading)
         await until(lambda: all(election.holder == leader.identity for election in elections))
         assert [leader] == [election for election in elections if election.leading]
-        # The leader last: what it gives back, a standby would take at once.
+        # Stop the leader last: a standby would take a released lease at once.
         for _, task in sorted(zip(elections, tasks, strict=True), key=lambda pair: pair[0] is leader):
             await stopped(task)
         assert [f"{leader.identity} started"] == stage.said
@@ -288,7 +288,7 @@ def test_a_leader_that_cannot_renew_gives_up_before_its_lease_ends(trouble: Any)
 
 
 def test_a_leader_does_not_wait_for_the_next_try_to_give_up() -> None:
-    """The first try fails at 2 s; the next would be at 4 s, and the lease is sure for 2.2 s."""
+    """The first renewal fails at 2 s, the next would be at 4 s, and the lease is valid for 2.2 s."""
 
     async def scene(stage: Stage) -> None:
         loop = asyncio.get_running_loop()

@@ -1,8 +1,7 @@
-"""Who we are and where the API server is: kubeconfig, or the service account of the pod we run in.
+"""The address of the API server and the credentials to use: from a kubeconfig, or from the pod's service account.
 
-`load_access` says at once what is wrong with a kubeconfig; `maar.kube.client.api` then asks for `headers()` with every
-request and for `renew` after a 401. What kubeconfigs and service accounts say is read by
-`maar.kube.client.credentials`.
+`load_access` checks the kubeconfig at once. The transport then calls `headers` for every request and `renew` after a
+401. `maar.kube.client.credentials` reads the files.
 """
 
 from __future__ import annotations
@@ -25,18 +24,18 @@ log = logging.getLogger(__name__)
 
 ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 REREAD_SECONDS = 60.0
-"""How old a token from a file gets; client-go takes the same minute, and a rotated token stays valid for longer."""
+"""A token from a file is read again after this time, as in client-go. A rotated token stays valid for longer."""
 RENEW_PAUSE = 5.0
-"""Between two renewals after a 401: a server that knows nobody must not make us run a plugin in a loop; by taste."""
+"""Minimum time between two renewals after a 401, so that a plugin does not run in a loop. Tuned by hand."""
 EXPIRY_MARGIN = 60.0
-"""A plugin's token is replaced that long before it expires, or a fifth of its life where that is less; by taste."""
-
+"""A plugin's token is replaced this long before it expires, or after 80% of its lifetime if that is later. Tuned by
+hand."""
 
 Load = Callable[[], Awaitable[Credentials]]
 
 
 class Access:
-    """A server and the right to talk to it. Made by `load_access`, or directly where a token or nothing is enough."""
+    """A server and the credentials for it. Create it with `load_access`, or directly with a fixed token or none."""
 
     def __init__(
         self,
@@ -61,7 +60,7 @@ class Access:
         self._files: tuple[bytes, ...] | None = None
 
     async def headers(self) -> dict[str, str]:
-        """What a request must carry now; reads files or runs a plugin where that is due."""
+        """The headers that authenticate a request; reads files or runs a plugin if that is due."""
         if self._load is not None and (self._loaded is None or (self._due is not None and self._clock() >= self._due)):
             async with self._lock:
                 if self._loaded is None or (self._due is not None and self._clock() >= self._due):
@@ -69,7 +68,7 @@ class Access:
         return {"Authorization": self._authorization} if self._authorization else {}
 
     async def renew(self, used: Mapping[str, str]) -> bool:
-        """After a 401 to a request with those headers: whether there are others to try."""
+        """Reloads after a 401 to a request with headers `used`; returns whether different headers are available."""
         if self._load is None:
             return False
         async with self._lock:
@@ -88,21 +87,20 @@ class Access:
         except (AccessError, OSError) as error:
             if self._loaded is None:
                 raise error if isinstance(error, AccessError) else AccessError(str(error)) from error
-            log.warning("credentials could not be read again, the old ones stay: %s", error)
+            log.warning("cannot reload credentials, keeping the current ones: %s", error)
             self._loaded, self._due = now, now + RENEW_PAUSE
             return
         self._authorization = credentials.authorization
         self._loaded, self._due = now, self._next(credentials, now)
 
     def _next(self, credentials: Credentials, now: float) -> float | None:
-        """When to read again."""
         if credentials.expires is not None:
             life = max(credentials.expires - now, 0.0)
             return now + max(life - min(EXPIRY_MARGIN, life / 5), RENEW_PAUSE)
         return None if self._reread is None else now + self._reread
 
     def _trust(self, credentials: Credentials) -> None:
-        """Certificates into the one TLS context, so that new connections of an open session use them too."""
+        """Loads certificates into the one TLS context, so that new connections of an open transport use them too."""
         self.server = credentials.server.rstrip("/")
         self.server_hostname = credentials.server_hostname
         self.proxy = proxy_for(self.server, credentials.proxy, os.environ)
@@ -133,9 +131,9 @@ def load_access(
     account: Path = ACCOUNT,
     clock: Callable[[], float] = time.time,
 ) -> Access:
-    """The access that kubectl would have: a kubeconfig, `KUBECONFIG`, `~/.kube/config`, else the pod's service account.
+    """The access that kubectl would use: `kubeconfig`, `KUBECONFIG`, `~/.kube/config`, else the pod's service account.
 
-    Nothing is asked and no plugin is run yet.
+    Sends no request and runs no plugin.
     """
     stated = kubeconfig or environ.get("KUBECONFIG")
     paths = stated or str(Path(environ.get("HOME", "~")).expanduser() / ".kube" / "config")
@@ -144,9 +142,9 @@ def load_access(
         reread = None if by_plugin else REREAD_SECONDS
         return Access(server, load=lambda: from_kubeconfig(paths, context), reread=reread, clock=clock)
     if stated:
-        raise AccessError(f"no kubeconfig: `{paths}`")
+        raise AccessError(f"kubeconfig not found: `{paths}`")
     if not environ.get("KUBERNETES_SERVICE_HOST"):
-        raise AccessError(f"no cluster: there is no `{paths}`, `KUBECONFIG` is not set, and this is no pod")
+        raise AccessError(f"no cluster: `{paths}` does not exist, `KUBECONFIG` is not set, and this is not a pod")
 
     async def read() -> Credentials:
         return from_account(environ, account)
@@ -155,7 +153,7 @@ def load_access(
 
 
 def proxy_for(server: str, stated: str | None, environ: Mapping[str, str]) -> str | None:
-    """The proxy on the way to a server: the kubeconfig's, else the environment's; none to this machine."""
+    """The proxy for a server: the kubeconfig's, else the environment's; `None` if the server is on this machine."""
     url = urlsplit(server)
     host = url.hostname or ""
     try:

@@ -1,7 +1,7 @@
-"""The way to an API server: requests out, bytes in, straight into thin structs.
+"""Requests to the API server; responses are decoded straight into thin structs.
 
-Everything below `maar.kube` that talks to Kubernetes goes through one `Api`: informers list and watch, the executor
-binds and evicts, elections and events write. Nothing is tried again here: whether to is for the caller to say.
+All communication with Kubernetes goes through one `Api`: informers list and watch, the executor binds and evicts,
+elections and events write. `Api` never retries a failed request; the caller decides.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ __all__ = ["Api", "Broken", "Listed", "WatchEvent"]
 T = TypeVar("T", bound=Object)
 
 PAGE = 1000
-"""Objects in a page of a list: some 4 MB of pods; by taste (client-go: 500)."""
+"""Objects per page of a list: about 4 MB of pods. Tuned by hand (client-go: 500)."""
 TIMEOUT = 30.0
 LIST_TIMEOUT = 120.0
 
@@ -37,23 +37,19 @@ Body = bytes | msgspec.Struct | dict[str, Any] | list[Any]
 
 
 class Api:
-    """One API server."""
-
     def __init__(self, transport: Transport) -> None:
         self._transport = transport
 
     @classmethod
     async def open(cls, access: Access, *, connections: int = CONNECTIONS) -> Api:
-        """Ready to ask; asks nothing yet, but credentials are read, and what is wrong with them is an `AccessError`."""
+        """Reads the credentials but sends no request; `AccessError` if the credentials are invalid."""
         return cls(await Transport.open(access, connections))
 
     @property
     def server(self) -> str:
-        """Its address."""
         return self._transport.access.server
 
     async def close(self) -> None:
-        """Let go of all connections."""
         await self._transport.close()
 
     async def request(
@@ -66,32 +62,30 @@ class Api:
         content_type: str = JSON,
         timeout: float = TIMEOUT,
     ) -> bytes:
-        """The body of the answer; anything but success is an `ApiError`."""
+        """The body of a successful response; any other response raises an `ApiError`."""
         data = body if isinstance(body, bytes) or body is None else msgspec.json.encode(body)
         return await self._transport.request(verb, path, params, timeout, data, content_type)
 
     async def get(self, path: str, *, params: Mapping[str, str] | None = None, timeout: float = TIMEOUT) -> bytes:
-        """One object."""
         return await self.request("GET", path, params=params, timeout=timeout)
 
     async def create(self, path: str, obj: Body) -> bytes:
-        """A new object, under the path of its kind."""
+        """Creates an object under the path of its kind."""
         return await self.request("POST", path, body=obj)
 
     async def replace(self, path: str, obj: Body) -> bytes:
-        """All of an object; a resourceVersion in it makes sure that nothing newer is overwritten."""
+        """Replaces a whole object; with a resourceVersion in it, the server refuses to overwrite a newer one."""
         return await self.request("PUT", path, body=obj)
 
     async def patch(self, path: str, body: Body, kind: PatchKind = "merge") -> bytes:
-        """A part of an object."""
         return await self.request("PATCH", path, body=body, content_type=PATCHES[kind])
 
     async def delete(self, path: str, uid: str | None = None, grace: int | None = None) -> bytes:
-        """An object; with `uid` never a successor of the same name."""
+        """Deletes an object; with `uid`, never a later object of the same name."""
         return await self.request("DELETE", path, body=_delete_options(uid, grace))
 
     async def bind(self, namespace: str, name: str, uid: str, node: str) -> None:
-        """Give a pod its node; the uid makes sure that a successor of the same name is never bound (409)."""
+        """Binds a pod to a node; because of `uid`, a later pod of the same name is never bound (409)."""
         binding = {
             "apiVersion": "v1",
             "kind": "Binding",
@@ -101,7 +95,7 @@ class Api:
         await self.create(PODS.path(namespace, name, "binding"), binding)
 
     async def evict(self, namespace: str, name: str, uid: str, grace: int | None = None) -> None:
-        """Ask for a pod to go; `DisruptionRefused` where a budget does not allow it now."""
+        """Evicts a pod; `DisruptionRefused` if a budget does not allow it now."""
         eviction = {
             "apiVersion": "policy/v1",
             "kind": "Eviction",
@@ -111,7 +105,7 @@ class Api:
         await self.create(PODS.path(namespace, name, "eviction"), eviction)
 
     async def delete_pod(self, namespace: str, name: str, uid: str, grace: int | None = None) -> None:
-        """Delete a pod, whatever budgets say."""
+        """Deletes a pod, regardless of budgets."""
         await self.delete(PODS.path(namespace, name), uid, grace)
 
     async def list(
@@ -123,7 +117,7 @@ class Api:
         field_selector: str = "",
         limit: int = PAGE,
     ) -> Listed[T]:
-        """All objects of a kind at one moment, fetched in pages; a page that came too late starts it over, in one."""
+        """All objects of a kind at one version, in pages; if the `continue` token expires, again without pages."""
         path = resource.path(namespace)
         selectors = {"labelSelector": label_selector, "fieldSelector": field_selector}
         params = {key: value for key, value in selectors.items() if value}
@@ -152,10 +146,10 @@ class Api:
         stall_seconds: float | None = None,
         on_open: Callable[[], None] | None = None,
     ) -> AsyncGenerator[WatchEvent[T], None]:
-        """What changes after a version, until the server ends it; an ERROR is raised, a cut is `Unreachable`.
+        """The changes after a version, until the server ends the watch; an ERROR event is raised as an `ApiError`.
 
-        Without a byte for `stall_seconds` the connection counts as cut. `on_open` is called once the server has agreed,
-        which may be long before anything changes. To be closed with `contextlib.aclosing`.
+        A lost connection, or no data for `stall_seconds`, raises `Unreachable`. `on_open` is called when the server
+        accepts the watch, which may be long before the first change. Close it with `contextlib.aclosing`.
         """
         asked = {
             "watch": "true",

@@ -1,7 +1,7 @@
-"""One connection to an API server: a request goes out in one write, and its answer is read as it arrives.
+"""One connection to an API server: sends a request in one write and reads its response as it arrives.
 
-Below `maar.kube.client.pool`, which holds the connections. httptools parses the answer. This is an asyncio protocol
-rather than a stream, because a stream would add a second buffer with waiters of its own.
+`maar.kube.client.pool` holds the connections. httptools parses the response. This is an asyncio protocol, not a stream,
+because a stream would add a second buffer with its own waiters.
 """
 
 from __future__ import annotations
@@ -13,48 +13,46 @@ from typing import NamedTuple, cast
 import httptools
 
 LONGEST_HEAD = 64 * 1024
-"""Bytes of a response head; API servers write about 500. Tuned by hand."""
+"""Maximum bytes of a response head; API servers send about 500. Tuned by hand."""
 READ_BUFFER = 4 * 1024 * 1024
-"""Bytes of a stream that may wait to be processed: API servers cut watches that are read too slowly."""
+"""Bytes of a stream that may be buffered: API servers close watches that are read too slowly."""
 
 
-class HungUp(ConnectionError):
-    """The connection ended before a byte of the answer arrived: the request may or may not have been carried out."""
+class Disconnected(ConnectionError):
+    """The connection ended before the response began; the request may have taken effect."""
 
 
-class Garbled(ConnectionError):
-    """The bytes that arrived are not an answer, or not all of one."""
+class Malformed(ConnectionError):
+    """The received bytes are not an HTTP response, or only a part of one."""
 
 
-class Answer(NamedTuple):
-    """A whole answer."""
-
+class Response(NamedTuple):
     status: int
     body: bytes
     retry_after: float
-    """Seconds; 0 if the server does not say, or sends a date, which API servers do not."""
+    """Seconds; 0 if the server does not send it, or sends a date, which API servers never do."""
 
 
 class Connection(asyncio.Protocol):
-    """A connection to `server`; listed in `known` while it is open. It has one request at a time."""
+    """A connection to `server`, with one request at a time; in the set `known` while it is open."""
 
     def __init__(self, server: str, known: set[Connection]) -> None:
         self.server = server
         self.transport: asyncio.Transport | None = None
         self.status = 0
-        """The status of the answer; 0 until its head has arrived."""
+        """The HTTP status of the response; 0 until its head has arrived."""
         self.usable = False
-        """Whether another request can be sent: the last answer is complete, and neither side has hung up."""
+        """Whether another request can be sent: the last response is complete and the connection is open."""
         self.rested = 0.0
-        """When the last answer was complete, by the loop's clock."""
+        """When the last response was complete, in the time of the event loop."""
         self._known = known
         self._loop = asyncio.get_running_loop()
         self._parser = httptools.HttpResponseParser(self)
         self._streamed = False
         self._heard = 0
-        """Bytes of the answer so far."""
+        """Bytes of the response so far."""
         self._framed = False
-        """Whether the head says where the body ends; otherwise it ends with the connection."""
+        """Whether the head defines the length of the body; otherwise the body ends with the connection."""
         self._complete = True
         self._error: Exception | None = None
         self._retry_after = 0.0
@@ -63,13 +61,13 @@ class Connection(asyncio.Protocol):
         self._waiting: asyncio.Future[None] | None = None
 
     async def ask(self, request: bytes, streamed: bool = False) -> None:
-        """Send a request and wait for the whole answer, or with `streamed` for its head only.
+        """Sends a request and waits for the whole response, or with `streamed` for its head only.
 
-        If this fails or is cancelled, the connection is closed.
+        On failure or cancellation, the connection is closed.
         """
         if self.transport is None or not self.usable:
-            raise HungUp("the server hung up")
-        self._take()  # a stream may have been left before its end
+            raise Disconnected("the server closed the connection")
+        self._take()  # the last stream may have been abandoned before its end
         self.usable = self._framed = self._complete = False
         self._streamed, self.status, self._heard, self._retry_after = streamed, 0, 0, 0.0
         try:
@@ -80,12 +78,12 @@ class Connection(asyncio.Protocol):
             self.abort()
             raise
 
-    def take(self) -> Answer:
-        """The answer that `ask` has waited for; the connection does not keep it."""
-        return Answer(self.status, self._take(), self._retry_after)
+    def take(self) -> Response:
+        """The response that `ask` waited for; removes it from the connection."""
+        return Response(self.status, self._take(), self._retry_after)
 
     async def chunks(self, patience: float | None) -> AsyncIterator[bytes]:
-        """The body of a streamed answer as it arrives; `TimeoutError` if nothing arrives for `patience` seconds."""
+        """The body of a streamed response as it arrives; `TimeoutError` after `patience` seconds without data."""
         while True:
             if self._parts:
                 yield self._take()
@@ -96,7 +94,7 @@ class Connection(asyncio.Protocol):
                     await self._more()
 
     def abort(self) -> None:
-        """Close the connection at once, without a TLS goodbye; a request under way fails."""
+        """Closes the connection at once, without a TLS shutdown; a request in progress fails."""
         self.usable = False
         self._fail(ConnectionAbortedError("the connection was closed"))
         if self.transport is not None:
@@ -125,38 +123,35 @@ class Connection(asyncio.Protocol):
             self._error = error
             self._wake()
 
-    # What asyncio calls.
+    # Called by asyncio.
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """The connection is open; over TLS, the handshake is done."""
         self.transport = cast(asyncio.Transport, transport)
         self.usable = True
         self._known.add(self)
 
     def data_received(self, data: bytes) -> None:
-        """Bytes arrived."""
         if self._complete:
-            # No request is under way: the server says why it hangs up, or sends more than one answer.
+            # No request is in progress: the server announces that it closes, or sends a second response.
             self.abort()
             return
         self._heard += len(data)
         try:
             self._parser.feed_data(data)
         except httptools.HttpParserError as error:
-            self._fail(Garbled(f"not an HTTP answer: {error}"))
+            self._fail(Malformed(f"not an HTTP response: {error}"))
         if not self.status and self._heard > LONGEST_HEAD:
-            self._fail(Garbled(f"a response head of more than {LONGEST_HEAD} bytes"))
+            self._fail(Malformed(f"the response head exceeds {LONGEST_HEAD} bytes"))
         if self._streamed or self._complete:
             self._wake()
         if self._size > READ_BUFFER and self._streamed and self.transport is not None:
             self.transport.pause_reading()
 
     def eof_received(self) -> None:
-        """Nothing more will arrive; asyncio closes the connection after this."""
+        """The server sends no more data; asyncio then closes the connection."""
         self._end(None)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """The connection is closed, by either side."""
         self._end(exc)
         self._known.discard(self)
 
@@ -165,40 +160,37 @@ class Connection(asyncio.Protocol):
             self._complete = True
             self._wake()
         if not self._heard:
-            error = HungUp(str(error or "") or "the server hung up")
-        self._fail(error or Garbled("the server hung up in the middle of an answer"))
+            error = Disconnected(str(error or "") or "the server closed the connection")
+        self._fail(error or Malformed("the server closed the connection in the middle of a response"))
 
-    # What the parser calls.
+    # Called by the parser.
 
     def on_message_begin(self) -> None:
-        """An answer begins; a second one to the same request is not believed."""
+        """Rejects a second response to the same request."""
         if self._complete:
-            raise Garbled("more than one answer")
+            raise Malformed("more than one response")
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """A header."""
         name = name.lower()
         if name in (b"content-length", b"transfer-encoding"):
             self._framed = True
             if name == b"transfer-encoding" and value.strip().lower() != b"chunked":
-                raise Garbled("a transfer coding that was not asked for")
+                raise Malformed("unexpected transfer encoding")
         elif name == b"retry-after" and value.isdigit():
             self._retry_after = float(value)
 
     def on_headers_complete(self) -> None:
-        """The head is complete; 100 Continue and 103 Early Hints are not the answer yet."""
+        """Takes the status; 100 Continue and 103 Early Hints precede the actual response."""
         status = self._parser.get_status_code()
         if status >= 200:
             self.status = status
             self._framed = self._framed or status in (204, 304)
 
     def on_body(self, body: bytes) -> None:
-        """A part of the body."""
         self._parts.append(body)
         self._size += len(body)
 
     def on_message_complete(self) -> None:
-        """The answer is complete."""
         if self.status:
             self._complete = True
             self.usable = self._parser.should_keep_alive()

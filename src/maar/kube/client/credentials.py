@@ -1,7 +1,7 @@
-"""Reading kubeconfigs, certificates, service accounts and exec plugins, for `maar.kube.client.access`.
+"""Reads kubeconfigs, certificates, service accounts and exec plugins for `maar.kube.client.access`.
 
-All of it is kubernetes_asyncio's work, which is imported inside the functions, since it takes 36 MiB: neither
-`maar plan` nor the embedded server need it. Here its findings become plain data and its errors ours.
+kubernetes_asyncio does the work; this module converts its results to plain data and its errors to `AccessError`. The
+functions import it, since it takes 36 MiB and neither `maar plan` nor the embedded server needs it.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from maar.kube.client.errors import AccessError
 
 @dataclass(frozen=True)
 class Credentials:
-    """What one reading of a kubeconfig or a service account gives."""
+    """The result of reading a kubeconfig or a service account once."""
 
     server: str
     authorization: str = ""
@@ -28,11 +28,11 @@ class Credentials:
     server_hostname: str | None = None
     proxy: str | None = None
     expires: float | None = None
-    """Unix seconds; `None`: not known."""
+    """Unix seconds; `None` if unknown."""
 
 
 def check_kubeconfig(paths: str, context: str | None) -> tuple[str, bool]:
-    """The server that a kubeconfig means, and whether a plugin says who we are."""
+    """The server of a kubeconfig, and whether an exec plugin supplies the credentials."""
     import yaml
     from kubernetes_asyncio.config.config_exception import ConfigException
     from kubernetes_asyncio.config.kube_config import KubeConfigMerger
@@ -58,7 +58,7 @@ def check_kubeconfig(paths: str, context: str | None) -> tuple[str, bool]:
 
 
 async def from_kubeconfig(paths: str, context: str | None) -> Credentials:
-    """What a kubeconfig says now; runs its plugin where it has one."""
+    """The current credentials of a kubeconfig; runs its exec plugin, if any."""
     from kubernetes_asyncio.client import Configuration
     from kubernetes_asyncio.config import ConfigException, load_kube_config
 
@@ -72,7 +72,7 @@ async def from_kubeconfig(paths: str, context: str | None) -> Credentials:
 
 
 def from_account(environ: Mapping[str, str], account: Path) -> Credentials:
-    """What the service account of this pod says now."""
+    """The current credentials of this pod's service account."""
     from kubernetes_asyncio.client import Configuration
     from kubernetes_asyncio.config import ConfigException
     from kubernetes_asyncio.config.incluster_config import InClusterConfigLoader
@@ -87,7 +87,6 @@ def from_account(environ: Mapping[str, str], account: Path) -> Credentials:
 
 
 def _credentials(configuration: Any, expires: float | None) -> Credentials:
-    """What kubernetes_asyncio has found, as plain data."""
     return Credentials(
         server=configuration.host,
         authorization=(configuration.api_key.get("BearerToken") or "").strip(),

@@ -1,7 +1,7 @@
-"""Which of the kinds in `maar.kube.kinds` a server serves.
+"""Finds which kinds of `maar.kube.kinds` a server serves.
 
-Asked at the start and again from time to time, since CRDs come and go while Maar runs: one small request for each API
-group, all at once.
+The controller asks at the start and again periodically, since CRDs come and go. It is one small request for each API
+version, all sent at the same time.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class _ResourceList(msgspec.Struct):
 
 
 async def served(api: Api, kinds: Iterable[AnyKind] = KINDS) -> dict[AnyKind, Resource[Object]]:
-    """The kinds that are served, each in the newest version; of two kinds with one name the first in the table."""
+    """The served kinds, each in its newest served version; of two kinds with the same name, the first in the table."""
     wanted = [(kind, resource) for kind in kinds for resource in (kind.resource, *kind.older)]
     roots = sorted({resource.root for _, resource in wanted})
     answers = await asyncio.gather(*(_plurals(api, root) for root in roots))
@@ -43,11 +43,11 @@ async def served(api: Api, kinds: Iterable[AnyKind] = KINDS) -> dict[AnyKind, Re
 
 
 async def _plurals(api: Api, root: str) -> set[str]:
-    """What one version of a group has; nothing where the server does not know it."""
+    """The plural names in one version of an API group; empty if the server does not serve it."""
     try:
         body = await api.get(root)
         return {item.name for item in msgspec.json.decode(body, type=_ResourceList).resources or ()}
     except NotFound:
         return set()
     except msgspec.DecodeError as error:
-        raise ServerFault(f"not a list of resources: {error}", verb="GET", path=root) from error
+        raise ServerFault(f"malformed resource list: {error}", verb="GET", path=root) from error

@@ -1,4 +1,4 @@
-"""Errors of requests to the API server: one tree, `ApiError`; `refusal` makes the right one from an answer."""
+"""Errors of requests to the API server: subclasses of `ApiError`. `refusal` creates the right one from a response."""
 
 from __future__ import annotations
 
@@ -8,18 +8,19 @@ import msgspec
 
 
 class AccessError(Exception):
-    """No way to the cluster: no kubeconfig, no such context, a plugin that failed."""
+    """No access to the cluster: no kubeconfig, an unknown context, or a plugin that failed."""
 
 
 class ApiError(Exception):
-    """What the API server answered instead of doing it, or that it could not be asked.
+    """A request that the API server refused, failed or did not answer.
 
-    The children say what to do next: go on without (`NotFound`), read again (`Conflict`), list again (`Gone`), wait
-    (`TooManyRequests`, `ServerFault`, `Unreachable`), or tell a person (`Forbidden`, `Unauthorized`, `Invalid`).
+    The subclass determines what to do next: continue without the object (`NotFound`), read again (`Conflict`), list
+    again (`Gone`), wait (`TooManyRequests`, `ServerFault`, `Unreachable`), or report it to the administrator
+    (`Forbidden`, `Unauthorized`, `Invalid`).
     """
 
     status = 0
-    """The HTTP status; 0 where there was no answer."""
+    """The HTTP status; 0 if there was no response."""
 
     def __init__(
         self,
@@ -38,7 +39,7 @@ class ApiError(Exception):
         self.verb = verb
         self.path = path
         self.retry_after = retry_after
-        """Seconds that the server wants us to wait; 0: it does not say."""
+        """Seconds to wait before the next attempt; 0 if the server does not say."""
 
     def __str__(self) -> str:
         asked = f"{self.verb} {self.path}: " if self.path else ""
@@ -46,47 +47,47 @@ class ApiError(Exception):
 
 
 class NotFound(ApiError):
-    """There is no such object, or no such kind on this server."""
+    """The object does not exist, or the server does not serve its kind."""
 
     status = 404
 
 
 class Conflict(ApiError):
-    """The object is not what the write took it for."""
+    """The object is not in the state that the write expects."""
 
     status = 409
 
 
 class AlreadyExists(Conflict):
-    """An object of that name is there."""
+    """An object with this name exists."""
 
 
 class Gone(ApiError):
-    """That resourceVersion is too old to go on from: list again."""
+    """The resourceVersion is too old to continue from; list again."""
 
     status = 410
 
 
 class Unauthorized(ApiError):
-    """The server does not know us, not even with a fresh token."""
+    """The server does not accept the credentials, not even after a renewal."""
 
     status = 401
 
 
 class Forbidden(ApiError):
-    """The server knows us and does not let us; where it is for want of a right, the message names it."""
+    """The server does not allow the request; if an RBAC permission is missing, the message names it."""
 
     status = 403
 
 
 class Invalid(ApiError):
-    """The server cannot make sense of the request (400, 422 and whatever else is our fault)."""
+    """The request is invalid (400, 422 and every other 4xx without a class of its own)."""
 
     status = 422
 
 
 class TooManyRequests(ApiError):
-    """Not now."""
+    """The server is busy; try again later."""
 
     status = 429
 
@@ -96,31 +97,27 @@ class DisruptionRefused(TooManyRequests):
 
 
 class ServerFault(ApiError):
-    """The server failed (5xx); the request may have been carried out all the same."""
+    """The server failed (5xx); the request may have taken effect."""
 
     status = 500
 
 
 class Unreachable(ApiError):
-    """No answer: refused, reset, cut or timed out; the request may have been carried out all the same."""
+    """No response: connection refused, reset or lost, or a timeout; the request may have taken effect."""
 
 
 class Cause(msgspec.Struct, frozen=True):
-    """One of several causes of a refusal."""
-
     reason: str = ""
     message: str = ""
 
 
 class Details(msgspec.Struct, frozen=True, rename="camel"):
-    """What a refusal is about."""
-
     causes: tuple[Cause, ...] | None = ()
     retry_after_seconds: float = 0.0
 
 
 class Status(msgspec.Struct, frozen=True):
-    """How an API server says no: the `Status` object."""
+    """The `Status` object that an API server sends with an error."""
 
     message: str = ""
     reason: str = ""
@@ -132,42 +129,42 @@ _BY_STATUS: dict[int, type[ApiError]] = {
     error.status: error for error in (NotFound, Conflict, Gone, Unauthorized, Forbidden, Invalid, TooManyRequests)
 }
 _RIGHT = re.compile(
-    r'User "(?P<who>[^"]*)" cannot (?P<verb>\w+) resource "(?P<resource>[^"]+)" in API group "(?P<group>[^"]*)"'
+    r'User "(?P<user>[^"]*)" cannot (?P<verb>\w+) resource "(?P<resource>[^"]+)" in API group "(?P<group>[^"]*)"'
     r'(?: in the namespace "(?P<namespace>[^"]+)")?'
 )
-_PATH = re.compile(r'User "(?P<who>[^"]*)" cannot (?P<verb>\w+) path "(?P<path>[^"]+)"')
+_PATH = re.compile(r'User "(?P<user>[^"]*)" cannot (?P<verb>\w+) path "(?P<path>[^"]+)"')
 
 
 def refusal(code: int, body: bytes, verb: str = "", path: str = "", retry_after: float = 0.0) -> ApiError:
-    """The error that an HTTP status other than success means, with what the server says about it."""
+    """The error for an HTTP status of 400 or more, with the server's message."""
     try:
-        said = msgspec.json.decode(body, type=Status)
+        status = msgspec.json.decode(body, type=Status)
     except msgspec.DecodeError:
-        said = Status(body[:200].decode(errors="replace").strip())
-    details = said.details or Details()
+        status = Status(body[:200].decode(errors="replace").strip())
+    details = status.details or Details()
     causes = details.causes or ()
     kind = _BY_STATUS.get(code, Invalid if code < 500 else ServerFault)
-    if kind is Conflict and said.reason == "AlreadyExists":
+    if kind is Conflict and status.reason == "AlreadyExists":
         kind = AlreadyExists
     if kind is TooManyRequests and any(cause.reason == "DisruptionBudget" for cause in causes):
         kind = DisruptionRefused
-    message = said.message or f"the server answered {code}"
+    message = status.message or f"the server responded with status {code}"
     if kind is Forbidden:
         message = _grant(message)
     elif kind is DisruptionRefused:
-        said_by = (cause.message.rstrip(".") for cause in causes if cause.message)
-        message = "; ".join([message.rstrip("."), *said_by])
+        reasons = (cause.message.rstrip(".") for cause in causes if cause.message)
+        message = "; ".join([message.rstrip("."), *reasons])
     wait = retry_after or details.retry_after_seconds
-    return kind(message, status=code, reason=said.reason, verb=verb, path=path, retry_after=wait)
+    return kind(message, status=code, reason=status.reason, verb=verb, path=path, retry_after=wait)
 
 
 def _grant(message: str) -> str:
-    """A missing right, as what to grant; any other refusal (a quota, an admission plugin) as the server says it."""
+    """A missing permission as the rule to grant; any other refusal (a quota, an admission plugin) unchanged."""
     if right := _RIGHT.search(message):
         group = f".{right['group']}" if right["group"] else ""
         plural, slash, sub = right["resource"].partition("/")
         where = f" in namespace `{right['namespace']}`" if right["namespace"] else ""
-        return f"forbidden: grant `{right['verb']}` on `{plural}{group}{slash}{sub}`{where} to `{right['who']}`"
+        return f"forbidden: grant `{right['verb']}` on `{plural}{group}{slash}{sub}`{where} to `{right['user']}`"
     if right := _PATH.search(message):
-        return f"forbidden: grant `{right['verb']}` on the path `{right['path']}` to `{right['who']}`"
+        return f"forbidden: grant `{right['verb']}` on the path `{right['path']}` to `{right['user']}`"
     return f"forbidden: {message}"

@@ -1,13 +1,13 @@
-"""One kind of object, kept up to date: a list, then a watch, resumed for as long as that is possible.
+"""Keeps one kind of object up to date: a list, then a watch that is resumed as long as possible.
 
-Informers stand before the cycle: each feeds a sink, which only notes what changed; the controller decides later, so
-that a watch is always read at once. They are independent streams: an object may arrive before what it refers to.
+Informers run before the cycle. Each feeds a sink that only records changes; the controller decides later, so that a
+watch is never read late. Informers are independent: an object may arrive before an object that it refers to.
 
     list --> watch --> ended, cut or stalled --> watch from the last version seen --> ...
      ^                                            |
      `------- 410: that version is too old <------'
 
-A kind whose CRD is deleted ends its informer, and all of its objects have gone with it.
+When the CRD of a kind is deleted, its informer reports all objects as removed and ends.
 """
 
 from __future__ import annotations
@@ -35,21 +35,21 @@ T = TypeVar("T", bound=Object)
 
 @dataclass(frozen=True, slots=True)
 class Replaced(Generic[T]):
-    """All objects that there are: what the sink knew and is not among them has gone."""
+    """The complete list of objects: every known object that is not in it was removed."""
 
     objects: list[T | Broken]
 
 
 @dataclass(frozen=True, slots=True)
 class Changed(Generic[T]):
-    """An object is new, or is not what it was."""
+    """An object was added or modified."""
 
     object: T | Broken
 
 
 @dataclass(frozen=True, slots=True)
 class Removed(Generic[T]):
-    """An object has gone; the namespace is empty for kinds that have none."""
+    """An object was removed; the namespace is empty for cluster-scoped kinds."""
 
     namespace: str
     name: str
@@ -62,38 +62,38 @@ Delta = Replaced[T] | Changed[T] | Removed[T]
 
 @dataclass(frozen=True)
 class Pace:
-    """The times of an informer, in seconds."""
+    """Timing of an informer, in seconds; `most`, `healthy`, `gone` and `jitter` are tuned by hand."""
 
     first: float = 0.1
-    """The wait after a first failure."""
+    """The wait after the first failure."""
     most: float = 5.0
-    """The longest wait: what an API server that restarts may cost us; by taste."""
+    """The longest wait, and so the longest delay after an API server has restarted."""
     watch: float = 300.0
-    """A watch is asked for this long, to twice this long (client-go's choice), so that not all end at once."""
+    """A watch is requested for this to twice this duration, as in client-go, so that not all end at once."""
     stall: float = 90.0
-    """Without a byte for this long the connection is dropped: API servers send a bookmark every minute."""
+    """Without data for this long the connection is dropped; API servers send a bookmark every minute."""
     healthy: float = 0.1
-    """A watch that was open for this long, or brought something, has worked, and its cut is no failure: the next one
-    starts at once. One that is closed sooner, again and again, waits ever longer; by taste."""
+    """A watch that was open for this long, or delivered something, made progress: the next watch starts at once. After
+    watches that end sooner, the wait grows."""
     gone: float = 5.0
-    """A kind that is not found for this long is not served any more; an API server that has just been started may not
-    know its CRDs yet; by taste."""
+    """A kind that is not found for this long is no longer served; after a start, an API server may not know its CRDs
+    yet."""
     jitter: float = 0.05
-    """At once, but not all informers in the same moment; by taste."""
+    """Longest random wait before the next watch, so that not all informers start theirs at the same time."""
 
 
 @dataclass(slots=True)
 class Counts:
-    """What an informer has done so far."""
+    """Counters of an informer."""
 
     lists: int = 0
     watches: int = 0
     resumes: int = 0
-    """Watches that went on from where the one before had ended."""
+    """Watches that continued from the end of the previous watch."""
     events: int = 0
     bookmarks: int = 0
     broken: int = 0
-    """Objects that did not decode, as often as they came."""
+    """Objects that could not be decoded, counted each time they arrived."""
     errors: int = 0
 
 
@@ -117,10 +117,10 @@ class Informer(Generic[T]):
         self.api = api
         self.resource = resource
         self.synced = asyncio.Event()
-        """Set once the first list has reached the sink, or there is nothing to list."""
+        """Set when the first list has reached the sink, or the kind is not served."""
         self.counts = Counts()
         self.error = ""
-        """What went wrong last; empty once a watch has brought something."""
+        """The last error; empty after a watch has delivered something."""
         self._sink = sink
         self._namespace = namespace
         self._labels = label_selector
@@ -130,20 +130,20 @@ class Informer(Generic[T]):
         self._clock = clock
         self._dice = random.Random(f"{resource}{seed}")
         self._version = ""
-        self._odd: dict[str, str] = {}
-        """Objects that do not decode, and why not."""
+        self._broken: dict[str, str] = {}
+        """Objects that cannot be decoded, with the error."""
         self._opened: float | None = None
-        """Since when the watch is open, or was."""
+        """When the current or last watch was opened."""
         self._missing: float | None = None
-        """Since when the server does not know the kind."""
+        """When the server was first found not to serve the kind."""
         self._heard = clock()
 
     def lag_seconds(self) -> float:
-        """How long ago the server was last heard of: how old, at worst, the sink's picture is."""
+        """Seconds since the server last sent something: the maximum age of the sink's data."""
         return self._clock() - self._heard
 
     async def run(self) -> None:
-        """Until cancelled, or until the server does not serve the kind any more: then all of its objects have gone."""
+        """Runs until cancelled, or until the server no longer serves the kind; then removes all of its objects."""
         backoff = Backoff(self._pace.first, self._pace.most, self._dice)
         while True:
             wait, self._opened = 0.0, None
@@ -154,7 +154,7 @@ class Informer(Generic[T]):
                     version = self._version
                 await self._watch()
             except Gone as error:
-                log.info("%s: list again: %s", self.resource, error)
+                log.info("%s: listing again: %s", self.resource, error)
                 self._version = ""
             except NotFound as error:
                 self._failed(error)
@@ -171,18 +171,18 @@ class Informer(Generic[T]):
             await asyncio.sleep(wait)
 
     def _worked(self, version: str) -> bool:
-        """Whether the watch that began there and has just ended was one, however it ended."""
+        """Whether the watch that started from `version` made progress, however it ended."""
         if self._opened is None or not self._version:
             return False
         return self._version != version or self._clock() - self._opened >= self._pace.healthy
 
     def _is_gone(self) -> bool:
-        """Whether the kind has not been found for so long that it is no longer there."""
+        """Whether the kind has not been found for longer than `Pace.gone`; if so, tells the sink."""
         now = self._clock()
         self._missing = now if self._missing is None else self._missing
         if now - self._missing < self._pace.gone:
             return False
-        log.warning("%s: not served any more", self.resource)
+        log.warning("%s: no longer served", self.resource)
         self._sink(Replaced([]))
         self.synced.set()
         return True
@@ -197,17 +197,17 @@ class Informer(Generic[T]):
         )
         self.counts.lists += 1
         self._missing = None
-        odd, self._odd = self._odd, {}
+        known, self._broken = self._broken, {}
         for item in listed.items:
             if isinstance(item, Broken):
-                self._tell(item, odd)
+                self._report(item, known)
         self._heard = self._clock()
         self._sink(Replaced(listed.items))
         self._version = listed.resource_version
         self.synced.set()
 
     async def _watch(self) -> None:
-        """One watch, from the last version on, until it ends in any way."""
+        """One watch from the last version, until it ends or fails."""
         counts, sink, kind = self.counts, self._sink, self.resource
         watch = self.api.watch(
             kind,
@@ -242,25 +242,25 @@ class Informer(Generic[T]):
         self._missing = None
 
     def _check(self, item: Broken) -> None:
-        """Something changed that we cannot read: if not even its name, only a list tells what there is now."""
-        self._tell(item, self._odd)
+        """Handles an object that cannot be decoded; if it has no name, only a new list shows the current state."""
+        self._report(item, self._broken)
         if not item.name:
             self._version = ""
             raise ServerFault(item.error, verb="WATCH", path=self.resource.path(self._namespace))
 
-    def _tell(self, item: Broken, known: dict[str, str]) -> None:
-        """Say that an object does not decode, unless that is known: of a node nothing else would tell."""
+    def _report(self, item: Broken, known: dict[str, str]) -> None:
+        """Logs an object that cannot be decoded, once per error; for a node, nothing else reports it."""
         self.counts.broken += 1
         name = f"{item.namespace}/{item.name}".removeprefix("/")
         if name and known.get(name) != item.error:
-            log.warning("%s `%s` does not decode: %s", item.kind, name, item.error)
-        self._odd[name] = item.error
+            log.warning("%s `%s` cannot be decoded: %s", item.kind, name, item.error)
+        self._broken[name] = item.error
 
     def _failed(self, error: ApiError) -> None:
         self.counts.errors += 1
         message = str(error)
         if message != self.error:
-            log.warning("%s: tried again: %s", self.resource, message)
+            log.warning("%s: retrying: %s", self.resource, message)
         self.error = message
 
 

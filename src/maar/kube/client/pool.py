@@ -1,11 +1,11 @@
-"""The connections to an API server: as many as requests are under way, kept for the next requests.
+"""The pool of connections to an API server: one for each request in progress, kept open for later requests.
 
-Between `maar.kube.client.transport`, which knows what to send, and `maar.kube.client.connection`. The connection that
-was used last is used first, so that those left over from a burst rest and are closed.
+`maar.kube.client.transport` sends through it; `maar.kube.client.connection` is one connection. The pool reuses the most
+recently used connection first, so that extra connections from a burst become idle and are closed.
 
-Making a connection is never cut short. Closing one between its TCP connect and its TLS handshake does nothing
-(asyncio's `SSLProtocol._start_shutdown` returns while the state is UNWRAPPED): the handshake goes on, and nobody owns
-the result. So if the request was cancelled, the connection is closed once it is made.
+Opening a connection is never cancelled. Closing it between TCP connect and TLS handshake has no effect (asyncio's
+`SSLProtocol._start_shutdown` returns while the state is UNWRAPPED): the handshake continues and the connection leaks.
+If the request is cancelled, the pool therefore closes the connection when it is open.
 """
 
 from __future__ import annotations
@@ -19,45 +19,45 @@ from contextlib import asynccontextmanager
 from urllib.parse import SplitResult, unquote, urlsplit
 
 from maar.kube.client.access import Access
-from maar.kube.client.connection import Answer, Connection, HungUp
+from maar.kube.client.connection import Connection, Disconnected, Response
 
 REST_SECONDS = 15.0
-"""How long a connection is kept without a request. API servers hang up after 90 seconds and proxies may do so earlier;
-a request sent at that moment is lost. The same as in aiohttp."""
+"""Idle time after which a connection is closed. API servers close it after 90 seconds, proxies perhaps earlier, and a
+request sent at that moment is lost. The same value as in aiohttp."""
 CONNECT_SECONDS = 30.0
-"""The longest time to connect, with TLS."""
+"""Timeout for connecting, including TLS."""
 STAGGER_SECONDS = 0.25
-"""After this time the host's next address is tried as well: what RFC 8305 recommends."""
+"""Delay before the next address of the host is tried in parallel, as RFC 8305 recommends."""
 SETTLING_SECONDS = 1.0
-"""How long `close` waits for connections being made: a handshake takes milliseconds. Tuned by hand."""
+"""How long `close` waits for connections that are being opened: a handshake takes milliseconds. Tuned by hand."""
 CLOSING_TURNS = 5
-"""Turns of the loop in which TLS connections really close: each layer tells the next."""
+"""Iterations of the event loop until TLS connections are closed: each layer schedules the next."""
 
 
 class Pool:
-    """Connections to the server that an access names; the server may change."""
+    """Connections to the server of an `Access`; the server may change."""
 
     def __init__(self, access: Access, limit: int) -> None:
         self._access = access
         self._turns = asyncio.Semaphore(limit)
         self._resting: deque[Connection] = deque()
-        """The one used last is at the right."""
+        """Idle connections; the most recently used is at the right."""
         self.connections: set[Connection] = set()
-        """All that are open."""
+        """All open connections."""
         self._making: set[asyncio.Task[Connection]] = set()
         self._closed = False
 
-    async def ask(self, server: str, verb: str, request: bytes) -> Answer:
-        """The answer to a request, or an `OSError`; requests beyond the limit wait for their turn."""
+    async def ask(self, server: str, verb: str, request: bytes) -> Response:
+        """The response to a request, or an `OSError`; requests beyond the limit wait."""
         async with self._turns:
             connection = await self._answered(server, verb, request)
-            answer = connection.take()
+            response = connection.take()
             self._rest(connection)
-            return answer
+            return response
 
     @asynccontextmanager
     async def stream(self, server: str, request: bytes, patience: float | None) -> AsyncIterator[Connection]:
-        """A connection on which the head of the answer to a GET has arrived; streams do not count for the limit."""
+        """A connection that has received the head of the response to a GET; streams do not count towards the limit."""
         async with asyncio.timeout(patience):
             connection = await self._answered(server, "GET", request, streamed=True)
         try:
@@ -66,7 +66,7 @@ class Pool:
             self._rest(connection)
 
     async def close(self) -> None:
-        """Close all connections, also those with a request under way and those being made."""
+        """Closes all connections, also busy ones and those that are being opened."""
         self._closed = True
         self._abort_all()
         if self._making:
@@ -78,17 +78,17 @@ class Pool:
             await asyncio.sleep(0)
 
     async def _answered(self, server: str, verb: str, request: bytes, streamed: bool = False) -> Connection:
-        """A connection on which the answer has arrived.
+        """A connection that has received the response.
 
-        A connection that rested may be dead, which shows only when it is used. A GET is then sent again on a new one,
-        if not a byte of an answer arrived. A write is not: it may have been carried out.
+        An idle connection may be dead, which only a request reveals. If no response began, a GET is sent again on a new
+        connection. A write is not sent again: it may have taken effect.
         """
         rested = self._rested(server)
         if rested is not None:
             try:
                 await rested.ask(request, streamed)
                 return rested
-            except HungUp:
+            except Disconnected:
                 if verb != "GET":
                     raise
         if self._closed:
@@ -98,7 +98,7 @@ class Pool:
         return connection
 
     def _rested(self, server: str) -> Connection | None:
-        """The connection used last, of those that are still usable."""
+        """The most recently used idle connection that is still usable."""
         early = asyncio.get_running_loop().time() - REST_SECONDS
         while self._resting:
             connection = self._resting.pop()
@@ -108,7 +108,7 @@ class Pool:
         return None
 
     def _rest(self, connection: Connection) -> None:
-        """Keep a connection for the next request, if it can take one."""
+        """Keeps a connection for the next request, if it is usable."""
         if self._closed or not connection.usable:
             connection.abort()
             return
@@ -117,7 +117,7 @@ class Pool:
             self._resting.popleft().abort()
 
     async def _made(self, server: str) -> Connection:
-        """A new connection; if this is cancelled, the connection is closed once it is made."""
+        """A new connection; on cancellation, it is closed as soon as it is open."""
         making = asyncio.create_task(self._make(server))
         self._making.add(making)
         making.add_done_callback(self._making.discard)
@@ -157,7 +157,7 @@ class Pool:
         return connection
 
     async def _tunnel(self, outer: Connection, proxy: SplitResult, url: SplitResult) -> Connection:
-        """A TLS connection inside one to a proxy."""
+        """A TLS connection through a connection to a proxy."""
         access = self._access
         host = f"[{url.hostname}]" if ":" in (url.hostname or "") else url.hostname
         target = f"{host}:{_port(url)}"
@@ -166,7 +166,7 @@ class Pool:
             async with asyncio.timeout(CONNECT_SECONDS):
                 await outer.ask(request.encode(), streamed=True)
                 if outer.status != 200 or outer.transport is None:
-                    raise OSError(f"the proxy {proxy.hostname} answered {outer.status}")
+                    raise OSError(f"the proxy {proxy.hostname} responded with status {outer.status}")
                 inner = Connection(outer.server, self.connections)
                 transport = await asyncio.get_running_loop().start_tls(
                     outer.transport,
@@ -194,7 +194,7 @@ def _drop(making: asyncio.Task[Connection]) -> None:
 
 
 def proxy_authorization(proxy: SplitResult) -> str:
-    """The line of a request head that carries the user and password in a proxy's URL; empty if it has none."""
+    """The header line with the user and password of a proxy's URL; empty if the URL has none."""
     if proxy.username is None:
         return ""
     secret = f"{unquote(proxy.username)}:{unquote(proxy.password or '')}"
@@ -202,7 +202,7 @@ def proxy_authorization(proxy: SplitResult) -> str:
 
 
 def _split(address: str) -> SplitResult:
-    """A URL in its parts; an `OSError` if it is not one of an HTTP server."""
+    """The parts of a URL; `OSError` if it is not the URL of an HTTP server."""
     try:
         url = urlsplit(address)
         if url.hostname and url.scheme in ("http", "https") and _port(url):

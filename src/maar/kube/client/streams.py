@@ -1,8 +1,8 @@
-"""Bytes of lists and watches to thin structs: what `maar.kube.client.api` reads and informers deliver.
+"""Decodes the bytes of lists and watches into thin structs, for `maar.kube.client.api`.
 
-The fast way decodes a page, or a line of a watch, straight into structs. Where that fails, the objects are decoded one
-by one, and one that does not decode becomes a `Broken`: it never stops the others. API servers take documents that are
-nested far deeper than a decoder goes; what lies deeper than anything that is read here is left out of those.
+The fast path decodes a page, or a line of a watch, straight into structs. If that fails, each object is decoded alone,
+and an invalid object becomes a `Broken` without affecting the others. API servers accept documents that are nested more
+deeply than a decoder can read; for these, levels deeper than any field that Maar reads are dropped.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ T = TypeVar("T", bound=Object)
 S = TypeVar("S")
 
 LONGEST_LINE = 64 * 1024 * 1024
-"""Far above what etcd stores for one object (1.5 MiB by default): beyond it the other side is no API server."""
+"""Far above the size of an object in etcd (1.5 MiB by default); a longer line is not from an API server."""
 DEEPEST = 100
-"""Levels that are read of what is nested too deeply: several times those of a pod template in a job in a list."""
+"""Levels kept of a document that is nested too deeply: several times the depth of a pod template in a list of jobs."""
 _STEPS = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|[\[{\]}]', re.DOTALL)
 
 
 class Broken(msgspec.Struct, frozen=True):
-    """An object that is there and does not decode; empty texts where not even its metadata can be read."""
+    """An object that exists but cannot be decoded; fields that cannot be read are empty."""
 
     kind: str
     namespace: str
@@ -41,37 +41,35 @@ class Broken(msgspec.Struct, frozen=True):
     resource_version: str
     error: str
     scheduler: str = ""
-    """Whose it is, where it is a pod."""
+    """The `schedulerName`, for a pod."""
 
     @property
     def key(self) -> str:
-        """`namespace/name`, as of an object."""
+        """`namespace/name`, as in `Object.key`."""
         return f"{self.namespace or 'default'}/{self.name}"
 
 
 class Listed(NamedTuple, Generic[T]):
-    """All objects of a kind at one moment."""
+    """All objects of a kind at one version."""
 
     items: list[T | Broken]
     resource_version: str
 
 
 class WatchEvent(NamedTuple, Generic[T]):
-    """One line of a watch: ADDED, MODIFIED and DELETED with an object, or BOOKMARK with none."""
+    """One line of a watch: ADDED, MODIFIED or DELETED with an object, or BOOKMARK without one."""
 
     type: str
     object: T | Broken | None
     resource_version: str
-    """From here a watch goes on; empty where the line was not even JSON."""
+    """The version to continue the watch from; empty if the line is malformed."""
 
 
 class Page(NamedTuple, Generic[T]):
-    """A part of a list."""
-
     items: list[T | Broken]
     resource_version: str
     following: str
-    """The `continue` token of the next page; empty: this is the last."""
+    """The `continue` token of the next page; empty on the last page."""
 
 
 class _ListMeta(msgspec.Struct, rename="camel"):
@@ -104,7 +102,6 @@ _RAW_LINE = msgspec.json.Decoder(_Line[Raw])
 
 
 def page(body: bytes, resource: Resource[T]) -> Page[T]:
-    """One page of a list."""
     try:
         return _page(body, resource)
     except RecursionError:
@@ -118,17 +115,17 @@ def _page(body: bytes, resource: Resource[T]) -> Page[T]:
     except msgspec.ValidationError:
         pass
     except msgspec.DecodeError as error:
-        raise ServerFault(f"a list of {resource} is not JSON: {error}") from None
+        raise ServerFault(f"list response for {resource} is not JSON: {error}") from None
     try:
         slow = _RAW_LIST.decode(body)
     except msgspec.DecodeError as error:
-        raise ServerFault(f"a list of {resource} is none: {error}") from None
+        raise ServerFault(f"malformed list response for {resource}: {error}") from None
     items = [_one(bytes(raw), resource) for raw in slow.items or ()]
     return Page(items, slow.metadata.resource_version, slow.metadata.following)
 
 
 def event(line: bytes, resource: Resource[T]) -> WatchEvent[T]:
-    """One line of a watch. An ERROR is raised as the `ApiError` it stands for."""
+    """Decodes one line of a watch; raises an ERROR event as an `ApiError`."""
     try:
         return _event(line, resource)
     except RecursionError:
@@ -150,7 +147,7 @@ def _slow_event(line: bytes, resource: Resource[T]) -> WatchEvent[T]:
     try:
         raw = _RAW_LINE.decode(line)
     except msgspec.DecodeError as error:
-        return WatchEvent("", Broken(resource.kind, "", "", "", "", f"a line of a watch is none: {error}"), "")
+        return WatchEvent("", Broken(resource.kind, "", "", "", "", f"malformed watch event: {error}"), "")
     body = bytes(raw.object)
     if raw.type == "ERROR":
         raise refusal(_code(body), body, "WATCH", resource.path())
@@ -171,7 +168,7 @@ def _one(body: bytes, resource: Resource[T]) -> T | Broken:
 
 
 def _identity(body: bytes, resource: Resource[T], error: str) -> Broken:
-    """Whatever of an object's name can still be read."""
+    """The identity of an invalid object, as far as it can be read."""
     document = msgspec.json.decode(body)
     found = document.get("metadata") if isinstance(document, dict) else None
     metadata = found if isinstance(found, dict) else {}
@@ -181,19 +178,19 @@ def _identity(body: bytes, resource: Resource[T], error: str) -> Broken:
     )
     spec = document.get("spec") if isinstance(document, dict) else None
     scheduler = spec.get("schedulerName") if isinstance(spec, dict) else None
-    whose = scheduler if isinstance(scheduler, str) else ""
-    return Broken(resource.kind, namespace, name, uid, version, error, whose)
+    scheduler_name = scheduler if isinstance(scheduler, str) else ""
+    return Broken(resource.kind, namespace, name, uid, version, error, scheduler_name)
 
 
 def _code(body: bytes) -> int:
-    """The HTTP status in a Status object; without one the server has failed."""
+    """The HTTP status in a Status object; 500 if there is none."""
     document = msgspec.json.decode(body)
     code = document.get("code") if isinstance(document, dict) else None
     return code if isinstance(code, int) and code >= 400 else 500
 
 
 def shallow(document: bytes) -> bytes:
-    """A document without what is nested too deeply, in the place of which stands null."""
+    """The JSON document with null in place of everything nested too deeply."""
     kept, begin, depth = [], 0, 0
     for step in _STEPS.finditer(document):
         match step[0]:
@@ -210,7 +207,7 @@ def shallow(document: bytes) -> bytes:
 
 
 async def lines(chunks: AsyncIterator[bytes]) -> AsyncIterator[list[bytes]]:
-    """The whole lines that each chunk completes, however long."""
+    """The lines that each chunk completes, without empty ones."""
     tail: list[bytes] = []
     size = 0
     async for chunk in chunks:
@@ -218,7 +215,7 @@ async def lines(chunks: AsyncIterator[bytes]) -> AsyncIterator[list[bytes]]:
         tail.append(first)
         size += len(first)
         if size > LONGEST_LINE:
-            raise ServerFault(f"a line of more than {LONGEST_LINE} bytes")
+            raise ServerFault(f"watch event exceeds {LONGEST_LINE} bytes")
         if others:
             whole = [b"".join(tail), *others[:-1]]
             tail, size = [others[-1]], len(others[-1])

@@ -1,10 +1,10 @@
-"""Requests to one API server and their answers, short ones and watches.
+"""Sends requests to one API server and returns the responses, short ones and watches.
 
-Below `maar.kube.client.api`, which knows what to ask. Here is what all requests share: their bytes, credentials (after
-a 401 a request is sent once more, with fresh ones), and that every failure is an `ApiError`.
+`maar.kube.client.api` decides what to request. This module adds what all requests share: the HTTP head and the
+credentials. After a 401 it sends a request once more with renewed credentials. Every failure is an `ApiError`.
 
-Requests go over connections of our own (`pool`, `connection`), parsed by httptools. The burst of `bench.cluster` with
-6,000 pods, everything on two shared cores, three rounds in turns, the same load generator for all:
+Maar has its own connections (`pool`, `connection`) with httptools as parser. Measured with the burst of `bench.cluster`
+with 6,000 pods, on two shared cores, three alternating rounds, the same load generator for all:
 
     client                                      event loop            pods/s          CPU seconds of Maar
     aiohttp for everything                      asyncio               236, 320, 289   8.1, 6.0, 7.1
@@ -15,9 +15,9 @@ Requests go over connections of our own (`pool`, `connection`), parsed by httpto
     httptools for everything                    uvloop                229, 397, 263   5.6, 3.6, 5.2
     httptools, watches read every 8 ms          asyncio               375, 373, 255   4.1, 4.0, 5.5
 
-The machine varied by more than most rows differ. httptools took less CPU than aiohttp, and than our own parser, in
-every round of the first three rows. Sleeping 8 ms in the event loop took less CPU in five of six rounds, but it holds
-up timers; it went for that reason, not for speed.
+The noise of the machine exceeds most differences. httptools used less CPU than aiohttp, and than our own parser, in
+every round of the first three rows. Sleeping 8 ms in the event loop used less CPU in five of six rounds, but it delays
+timers and was removed for that reason, not for speed.
 """
 
 from __future__ import annotations
@@ -35,34 +35,34 @@ from maar.kube.client.pool import Pool, proxy_authorization
 
 JSON = "application/json"
 CONNECTIONS = 160
-"""For short requests: the executor's 64, a list of each kind at the start, and room. Tuned by hand. Further requests
-wait for their turn; watches, some 25, do not count."""
+"""Maximum for short requests: the executor's 64, one list per kind at the start, and a reserve. Tuned by hand. Further
+requests wait. Watches, about 25, do not count."""
 _STRANGE = re.compile(r"[^!-~]")
-"""Characters that a line of a request head cannot carry as they are: spaces, controls and all beyond ASCII."""
+"""Characters that must be quoted in a request head: spaces, control characters and everything beyond ASCII."""
 _SAFE = "/?&=%:@!$'()*+,;~"
 
 
 class Head:
-    """What requests to one server by one identity have in common, put together once."""
+    """The common part of the head of all requests to one server with one identity, built once."""
 
     def __init__(self, server: str, authorization: str, proxy: str | None) -> None:
         self.server = server
         self.authorization = authorization
         self.proxy = proxy
         url = urlsplit(server)
-        # A proxy reads the whole URL of a request, unless the request goes through a TLS tunnel.
+        # A proxy needs the whole URL in a request, unless the request goes through a TLS tunnel.
         through = proxy if proxy and url.scheme == "http" else ""
         self._prefix = _plain(server if through else url.path)
         lines = {
             "Host": url.netloc.rpartition("@")[2],
             "Accept": JSON,
-            # Compressed answers would cost the API server more than they save on the network.
+            # Compressed responses would cost the API server more than they save on the network.
             "Accept-Encoding": "identity",
             "User-Agent": f"maar/{maar.__version__}",
         }
         if authorization:
             if _STRANGE.search(authorization.replace(" ", "")):
-                raise AccessError("the token has characters that no token may have")
+                raise AccessError("the token contains invalid characters")
             lines["Authorization"] = authorization
         self._common = "".join(f"{name}: {value}\r\n" for name, value in lines.items())
         if through:
@@ -71,7 +71,6 @@ class Head:
     def request(
         self, verb: str, path: str, params: Mapping[str, str] | None, data: bytes | None, content_type: str
     ) -> bytes:
-        """The bytes of a request."""
         query = f"?{urlencode(params, quote_via=quote)}" if params else ""
         line = f"{verb} {self._prefix}{_plain(path)}{query} HTTP/1.1\r\n{self._common}"
         if data is None:
@@ -80,8 +79,6 @@ class Head:
 
 
 class Transport:
-    """One API server's connections."""
-
     def __init__(self, access: Access, connections: int) -> None:
         self.access = access
         self.pool = Pool(access, connections)
@@ -89,12 +86,11 @@ class Transport:
 
     @classmethod
     async def open(cls, access: Access, connections: int = CONNECTIONS) -> Transport:
-        """Reads credentials; connects to nothing yet."""
+        """Reads credentials; opens no connection yet."""
         await access.headers()
         return cls(access, connections)
 
     async def close(self) -> None:
-        """Close all connections."""
         await self.pool.close()
 
     async def request(
@@ -106,25 +102,25 @@ class Transport:
         data: bytes | None = None,
         content_type: str = JSON,
     ) -> bytes:
-        """The whole body of a successful answer; every failure is an `ApiError`."""
+        """The whole body of a successful response; every failure is an `ApiError`."""
         with self._failures(verb, path):
             renewed = False
             while True:
                 head = await self._current()
                 async with asyncio.timeout(timeout):
                     request = head.request(verb, path, params, data, content_type)
-                    answer = await self.pool.ask(head.server, verb, request)
-                if answer.status < 400:
-                    return answer.body
-                if answer.status != 401 or renewed or not await self.access.renew(_used(head)):
-                    raise refusal(answer.status, answer.body, verb, path, answer.retry_after)
+                    response = await self.pool.ask(head.server, verb, request)
+                if response.status < 400:
+                    return response.body
+                if response.status != 401 or renewed or not await self.access.renew(_used(head)):
+                    raise refusal(response.status, response.body, verb, path, response.retry_after)
                 renewed = True
 
     @asynccontextmanager
     async def stream(
         self, path: str, params: Mapping[str, str], patience: float | None
     ) -> AsyncIterator[AsyncIterator[bytes]]:
-        """The body of a successful answer to a GET, as it arrives; every failure is an `ApiError`, then too."""
+        """The body of a successful response to a GET, as it arrives; every failure is an `ApiError`, also later on."""
         with self._failures("WATCH", path):
             renewed = False
             while True:
@@ -135,13 +131,12 @@ class Transport:
                         yield connection.chunks(patience)
                         return
                     body = b"".join([chunk async for chunk in connection.chunks(patience)])
-                    answer = connection.take()
-                if answer.status != 401 or renewed or not await self.access.renew(_used(head)):
-                    raise refusal(answer.status, body, "WATCH", path, answer.retry_after)
+                    response = connection.take()
+                if response.status != 401 or renewed or not await self.access.renew(_used(head)):
+                    raise refusal(response.status, body, "WATCH", path, response.retry_after)
                 renewed = True
 
     async def _current(self) -> Head:
-        """The head of a request now."""
         authorization = (await self.access.headers()).get("Authorization", "")
         head, server, proxy = self._head, self.access.server, self.access.proxy
         if head is None or (head.server, head.authorization, head.proxy) != (server, authorization, proxy):
@@ -155,7 +150,7 @@ class Transport:
         except AccessError as error:
             raise Unauthorized(str(error), verb=verb, path=path) from error
         except TimeoutError as error:
-            raise Unreachable(f"no answer from {self.access.server} in time", verb=verb, path=path) from error
+            raise Unreachable(f"no response from {self.access.server} in time", verb=verb, path=path) from error
         except OSError as error:
             message = f"{self.access.server}: {str(error) or type(error).__name__}"
             raise Unreachable(message, verb=verb, path=path) from error
@@ -169,5 +164,5 @@ def _used(head: Head) -> Mapping[str, str]:
 
 
 def _plain(path: str) -> str:
-    """A path as a line can carry it; what is quoted already stays so."""
+    """A path with special characters quoted; existing quoting is kept."""
     return quote(path, safe=_SAFE) if _STRANGE.search(path) else path

@@ -1,4 +1,4 @@
-"""Thin structs of Kubernetes objects, and how bytes, documents and annotations are decoded.
+"""Thin structs of Kubernetes objects, and the decoding of bytes, documents and annotations.
 
-Nothing is interpreted here. Imports nothing else of `kube`; every other room of `kube` imports from here.
+Nothing is interpreted here. Imports nothing else of `kube`; all other packages of `kube` import from here.
 """

@@ -1,6 +1,6 @@
-"""Annotations and labels that Maar reads, by name, and a reader that keeps what is broken as a reason.
+"""The names of the annotations and labels that Maar reads, and a reader for them.
 
-A broken annotation never raises: the value counts as not given, and `problem` says what is wrong, for the job.
+An invalid annotation never raises: the value counts as missing, and `Notes.problem` becomes the reason on the job.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ CATEGORY = ("maar.dev/category",)
 POOL = ("maar.dev/pool", "maar.dev/accelerator")
 RESTART = ("maar.dev/restart-seconds",)
 ELASTIC = "maar.dev/elastic"
-"""What decisions need of an elastic job's past, written by Maar."""
+"""The history of an elastic job that decisions need, written by Maar."""
 HOLDS = "maar.dev/holds"
 WORKERS = "maar.dev/workers"
 PLANNED = "maar.dev/planned-workers"
@@ -51,17 +51,17 @@ LOCKED_SINCE = "maar.dev/locked-since"
 
 
 class Notes:
-    """The annotations (and where asked the labels) of one object, read one by one."""
+    """Reads the annotations, and optionally the labels, of one object."""
 
     __slots__ = ("maps", "problem")
 
     def __init__(self, *maps: Mapping[str, str]) -> None:
         self.maps = [m for m in maps if m]
         self.problem = ""
-        """The first that was broken."""
+        """The first invalid annotation, with the error."""
 
     def read(self, keys: tuple[str, ...], parse: Callable[[str], T]) -> T | None:
-        """The first of `keys` that is there, parsed; `None` where it is missing, empty or broken."""
+        """The parsed value of the first of `keys` that is set; `None` if missing, empty or invalid."""
         for values in self.maps:
             for key in keys:
                 if text := values.get(key):
@@ -74,5 +74,5 @@ class Notes:
 
 
 def text(value: str) -> str:
-    """For annotations that are taken as they are."""
+    """Parses nothing: for annotations that are plain text."""
     return value

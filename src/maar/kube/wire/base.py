@@ -1,8 +1,8 @@
-"""Thin structs for what Kubernetes sends: the parts that every object has, and the cluster's own objects.
+"""Thin structs for the parts that all Kubernetes objects share.
 
-Only fields that a decision needs are here; all others are skipped while decoding. One struct serves JSON bytes
+Structs have only the fields that a decision needs; decoding skips all others. The same struct decodes JSON bytes
 (`msgspec.json.decode`, from an API server) and parsed YAML (`msgspec.convert`, from manifests). Types are as strict as
-the API server's: a label that YAML read as a number is an error here as it is there. Nothing is interpreted yet.
+in the API server: a label that YAML parses as a number is an error. Nothing is interpreted here.
 """
 
 from __future__ import annotations
@@ -17,19 +17,17 @@ Quantity = str | int | float
 Quantities = dict[str, Quantity]
 Time = Annotated[datetime, Meta(tz=True)]
 Int = Annotated[int, Meta(ge=-(2**31), le=2**31 - 1)]
-"""Kubernetes' int32: what does not fit is refused at the door."""
+"""Kubernetes' int32; decoding rejects larger numbers."""
 Long = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
 Percentage = int | str
 """An IntOrString: `2` or `50%`."""
 
 
 class Wire(msgspec.Struct, frozen=True, rename="camel", gc=False):
-    """The base of all: camelCase names, unknown fields ignored."""
+    """The base of all structs: camelCase names, unknown fields ignored."""
 
 
 class OwnerReference(Wire, frozen=True):
-    """Who made an object."""
-
     kind: str
     name: str
     api_version: str = ""
@@ -38,7 +36,7 @@ class OwnerReference(Wire, frozen=True):
 
 
 class Metadata(Wire, frozen=True):
-    """Name, labels, annotations and times; a namespace left out means `default`."""
+    """The metadata of an object; an empty namespace means `default`."""
 
     name: str = ""
     namespace: str = ""
@@ -49,22 +47,20 @@ class Metadata(Wire, frozen=True):
     deletion_timestamp: Time | None = None
     owner_references: tuple[OwnerReference, ...] = ()
     resource_version: str = ""
-    """Where a watch goes on, and what a write that must not overwrite another's states."""
+    """A watch continues from it; a write states it so that it does not overwrite a newer version."""
 
 
 class Object(Wire, frozen=True):
-    """Anything with a name."""
+    """An object with a name."""
 
     metadata: Metadata
 
     @property
     def name(self) -> str:
-        """Its name."""
         return self.metadata.name
 
     @property
     def namespace(self) -> str:
-        """Its namespace."""
         return self.metadata.namespace or "default"
 
     @property
@@ -74,7 +70,7 @@ class Object(Wire, frozen=True):
 
 
 class Expression(Wire, frozen=True):
-    """One line of a label selector or of a node affinity term."""
+    """One expression of a label selector or of a node affinity term."""
 
     key: str
     operator: Literal["In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt"]
@@ -82,7 +78,7 @@ class Expression(Wire, frozen=True):
 
 
 class LabelSelector(Wire, frozen=True):
-    """Labels that something must have; an empty one matches everything, a missing one nothing."""
+    """A label selector; an empty selector matches everything, a missing one nothing."""
 
     match_labels: dict[str, str] = {}
     match_expressions: tuple[Expression, ...] = ()

@@ -1,4 +1,4 @@
-"""Thin structs for the cluster's own objects: nodes, queues, budgets, quotas, priority classes."""
+"""Thin structs for nodes, priority classes, namespaces, quotas, budgets, HyperNodes and queues."""
 
 from __future__ import annotations
 
@@ -10,37 +10,29 @@ from maar.kube.wire.base import Int, LabelSelector, Long, Object, Percentage, Qu
 
 
 class WireTaint(Wire, frozen=True):
-    """What keeps pods off a node."""
-
     key: str
     effect: Literal["NoSchedule", "PreferNoSchedule", "NoExecute"]
     value: str = ""
 
 
 class Condition(Wire, frozen=True):
-    """One condition of an object's status."""
-
     type: str
     status: str = "Unknown"
 
 
 class Image(Wire, frozen=True):
-    """A container image on a node, under all its names."""
+    """A container image on a node, with all its names."""
 
     names: tuple[str, ...] = ()
     size_bytes: Long = 0
 
 
 class NodeSpec(Wire, frozen=True):
-    """A node's wishes."""
-
     unschedulable: bool = False
     taints: tuple[WireTaint, ...] = ()
 
 
 class NodeStatus(Wire, frozen=True):
-    """What a node has."""
-
     allocatable: Quantities | None = None
     capacity: Quantities | None = None
     conditions: tuple[Condition, ...] = ()
@@ -48,38 +40,32 @@ class NodeStatus(Wire, frozen=True):
 
 
 class Node(Object, frozen=True):
-    """A machine."""
-
     spec: NodeSpec = NodeSpec()
     status: NodeStatus = NodeStatus()
 
 
 class PriorityClass(Object, frozen=True):
-    """A named priority."""
-
     value: Int
     global_default: bool = False
     preemption_policy: Literal["PreemptLowerPriority", "Never"] = "PreemptLowerPriority"
 
 
 class Namespace(Object, frozen=True):
-    """A namespace; only its labels matter."""
+    """A namespace; only its labels are used."""
 
 
 class ResourceQuotaSpec(Wire, frozen=True):
-    """Limits of a namespace."""
-
     hard: Quantities = field(default_factory=dict)
 
 
 class ResourceQuota(Object, frozen=True):
-    """A quota; only Volcano's weight of the namespace matters."""
+    """A quota; only Volcano's weight of the namespace is used."""
 
     spec: ResourceQuotaSpec = ResourceQuotaSpec()
 
 
 class BudgetSpec(Wire, frozen=True):
-    """How many pods must stay, or may go."""
+    """How many pods must stay available, or may be unavailable."""
 
     selector: LabelSelector | None = None
     min_available: Percentage | None = None
@@ -87,32 +73,30 @@ class BudgetSpec(Wire, frozen=True):
 
 
 class BudgetStatus(Wire, frozen=True):
-    """What the disruption controller has computed."""
+    """The result of the disruption controller."""
 
     disruptions_allowed: Int | None = None
 
 
 class PodDisruptionBudget(Object, frozen=True):
-    """A disruption budget (`policy/v1`)."""
-
     spec: BudgetSpec = BudgetSpec()
     status: BudgetStatus = BudgetStatus()
 
 
 class ExactMatch(Wire, frozen=True):
-    """A member by name."""
+    """Selects a member by name."""
 
     name: str = ""
 
 
 class RegexMatch(Wire, frozen=True):
-    """Members by pattern."""
+    """Selects members by a pattern of their names."""
 
     pattern: str = ""
 
 
 class MemberSelector(Wire, frozen=True):
-    """Which nodes or HyperNodes are meant."""
+    """Selects nodes or HyperNodes as members."""
 
     exact_match: ExactMatch | None = None
     regex_match: RegexMatch | None = None
@@ -120,35 +104,29 @@ class MemberSelector(Wire, frozen=True):
 
 
 class HyperNodeMember(Wire, frozen=True):
-    """One line of a HyperNode's members."""
-
     type: Literal["Node", "HyperNode"] = "Node"
     selector: MemberSelector = MemberSelector()
 
 
 class HyperNodeSpec(Wire, frozen=True):
-    """A domain of the network."""
-
     tier: Int
     tier_name: str = ""
     members: tuple[HyperNodeMember, ...] = ()
 
 
 class HyperNode(Object, frozen=True):
-    """A domain of the network (`topology.volcano.sh/v1alpha1`)."""
+    """A network domain (`topology.volcano.sh/v1alpha1`)."""
 
     spec: HyperNodeSpec
 
 
 class Guarantee(Wire, frozen=True):
-    """What a queue keeps for itself."""
+    """Resources reserved for a queue."""
 
     resource: Quantities | None = None
 
 
 class QueueSpec(Wire, frozen=True):
-    """A queue's share and limits."""
-
     weight: Int = 1
     capability: Quantities | None = None
     deserved: Quantities | None = None
@@ -160,13 +138,13 @@ class QueueSpec(Wire, frozen=True):
 
 
 class QueueStatus(Wire, frozen=True):
-    """Whether a queue takes jobs."""
+    """Whether a queue accepts jobs."""
 
     state: str = ""
 
 
 class Queue(Object, frozen=True):
-    """A queue (`scheduling.volcano.sh`)."""
+    """A Volcano queue (`scheduling.volcano.sh`)."""
 
     spec: QueueSpec = QueueSpec()
     status: QueueStatus = QueueStatus()

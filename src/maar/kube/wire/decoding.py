@@ -1,4 +1,4 @@
-"""One document to one struct, with errors that name the field as a person would: `spec.containers[0].image`."""
+"""Decodes a document into a struct; errors name the field as in `spec.containers[0].image`."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _STEP = re.compile(r"\.(\w+)|\[(\d+|\.\.\.)\]")
 
 
 def decode(document: object, struct: type[T]) -> T:
-    """The struct; a field that is null counts as left out, as for an API server."""
+    """The struct; a null field counts as missing, as in the API server."""
     try:
         return msgspec.convert(document, struct)
     except (msgspec.ValidationError, RecursionError):
@@ -34,13 +34,13 @@ def decode(document: object, struct: type[T]) -> T:
         cleaned = without_nulls(document)
         return msgspec.convert(cleaned, struct)
     except RecursionError:
-        raise FieldError("document", "too deep, or an anchor that refers to itself") from None
+        raise FieldError("document", "nested too deeply, or an anchor refers to itself") from None
     except msgspec.ValidationError as error:
         raise _field_error(str(error), cleaned) from None
 
 
 def decode_json(text: bytes, struct: type[T]) -> T:
-    """The same, straight from JSON."""
+    """Like `decode`, from JSON."""
     try:
         return msgspec.json.decode(text, type=struct)
     except msgspec.ValidationError:
@@ -48,7 +48,7 @@ def decode_json(text: bytes, struct: type[T]) -> T:
 
 
 def without_nulls(document: object) -> object:
-    """A document without the fields that are null."""
+    """The document without its null fields."""
     if isinstance(document, dict):
         return {key: without_nulls(value) for key, value in document.items() if value is not None}
     if isinstance(document, list):
@@ -57,13 +57,13 @@ def without_nulls(document: object) -> object:
 
 
 def _field_error(message: str, document: object) -> FieldError:
-    """msgspec's error, in our words: ``Expected `int`, got `str` - at `$.spec.minMember` ``."""
+    """Translates an error of msgspec: ``Expected `int`, got `str` - at `$.spec.minMember` ``."""
     what, _, where = message.partition(" - at ")
     steps = [a or b for a, b in _STEP.findall(where.strip("`"))]
     got = re.search(r"got `(\w+)`", what)
     expected = re.search(r"Expected `([^`]+)`", what)
     if where.startswith("`key"):
-        return FieldError(_path(steps) or "document", "expected keys that are text")
+        return FieldError(_path(steps) or "document", "expected keys to be text")
     if missing := re.search(r"missing required field `(\w+)`", what):
         return FieldError(_path([*steps, missing.group(1)]), "missing")
     named, value = _find(document, steps, got.group(1) if got else "")
@@ -91,7 +91,7 @@ def _hint(expected: str, value: object) -> str:
 
 
 def _find(document: object, steps: list[str], kind: str) -> tuple[list[str], object]:
-    """The field that an error is about. msgspec leaves the keys of maps open: the first value of that kind it is."""
+    """The path and value of the invalid field. msgspec omits the keys of maps: the first value of type `kind` is it."""
     return next(_walk(document, steps, kind, []), (steps, None))
 
 
@@ -109,7 +109,7 @@ def _walk(value: Any, steps: list[str], kind: str, path: list[str]) -> Iterator[
 
 
 def _kind(value: object) -> str:
-    """msgspec's word for a value's type."""
+    """msgspec's name for the type of a value."""
     names = {dict: "object", list: "array", type(None): "null"}
     return names.get(type(value), type(value).__name__)
 

@@ -1,14 +1,14 @@
-"""Errors in objects: the field, the value, and where known the object and the file.
+"""Errors in objects and manifests.
 
-An object that no API server would accept (an unknown unit, a label that is a number) raises. An object that decodes but
-makes no sense (a negative minimum) never raises: its job waits with the reason.
+An object that no API server accepts (an unknown unit, a number as a label) raises. An object that decodes but is
+invalid (a negative minimum) never raises: its job waits with the reason.
 """
 
 from __future__ import annotations
 
 
 class FieldError(ValueError):
-    """A field that cannot be decoded; which object it is in is added by whoever knows."""
+    """A field that cannot be decoded; the caller adds the object to the message."""
 
     def __init__(self, field: str, problem: str) -> None:
         super().__init__(f"{field}: {problem}")
@@ -17,4 +17,4 @@ class FieldError(ValueError):
 
 
 class ManifestError(ValueError):
-    """A file that cannot be read, a document that cannot be decoded, or two that say the same."""
+    """A file that cannot be read, a document that cannot be decoded, or a duplicate document."""

@@ -1,4 +1,4 @@
-"""Thin structs that objects of many job kinds share: templates of pods, and conditions that say how a job is doing."""
+"""Thin structs that many job kinds share: pod templates and job conditions."""
 
 from __future__ import annotations
 
@@ -7,41 +7,33 @@ from maar.kube.wire.pods import Container, PodSpec
 
 
 class EnvVar(Wire, frozen=True):
-    """A variable of a container's environment."""
-
     name: str = ""
     value: str = ""
 
 
 class TemplateContainer(Container, frozen=True):
-    """A container of a template, with its environment, in which Voda's users state bounds."""
+    """A container of a pod template; users of Voda set the bounds of a job in its environment."""
 
     env: tuple[EnvVar, ...] = ()
 
 
 class TemplateSpec(PodSpec, frozen=True):
-    """What the pods of a template will ask for."""
-
     containers: tuple[TemplateContainer, ...] = ()
 
 
 class PodTemplate(Wire, frozen=True):
-    """What a controller creates pods from."""
-
     metadata: Metadata = Metadata()
     spec: TemplateSpec = TemplateSpec()
 
 
 class JobCondition(Wire, frozen=True):
-    """One condition of a job's status."""
-
     type: str = ""
     status: str = ""
     reason: str = ""
 
 
 class JobStatus(Wire, frozen=True):
-    """How a job is doing, as its controller says."""
+    """The status of a job, as its controller reports it."""
 
     conditions: tuple[JobCondition, ...] = ()
     completion_time: Time | None = None
@@ -52,5 +44,5 @@ class JobStatus(Wire, frozen=True):
 
     @property
     def ended_at(self) -> float | None:
-        """When the job completed, where the status says so."""
+        """When the job completed, in Unix seconds; `None` if the status does not say."""
         return None if self.completion_time is None else self.completion_time.timestamp()

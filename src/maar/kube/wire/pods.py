@@ -1,6 +1,6 @@
-"""Thin structs for pods: what they need, what they want near them, and where they stand.
+"""Thin structs for pods, with the fields of Kubernetes' core/v1.
 
-Fields are as in Kubernetes' core/v1; see `maar.kube.wire.cluster` for the rules that all structs follow.
+See `maar.kube.wire.base` for the rules that all structs follow.
 """
 
 from __future__ import annotations
@@ -13,15 +13,13 @@ from maar.kube.wire.base import Expression, Int, LabelSelector, Long, Object, Qu
 
 
 class Resources(Wire, frozen=True):
-    """Requests and limits of a container or of a whole pod."""
+    """Requests and limits of a container or of a pod."""
 
     requests: Quantities = field(default_factory=dict)
     limits: Quantities = field(default_factory=dict)
 
 
 class ContainerPort(Wire, frozen=True):
-    """A port of a container, perhaps of its host too."""
-
     container_port: Int = 0
     host_port: Int = 0
     host_ip: str = field(default="", name="hostIP")
@@ -29,7 +27,7 @@ class ContainerPort(Wire, frozen=True):
 
 
 class Container(Wire, frozen=True):
-    """A container; with `restartPolicy: Always` an init container is a sidecar."""
+    """A container; an init container with `restartPolicy: Always` is a sidecar."""
 
     name: str = ""
     image: str = ""
@@ -39,34 +37,30 @@ class Container(Wire, frozen=True):
 
 
 class NodeSelectorTerm(Wire, frozen=True):
-    """Expressions over a node's labels and its name, all of which must hold."""
+    """Expressions on the labels and the name of a node; all must match."""
 
     match_expressions: tuple[Expression, ...] = ()
     match_fields: tuple[Expression, ...] = ()
 
 
 class NodeSelector(Wire, frozen=True):
-    """Terms of which one must hold."""
+    """Terms on nodes; at least one must match."""
 
     node_selector_terms: tuple[NodeSelectorTerm, ...] = ()
 
 
 class PreferredNode(Wire, frozen=True):
-    """A term that is worth something."""
-
     weight: Int = 0
     preference: NodeSelectorTerm = NodeSelectorTerm()
 
 
 class NodeAffinity(Wire, frozen=True):
-    """Which nodes."""
-
     required: NodeSelector | None = field(default=None, name="requiredDuringSchedulingIgnoredDuringExecution")
     preferred: tuple[PreferredNode, ...] = field(default=(), name="preferredDuringSchedulingIgnoredDuringExecution")
 
 
 class PodAffinityTerm(Wire, frozen=True):
-    """Which pods, in which domain."""
+    """Selects pods, and the topology domain to share with them."""
 
     topology_key: str = ""
     label_selector: LabelSelector | None = None
@@ -77,30 +71,24 @@ class PodAffinityTerm(Wire, frozen=True):
 
 
 class PreferredPods(Wire, frozen=True):
-    """A term that is worth something."""
-
     weight: Int = 0
     pod_affinity_term: PodAffinityTerm = PodAffinityTerm()
 
 
 class PodAffinity(Wire, frozen=True):
-    """Which neighbours; the same struct for anti-affinity."""
+    """Pod affinity or pod anti-affinity."""
 
     required: tuple[PodAffinityTerm, ...] = field(default=(), name="requiredDuringSchedulingIgnoredDuringExecution")
     preferred: tuple[PreferredPods, ...] = field(default=(), name="preferredDuringSchedulingIgnoredDuringExecution")
 
 
 class Affinity(Wire, frozen=True):
-    """All affinities of a pod."""
-
     node_affinity: NodeAffinity = NodeAffinity()
     pod_affinity: PodAffinity = PodAffinity()
     pod_anti_affinity: PodAffinity = PodAffinity()
 
 
 class WireToleration(Wire, frozen=True):
-    """What lets a pod on a tainted node."""
-
     key: str = ""
     operator: Literal["", "Exists", "Equal", "Lt", "Gt"] = "Equal"
     value: str = ""
@@ -108,8 +96,6 @@ class WireToleration(Wire, frozen=True):
 
 
 class TopologySpread(Wire, frozen=True):
-    """One topology spread constraint."""
-
     max_skew: Int = 1
     topology_key: str = ""
     when_unsatisfiable: Literal["DoNotSchedule", "ScheduleAnyway"] = "DoNotSchedule"
@@ -121,23 +107,23 @@ class TopologySpread(Wire, frozen=True):
 
 
 class Named(Wire, frozen=True):
-    """Anything of which only the name matters: a scheduling gate, a resource claim."""
+    """A scheduling gate or a resource claim; only its name is used."""
 
     name: str = ""
 
 
 class ClaimSource(Wire, frozen=True):
-    """A claim of the pod's namespace, by name."""
+    """Names a claim in the namespace of the pod."""
 
     claim_name: str = ""
 
 
 class EphemeralSource(Wire, frozen=True):
-    """That a claim is made for the pod; what it asks for is on the claim."""
+    """Kubernetes creates a claim for the pod; the claim has the details."""
 
 
 class PodVolume(Wire, frozen=True):
-    """A volume of a pod; where it is neither of these it needs no claim."""
+    """A volume of a pod; without one of these sources it needs no claim."""
 
     name: str = ""
     persistent_volume_claim: ClaimSource | None = None
@@ -145,14 +131,12 @@ class PodVolume(Wire, frozen=True):
 
 
 class SchedulingGroup(Wire, frozen=True):
-    """Upstream Kubernetes' word for a gang."""
+    """The gang of a pod in upstream Kubernetes."""
 
     pod_group_name: str = ""
 
 
 class PodSpec(Wire, frozen=True):
-    """What a pod asks for."""
-
     node_name: str = ""
     scheduler_name: str = "default-scheduler"
     priority: Int | None = None
@@ -175,7 +159,7 @@ class PodSpec(Wire, frozen=True):
 
 
 class ContainerStatus(Wire, frozen=True):
-    """What a container has been given, which differs from its spec during a resize in place."""
+    """The resources allocated to a container; they differ from its spec during an in-place resize."""
 
     name: str = ""
     allocated_resources: Quantities | None = None
@@ -183,8 +167,6 @@ class ContainerStatus(Wire, frozen=True):
 
 
 class PodStatus(Wire, frozen=True):
-    """Where a pod stands."""
-
     phase: str = ""
     nominated_node_name: str = ""
     start_time: Time | None = None
@@ -195,12 +177,10 @@ class PodStatus(Wire, frozen=True):
 
 
 class Pod(Object, frozen=True):
-    """A pod."""
-
     spec: PodSpec = PodSpec()
     status: PodStatus = PodStatus()
 
     @property
     def finished(self) -> bool:
-        """Whether it has ended, well or not."""
+        """Whether the pod has succeeded or failed."""
         return self.status.phase in ("Succeeded", "Failed")

@@ -1,6 +1,6 @@
-"""Where kinds of objects are served, and what they decode into; the resources that every cluster has.
+"""API resources: the path of each kind and its struct; the resources that are not job kinds.
 
-The resources of kinds that make gangs are in the files of `maar.kube.kinds`.
+`maar.kube.kinds` has the resources of kinds that make gangs.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ T_co = TypeVar("T_co", bound=Object, covariant=True)
 
 
 class Plain(Object, frozen=True):
-    """An object of which only the metadata matters."""
+    """An object of which only the metadata is used."""
 
 
 @dataclass(frozen=True)
@@ -38,30 +38,30 @@ class Resource(Generic[T_co]):
 
     @property
     def group_kind(self) -> tuple[str, str]:
-        """What it is called whatever its version."""
+        """The kind without its version."""
         return self.group, self.kind
 
     @property
     def root(self) -> str:
-        """Where its version is served: `/api/v1`, `/apis/policy/v1`"""
+        """The path of its API version: `/api/v1`, `/apis/policy/v1`"""
         return f"/apis/{self.group}/{self.version}" if self.group else f"/api/{self.version}"
 
     def path(self, namespace: str | None = None, name: str | None = None, sub: str | None = None) -> str:
-        """The path of all objects, of those of a namespace, of one, or of a subresource of one."""
+        """The path of all objects, of all objects in a namespace, of one object, or of a subresource of one object."""
         parts = [self.root]
         if namespace and self.namespaced:
             parts += ["namespaces", namespace]
         parts.append(self.plural)
         if name is not None:
             if self.namespaced and not namespace:
-                raise ValueError(f"a path to one of `{self}` needs its namespace: `{name}`")
+                raise ValueError(f"the path of an object of `{self}` needs a namespace: `{name}`")
             parts.append(name)
         if sub is not None:
             parts.append(sub)
         return "/".join(parts)
 
     def __str__(self) -> str:
-        """`pods`, `queues.scheduling.volcano.sh`: as kubectl writes it"""
+        """`pods`, `queues.scheduling.volcano.sh`: as in kubectl"""
         return f"{self.plural}.{self.group}" if self.group else self.plural
 
 
@@ -77,7 +77,7 @@ QUOTAS = Resource("", "v1", "resourcequotas", "ResourceQuota", True, wire.Resour
 CLAIMS = Resource("", "v1", "persistentvolumeclaims", "PersistentVolumeClaim", True, wire_volumes.PersistentVolumeClaim)
 VOLUMES = Resource("", "v1", "persistentvolumes", "PersistentVolume", False, wire_volumes.PersistentVolume)
 EVENTS = Resource("", "v1", "events", "Event", True, Plain)
-"""Written only. Those of the core group, which `kubectl describe` and every dashboard read."""
+"""Maar only writes events. It uses the core group, which `kubectl describe` and dashboards read."""
 STORAGE_CLASSES = Resource("storage.k8s.io", "v1", "storageclasses", "StorageClass", False, wire_volumes.StorageClass)
 CSI_NODES = Resource("storage.k8s.io", "v1", "csinodes", "CSINode", False, wire_volumes.CsiNode)
 LEASES = Resource("coordination.k8s.io", "v1", "leases", "Lease", True, Plain)

@@ -1,7 +1,7 @@
-"""Values inside annotations: durations, times, whole numbers, yes and no.
+"""Parses values of annotations: durations, times, whole numbers, booleans.
 
-Annotations are free text, so everything here may fail; whoever calls turns the `ValueError` into a reason on the job,
-with the annotation's name before it.
+Annotations are free text, so every parser may raise `ValueError`; the caller makes it a reason on the job, after the
+name of the annotation.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from maar.model.durations import duration
 
 
 def runtime(text: str) -> float:
-    """Seconds of a run time: a Go duration, or a plain number of seconds."""
+    """A run time in seconds, from a Go duration or a plain number of seconds."""
     return float(text) if text.isascii() and text.isdecimal() and len(text) < 11 else duration(text)
 
 
 @lru_cache(maxsize=4096)
 def moment(text: str) -> float:
-    """Unix seconds of an RFC 3339 time."""
+    """An RFC 3339 time in Unix seconds."""
     try:
         return msgspec.convert(text, Time).timestamp()
     except (msgspec.ValidationError, OverflowError) as error:
@@ -31,7 +31,7 @@ def moment(text: str) -> float:
 
 
 def seconds(time: datetime | None, missing: float = 0.0) -> float:
-    """Unix seconds of a time from the wire."""
+    """A decoded time in Unix seconds; `missing` if there is none."""
     return missing if time is None else time.timestamp()
 
 
@@ -47,7 +47,7 @@ def whole(text: str, least: int = 0) -> int:
 
 
 def yes(text: str) -> bool:
-    """A boolean, in the spellings that Go's strconv.ParseBool takes."""
+    """A boolean, in the spellings that Go's `strconv.ParseBool` accepts."""
     if text in ("1", "t", "T", "true", "TRUE", "True"):
         return True
     if text in ("0", "f", "F", "false", "FALSE", "False"):
@@ -56,7 +56,7 @@ def yes(text: str) -> bool:
 
 
 def first(keys: tuple[str, ...], *maps: Mapping[str, str]) -> tuple[str, str] | None:
-    """The first of `keys` in the first of `maps` that has a text for it, with that text."""
+    """The first of `keys` with a nonempty value in the first of `maps` that has one, with the value."""
     for labels in maps:
         if labels:
             for key in keys:

@@ -1,6 +1,6 @@
-"""Thin structs for storage: claims, volumes, their classes, and how many volumes a node can hold.
+"""Thin structs for storage, with the fields of Kubernetes' core/v1 and storage/v1.
 
-Fields are as in Kubernetes' core/v1 and storage/v1; see `maar.kube.wire.cluster` for the rules that all structs follow.
+See `maar.kube.wire.base` for the rules that all structs follow.
 """
 
 from __future__ import annotations
@@ -12,44 +12,38 @@ from maar.kube.wire.pods import NodeSelector
 
 
 class ClaimResources(Wire, frozen=True):
-    """How much room a claim asks for."""
-
     requests: Quantities = field(default_factory=dict)
 
 
 class ClaimSpec(Wire, frozen=True):
-    """What a claim asks for, and what it got."""
-
     volume_name: str = ""
     storage_class_name: str | None = None
-    """`None` means the default class, an empty text none at all."""
+    """`None` means the default class, an empty string no class."""
     access_modes: tuple[str, ...] = ()
     volume_mode: str = "Filesystem"
     resources: ClaimResources = ClaimResources()
     selector: LabelSelector | None = None
-    """By the labels of volumes that are there already."""
+    """Selects existing volumes by their labels."""
 
 
 class Phased(Wire, frozen=True):
-    """A status of which only the phase matters."""
+    """A status of which only the phase is used."""
 
     phase: str = ""
 
 
 class ClaimOwner(OwnerReference, frozen=True):
-    """Whose claim it is; the UID tells a pod from its predecessor of the same name."""
+    """The owner of a claim; the UID distinguishes a pod from an earlier pod of the same name."""
 
     uid: str = ""
 
 
 class ClaimMetadata(Metadata, frozen=True):
-    """A claim's name, annotations and owners."""
-
     owner_references: tuple[ClaimOwner, ...] = ()
 
 
 class PersistentVolumeClaim(Object, frozen=True):
-    """A claim; the node that was selected for it is in an annotation."""
+    """A claim; an annotation names the node that was selected for it."""
 
     metadata: ClaimMetadata
     spec: ClaimSpec = ClaimSpec()
@@ -57,7 +51,7 @@ class PersistentVolumeClaim(Object, frozen=True):
 
 
 class ClaimReference(Wire, frozen=True):
-    """The claim that a volume belongs to."""
+    """The claim of a volume."""
 
     namespace: str = ""
     name: str = ""
@@ -65,21 +59,19 @@ class ClaimReference(Wire, frozen=True):
 
 
 class CsiSource(Wire, frozen=True):
-    """The driver that serves a volume, and its name there: what a node's limit counts."""
+    """The driver of a volume, and the volume's name in the driver; the limits of nodes count these names."""
 
     driver: str = ""
     volume_handle: str = ""
 
 
 class VolumeNodeAffinity(Wire, frozen=True):
-    """From which nodes a volume can be reached."""
+    """The nodes that can access a volume."""
 
     required: NodeSelector | None = None
 
 
 class VolumeSpec(Wire, frozen=True):
-    """A volume."""
-
     claim_ref: ClaimReference | None = None
     storage_class_name: str = ""
     capacity: Quantities = field(default_factory=dict)
@@ -90,27 +82,25 @@ class VolumeSpec(Wire, frozen=True):
 
 
 class PersistentVolume(Object, frozen=True):
-    """A volume."""
-
     spec: VolumeSpec = VolumeSpec()
     status: Phased = Phased()
 
 
 class TopologyExpression(Wire, frozen=True):
-    """Values of one node label."""
+    """Allowed values of one node label."""
 
     key: str = ""
     values: tuple[str, ...] = ()
 
 
 class TopologyTerm(Wire, frozen=True):
-    """Labels that all must hold."""
+    """Expressions on the labels of a node; all must match."""
 
     match_label_expressions: tuple[TopologyExpression, ...] = ()
 
 
 class StorageClass(Object, frozen=True):
-    """How volumes are made, and whether only once a node has been chosen."""
+    """How volumes are provisioned, and whether Kubernetes waits until a node is selected."""
 
     provisioner: str = ""
     volume_binding_mode: str = "Immediate"
@@ -118,26 +108,22 @@ class StorageClass(Object, frozen=True):
 
 
 class DriverLimit(Wire, frozen=True):
-    """How many volumes of a driver a node holds; `None`: no limit."""
+    """How many volumes of a driver a node can have; `None` means no limit."""
 
     count: Int | None = None
 
 
 class NodeDriver(Wire, frozen=True):
-    """A driver on a node."""
-
     name: str = ""
     topology_keys: tuple[str, ...] = ()
     allocatable: DriverLimit = DriverLimit()
 
 
 class CsiNodeSpec(Wire, frozen=True):
-    """The drivers on a node."""
-
     drivers: tuple[NodeDriver, ...] = ()
 
 
 class CsiNode(Object, frozen=True):
-    """A node as the storage drivers see it; named like its node."""
+    """The storage drivers of a node; has the name of the node."""
 
     spec: CsiNodeSpec = CsiNodeSpec()

@@ -1,4 +1,4 @@
-"""Images that nodes already have: looked up for the pods that use them, with bounded memory, live as in files."""
+"""Images on nodes: found for the pods that use them, with bounded memory, live and from files."""
 
 from __future__ import annotations
 
@@ -65,11 +65,11 @@ def test_pods_learn_when_the_first_node_gets_their_image_and_when_the_last_one_l
     assert ({}, {"ns/a": (), "ns/b": ()}) == taken(picture)
     assert picture.put(*decoded(node("n1", "train:1")))
     update = picture.take(NOW)
-    assert (["ns/a"], False) == ([*update.changed], update.rebuild), "tables are not built again for an image"
+    assert (["ns/a"], False) == ([*update.changed], update.rebuild), "an image does not rebuild the tables"
     assert picture.put(*decoded(node("n2", "train:1")))
     assert {} == picture.take(NOW).changed
     assert ({"train:1": ("n1", "n2")}, {"ns/a": ("train:1",), "ns/b": ()}) == taken(picture)
-    assert not picture.put(*decoded(node("n2", "train:1", "nobody:uses"))), "an image that no pod uses is no news"
+    assert not picture.put(*decoded(node("n2", "train:1", "nobody:uses"))), "an image that no pod uses changes nothing"
     picture.drop(NODES, "n1")
     assert ({"train:1": ("n2",)}, {"ns/a": ("train:1",), "ns/b": ()}) == taken(picture)
     picture.put(*decoded(node("n2")))
@@ -112,7 +112,7 @@ def test_a_hundred_images_on_each_of_5000_nodes_cost_less_than_50_mb() -> None:
     tracemalloc.start()
     before, _ = tracemalloc.get_traced_memory()
     for n in range(5000):
-        # All names differ between nodes, but for one: sharing names must not be what makes it small.
+        # All names but one differ between nodes, so that shared names do not explain the small size.
         listed = [
             WireImage(names=(f"registry.example/team/image-{n}-{i}:v1", f"registry.example/t@sha256:{n:032}{i:032}"))
             for i in range(99)

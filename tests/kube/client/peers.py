@@ -1,4 +1,4 @@
-"""Servers of bytes, for tests of short requests: what each does about a request is up to the test."""
+"""Servers for tests of the client, on the level of bytes; the test decides how they react to a request."""
 
 import asyncio
 import ssl
@@ -51,7 +51,7 @@ Act = Callable[[Peer], None]
 
 
 class Server:
-    """A server of bytes: `act` is what it does about each request."""
+    """A server that calls `act` for each request and `welcome` for each new connection."""
 
     def __init__(self, act: Act) -> None:
         self.act = act
@@ -61,11 +61,11 @@ class Server:
 
     @property
     def verbs(self) -> list[list[str]]:
-        """What was asked, by connection."""
+        """The verbs of the requests, by connection."""
         return [[request.split(b" ")[0].decode() for request in peer.requests] for peer in self.peers]
 
     def asked(self, path: str) -> list[Peer]:
-        """The connections on which this was asked last."""
+        """The connections whose last request has this path."""
         return [peer for peer in self.peers if path.encode() == peer.requests[-1].split(b" ")[1]]
 
 
@@ -94,7 +94,7 @@ async def opened(access: Access | str, connections: int = CONNECTIONS) -> AsyncI
 
 @asynccontextmanager
 async def pooled(access: Access | str, connections: int = CONNECTIONS) -> AsyncIterator[tuple[Api, Pool]]:
-    """With the connections that the requests go over."""
+    """An `Api` and the pool that it uses."""
     transport = await Transport.open(Access(access) if isinstance(access, str) else access, connections)
     try:
         yield Api(transport), transport.pool
@@ -117,7 +117,7 @@ def trusting(server: Server, outside: ssl.SSLContext) -> Access:
 
 
 def run(main: Callable[[], Awaitable[None]]) -> None:
-    """In less time than a request takes that nobody answers."""
+    """Runs the test in less time than a request without a response takes."""
 
     async def bounded() -> None:
         async with asyncio.timeout(PATIENCE):

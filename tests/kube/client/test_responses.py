@@ -1,4 +1,4 @@
-"""Answers are read the same in whatever pieces their bytes arrive, and bytes that are not an answer are refused."""
+"""A response is read the same in whatever pieces it arrives; bytes that are not a response are rejected."""
 
 import asyncio
 from collections.abc import Callable, Iterable
@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from maar.kube.client.connection import LONGEST_HEAD, READ_BUFFER, Answer, Connection, Garbled
+from maar.kube.client.connection import LONGEST_HEAD, READ_BUFFER, Connection, Malformed, Response
 
 
 class Wire(asyncio.Transport):
-    """The transport of a connection whose server answers in given pieces, then closes."""
+    """The transport of a connection whose server calls `answer` after each request."""
 
     def __init__(self, answer: Callable[[], None]) -> None:
         super().__init__()
@@ -32,14 +32,14 @@ class Wire(asyncio.Transport):
         self.calls.append("resume")
 
 
-def read(pieces: Iterable[bytes], ends: bool = True) -> tuple[Answer, bool] | str:
-    """The answer in these bytes and whether its connection can be used again, or `garbled`.
+def read(pieces: Iterable[bytes], ends: bool = True) -> tuple[Response, bool] | str:
+    """The response in these bytes and whether its connection can be used again, or `malformed`.
 
-    The server closes the connection after them; if it does not (`ends`), the result may be `waiting`.
+    The server closes the connection at the end; without `ends` it does not, and the result may be `waiting`.
     """
     reusable = False
 
-    async def main() -> tuple[Answer, bool]:
+    async def main() -> tuple[Response, bool]:
         connection = Connection("http://server", set())
 
         def answer() -> None:
@@ -57,14 +57,14 @@ def read(pieces: Iterable[bytes], ends: bool = True) -> tuple[Answer, bool] | st
 
     try:
         return asyncio.run(main())
-    except Garbled:
-        return "garbled"
+    except Malformed:
+        return "malformed"
     except TimeoutError:
         return "waiting"
 
 
 def cut(data: bytes, places: Iterable[int]) -> list[bytes]:
-    """In pieces, none of them empty."""
+    """The data in nonempty pieces."""
     at = sorted({0, len(data), *(place % (len(data) or 1) for place in places)})
     return [data[begin:end] for begin, end in pairwise(at)]
 
@@ -75,8 +75,8 @@ CASES = st.sampled_from([bytes.lower, bytes.upper, bytes.title])
 
 
 @st.composite
-def answers(draw: st.DrawFn) -> tuple[bytes, Answer, bool]:
-    """The bytes of an answer, what they say, and whether the connection can be used again."""
+def responses(draw: st.DrawFn) -> tuple[bytes, Response, bool]:
+    """The bytes of a response, its content, and whether the connection can be used again."""
     body = draw(st.binary(max_size=300))
     status = draw(st.sampled_from([200, 201, 204, 304, 401, 409, 429, 500]))
     framing = draw(st.sampled_from(["sized", "chunked", "until the end"]))
@@ -104,32 +104,32 @@ def answers(draw: st.DrawFn) -> tuple[bytes, Answer, bool]:
     empty = status in (204, 304)
     head = b"\r\n".join([version + b" %d" % status + reason, *draw(st.permutations(lines))]) + b"\r\n\r\n"
     last = close or version == b"HTTP/1.0" or (framing == "until the end" and not empty)
-    expected = Answer(status, b"" if empty else body, float(after or 0))
+    expected = Response(status, b"" if empty else body, float(after or 0))
     return b"".join(early) + head + (b"" if empty else sent), expected, not last
 
 
-@given(answers(), PLACES)
-def test_safety_an_answer_is_the_same_in_any_pieces(answer: tuple[bytes, Answer, bool], places: list[int]) -> None:
-    data, *expected = answer
+@given(responses(), PLACES)
+def test_safety_a_response_is_the_same_in_any_pieces(response: tuple[bytes, Response, bool], places: list[int]) -> None:
+    data, *expected = response
     assert tuple(expected) == read([data])
     assert tuple(expected) == read(cut(data, places))
     assert tuple(expected) == read([data[i : i + 1] for i in range(len(data))])
 
 
-@given(answers(), st.integers(min_value=0))
-def test_safety_a_part_of_an_answer_is_refused(answer: tuple[bytes, Answer, bool], place: int) -> None:
-    data, _, reusable = answer
+@given(responses(), st.integers(min_value=0))
+def test_safety_a_part_of_a_response_is_rejected(response: tuple[bytes, Response, bool], place: int) -> None:
+    data, _, reusable = response
     part = data[: 1 + place % (len(data) - 1)]
     assert "waiting" == read([part], ends=False)
     if b"\r\n\r\n" not in part or reusable:
-        assert "garbled" == read([part])
+        assert "malformed" == read([part])
 
 
-@given(answers(), st.lists(st.tuples(st.integers(min_value=0), st.binary(max_size=4)), max_size=3), PLACES)
+@given(responses(), st.lists(st.tuples(st.integers(min_value=0), st.binary(max_size=4)), max_size=3), PLACES)
 def test_safety_all_bytes_are_read_the_same_in_any_pieces(
-    answer: tuple[bytes, Answer, bool], changes: list[tuple[int, bytes]], places: list[int]
+    response: tuple[bytes, Response, bool], changes: list[tuple[int, bytes]], places: list[int]
 ) -> None:
-    data = answer[0]
+    data = response[0]
     for place, change in changes:
         at = place % (len(data) + 1)
         data = data[:at] + change + data[at + len(change) // 2 :]
@@ -162,27 +162,27 @@ def test_safety_all_bytes_are_read_the_same_in_any_pieces(
         b"HTTP/1.1 200 OK\r\nA: " + b"b" * LONGEST_HEAD,
     ],
 )
-def test_bytes_that_are_not_an_answer_are_refused_at_once(data: bytes) -> None:
-    assert "garbled" == read([data], ends=False)
-    assert "garbled" == read(cut(data, range(0, len(data), 997)), ends=False)
+def test_bytes_that_are_not_a_response_are_rejected_at_once(data: bytes) -> None:
+    assert "malformed" == read([data], ends=False)
+    assert "malformed" == read(cut(data, range(0, len(data), 997)), ends=False)
 
 
 def test_a_head_may_be_long() -> None:
     begin = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nA: "
     head = begin + b"b" * (LONGEST_HEAD - len(begin) - 4)
-    assert (Answer(200, b"{}", 0.0), True) == read(cut(head + b"\r\n\r\n{}", range(0, LONGEST_HEAD, 997)))
+    assert (Response(200, b"{}", 0.0), True) == read(cut(head + b"\r\n\r\n{}", range(0, LONGEST_HEAD, 997)))
 
 
 @pytest.mark.parametrize(
     ("data", "expected", "reusable"),
     [
-        (b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}HTTP/1.1 408", Answer(200, b"{}", 0.0), False),
-        (b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}\0", Answer(200, b"{}", 0.0), False),
-        (b"HTTP/1.1 429\r\nContent-Length: 0\r\nRetry-After: Sun, 18 Oct 2026\r\n\r\n", Answer(429, b"", 0.0), True),
-        (b"HTTP/1.1 200\r\nContent-Length: 0\r\nConnection: Upgrade, Close\r\n\r\n", Answer(200, b"", 0.0), False),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}HTTP/1.1 408", Response(200, b"{}", 0.0), False),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}\0", Response(200, b"{}", 0.0), False),
+        (b"HTTP/1.1 429\r\nContent-Length: 0\r\nRetry-After: Sun, 18 Oct 2026\r\n\r\n", Response(429, b"", 0.0), True),
+        (b"HTTP/1.1 200\r\nContent-Length: 0\r\nConnection: Upgrade, Close\r\n\r\n", Response(200, b"", 0.0), False),
     ],
 )
-def test_an_answer_that_is_written_in_another_way(data: bytes, expected: Answer, reusable: bool) -> None:
+def test_an_unusual_response(data: bytes, expected: Response, reusable: bool) -> None:
     assert (expected, reusable) == read([data])
 
 

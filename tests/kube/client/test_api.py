@@ -84,7 +84,7 @@ def test_a_refusal_need_not_be_json() -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "expected"),
+    ("message", "expected"),
     [
         (
             'pods "a" is forbidden: User "system:serviceaccount:maar:maar" cannot create resource "pods/binding" '
@@ -100,8 +100,8 @@ def test_a_refusal_need_not_be_json() -> None:
         ("exceeded quota: gpus", "forbidden: exceeded quota: gpus"),
     ],
 )
-def test_a_forbidden_call_names_the_right_to_grant(said: str, expected: str) -> None:
-    assert expected == refused(lambda: refusal(403, "Forbidden", said), errors.Forbidden).message
+def test_a_forbidden_call_names_the_right_to_grant(message: str, expected: str) -> None:
+    assert expected == refused(lambda: refusal(403, "Forbidden", message), errors.Forbidden).message
 
 
 def test_retry_after_is_read_from_the_header_and_from_the_status() -> None:
@@ -110,7 +110,7 @@ def test_retry_after_is_read_from_the_header_and_from_the_status() -> None:
     assert (3.0, 7.0) == (header.retry_after, status.retry_after)
 
 
-def test_nobody_there_is_unreachable() -> None:
+def test_a_port_without_a_server_is_unreachable() -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         server = f"http://127.0.0.1:{free.getsockname()[1]}"
@@ -169,7 +169,7 @@ def test_writes_carry_their_preconditions() -> None:
     assert "application/json-patch+json" == patch[2]
 
 
-def test_an_eviction_that_a_budget_refuses_is_told_from_a_busy_server() -> None:
+def test_an_eviction_that_a_budget_refuses_is_not_a_busy_server() -> None:
     cause = {"reason": "DisruptionBudget", "message": "The budget web needs 3 healthy pods and has 3"}
 
     def evicted(response: Callable[[], web.Response]) -> errors.ApiError:
@@ -206,7 +206,7 @@ def test_lists_come_in_pages() -> None:
     ] == asks
 
 
-def test_a_page_that_comes_too_late_starts_the_list_over_in_one() -> None:
+def test_an_expired_page_restarts_the_list_without_pages() -> None:
     async def handler(request: web.Request) -> web.Response:
         if "continue" in request.query:
             return refusal(410, "Expired", "the provided continue parameter is too old")
@@ -217,7 +217,7 @@ def test_a_page_that_comes_too_late_starts_the_list_over_in_one() -> None:
     assert (["a"], "9") == ([item.name for item in listed.items], listed.resource_version)
 
 
-def test_an_object_that_does_not_decode_never_stops_a_list() -> None:
+def test_an_object_that_cannot_be_decoded_never_stops_a_list() -> None:
     bad = pod("bad", priority="high")
     empty: Any = {"metadata": {"name": None, "resourceVersion": "3"}, "spec": []}
 
@@ -235,7 +235,7 @@ def test_an_object_that_does_not_decode_never_stops_a_list() -> None:
 
 @pytest.mark.parametrize("deep", ["[" * 5000 + "]" * 5000, '{"a]\\"}":' * 5000 + "1" + "}" * 5000], ids=["list", "map"])
 def test_an_object_that_is_nested_far_too_deeply_stops_neither_a_list_nor_a_watch(deep: str) -> None:
-    """API servers take up to 10,000 levels where a schema keeps unknown fields."""
+    """API servers accept up to 10,000 levels if a schema keeps unknown fields."""
     odd = json.dumps(pod("odd", 2, note="DEEP", nodeName="n1")).replace('"DEEP"', deep)
 
     async def handler(request: web.Request) -> web.StreamResponse:
@@ -250,11 +250,11 @@ def test_an_object_that_is_nested_far_too_deeply_stops_neither_a_list_nor_a_watc
     assert [("odd", "2"), ("b", "3")] == [(e.object.name, e.resource_version) for e in asked(handler, watched)]
 
 
-def test_a_list_that_is_none_is_the_servers_fault() -> None:
+def test_a_malformed_list_is_a_server_fault() -> None:
     async def handler(request: web.Request) -> web.Response:
         return web.Response(body=b'{"items": 5}' if request.query.get("limit") == "1" else b"<html>")
 
-    with pytest.raises(errors.ServerFault, match="is none"):
+    with pytest.raises(errors.ServerFault, match="malformed list response for"):
         asked(handler, lambda api: api.list(PODS, limit=1))
     with pytest.raises(errors.ServerFault, match="not JSON"):
         asked(handler, lambda api: api.list(PODS, limit=2))
@@ -302,7 +302,7 @@ def test_lines_may_come_in_any_pieces_and_be_long() -> None:
     assert ["a", "long", "b"] == [e.object.name for e in asked(handler, watched) if e.object]
 
 
-def test_garbage_in_a_watch_is_delivered_as_such() -> None:
+def test_garbage_in_a_watch_is_delivered_as_broken() -> None:
     async def handler(request: web.Request) -> web.StreamResponse:
         bad = {"type": "MODIFIED", "object": pod("bad", 3, priority=[])}
         return await stream(request, b"\x00\xffnonsense\n", bad, {"type": "ADDED", "object": pod("a", 4)})
@@ -317,15 +317,15 @@ def test_garbage_in_a_watch_is_delivered_as_such() -> None:
 
 def test_an_error_in_a_watch_is_raised() -> None:
     async def handler(request: web.Request) -> web.StreamResponse:
-        said = {"kind": "Status", "code": 410, "reason": "Expired", "message": "too old resource version: 1 (5)"}
-        return await stream(request, {"type": "ERROR", "object": said})
+        status = {"kind": "Status", "code": 410, "reason": "Expired", "message": "too old resource version: 1 (5)"}
+        return await stream(request, {"type": "ERROR", "object": status})
 
     with pytest.raises(errors.Gone, match="too old resource version") as caught:
         asked(handler, watched)
     assert ("WATCH", "/api/v1/pods") == (caught.value.verb, caught.value.path)
 
 
-def test_a_cut_watch_delivers_what_came_and_then_is_unreachable() -> None:
+def test_a_cut_watch_delivers_the_received_events_and_then_is_unreachable() -> None:
     async def handler(request: web.Request) -> web.StreamResponse:
         response = await stream(request, {"type": "ADDED", "object": pod("a", 2)}, b'{"type":"ADD')
         await received.wait()
@@ -361,7 +361,7 @@ def test_paths() -> None:
     assert "/api/v1/namespaces/ns/pods/a/binding" == PODS.path("ns", "a", "binding")
     assert "/apis/scheduling.volcano.sh/v1beta1/queues/q/status" == QUEUES.path(None, "q", "status")
     assert ("queues.scheduling.volcano.sh", "scheduling.volcano.sh/v1beta1") == (str(QUEUES), QUEUES.api_version)
-    with pytest.raises(ValueError, match="needs its namespace"):
+    with pytest.raises(ValueError, match="needs a namespace"):
         PODS.path(None, "a")
     resources = [r for kind in KINDS for r in (kind.resource, *kind.older)]
     assert len(resources) == len({(r.root, r.plural) for r in resources})

@@ -1,4 +1,4 @@
-"""The bytes of a request, where they go (also through proxies), and what comes back."""
+"""The bytes of a request, the way to the server (also through proxies), and the response."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager, suppress
 
 import pytest
 from aiohttp import web
-from tests.kube.peers import Peer, certified, opened, run, served, trusting
+from tests.kube.client.peers import Peer, certified, opened, run, served, trusting
 from tests.support.sockets import serving, stream
 
 from maar.kube.client.access import Access
@@ -55,7 +55,7 @@ def test_a_token_that_would_end_its_header_is_not_sent() -> None:
 @pytest.mark.parametrize(
     "server", ["10.0.0.1:6443", "ftp://127.0.0.1", "http://:80", "http://127.0.0.1:x", "http://a..b"]
 )
-def test_what_is_no_server_is_unreachable(server: str) -> None:
+def test_an_invalid_server_is_unreachable(server: str) -> None:
     async def main() -> None:
         async with opened(server) as api:
             with pytest.raises(Unreachable):
@@ -73,7 +73,7 @@ def test_a_host_with_a_name_and_one_with_an_ipv6_address() -> None:
                 assert b"{}" == await api.get("/x")
                 assert b"\r\nHost: [::1]:" in server.peers[0].requests[0]
         except OSError:
-            pytest.skip("no IPv6 here")
+            pytest.skip("this machine has no IPv6")
 
     run(main)
 
@@ -103,7 +103,7 @@ def test_through_a_proxy_requests_and_watches_name_the_server() -> None:
 
 @asynccontextmanager
 async def tunnelling(answer: bytes) -> AsyncIterator[tuple[str, list[str], asyncio.Queue[None]]]:
-    """A proxy that answers this to CONNECT: its address, what it was asked, and an item for each tunnel that ended."""
+    """A proxy with this response to CONNECT: its address, the requests, and an item for each tunnel that ended."""
     heads: list[str] = []
     ended: asyncio.Queue[None] = asyncio.Queue()
 
@@ -154,7 +154,7 @@ def test_a_proxy_that_refuses_is_unreachable_and_its_connection_is_closed() -> N
             access = trusting(server, outside)
             access.proxy = proxy
             async with opened(access) as api:
-                with pytest.raises(Unreachable, match=r"the proxy 127\.0\.0\.1 answered 407"):
+                with pytest.raises(Unreachable, match=r"the proxy 127\.0\.0\.1 responded with status 407"):
                     await api.get("/x")
                 await ended.get()
             access.proxy = "socks5://127.0.0.1:1"
@@ -166,7 +166,7 @@ def test_a_proxy_that_refuses_is_unreachable_and_its_connection_is_closed() -> N
 
 
 @pytest.mark.parametrize(("status", "expected"), [(200, b"{}"), (204, b""), (307, b"{}")])
-def test_success_is_whatever_is_no_refusal(status: int, expected: bytes) -> None:
+def test_every_status_below_400_is_a_success(status: int, expected: bytes) -> None:
     body = b"" if status == 204 else b"Content-Length: 2\r\n\r\n{}"
 
     async def main() -> None:

@@ -1,18 +1,18 @@
-"""Servers that hang up, dawdle, talk nonsense or say nothing, and callers that give up."""
+"""Servers that close connections, are slow, send nonsense or send nothing, and callers that give up."""
 
 import asyncio
 from collections.abc import Callable
 from contextlib import suppress
 
 import pytest
-from tests.kube.peers import OK, Peer, certified, opened, pooled, run, served, trusting
+from tests.kube.client.peers import OK, Peer, certified, opened, pooled, run, served, trusting
 from tests.support.sockets import until
 
 from maar.kube.client.errors import Unreachable
 from maar.kube.wire.resources import PODS
 
 
-def test_a_server_that_hangs_up_on_idle_connections_loses_no_request() -> None:
+def test_a_server_that_closes_idle_connections_loses_no_request() -> None:
     async def main() -> None:
         async with served() as server, pooled(server.url) as (api, pool):
             for _ in range(3):
@@ -24,7 +24,7 @@ def test_a_server_that_hangs_up_on_idle_connections_loses_no_request() -> None:
     run(main)
 
 
-def test_a_server_that_talks_to_idle_connections_is_not_believed() -> None:
+def test_data_on_an_idle_connection_is_ignored() -> None:
     async def main() -> None:
         async with served() as server, pooled(server.url) as (api, pool):
             await api.create("/x", {})
@@ -36,7 +36,7 @@ def test_a_server_that_talks_to_idle_connections_is_not_believed() -> None:
     run(main)
 
 
-def test_a_dead_connection_is_found_out_by_a_request_and_only_reading_is_repeated() -> None:
+def test_a_request_on_a_dead_connection_is_sent_again_only_if_it_reads() -> None:
     def act(peer: Peer) -> None:
         if len(peer.requests) == 1:
             peer.say()
@@ -70,7 +70,7 @@ def test_a_new_connection_that_dies_is_not_replaced() -> None:
 
 
 @pytest.mark.parametrize("secure", [False, True], ids=["plain", "tls"])
-def test_a_server_that_hangs_up_on_whoever_comes_is_not_waited_for(secure: bool) -> None:
+def test_a_server_that_closes_each_new_connection_is_not_waited_for(secure: bool) -> None:
     async def main() -> None:
         inside, outside = certified()
         for patience in range(12):
@@ -84,12 +84,12 @@ def test_a_server_that_hangs_up_on_whoever_comes_is_not_waited_for(secure: bool)
 
 
 def later(after: int, call: Callable[[], None]) -> None:
-    """After so many turns of the loop."""
+    """Calls after this many iterations of the event loop."""
     loop = asyncio.get_running_loop()
     loop.call_soon(*((later, after - 1, call) if after else (call,)))
 
 
-def test_what_was_answered_in_part_is_not_asked_again() -> None:
+def test_a_request_with_a_partial_response_is_not_sent_again() -> None:
     def act(peer: Peer) -> None:
         peer.say(OK if len(peer.requests) == 1 else OK[:-1])
         if len(peer.requests) > 1:
@@ -98,7 +98,7 @@ def test_what_was_answered_in_part_is_not_asked_again() -> None:
     async def main() -> None:
         async with served(act) as server, opened(server.url) as api:
             await api.get("/x")
-            with pytest.raises(Unreachable, match="in the middle of an answer"):
+            with pytest.raises(Unreachable, match="in the middle of a response"):
                 await api.get("/x")
             assert [["GET", "GET"]] == server.verbs
 
@@ -110,7 +110,7 @@ def test_what_was_answered_in_part_is_not_asked_again() -> None:
     [OK, b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\n{\r\n1;x\r\n}\r\n0\r\nA: b\r\n\r\n"],
     ids=["sized", "chunked"],
 )
-def test_a_server_that_answers_byte_by_byte(data: bytes) -> None:
+def test_a_server_that_responds_byte_by_byte(data: bytes) -> None:
     def act(peer: Peer) -> None:
         async def dawdle() -> None:
             for byte in data:
@@ -138,7 +138,7 @@ def test_a_server_that_answers_byte_by_byte(data: bytes) -> None:
     ],
 )
 @pytest.mark.parametrize("secure", [False, True], ids=["plain", "tls"])
-def test_a_server_that_answers_and_hangs_up(data: bytes, secure: bool) -> None:
+def test_a_server_that_responds_and_closes_the_connection(data: bytes, secure: bool) -> None:
     def act(peer: Peer) -> None:
         peer.say(data)
         peer.transport.close()
@@ -170,7 +170,7 @@ def test_nonsense_is_unreachable_at_once_and_its_connection_is_closed(data: byte
     run(main)
 
 
-def test_a_server_that_never_answers_is_given_up_and_its_late_answer_is_nobodys() -> None:
+def test_a_request_without_a_response_times_out_and_a_late_response_is_dropped() -> None:
     async def main() -> None:
         async with served(lambda peer: None) as server, opened(server.url) as api:
             with pytest.raises(Unreachable, match="in time"):
@@ -184,7 +184,7 @@ def test_a_server_that_never_answers_is_given_up_and_its_late_answer_is_nobodys(
     run(main)
 
 
-def test_a_request_that_is_cancelled_takes_its_connection_along() -> None:
+def test_a_request_that_is_cancelled_closes_its_connection() -> None:
     async def main() -> None:
         async with served(lambda peer: peer.say(OK[:20])) as server, opened(server.url) as api:
             asking = asyncio.create_task(api.get("/x"))
@@ -202,7 +202,7 @@ def test_a_request_that_is_cancelled_takes_its_connection_along() -> None:
 BOOKMARK = b'{"type":"BOOKMARK","object":{"metadata":{"resourceVersion":"9"}}}\n'
 
 
-def test_the_rest_of_a_watch_that_was_left_is_not_taken_for_the_next_answer() -> None:
+def test_the_rest_of_an_abandoned_watch_is_not_the_next_response() -> None:
     begin = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % (2 * len(BOOKMARK)) + BOOKMARK
 
     async def main() -> None:

@@ -1,4 +1,4 @@
-"""Reading manifests: files, folders, Lists, standard input; and what is said when it cannot be done."""
+"""Reading manifests from files, folders, Lists and standard input, and the errors."""
 
 import io
 import json
@@ -21,7 +21,7 @@ def names(*paths: Path | str) -> list[str]:
 
 
 def message(tmp_path: Path, text: str, name: str = "f.yaml") -> str:
-    """What is said of a file, without the folder it is in."""
+    """The error for a file, without the path of its folder."""
     file = tmp_path / name
     file.write_text(text)
     with pytest.raises(ManifestError) as caught:
@@ -82,7 +82,7 @@ def test_a_known_kind_of_an_unknown_group_is_another_kind(tmp_path: Path) -> Non
     assert ({"Queue": 1}, ()) == (found.ignored, found.cluster.queues)
 
 
-def test_null_is_as_good_as_nothing(tmp_path: Path) -> None:
+def test_null_counts_as_missing(tmp_path: Path) -> None:
     file = tmp_path / "f.yaml"
     file.write_text(
         "{apiVersion: v1, kind: Pod, metadata: {name: p, creationTimestamp: null, labels: null},"
@@ -127,7 +127,7 @@ def test_unquoted_times_and_base_60_numbers_stay_text(tmp_path: Path) -> None:
         ),
         (
             "{apiVersion: v1, kind: Pod, metadata: {name: p, labels: {1: a}}}",
-            "metadata.labels: expected keys that are text",
+            "metadata.labels: expected keys to be text",
         ),
         (
             "{apiVersion: v1, kind: Pod, metadata: {name: p, creationTimestamp: yesterday}}",
@@ -175,9 +175,9 @@ def test_unquoted_times_and_base_60_numbers_stay_text(tmp_path: Path) -> None:
     ],
 )
 def test_a_document_that_cannot_be_decoded_is_named_with_its_field(tmp_path: Path, text: str, expected: str) -> None:
-    said = message(tmp_path, f"{NODE % 'first'}---\n{text}")
-    assert said.startswith(f"f.yaml: document 2: {expected}")
-    assert "\n" not in said
+    error = message(tmp_path, f"{NODE % 'first'}---\n{text}")
+    assert error.startswith(f"f.yaml: document 2: {expected}")
+    assert "\n" not in error
 
 
 def test_an_item_of_a_list_is_named(tmp_path: Path) -> None:
@@ -185,25 +185,25 @@ def test_an_item_of_a_list_is_named(tmp_path: Path) -> None:
     text = f"{{apiVersion: v1, kind: List, items: [{NODE % 'a'}, {broken}]}}"
     assert "f.yaml: document 1: items[1].spec.priority: expected a whole number, got `x`" == message(tmp_path, text)
     negative = broken.replace("priority: x", "overhead: {cpu: x}")
-    said = message(tmp_path, text.replace(broken, negative))
-    assert said.startswith("f.yaml: document 1: items[1].spec.overhead.cpu: not a quantity: `x`")
+    error = message(tmp_path, text.replace(broken, negative))
+    assert error.startswith("f.yaml: document 1: items[1].spec.overhead.cpu: not a quantity: `x`")
 
 
-def test_json_errors_have_the_same_words(tmp_path: Path) -> None:
+def test_json_errors_have_the_same_text(tmp_path: Path) -> None:
     text = json.dumps({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p", "labels": {"a": 1}}})
-    said = message(tmp_path, text, "f.json")
-    assert "f.json: document 1: metadata.labels.a: expected text, got `1` (quote it)" == said
+    error = message(tmp_path, text, "f.json")
+    assert "f.json: document 1: metadata.labels.a: expected text, got `1` (quote it)" == error
 
 
 def test_a_syntax_error_is_named_with_its_line(tmp_path: Path) -> None:
-    said = message(tmp_path, "apiVersion: v1\nkind: Pod\nmetadata: {name: p\n")
-    assert said.startswith("f.yaml: line 4: not YAML: ")
+    error = message(tmp_path, "apiVersion: v1\nkind: Pod\nmetadata: {name: p\n")
+    assert error.startswith("f.yaml: line 4: not YAML: ")
     assert "f.yaml: line 2: not YAML: mapping values are not allowed in this context" == message(
         tmp_path, "apiVersion: v1\nkind: Pod: x\n"
     )
 
 
-def test_bytes_that_are_no_text(tmp_path: Path) -> None:
+def test_bytes_that_are_not_text(tmp_path: Path) -> None:
     file = tmp_path / "f.yaml"
     file.write_bytes(b"\xff\xfe\x00\xd8ab")
     with pytest.raises(ManifestError, match=r"f\.yaml: .*not YAML"):
@@ -211,11 +211,11 @@ def test_bytes_that_are_no_text(tmp_path: Path) -> None:
 
 
 def test_a_recursive_document_is_refused(tmp_path: Path) -> None:
-    said = message(tmp_path, "apiVersion: v1\nkind: Pod\nmetadata: &m {name: p, labels: *m}\n")
-    assert "f.yaml: document 1: document: too deep, or an anchor that refers to itself" == said
+    error = message(tmp_path, "apiVersion: v1\nkind: Pod\nmetadata: &m {name: p, labels: *m}\n")
+    assert "f.yaml: document 1: document: nested too deeply, or an anchor refers to itself" == error
 
 
-def test_files_that_are_not_there(tmp_path: Path) -> None:
+def test_missing_files(tmp_path: Path) -> None:
     with pytest.raises(ManifestError) as caught:
         read([str(tmp_path / "gone.yaml")])
     assert f"{tmp_path}/gone.yaml: no such file" == str(caught.value)
@@ -228,11 +228,11 @@ def test_a_folder_without_manifests(tmp_path: Path) -> None:
 
 
 def test_the_same_object_twice_names_both_places(tmp_path: Path) -> None:
-    said = message(tmp_path, f"{POD}---\n{NODE % 'n'}---\n{POD}")
-    assert "f.yaml: document 3: metadata.name: Pod `default/p` is there twice, first in f.yaml: document 1" == said
+    error = message(tmp_path, f"{POD}---\n{NODE % 'n'}---\n{POD}")
+    assert "f.yaml: document 3: metadata.name: Pod `default/p` is there twice, first in f.yaml: document 1" == error
 
 
-def test_two_files_may_not_say_the_same(tmp_path: Path) -> None:
+def test_two_files_may_not_have_the_same_object(tmp_path: Path) -> None:
     (tmp_path / "a.yaml").write_text(NODE % "n")
     (tmp_path / "b.yaml").write_text(f"{{apiVersion: v1, kind: List, items: [{NODE % 'n'}]}}")
     with pytest.raises(ManifestError, match=r"b\.yaml: document 1: items\[0\].metadata.name: Node `n` is there twice"):
@@ -245,7 +245,7 @@ def test_one_name_in_two_namespaces_or_kinds_is_fine(tmp_path: Path) -> None:
     assert {"default/p", "b/p"} == {t.key for t in read([str(file)]).cluster.tasks}
 
 
-def test_the_same_structs_decode_what_a_server_sends() -> None:
+def test_the_same_structs_decode_objects_from_a_server() -> None:
     sent = b'{"metadata":{"name":"p","creationTimestamp":null,"managedFields":[{}]},"spec":{"priority":3},"status":{}}'
     assert ("p", 3) == (decode_json(sent, Pod).name, decode_json(sent, Pod).spec.priority)
     plain = b'{"metadata":{"name":"p"},"spec":{"nodeSelector":{"a":"b"}}}'

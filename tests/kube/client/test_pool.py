@@ -1,4 +1,4 @@
-"""Which connection a request takes, and when connections are closed: none is left open."""
+"""Which connection a request uses, and when connections are closed; none stays open."""
 
 import asyncio
 import gc
@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from aiohttp import web
-from tests.kube.peers import certified, opened, pooled, run, served
+from tests.kube.client.peers import certified, opened, pooled, run, served
 from tests.support.sockets import answer, serving, until
 
 from maar.kube.client.access import Access
@@ -34,7 +34,7 @@ def test_the_connection_that_was_used_last_is_used_next() -> None:
     run(main)
 
 
-def test_requests_beyond_the_limit_wait_for_their_turn() -> None:
+def test_requests_beyond_the_limit_wait() -> None:
     async def main() -> None:
         async with served(lambda peer: None) as server, opened(server.url, connections=2) as api:
             asking = [asyncio.create_task(api.get(f"/{i}")) for i in range(6)]
@@ -53,7 +53,7 @@ def test_requests_beyond_the_limit_wait_for_their_turn() -> None:
 @pytest.mark.parametrize(
     ("part", "status"), [(b"", 0), (b"HTTP/1.1 200 OK\r\n\r\n{", 200)], ids=["nothing arrived", "a part arrived"]
 )
-def test_closing_ends_requests_under_way_and_allows_no_others(part: bytes, status: int) -> None:
+def test_closing_ends_requests_in_progress_and_allows_no_others(part: bytes, status: int) -> None:
     async def main() -> None:
         async with (
             served(lambda peer: peer.say(part)) as server,
@@ -71,7 +71,7 @@ def test_closing_ends_requests_under_way_and_allows_no_others(part: bytes, statu
 
 
 class Ahead(asyncio.SelectorEventLoop):
-    """A loop whose clock can be put forward."""
+    """An event loop with a clock that a test can advance."""
 
     ahead = 0.0
 
@@ -79,7 +79,7 @@ class Ahead(asyncio.SelectorEventLoop):
         return super().time() + self.ahead
 
 
-def test_a_connection_that_rested_for_long_is_not_used() -> None:
+def test_a_connection_that_was_idle_for_long_is_not_used() -> None:
     async def main() -> None:
         loop = asyncio.get_running_loop()
         assert isinstance(loop, Ahead)
@@ -126,7 +126,7 @@ def test_a_refusal_leaves_the_connection_usable() -> None:
     run(main)
 
 
-def test_an_answer_is_not_kept_by_its_connection() -> None:
+def test_a_connection_does_not_keep_its_response() -> None:
     async def main() -> None:
         async with served() as server, opened(server.url) as api:
             answer, other = await api.get("/x"), bytes(bytearray(b"{}"))
@@ -136,12 +136,12 @@ def test_an_answer_is_not_kept_by_its_connection() -> None:
 
 
 TURNS = 60
-"""Of the event loop, in which a request over TLS is at every stage: resolving, connecting, shaking hands, asking."""
+"""Iterations of the event loop that cover every stage of a request over TLS: resolve, connect, handshake, send."""
 
 
 @contextmanager
 def beside(tls: ssl.SSLContext | None) -> Iterator[str]:
-    """A server on a loop of its own, which lives on when the client's has ended."""
+    """A server with its own event loop, which continues when the client's loop has ended."""
     ready, address = threading.Event(), ""
     loop = asyncio.new_event_loop()
     ended = asyncio.Event()

@@ -1,4 +1,4 @@
-"""What is known of elastic jobs beyond their objects is laid over them, and asked for again when it may be another."""
+"""Knowledge about elastic jobs is added to them, and read again when it may have changed."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ GPU = "nvidia.com/gpu"
 
 
 class Oracle:
-    """Somebody who knows, and is told what to say."""
+    """A source of knowledge that returns `says`."""
 
     def __init__(self) -> None:
         self.says = Learnt()
@@ -53,12 +53,12 @@ def picture(oracle: Knowledge | None, item: dict[str, Any]) -> Picture:
 
 
 def taken(of: Picture) -> Elastic | None:
-    """The job as it has changed, if it has."""
+    """The job if it has changed, else `None`."""
     changed = of.take(1000.0).changed.get("ns/t-1")
     return None if changed is None else changed[0].elastic
 
 
-def test_what_is_known_is_laid_over_a_job() -> None:
+def test_knowledge_is_added_to_a_job() -> None:
     oracle = Oracle()
     oracle.says = Learnt(((1, 1.0), (2, 1.5)), 60.0, 9.0)
     found = taken(picture(oracle, pytorch()))
@@ -66,13 +66,13 @@ def test_what_is_known_is_laid_over_a_job() -> None:
     assert oracle.says == Learnt(found.speedup, found.remaining, found.restart)
 
 
-def test_without_anybody_who_knows_nothing_is_known() -> None:
+def test_without_a_source_nothing_is_known() -> None:
     found = taken(picture(None, pytorch()))
     assert found is not None
     assert ((), math.inf, None) == (found.speedup, found.remaining, found.restart)
 
 
-def test_what_a_job_says_of_restarts_comes_first() -> None:
+def test_the_annotation_of_a_job_overrides_the_known_restart_time() -> None:
     oracle = Oracle()
     oracle.says = Learnt(restart=9.0)
     found = taken(picture(oracle, pytorch({"maar.dev/restart-seconds": "4"})))
@@ -80,7 +80,7 @@ def test_what_a_job_says_of_restarts_comes_first() -> None:
     assert 4.0 == found.restart
 
 
-def test_only_news_change_a_job() -> None:
+def test_only_new_knowledge_changes_a_job() -> None:
     oracle = Oracle()
     of = picture(oracle, pytorch())
     assert taken(of) is not None
@@ -91,10 +91,10 @@ def test_only_news_change_a_job() -> None:
     found = taken(of)
     assert found is not None
     assert 5.0 == found.remaining
-    assert not of.learn(), "it is known by now"
+    assert not of.learn(), "it is no longer new"
 
 
-def test_nobody_asks_for_jobs_that_are_gone() -> None:
+def test_removed_jobs_are_not_read_again() -> None:
     oracle = Oracle()
     of = picture(oracle, pytorch())
     of.take(1000.0)
@@ -127,7 +127,7 @@ def test_the_accelerator_of_a_job(job: dict[str, Any], accelerator: str) -> None
     assert [Who("ns", "t-1", accelerator=accelerator)] == oracle.asked
 
 
-def test_a_job_says_its_category_by_annotation_or_label() -> None:
+def test_the_category_of_a_job_is_an_annotation_or_label() -> None:
     asked = []
     for job in (
         pytorch({"maar.dev/category": "vision", "maar.dev/epochs": "90"}, {"maar.dev/category": "words"}),

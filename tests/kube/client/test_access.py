@@ -1,4 +1,4 @@
-"""Kubeconfigs, service accounts, plugins and certificates, up to the server that sees them."""
+"""Kubeconfigs, service accounts, plugins and certificates, as a server sees them."""
 
 import asyncio
 import os
@@ -19,12 +19,12 @@ from maar.kube.client.access import Access, load_access, proxy_for
 from maar.kube.client.api import Api
 from maar.kube.wire.resources import PODS
 
-# kubernetes_asyncio asks for the time in a way that Python 3.12 and later frown upon.
+# kubernetes_asyncio uses a function that is deprecated since Python 3.12.
 pytestmark = pytest.mark.filterwarnings("ignore:datetime.datetime.utc:DeprecationWarning")
 
 
 class Server:
-    """Says who asked; may know only some tokens."""
+    """Records the identity of each client; with `known`, accepts only these tokens."""
 
     def __init__(self) -> None:
         self.seen: list[str] = []
@@ -33,9 +33,9 @@ class Server:
     async def handle(self, request: web.Request) -> web.Response:
         assert request.transport is not None
         peer = request.transport.get_extra_info("peercert")
-        who = request.headers.get("Authorization", "")
-        self.seen.append(who or (f"certificate {_name(peer)}" if peer else ""))
-        if self.known is not None and who not in self.known:
+        token = request.headers.get("Authorization", "")
+        self.seen.append(token or (f"certificate {_name(peer)}" if peer else ""))
+        if self.known is not None and token not in self.known:
             return refusal(401, "Unauthorized", "Unauthorized")
         return answer({})
 
@@ -75,7 +75,7 @@ def kubeconfig(
 
 
 def asked(question: Callable[[str, Server], Awaitable[None]], context: ssl.SSLContext | None = None) -> list[str]:
-    """Who a server saw."""
+    """The identities that a server saw."""
     server = Server()
 
     async def main() -> None:
@@ -96,7 +96,7 @@ async def get(access: Access, times: int = 1) -> None:
 
 
 def plugin(folder: Path, status: str) -> tuple[dict[str, Any], Path]:
-    """An exec plugin that answers with a status and notes each run."""
+    """An exec plugin that prints a status, and the file in which it records each run."""
     runs, file = folder / "runs", folder / "plugin"
     credential = f'{{"apiVersion":"client.authentication.k8s.io/v1","kind":"ExecCredential","status":{status}}}'
     file.write_text(f"#!/bin/sh\necho run >> {runs}\ncat <<END\n{credential}\nEND\n")
@@ -159,7 +159,7 @@ def test_a_token_file_that_vanishes_leaves_the_old_token(tmp_path: Path) -> None
     assert ["Bearer one", "Bearer one"] == asked(question)
 
 
-def test_a_server_that_does_not_know_a_token_is_not_asked_again_with_it(tmp_path: Path) -> None:
+def test_a_rejected_token_is_not_sent_again(tmp_path: Path) -> None:
     now = [1000.0]
 
     async def question(address: str, server: Server) -> None:
@@ -184,7 +184,7 @@ def test_client_certificates(tmp_path: Path, authority: trustme.CA) -> None:
     assert ["certificate maar"] == asked(question, tls(authority, clients=True))
 
 
-def test_a_server_that_is_not_trusted_is_not_talked_to(tmp_path: Path, authority: trustme.CA) -> None:
+def test_a_server_that_is_not_trusted_gets_no_request(tmp_path: Path, authority: trustme.CA) -> None:
     async def question(address: str, server: Server) -> None:
         with pytest.raises(errors.Unreachable, match="certificate verify failed"):
             await get(load_access(kubeconfig(tmp_path / "config", address)))
@@ -258,7 +258,7 @@ def test_a_plugin_may_give_a_certificate(tmp_path: Path, authority: trustme.CA) 
     assert ["certificate plugged"] == asked(question, tls(authority, clients=True))
 
 
-def test_a_plugin_that_fails_says_so(tmp_path: Path) -> None:
+def test_a_plugin_that_fails_is_reported(tmp_path: Path) -> None:
     user = {"exec": {"apiVersion": "client.authentication.k8s.io/v1", "command": "false"}}
 
     async def question(address: str, server: Server) -> None:
@@ -320,7 +320,7 @@ def test_kubeconfig_comes_from_the_environment_and_may_be_several(tmp_path: Path
         ),
     ],
 )
-def test_what_is_wrong_with_a_kubeconfig_is_said_at_once(
+def test_an_invalid_kubeconfig_is_reported_at_once(
     text: str, context: str | None, expected: str, tmp_path: Path
 ) -> None:
     (tmp_path / "config").write_text(text)
@@ -331,9 +331,9 @@ def test_what_is_wrong_with_a_kubeconfig_is_said_at_once(
 
 
 def test_no_cluster_at_all(tmp_path: Path) -> None:
-    with pytest.raises(errors.AccessError, match="this is no pod"):
+    with pytest.raises(errors.AccessError, match="this is not a pod"):
         load_access(environ={"HOME": str(tmp_path)})
-    with pytest.raises(errors.AccessError, match="no kubeconfig: `/nowhere`"):
+    with pytest.raises(errors.AccessError, match="kubeconfig not found: `/nowhere`"):
         load_access("/nowhere", environ={"KUBERNETES_SERVICE_HOST": "10.0.0.1"})
 
 

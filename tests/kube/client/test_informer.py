@@ -1,4 +1,4 @@
-"""Informers against servers that cut, stall, forget and send garbage."""
+"""Informers against servers that cut connections, stall, expire versions and send garbage."""
 
 import asyncio
 import itertools
@@ -22,7 +22,7 @@ PACE = Pace(first=0.001, most=0.01, watch=1000.0, stall=20.0, healthy=20.0)
 
 
 class Cluster:
-    """A server of pods: a test says what each list and each watch answers, the last one again and again."""
+    """A server of pods. A test sets the response to each list and each watch; the last response repeats."""
 
     def __init__(self, *, lists: list[Any], watches: list[Any]) -> None:
         self.lists = lists
@@ -31,7 +31,7 @@ class Cluster:
         self.asked: list[dict[str, str]] = []
         """The parameters of each watch."""
         self.informer: Informer[Pod] | None = None
-        """The one that asks."""
+        """The informer under test."""
 
     async def handle(self, request: web.Request) -> Any:
         if "watch" not in request.query:
@@ -45,7 +45,7 @@ class Cluster:
 
     @property
     def versions(self) -> list[str]:
-        """From where each watch was asked for."""
+        """The version that each watch started from."""
         return [asked["resourceVersion"] for asked in self.asked]
 
 
@@ -78,7 +78,7 @@ async def forever(request: web.Request) -> web.StreamResponse:
 
 
 def then(play: Callable[[web.Request], Awaitable[None]], *lines: Any) -> Any:
-    """A watch that delivers lines and then does something."""
+    """A watch that delivers lines and then calls `play`."""
 
     async def watch(request: web.Request) -> web.StreamResponse:
         response = await stream(request, *lines)
@@ -95,7 +95,7 @@ def observed(
     clock: Callable[[], float] | None = None,
     seed: int = 0,
 ) -> tuple[list[Delta[Pod]], Informer[Pod]]:
-    """What reached the sink until that was enough."""
+    """The deltas that reached the sink until `enough` was true, and the informer."""
     deltas: list[Delta[Pod]] = []
 
     async def main() -> Informer[Pod]:
@@ -176,7 +176,7 @@ def test_a_watch_that_is_cut_is_resumed_without_a_list() -> None:
 
 
 @pytest.mark.parametrize("how", ["status", "event"])
-def test_a_version_that_is_too_old_means_list_again(how: str) -> None:
+def test_a_version_that_is_too_old_causes_a_new_list(how: str) -> None:
     expired = [{"type": "ERROR", "object": {"kind": "Status", "code": 410, "reason": "Expired", "message": "too old"}}]
     cluster = Cluster(
         lists=[listing(5, pod("a", 1)), listing(50, pod("b", 40))],
@@ -198,7 +198,7 @@ def test_a_watch_that_stalls_in_silence_is_dropped_and_resumed() -> None:
     assert "in time" in informer.error
 
 
-def test_failures_are_tried_again_and_the_first_list_is_waited_for() -> None:
+def test_failures_are_retried_until_the_first_list_succeeds() -> None:
     cluster = Cluster(lists=[500, 503, 429, listing(5, pod("a", 1))], watches=[500, 429, [added("b", 6)], forever])
     deltas, informer = observed(cluster, lambda c, i: len(c.asked) == 4)
     assert ["=a", "+b"] == names(deltas)
@@ -207,18 +207,18 @@ def test_failures_are_tried_again_and_the_first_list_is_waited_for() -> None:
 
 
 def test_never_a_tight_loop() -> None:
-    """Each of these repeats for as long as nothing changes: the waits must grow to their most."""
+    """Each of these failures repeats until something changes, so the waits must grow to the maximum."""
     for lists, watches in (([500], []), ([listing(5)], [[]]), ([listing(5)], [410]), ([listing(5)], [[b"garbage\n"]])):
         cluster = Cluster(lists=lists, watches=watches)
         started = time.monotonic()
         observed(cluster, lambda c, i: c.listed + len(c.asked) >= 12, Pace(first=0.01, most=0.04, healthy=20.0))
         elapsed = time.monotonic() - started
-        # At least 5 waits lie between 12 requests (a list and a watch in turns), of half of 10, 20, 40, 40 and 40 ms.
+        # 12 requests (lists and watches in turn) have at least 5 waits between them: half of 10, 20, 40, 40 and 40 ms.
         assert elapsed >= 0.075
 
 
-def test_a_watch_that_is_cut_again_and_again_is_resumed_at_once_though_it_brought_nothing() -> None:
-    """As by a proxy: the server has not failed, so the waits do not grow. Here they would take the test's patience."""
+def test_a_watch_that_is_cut_repeatedly_is_resumed_at_once_even_without_events() -> None:
+    """A proxy may do this. The server has not failed, so the waits do not grow; here a wait would time the test out."""
     now = [0.0]
 
     async def watch(request: web.Request) -> web.StreamResponse:
@@ -226,7 +226,7 @@ def test_a_watch_that_is_cut_again_and_again_is_resumed_at_once_though_it_brough
         assert informer is not None
         now[0] += 1.0
         response = await stream(request)
-        await until(lambda: informer.lag_seconds() == 0.0)  # it has seen that the watch is open
+        await until(lambda: informer.lag_seconds() == 0.0)  # the informer knows that the watch is open
         now[0] += 1.0
         cut(request)
         return response
@@ -239,7 +239,7 @@ def test_a_watch_that_is_cut_again_and_again_is_resumed_at_once_though_it_brough
 
 
 @pytest.mark.parametrize("how", ["closed", "cut", "refused", "refused late"])
-def test_a_watch_that_never_works_is_tried_ever_more_slowly(how: str) -> None:
+def test_a_watch_that_never_works_is_retried_with_growing_waits(how: str) -> None:
     times: list[float] = []
     now = [0.0]
 
@@ -269,7 +269,7 @@ def test_a_watch_that_never_works_is_tried_ever_more_slowly(how: str) -> None:
 
     asyncio.run(main())
     waits = [after - before for before, after in itertools.pairwise(times)]
-    # Of 20, 40, 80, 160 and 320 ms at least half.
+    # At least half of 20, 40, 80, 160 and 320 ms.
     assert [] == [wait for number, wait in enumerate(waits) if wait < 0.01 * 2**number]
 
 
@@ -297,7 +297,7 @@ def test_waits_are_as_long_as_the_server_asks() -> None:
     assert times[1] - times[0] >= 1.0
 
 
-def test_an_object_that_does_not_decode_is_delivered_and_said_once_and_the_rest_goes_on(
+def test_an_object_that_cannot_be_decoded_is_delivered_and_logged_once(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     bad = added("bad", 6, priority="high")
@@ -311,28 +311,28 @@ def test_an_object_that_does_not_decode_is_delivered_and_said_once_and_the_rest_
     assert isinstance(changed.object, Broken)
     assert "spec.priority: expected a whole number, got `high`" == changed.object.error
     assert (["5", "7"], 3) == (cluster.versions, informer.counts.broken)
-    said = [record.getMessage() for record in caplog.records if "does not decode" in record.getMessage()]
+    messages = [record.getMessage() for record in caplog.records if "cannot be decoded" in record.getMessage()]
     assert [
-        "Pod `ns/worse` does not decode: spec.priority: expected a whole number, got a list",
-        "Pod `ns/bad` does not decode: spec.priority: expected a whole number, got `high`",
-    ] == said
+        "Pod `ns/worse` cannot be decoded: spec.priority: expected a whole number, got a list",
+        "Pod `ns/bad` cannot be decoded: spec.priority: expected a whole number, got `high`",
+    ] == messages
 
 
-def test_garbage_means_that_something_was_missed_so_list_again() -> None:
+def test_garbage_in_a_watch_causes_a_new_list() -> None:
     cluster = Cluster(lists=[listing(5), listing(8, pod("b", 7))], watches=[[added("a", 6), b"{garbage\n"], forever])
     deltas, _ = observed(cluster, lambda c, i: len(c.asked) == 2)
     assert ["=", "+a", "=b"] == names(deltas)
     assert ["5", "8"] == cluster.versions
 
 
-def test_long_lines_are_no_trouble() -> None:
+def test_long_lines_are_read() -> None:
     long = json.dumps(added("long", 6, containers=[{"name": "x" * 300_000}])).encode() + b"\n"
     cluster = Cluster(lists=[listing(5)], watches=[[long], forever])
     deltas, _ = observed(cluster, lambda c, i: len(c.asked) == 2)
     assert ["=", "+long"] == names(deltas)
 
 
-def test_lag_is_the_time_since_the_server_was_heard() -> None:
+def test_lag_is_the_time_since_the_server_last_sent_something() -> None:
     now = [100.0]
     cluster = Cluster(lists=[listing(5)], watches=[forever])
     lags: list[float] = []
@@ -348,7 +348,7 @@ def test_lag_is_the_time_since_the_server_was_heard() -> None:
 
 
 @pytest.mark.parametrize("when", ["before the first list", "while it is watched"])
-def test_a_kind_that_is_not_served_any_more_ends_its_informer(when: str) -> None:
+def test_a_kind_that_is_no_longer_served_ends_its_informer(when: str) -> None:
     first = "first" in when
     cluster = Cluster(
         lists=[404] if first else [listing(5, pod("a", 1)), 404], watches=[404] if first else [[added("b", 6)], 404]
@@ -371,7 +371,7 @@ def test_a_kind_that_is_not_served_any_more_ends_its_informer(when: str) -> None
     assert informer.synced.is_set()
 
 
-def test_a_server_that_does_not_know_the_kind_for_a_moment_changes_nothing() -> None:
+def test_a_kind_that_is_not_found_for_a_moment_changes_nothing() -> None:
     cluster = Cluster(
         lists=[404, 404, listing(5, pod("a", 1))], watches=[404, 404, [added("b", 6)], 404, [added("c", 7)], forever]
     )
@@ -379,7 +379,7 @@ def test_a_server_that_does_not_know_the_kind_for_a_moment_changes_nothing() -> 
     assert ["=a", "+b", "+c"] == names(deltas)
 
 
-def test_what_breaks_the_sink_ends_the_informer() -> None:
+def test_an_error_in_the_sink_ends_the_informer() -> None:
     async def main() -> None:
         async with serving(Cluster(lists=[listing(5)], watches=[forever]).handle) as server:
             api = await Api.open(Access(server))

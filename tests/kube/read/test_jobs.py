@@ -1,4 +1,4 @@
-"""What a group and its pods make of a job."""
+"""The job that a group and its pods make."""
 
 from collections.abc import Callable
 

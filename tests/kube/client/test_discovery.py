@@ -1,4 +1,4 @@
-"""Which kinds a server serves."""
+"""Discovery of the kinds that a server serves."""
 
 import asyncio
 
@@ -18,7 +18,7 @@ CORE = {"/api/v1": ["nodes", "nodes/status", "pods", "secrets"], "/apis/scheduli
 
 
 def found(*servers: dict[str, list[str]]) -> list[set[Resource[Object]]]:
-    """What is found when the server serves first this, then that."""
+    """The resources found on a server that serves each of `servers` in turn."""
     serves = dict[str, list[str]]()
 
     async def handler(request: web.Request) -> web.Response:
@@ -55,7 +55,7 @@ def test_of_several_versions_the_newest_is_taken() -> None:
     assert [{upstream_podgroup.ALPHA}, {upstream_podgroup.BETA}, {upstream_podgroup.BETA}] == answers
 
 
-def test_a_server_that_cannot_say_is_not_one_that_has_nothing() -> None:
+def test_a_server_that_fails_is_not_a_server_without_kinds() -> None:
     async def handler(request: web.Request) -> web.Response:
         return refusal(503, "ServiceUnavailable", "starting") if "policy" in request.path else answer({})
 
