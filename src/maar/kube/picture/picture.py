@@ -101,7 +101,7 @@ class Picture:
         self._around = Surroundings(self.objects, self.storage, self._images, problems, ours)
         self._owners = Owners(self.objects)
         self._groups = Groups(self._owners, scheduler_names)
-        self.elastic = ElasticJobs(self.objects, self._owners, self._groups.there, self._dirty)
+        self.elastic = ElasticJobs(self.objects, self._owners, self._groups, self._dirty)
         self._roster = Roster(self._groups, self._dirty)
         self._unreadable = Unreadable()
         self._pods = Pods(

@@ -112,10 +112,10 @@ class Roster:
         """A PodGroup, which stood or stands for these jobs, has changed: the pods to read again."""
         identity, was, made = change
         again = set(self._short.pop(identity, ()))
-        if (was is None) != (made is None):
-            for job in jobs:
-                # While there is no PodGroup its pods belong to the job itself.
-                again.update(self._pods_of.get(job, ()), self._pods_of.get(identity, ()))
+        if was is None or made is None or was.owners != made.owners:
+            # While there is no PodGroup its pods belong to the job itself, or to a part of it.
+            for gang in (identity, *(part for job in jobs for part in (job, *self._groups.parts(job)))) if jobs else ():
+                again.update(self._pods_of.get(gang, ()), self._foreign.get(gang, ()))
         if (was is None or was.gang) != (made is None or made.gang):
             again.update(pod for pod, gang in self._gang_of.items() if gang.namespace == identity.namespace)
         return again
