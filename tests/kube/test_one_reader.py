@@ -85,7 +85,7 @@ def of_jobset(name: str, index: int, role: str, **more: Any) -> Json:
     labels = {"jobset.sigs.k8s.io/jobset-name": name, "jobset.sigs.k8s.io/replicatedjob-name": role}
     labels |= {"jobset.sigs.k8s.io/job-index": str(index), "jobset.sigs.k8s.io/replicatedjob-replicas": "2"}
     labels |= {"batch.kubernetes.io/job-completion-index": "0"}
-    return pod(f"{name}-{role}-{index}", metadata={"labels": labels, **more})
+    return pod(f"{name}-{index}", metadata={"labels": labels, **more})
 
 
 def ray(kind: str, name: str, replicas: int, metadata: Json | None = None, **spec: Any) -> Json:
@@ -132,10 +132,11 @@ def volcano_group(name: str, minimum: int, phase: str = "Inqueue", **metadata: A
 
 
 GROUP = {"annotations": {"scheduling.k8s.io/group-name": "g"}}
-APART = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [{"topologyKey": "zone"}]}}
+APART: Json = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [{"topologyKey": "zone"}]}}
 APART["podAntiAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"][0] |= {
     "labelSelector": {"matchLabels": {"app": "x"}}, "namespaceSelector": {"matchLabels": {"team": "a"}},
 }  # fmt: skip
+POLICIES: list[Json] = [{"gang": {"minCount": 2}}, {"basic": {}}, {"gang": {"minCount": 4}}]
 LABELLED = {"labels": {"training.kubeflow.org/job-name": "t", "training.kubeflow.org/replica-type": "worker"}}
 IN_TRAIN_JOB = owned("trainer.kubeflow.org/v1alpha1", "TrainJob", "s")
 IN_RAY_GROUP = {"scheduling.k8s.io/group-name": "ray-r-pg"}
@@ -180,7 +181,7 @@ VERSIONS: list[list[Json]] = [
      volcano_group("g", 2, annotations={"maar.dev/elected-since": NEW})],
     [
         thing("scheduling.k8s.io/v1beta1", "PodGroup", "g", spec={"schedulingPolicy": policy})
-        for policy in ({"gang": {"minCount": 2}}, {"basic": {}}, {"gang": {"minCount": 4}})
+        for policy in POLICIES
     ],
     [thing("scheduling.x-k8s.io/v1alpha1", "PodGroup", "g", spec={"minMember": n}) for n in (1, 2)],
     [pod("g-0", metadata=GROUP), pod("g-0", metadata=GROUP, spec={"priorityClassName": "high"}),
@@ -270,7 +271,8 @@ MOVES = st.lists(
 @given(MOVES)
 def test_safety_live_reading_equals_reading_from_scratch(moves: list[tuple[int, int, bool]]) -> None:
     """A version of 4 deletes the object; a true third value runs a cycle after the move."""
-    picture, there, snapshot = Picture(MAAR, settling=None), dict[int, Json](), None
+    picture, there = Picture(MAAR, settling=None), dict[int, Json]()
+    snapshot: Snapshot | None = None
     for place, version, cycle in moves:
         versions = VERSIONS[place]
         if version == 4:
@@ -293,3 +295,8 @@ def test_every_kind_is_among_the_objects() -> None:
     seen = {decoded(versions[0])[0] for versions in VERSIONS}
     like_pytorch = {kind for kind in JOB_KINDS if kind.resource.group == "kubeflow.org"}
     assert {str(kind) for kind in KINDS} - {str(kind) for kind in seen | like_pytorch} == set()
+
+
+def test_versions_are_of_one_object() -> None:
+    for versions in VERSIONS:
+        assert 1 == len({(v["kind"], v["metadata"]["name"]) for v in versions}), versions[0]["metadata"]["name"]

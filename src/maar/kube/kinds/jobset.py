@@ -87,7 +87,7 @@ class Members(NamedTuple):
     """The pods of a replicated job that are in one part of its JobSet."""
 
     job: ReplicatedJob
-    count: int
+    pods: int
 
 
 def parts(item: JobSet) -> dict[str, list[Members]]:
@@ -135,7 +135,7 @@ def gangs(item: JobSet) -> list[GangSpec]:
     for name, members in parts(item).items():
         gang = from_object(item)
         gang.part = name
-        set_minimum(gang, "spec.replicatedJobs", sum(m.count for m in members))
+        set_minimum(gang, "spec.replicatedJobs", sum(m.pods for m in members))
         made.append(gang)
     return made
 
@@ -153,9 +153,9 @@ def look(item: JobSet, made: Object | None) -> Stated | None:
         return None
     done = {job.name: job.succeeded for job in item.status.replicated_jobs_status}
     for name, members in parts(item).items():
-        left = [m for m in members if m.count > 0 and done.get(m.job.name, 0) < m.job.replicas]
+        left = [m for m in members if m.pods > 0 and done.get(m.job.name, 0) < m.job.replicas]
         if left:
-            workers = max(left, key=lambda m: m.count)
+            workers = max(left, key=lambda m: m.pods)
             return Stated(
                 worker=_role(item, workers),
                 role=workers.job.name,
@@ -172,7 +172,7 @@ def look(item: JobSet, made: Object | None) -> Stated | None:
 
 def _role(item: JobSet, members: Members) -> Role:
     labels = {NAME_LABEL: item.name, ROLE_LABEL: members.job.name}
-    return Role(members.job.template.spec.template, labels, members.count)
+    return Role(members.job.template.spec.template, labels, members.pods)
 
 
 KIND = JobKind(

@@ -6,6 +6,7 @@ gangs and marks those that changed.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import msgspec
@@ -78,6 +79,14 @@ class ElasticJobs:
             return False
         self._mark(identity)
         return True
+
+    def mark_moved(self, jobs: Iterable[Identity]) -> set[Identity]:
+        """Some of these jobs may own PodGroups that were another job's: the PodGroups that name one of them."""
+        found = {group for job in jobs for group in self._naming.get((job.namespace, job.name), ())}
+        if found:
+            for job in jobs:
+                self._mark(job)
+        return found
 
     # -- what a cycle takes
 

@@ -43,6 +43,8 @@ class Groups:
         """The gangs of each job, by its kind and key."""
         self._admitted: dict[Identity, str] = {}
         """Gangs whose admission is decided and not seen yet, with the uids of their objects."""
+        self._passed_over: dict[Identity, set[str]] = {}
+        """Pods by the PodGroup that they name and that did not exist, so that they belong to their job."""
 
     # -- what watches say
 
@@ -141,6 +143,7 @@ class Groups:
                 gang = self.there.get(identity)
                 if gang is None and (job := self._job_of(pod)) is not None and self._is_elastic(job):
                     # Its PodGroup is gone, as while its operator suspends it, or has yet to be seen.
+                    self._passed_over.setdefault(identity, set()).add(pod.key)
                     return job
                 if gang is not None and (part := self._part_of(pod, gang)) is not None:
                     return part
@@ -151,6 +154,19 @@ class Groups:
             if (job := self._job_of(pod)) is not None:
                 return job
         return Identity.of(ALONE, pod.namespace, pod.name)
+
+    def pods_passed_over(self, group: Identity) -> set[str]:
+        """Pods that may belong to a PodGroup now that it exists; said once."""
+        return self._passed_over.pop(group, set())
+
+    def forget_pod(self, pod: Pod) -> None:
+        """A pod is gone."""
+        for source in BY_PODS if self._passed_over else ():
+            group = Identity.of(source, pod.namespace, source.name_in(pod))
+            if (pods := self._passed_over.get(group)) is not None:
+                pods.discard(pod.key)
+                if not pods:
+                    del self._passed_over[group]
 
     def job_of(self, gang: GangSpec) -> Identity | None:
         """The job that a PodGroup belongs to."""
