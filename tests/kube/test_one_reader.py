@@ -69,18 +69,54 @@ def kubeflow(kind: str, field: str, name: str, size: int, annotations: Json | No
     return thing("kubeflow.org/v1", kind, name, metadata=metadata, spec={field: roles, "runPolicy": policy})
 
 
-def jobset(name: str, *, order: str = "", after: bool = False, suspend: bool = False, **metadata: Any) -> Json:
+def jobset(
+    name: str, *, order: str = "", after: bool = False, suspend: bool = False, done: bool = False, **metadata: Any
+) -> Json:
     workers = {"name": "w", "replicas": 2, "template": {"spec": {"parallelism": 1, "template": template()}}}
     driver = {"name": "d", "replicas": 1, "template": {"spec": {"template": template()}}}
     if after:
         driver["dependsOn"] = [{"name": "w", "status": "Ready"}]
     spec = {"replicatedJobs": [workers, driver], "startupPolicy": {"startupPolicyOrder": order}, "suspend": suspend}
-    return thing("jobset.x-k8s.io/v1alpha2", "JobSet", name, metadata=metadata, spec=spec)
+    status = {"replicatedJobsStatus": [{"name": "w", "succeeded": 2}]} if done else {}
+    return thing("jobset.x-k8s.io/v1alpha2", "JobSet", name, metadata=metadata, spec=spec, status=status)
 
 
-def of_jobset(name: str, index: int, role: str) -> Json:
+def of_jobset(name: str, index: int, role: str, **more: Any) -> Json:
     labels = {"jobset.sigs.k8s.io/jobset-name": name, "jobset.sigs.k8s.io/replicatedjob-name": role}
-    return pod(f"{name}-{role}-{index}", metadata={"labels": labels})
+    labels |= {"jobset.sigs.k8s.io/job-index": str(index), "jobset.sigs.k8s.io/replicatedjob-replicas": "2"}
+    labels |= {"batch.kubernetes.io/job-completion-index": "0"}
+    return pod(f"{name}-{index}", metadata={"labels": labels, **more})
+
+
+def ray(kind: str, name: str, replicas: int, metadata: Json | None = None, **spec: Any) -> Json:
+    group = {"groupName": "g", "replicas": replicas, "template": template()}
+    cluster = {"headGroupSpec": {"template": template()}, "workerGroupSpecs": [group]}
+    of = {**cluster, **spec} if kind == "RayCluster" else {"rayClusterSpec": cluster, **spec}
+    return thing("ray.io/v1", kind, name, metadata=metadata or {}, spec=of)
+
+
+def of_ray(name: str, group: str, annotations: Json | None = None, **more: Any) -> Json:
+    labels = {"ray.io/node-type": "head" if group == "headgroup" else "worker", "ray.io/group": group}
+    about = {"labels": labels, "annotations": annotations or {}, **owned("ray.io/v1", "RayCluster", "r-1")}
+    return pod(name, metadata=about, **more)
+
+
+def leader_worker_set(replicas: int, size: int, policy: str = "LeaderCreated", **annotations: str) -> Json:
+    spec = {"replicas": replicas, "leaderWorkerTemplate": {"size": size}, "startupPolicy": policy}
+    return thing(
+        "leaderworkerset.x-k8s.io/v1", "LeaderWorkerSet", "l", metadata={"annotations": annotations}, spec=spec
+    )
+
+
+def of_leader_worker_set(group: int, index: int, **more: Any) -> Json:
+    prefix = "leaderworkerset.sigs.k8s.io"
+    labels = {f"{prefix}/name": "l", f"{prefix}/group-index": str(group), f"{prefix}/worker-index": str(index)}
+    return pod(f"l-{group}-{index}", metadata={"labels": labels}, **more)
+
+
+def train_job(**spec: Any) -> Json:
+    api = "trainer.kubeflow.org/v1alpha1"
+    return thing(api, "TrainJob", "s", metadata={"annotations": {"maar.dev/max-runtime": "1h"}}, spec=spec)
 
 
 def batch(name: str, annotations: Json | None = None, parallelism: int = 2, **metadata: Any) -> Json:
@@ -102,7 +138,10 @@ REPELS = {
     "namespaceSelector": {"matchLabels": {"team": "a"}},
 }
 APART = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [REPELS]}}
+POLICIES: list[Json] = [{"gang": {"minCount": 2}}, {"basic": {}}, {"gang": {"minCount": 4}}]
 LABELLED = {"labels": {"training.kubeflow.org/job-name": "t", "training.kubeflow.org/replica-type": "worker"}}
+IN_TRAIN_JOB = owned("trainer.kubeflow.org/v1alpha1", "TrainJob", "s")
+IN_RAY_GROUP = {"scheduling.k8s.io/group-name": "ray-r-pg"}
 PYTORCH = ("PyTorchJob", "pytorchReplicaSpecs", "t")
 
 VERSIONS: list[list[Json]] = [
@@ -144,7 +183,7 @@ VERSIONS: list[list[Json]] = [
      volcano_group("g", 2, annotations={"maar.dev/elected-since": NEW})],
     [
         thing("scheduling.k8s.io/v1beta1", "PodGroup", "g", spec={"schedulingPolicy": policy})
-        for policy in ({"gang": {"minCount": 2}}, {"basic": {"a": 1}}, {"gang": {"minCount": 4}})
+        for policy in POLICIES
     ],
     [thing("scheduling.x-k8s.io/v1alpha1", "PodGroup", "g", spec={"minMember": n}) for n in (1, 2)],
     [pod("g-0", metadata=GROUP), pod("g-0", metadata=GROUP, spec={"priorityClassName": "high"}),
@@ -178,10 +217,38 @@ VERSIONS: list[list[Json]] = [
     [pod("j-0", metadata=owned("batch/v1", "Job", "j")),
      pod("j-0", metadata={**owned("batch/v1", "Job", "j"), "annotations": {"maar.dev/gang": "true"}})],
     [pod("j-1", metadata=owned("batch/v1", "Job", "j")), pod("j-1", metadata=owned("batch/v1", "Job", "j", "another"))],
-    [jobset("s"), jobset("s", after=True), jobset("s", order="InOrder"), jobset("s", suspend=True)],
-    [of_jobset("s", 0, "w")],
+    [jobset("alone"), jobset("alone", after=True), jobset("alone", order="InOrder"), jobset("alone", suspend=True)],
+    [of_jobset("alone", 0, "w")],
+    [of_jobset("alone", 1, "w")],
+    [of_jobset("alone", 1, "d")],
+    [of_jobset("s", 0, "w"), of_jobset("s", 0, "w", annotations={"scheduling.k8s.io/group-name": "s"})],
     [of_jobset("s", 1, "w")],
-    [of_jobset("s", 0, "d")],
+    [of_jobset("s", 1, "d"), of_jobset("s", 1, "d", annotations={"scheduling.k8s.io/group-name": "s"})],
+    # Jobs inside of jobs: a TrainJob with its JobSet, its Job and its PodGroup; a RayJob with its RayCluster.
+    [train_job(), train_job(suspend=True), train_job(managedBy="kueue.x-k8s.io/multikueue")],
+    [jobset("s", after=True, **IN_TRAIN_JOB), jobset("s", **IN_TRAIN_JOB), jobset("s", suspend=True, **IN_TRAIN_JOB),
+     jobset("s", after=True, suspend=True, done=True, **IN_TRAIN_JOB)],
+    [volcano_group("s", 4, **IN_TRAIN_JOB), volcano_group("s", 2), volcano_group("s", 4, "Pending", **IN_TRAIN_JOB)],
+    [batch("s-w-0", **owned("jobset.x-k8s.io/v1alpha2", "JobSet", "s"))],
+    [pod("s-w-x", metadata=owned("batch/v1", "Job", "s-w-0")), pod("s-w-x", scheduler="other", metadata={
+        **owned("batch/v1", "Job", "s-w-0"), "annotations": {"scheduling.k8s.io/group-name": "s"}})],
+    [ray("RayJob", "r", 2), ray("RayJob", "r", 2, suspend=True, shutdownAfterJobFinishes=True),
+     ray("RayJob", "r", 1, clusterSelector={"ray.io/cluster": "r-1"})],
+    [ray("RayCluster", "r-1", 2, owned("ray.io/v1", "RayJob", "r")),
+     ray("RayCluster", "r-1", 2, {"annotations": BOUNDS}),
+     ray("RayCluster", "r-1", 2, {"annotations": BOUNDS, **owned("ray.io/v1", "RayJob", "r")}),
+     ray("RayCluster", "r-1", 1, suspend=True)],
+    [volcano_group("ray-r-pg", 3, **owned("ray.io/v1", "RayCluster", "r-1")),
+     volcano_group("ray-r-pg", 3, **owned("ray.io/v1", "RayJob", "r"))],
+    [of_ray("r-1-head", "headgroup"), of_ray("r-1-head", "headgroup", IN_RAY_GROUP)],
+    [of_ray("r-1-g-worker-a", "g"), of_ray("r-1-g-worker-a", "g", IN_RAY_GROUP)],
+    [batch("r", **owned("ray.io/v1", "RayJob", "r")), batch("r", **owned("ray.io/v1", "RayCluster", "r-1"))],
+    [pod("r-x", metadata=owned("batch/v1", "Job", "r")), pod("r-x", metadata={
+        **owned("batch/v1", "Job", "r"), "annotations": IN_RAY_GROUP})],
+    [leader_worker_set(2, 2), leader_worker_set(1, 2, "LeaderReady"), leader_worker_set(2, 1)],
+    [of_leader_worker_set(0, 0)],
+    [of_leader_worker_set(0, 1)],
+    [of_leader_worker_set(1, 0), of_leader_worker_set(1, 0, spec={"nodeName": "n1"})],
 ]  # fmt: skip
 
 
@@ -231,3 +298,8 @@ def test_every_kind_is_among_the_objects() -> None:
     seen = {decoded(versions[0])[0] for versions in VERSIONS}
     like_pytorch = {kind for kind in JOB_KINDS if kind.resource.group == "kubeflow.org"}
     assert {str(kind) for kind in KINDS} - {str(kind) for kind in seen | like_pytorch} == set()
+
+
+def test_versions_are_of_one_object() -> None:
+    for versions in VERSIONS:
+        assert 1 == len({(v["kind"], v["metadata"]["name"]) for v in versions}), versions[0]["metadata"]["name"]

@@ -7,7 +7,7 @@ only; `read`, `picture`, `write` and everything above import from here.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 from maar.kube.kinds import (
@@ -16,11 +16,15 @@ from maar.kube.kinds import (
     cluster,
     jaxjob,
     jobset,
+    leaderworkerset,
     mpijob,
     paddlejob,
     plugins_podgroup,
     pytorchjob,
+    raycluster,
+    rayjob,
     tfjob,
+    trainjob,
     upstream_podgroup,
     volcano_podgroup,
     volcanojob,
@@ -36,7 +40,11 @@ from maar.kube.wire.resources import api_group
 AnyKind = Kind[Any]
 AnyJobKind = JobKind[Any]
 
-ALONE = GangSource(title="pod", missing=lambda namespace, name, pods: GangSpec(namespace=namespace, name=name))
+ALONE = GangSource(
+    title="pod",
+    about="any other pod is a gang of one",
+    missing=lambda namespace, name, pods: GangSpec(namespace=namespace, name=name),
+)
 """Pods that name no gang: each is a gang of one."""
 
 SOURCES: tuple[GangSource, ...] = (
@@ -52,6 +60,10 @@ SOURCES: tuple[GangSource, ...] = (
     paddlejob.KIND,
     jaxjob.KIND,
     volcanojob.KIND,
+    rayjob.KIND,
+    raycluster.KIND,
+    leaderworkerset.KIND,
+    trainjob.KIND,
     jobset.KIND,
     batchjob.KIND,
     ALONE,
@@ -70,8 +82,9 @@ _BY_LABEL = {label: tuple(k for k in JOB_KINDS if label in k.labels) for kind in
 _OWNERS = {
     of: tuple(k for k in JOB_KINDS if k.resource.group_kind == of) for of in {k.resource.group_kind for k in JOB_KINDS}
 }
-_ROLE_LABELS = tuple(dict.fromkeys((*(label for k in JOB_KINDS for label in k.role_labels), known.TASK_SPEC)))
-_INDEX_LABELS = tuple(dict.fromkeys(label for kind in JOB_KINDS for label in kind.index_labels))
+_ROLES: dict[str, Callable[[str], str]] = {label: kind.role_of for kind in JOB_KINDS for label in kind.role_labels}
+_ROLES.setdefault(known.TASK_SPEC, str)
+_NUMBERINGS = tuple(dict.fromkeys(kind.numbering for kind in JOB_KINDS if kind.numbering is not None))
 
 
 class Identity(NamedTuple):
@@ -119,20 +132,28 @@ def named_by_label(pod: Pod) -> Iterator[tuple[tuple[AnyJobKind, ...], str]]:
 
 def role(pod: Pod) -> str:
     """A pod's role in its gang, by annotation or by the labels that controllers set."""
-    return pod.metadata.annotations.get(known.TASK_SPEC) or _label(pod, _ROLE_LABELS)
+    if said := pod.metadata.annotations.get(known.TASK_SPEC):
+        return said
+    labels = pod.metadata.labels
+    return next((role_of(value) for label, role_of in _ROLES.items() if (value := labels.get(label))), "")
 
 
 def index(pod: Pod) -> int:
     """A pod's number among pods of its role: by label, else the one at the end of its name."""
-    number = _label(pod, _INDEX_LABELS)
-    if not (number.isascii() and number.isdecimal()):
-        number = pod.name.rpartition("-")[2]
-    return int(number[-18:]) if number.isascii() and number.isdecimal() else 0
+    labels = pod.metadata.labels
+    for by in _NUMBERINGS if labels else ():
+        if (number := _number(labels.get(by.label))) is None:
+            continue
+        if not by.groups:
+            return number
+        group, groups = _number(labels.get(by.group)), _number(labels.get(by.groups))
+        if group is not None and groups is not None:
+            return number * groups + group
+    return _number(pod.name.rpartition("-")[2]) or 0
 
 
-def _label(pod: Pod, labels: tuple[str, ...]) -> str:
-    found = pod.metadata.labels
-    return next((value for label in labels if (value := found.get(label))), "") if found else ""
+def _number(text: str | None) -> int | None:
+    return int(text[-18:]) if text and text.isascii() and text.isdecimal() else None
 
 
 def rights() -> list[Right]:

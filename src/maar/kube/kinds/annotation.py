@@ -27,6 +27,7 @@ def gang(namespace: str, name: str, pods: list[Pod]) -> GangSpec:
 
 SOURCE = GangSource(
     title="annotation",
+    about="pods of a namespace with the same annotation `pod_group`; as many as `pod_group_size` says, else all",
     name_in=lambda pod: pod.metadata.annotations.get(known.PLAIN_GROUP, ""),
     missing=gang,
     settles=True,

@@ -10,13 +10,15 @@ from typing import Any
 
 from maar.kube.kinds.elastic import ElasticSpec, Role, Stated
 from maar.kube.kinds.gang import GangSpec, from_object, set_minimum
-from maar.kube.kinds.kind import COMPLETED, FAILED, End, JobKind, Request, Wanted, merge
+from maar.kube.kinds.kind import COMPLETED, FAILED, End, JobKind, Numbering, Request, Wanted, merge
 from maar.kube.wire import annotations as known
 from maar.kube.wire.annotations import Notes
 from maar.kube.wire.base import Int, Object, Wire
 from maar.kube.wire.jobs import JobStatus, PodTemplate
 from maar.kube.wire.resources import Resource
 from maar.kube.wire.values import yes
+
+INDEX_LABEL = "batch.kubernetes.io/job-completion-index"
 
 
 class Spec(Wire, frozen=True):
@@ -90,9 +92,11 @@ KIND = JobKind(
     resource=Resource("batch", "v1", "jobs", "Job", True, BatchJob),
     writes={"": ("patch",)},
     title="owner",
+    about='its pods, where it or its pod template is annotated `maar.dev/gang: "true"`, or it is elastic',
+    bounds="annotations",
     gangs=gangs,
     claims=lambda pod: is_gang(pod.metadata.annotations),
-    index_labels=("batch.kubernetes.io/job-completion-index",),
+    numbering=Numbering(INDEX_LABEL),
     end=end,
     look=look,
     write=write,

@@ -94,6 +94,11 @@ class Stated(msgspec.Struct, frozen=True, kw_only=True):
     """Why its operator would give it up if its size changed now, where it would."""
     resizable: bool = True
     """Whether its size can change at all; where not, bounds mean nothing and it is suspended and resumed only."""
+    lowest: Bound = Bound()
+    highest: Bound = Bound()
+    """Limits within which its operator keeps any size; they tighten bounds and are none themselves."""
+    part: str = ""
+    """The part of the job that starts next."""
     problem: str = ""
 
 
@@ -106,6 +111,8 @@ class ElasticSpec(msgspec.Struct, frozen=True, kw_only=True):
     requested: int
     suspended: bool
     role: str
+    part: str = ""
+    """The part of the job that these are the pods of."""
     worker: Pod
     """A worker as it will be made."""
     beside: tuple[Pod, ...] = ()
@@ -166,6 +173,10 @@ def elastic_spec(item: Object, stated: Stated, names: frozenset[str] | None) -> 
     if bounded:
         low = requested if least.value is None else least.value
         high = min(max(low, requested) if most.value is None else most.value, MOST)
+        if stated.lowest.value is not None and stated.lowest.value > low:
+            low, least = stated.lowest.value, stated.lowest
+        if stated.highest.value is not None and stated.highest.value < high:
+            high, most = stated.highest.value, stated.highest
     beside = sum(role.count for role in stated.beside)
     broken = broken or _problem(least, most, low, high, beside)
     keeps = stated.keeps if bounded and not broken and not stated.suspended and low <= size <= MOST else ""
@@ -181,6 +192,7 @@ def elastic_spec(item: Object, stated: Stated, names: frozenset[str] | None) -> 
         requested=requested,
         suspended=stated.suspended,
         role=stated.role,
+        part=stated.part,
         worker=_pod(item, stated.worker),
         beside=tuple(pod for role in stated.beside for pod in [_pod(item, role)] * role.count)
         if beside <= MOST

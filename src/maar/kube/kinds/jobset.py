@@ -1,27 +1,35 @@
 """JobSet `jobset.x-k8s.io`: replicated jobs that start together are one gang.
 
 A replicated job that waits for another (`dependsOn`, or the order of `startupPolicy: InOrder`) is a gang of its own:
-its pods are created only once the other runs, so one gang of both would wait for itself. `suspend` stops and starts
-all.
+its pods are created only once the other runs, so one gang of both would wait for itself. With exclusive placement the
+first pod of each Job must have a node before the others are created: these others are a gang too. `suspend` stops and
+starts all. A JobSet that is resumed starts with the first part that has not completed.
 """
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
+from maar.kube.kinds.batchjob import INDEX_LABEL
 from maar.kube.kinds.batchjob import Spec as JobSpec
-from maar.kube.kinds.elastic import ElasticSpec, Role, Stated
+from maar.kube.kinds.elastic import Role, Stated
 from maar.kube.kinds.gang import GangSpec, from_object, set_minimum
-from maar.kube.kinds.kind import COMPLETED, FAILED, End, JobKind, Request, Wanted, merge
-from maar.kube.wire.base import Int, Object, Wire
+from maar.kube.kinds.kind import COMPLETED, FAILED, End, JobKind, Numbering, write_suspend
+from maar.kube.wire.base import Int, Metadata, Object, Wire
 from maar.kube.wire.jobs import JobStatus
 from maar.kube.wire.pods import Pod
 from maar.kube.wire.resources import Resource
 
 NAME_LABEL, ROLE_LABEL = "jobset.sigs.k8s.io/jobset-name", "jobset.sigs.k8s.io/replicatedjob-name"
+JOB_LABEL, JOBS_LABEL = "jobset.sigs.k8s.io/job-index", "jobset.sigs.k8s.io/replicatedjob-replicas"
+EXCLUSIVE, BY_NODE_SELECTOR = "alpha.jobset.sigs.k8s.io/exclusive-topology", "alpha.jobset.sigs.k8s.io/node-selector"
+CONTROLLER = "jobset.sigs.k8s.io/jobset-controller"
 
 
 class JobTemplate(Wire, frozen=True):
     """A Job inside a JobSet."""
 
+    metadata: Metadata = Metadata()
     spec: JobSpec = JobSpec()
 
 
@@ -39,11 +47,6 @@ class ReplicatedJob(Wire, frozen=True):
     template: JobTemplate = JobTemplate()
     depends_on: tuple[Dependency, ...] = ()
 
-    @property
-    def pods(self) -> int:
-        """Pods of all its Jobs that run at once."""
-        return self.replicas * self.template.spec.pods
-
 
 class StartupPolicy(Wire, frozen=True):
     """Whether the replicated jobs start one after the other."""
@@ -57,12 +60,20 @@ class Spec(Wire, frozen=True):
     replicated_jobs: tuple[ReplicatedJob, ...] = ()
     startup_policy: StartupPolicy = StartupPolicy()
     suspend: bool = False
+    managed_by: str = CONTROLLER
+
+
+class ReplicatedJobStatus(Wire, frozen=True):
+    """How many Jobs of a replicated job have ended well."""
+
+    name: str = ""
+    succeeded: Int = 0
 
 
 class Status(JobStatus, frozen=True):
     """How a JobSet is doing."""
 
-    terminal_state: str = ""
+    replicated_jobs_status: tuple[ReplicatedJobStatus, ...] = ()
 
 
 class JobSet(Object, frozen=True):
@@ -72,28 +83,59 @@ class JobSet(Object, frozen=True):
     status: Status = Status()
 
 
-def parts(item: JobSet) -> dict[str, list[ReplicatedJob]]:
-    """Replicated jobs by the part of the JobSet they belong to; the empty one starts first."""
+class Members(NamedTuple):
+    """The pods of a replicated job that are in one part of its JobSet."""
+
+    job: ReplicatedJob
+    pods: int
+
+
+def parts(item: JobSet) -> dict[str, list[Members]]:
+    """Each part of a JobSet, in the order in which they start; the empty one is the first."""
     in_order = item.spec.startup_policy.startup_policy_order == "InOrder"
-    found: dict[str, list[ReplicatedJob]] = {}
+    found: dict[str, list[Members]] = {}
     for i, job in enumerate(item.spec.replicated_jobs):
-        found.setdefault(job.name if job.depends_on or (in_order and i) else "", []).append(job)
+        size, here = (
+            job.template.spec.pods,
+            found.setdefault(job.name if job.depends_on or (in_order and i) else "", []),
+        )
+        if size > 1 and is_exclusive(item, job):
+            here.append(Members(job, job.replicas))
+            found.setdefault(_followers(job.name), []).append(Members(job, job.replicas * (size - 1)))
+        else:
+            here.append(Members(job, job.replicas * size))
     return found
 
 
+def is_exclusive(item: JobSet, job: ReplicatedJob) -> bool:
+    """Whether each Job gets a topology domain of its own: that of its first pod, which must have a node first."""
+    both = item.metadata.annotations, job.template.metadata.annotations
+    return any(EXCLUSIVE in notes for notes in both) and not any(BY_NODE_SELECTOR in notes for notes in both)
+
+
+def _followers(role: str) -> str:
+    return f"{role}-followers"
+
+
 def part(item: JobSet | None, pod: Pod) -> str:
-    """The part of a pod: that of its replicated job."""
-    role = pod.metadata.labels.get(ROLE_LABEL, "")
-    return role if item is not None and role and role in parts(item) else ""
+    """The part of a pod: that of its replicated job, or of the pods that follow the first of each Job."""
+    labels = pod.metadata.labels
+    role = labels.get(ROLE_LABEL, "")
+    if item is None or not role:
+        return ""
+    there = parts(item)
+    if labels.get(INDEX_LABEL) != "0" and _followers(role) in there:
+        return _followers(role)
+    return role if role in there else ""
 
 
 def gangs(item: JobSet) -> list[GangSpec]:
     """A gang for each part."""
     made = []
-    for name, jobs in parts(item).items():
+    for name, members in parts(item).items():
         gang = from_object(item)
         gang.part = name
-        set_minimum(gang, "spec.replicatedJobs", sum(job.pods for job in jobs))
+        set_minimum(gang, "spec.replicatedJobs", sum(m.pods for m in members))
         made.append(gang)
     return made
 
@@ -106,39 +148,44 @@ def end(item: JobSet) -> End | None:
 
 
 def look(item: JobSet, made: Object | None) -> Stated | None:
-    """The replicated jobs that start first; the largest is taken as the workers."""
-    first = parts(item).get("", [])
-    if not first or end(item) is not None:
+    """The first part that has not completed; its largest replicated job is taken as the workers."""
+    if end(item) is not None or item.spec.managed_by != CONTROLLER:
         return None
-    workers = max(first, key=lambda job: job.pods)
-    return Stated(
-        worker=_role(item, workers),
-        role=workers.name,
-        suspended=item.spec.suspend,
-        ran=any(c.type in ("StartupPolicyCompleted", "StartupPolicyInProgress") for c in item.status.conditions),
-        beside=tuple(_role(item, job) for job in first if job is not workers),
-        resizable=False,
-    )
+    done = {job.name: job.succeeded for job in item.status.replicated_jobs_status}
+    for name, members in parts(item).items():
+        left = [m for m in members if m.pods > 0 and done.get(m.job.name, 0) < m.job.replicas]
+        if left:
+            workers = max(left, key=lambda m: m.pods)
+            return Stated(
+                worker=_role(item, workers),
+                role=workers.job.name,
+                part=name,
+                suspended=item.spec.suspend,
+                ran=any(
+                    c.type in ("StartupPolicyCompleted", "StartupPolicyInProgress") for c in item.status.conditions
+                ),
+                beside=tuple(_role(item, m) for m in left if m is not workers),
+                resizable=False,
+            )
+    return None
 
 
-def _role(item: JobSet, job: ReplicatedJob) -> Role:
-    return Role(job.template.spec.template, {NAME_LABEL: item.name, ROLE_LABEL: job.name}, job.pods)
-
-
-def write(item: Object, resource: Resource[Object], was: ElasticSpec, wanted: Wanted) -> list[Request]:
-    """Suspension."""
-    return [merge(item, resource, {"suspend": wanted.suspended} if wanted.suspended != was.suspended else {}, wanted)]
+def _role(item: JobSet, members: Members) -> Role:
+    labels = {NAME_LABEL: item.name, ROLE_LABEL: members.job.name}
+    return Role(members.job.template.spec.template, labels, members.pods)
 
 
 KIND = JobKind(
     resource=Resource("jobset.x-k8s.io", "v1alpha2", "jobsets", "JobSet", True, JobSet),
     writes={"": ("patch",)},
     title="owner",
+    about="replicated jobs that start together; one that waits (`dependsOn`, `InOrder`) is a gang of its own",
     gangs=gangs,
     labels=(NAME_LABEL,),
     part=part,
     role_labels=(ROLE_LABEL,),
+    numbering=Numbering(INDEX_LABEL, JOB_LABEL, JOBS_LABEL),
     end=end,
     look=look,
-    write=write,
+    write=write_suspend,
 )

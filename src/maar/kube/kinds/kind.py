@@ -75,6 +75,8 @@ class GangSource:
 
     title: str
     """Tells gangs of the same name apart: `default/train@volcano`."""
+    about: str
+    """What is one gang, in one line of Markdown for users: the documentation lists it."""
     missing: Callable[[str, str, list[Pod]], GangSpec]
     """The gang of pods that name one which has no object: from namespace, name and pods."""
     name_in: Callable[[Pod], str] = lambda pod: ""
@@ -109,6 +111,17 @@ class PodGroupKind(Kind[T], GangSource):
 
     gang: Callable[[T], GangSpec]
     status: StatusRules[T]
+
+
+class Numbering(NamedTuple):
+    """Labels that number the pods of a role."""
+
+    label: str
+    """A pod's number among all, or within its group of pods."""
+    group: str = ""
+    """The number of its group."""
+    groups: str = ""
+    """How many groups of equal size there are."""
 
 
 class End(NamedTuple):
@@ -178,7 +191,13 @@ class JobKind(Kind[T], GangSource):
     claims: Callable[[Pod], bool] = lambda pod: True
     """Whether pods are a gang although no object says so."""
     role_labels: tuple[str, ...] = ()
-    index_labels: tuple[str, ...] = ()
+    role_of: Callable[[str], str] = str
+    """The role that the value of such a label means."""
+    numbering: Numbering | None = None
+    bounds: str = ""
+    """Where an object states how many workers it may have, for users; empty: its size never changes."""
+    suspends: str = ""
+    """What an object must have so that Maar may suspend it, for users; empty: nothing."""
     end: Callable[[T], End | None] = lambda item: None
     """How an object has ended; `None`: it has not."""
     look: Callable[[T, Object | None], Stated | None] = lambda item, made: None
@@ -208,6 +227,11 @@ def merge(item: Object, resource: Resource[Object], spec: dict[str, Any], wanted
     metadata = {"resourceVersion": item.metadata.resource_version, "annotations": wanted.notes}
     body: dict[str, Any] = {"metadata": metadata, "spec": spec} if spec else {"metadata": metadata}
     return Request(resource.path(item.namespace, item.name), body)
+
+
+def write_suspend(item: Object, resource: Resource[Object], was: ElasticSpec, wanted: Wanted) -> list[Request]:
+    """The write of kinds that are suspended and resumed by `spec.suspend` and never change their size."""
+    return [merge(item, resource, {"suspend": wanted.suspended} if wanted.suspended != was.suspended else {}, wanted)]
 
 
 def json_patch(item: Object, resource: Resource[Object], values: Mapping[str, Any], wanted: Wanted) -> Request:

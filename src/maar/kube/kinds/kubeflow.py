@@ -15,13 +15,14 @@ from msgspec import field
 
 from maar.kube.kinds.elastic import Bound, ElasticSpec, Role, Stated
 from maar.kube.kinds.gang import GangSpec, from_object, set_min_resources, set_minimum
-from maar.kube.kinds.kind import COMPLETED, FAILED, End, JobKind, Request, Wanted, Write, merge
+from maar.kube.kinds.kind import COMPLETED, FAILED, End, JobKind, Numbering, Request, Wanted, Write, merge
 from maar.kube.wire.base import Int, Object, Quantities, Wire
 from maar.kube.wire.jobs import JobStatus, PodTemplate
 from maar.kube.wire.resources import Resource
 
 WORKER = "Worker"
 ENDS = ("Succeeded", "Failed")
+ABOUT = "all replicas, or `schedulingPolicy.minAvailable`"
 NAME_LABEL, ROLE_LABEL = "training.kubeflow.org/job-name", "training.kubeflow.org/replica-type"
 
 
@@ -109,16 +110,20 @@ class KubeflowJob(Object, frozen=True):
 Look = Callable[[KubeflowJob], Stated | None]
 
 
-def kind(name: str, roles: str, look: Look, version: str = "v1") -> JobKind[KubeflowJob]:
+def kind(
+    name: str, roles: str, look: Look, version: str = "v1", about: str = ABOUT, bounds: str = "annotations"
+) -> JobKind[KubeflowJob]:
     """The kind of that name, with its map of roles in the field `roles`."""
     return JobKind(
         resource=Resource("kubeflow.org", version, f"{name.lower()}s", name, True, KubeflowJob),
         writes={"": ("patch",)},
         title="owner",
+        about=about,
+        bounds=bounds,
         gangs=gangs,
         labels=(NAME_LABEL,),
         role_labels=(ROLE_LABEL, "training.kubeflow.org/job-role"),
-        index_labels=("training.kubeflow.org/replica-index",),
+        numbering=Numbering("training.kubeflow.org/replica-index"),
         end=end,
         look=lambda item, made: look(item),
         write=writer(roles),

@@ -41,5 +41,7 @@ def _stated(item: KubeflowJob) -> Stated | None:
     )
 
 
-KIND = kind("MPIJob", "mpiReplicaSpecs", look)
-KIND_V2 = kind("MPIJob", "mpiReplicaSpecs", look_v2, "v2beta1")
+ABOUT = "all replicas, or `schedulingPolicy.minAvailable`; without a launcher that waits for its workers"
+BOUNDS = "annotations, or Voda's environment variables"
+KIND = kind("MPIJob", "mpiReplicaSpecs", look, about=ABOUT, bounds=BOUNDS)
+KIND_V2 = kind("MPIJob", "mpiReplicaSpecs", look_v2, "v2beta1", about=ABOUT, bounds=BOUNDS)

@@ -66,6 +66,7 @@ KIND = PodGroupKind(
     resource=Resource("scheduling.x-k8s.io", "v1alpha1", "podgroups", "PodGroup", True, PluginsGroup),
     writes={"": ("patch",), "status": ("patch",)},
     title="scheduler-plugins",
+    about="pods labelled `scheduling.x-k8s.io/pod-group`: `minMember`",
     name_in=lambda pod: pod.metadata.labels.get(known.PLUGINS_GROUP, ""),
     missing=lambda namespace, name, pods: does_not_exist(namespace, name),
     gang=gang,

@@ -24,4 +24,4 @@ def look(item: KubeflowJob) -> Stated | None:
     )
 
 
-KIND = kind("PyTorchJob", "pytorchReplicaSpecs", look)
+KIND = kind("PyTorchJob", "pytorchReplicaSpecs", look, bounds="annotations, or `elasticPolicy`")

@@ -13,4 +13,4 @@ def look(item: KubeflowJob) -> Stated | None:
     return None if gave_up(item) else stated(item, keeps=keeps)
 
 
-KIND = kind("TFJob", "tfReplicaSpecs", look)
+KIND = kind("TFJob", "tfReplicaSpecs", look, bounds="annotations, with `enableDynamicWorker`")

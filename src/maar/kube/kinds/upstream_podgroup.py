@@ -111,6 +111,7 @@ KIND = PodGroupKind(
     older=(ALPHA,),
     writes={"": ("patch",), "status": ("patch",)},
     title="kubernetes",
+    about="pods with `spec.schedulingGroup.podGroupName`: `schedulingPolicy.gang.minCount`",
     name_in=lambda pod: pod.spec.scheduling_group.pod_group_name,
     missing=lambda namespace, name, pods: does_not_exist(namespace, name),
     gang=gang,

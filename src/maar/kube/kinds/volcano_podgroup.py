@@ -126,6 +126,7 @@ KIND = PodGroupKind(
     resource=Resource("scheduling.volcano.sh", "v1beta1", "podgroups", "PodGroup", True, VolcanoGroup),
     writes={"": ("patch",)},
     title="volcano",
+    about="pods annotated `scheduling.k8s.io/group-name` or `scheduling.volcano.sh/group-name`: `minMember`",
     name_in=name_in,
     missing=missing,
     gang=gang,

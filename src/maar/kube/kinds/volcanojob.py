@@ -13,7 +13,7 @@ import msgspec
 
 from maar.kube.kinds.elastic import ElasticSpec, Role, Stated
 from maar.kube.kinds.gang import GangSpec, NetworkTopology, from_object, set_closeness, set_minimum
-from maar.kube.kinds.kind import COMPLETED, FAILED, End, JobKind, Request, Right, Wanted, json_patch
+from maar.kube.kinds.kind import COMPLETED, FAILED, End, JobKind, Numbering, Request, Right, Wanted, json_patch
 from maar.kube.kinds.status import CountingStatus
 from maar.kube.wire import annotations as known
 from maar.kube.wire.base import Int, Object, Wire
@@ -159,10 +159,12 @@ KIND = JobKind(
     writes={"": ("patch",)},
     also=(Right(COMMANDS.group, COMMANDS.plural, ("create",)),),
     title="owner",
+    about="`minAvailable` of its pods, or the sum over its tasks",
+    bounds="annotations",
     gangs=gangs,
     labels=("volcano.sh/job-name",),
     role_labels=(known.TASK_SPEC,),
-    index_labels=("volcano.sh/task-index",),
+    numbering=Numbering("volcano.sh/task-index"),
     end=end,
     look=look,
     write=write,

@@ -15,4 +15,4 @@ def look(item: KubeflowJob) -> Stated | None:
     return None if gave_up(item) else stated(item, keeps=keeps)
 
 
-KIND = kind("XGBoostJob", "xgbReplicaSpecs", look)
+KIND = kind("XGBoostJob", "xgbReplicaSpecs", look, bounds="annotations, with `restartPolicy: ExitCode`")

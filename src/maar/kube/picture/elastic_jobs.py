@@ -6,6 +6,7 @@ gangs and marks those that changed.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import msgspec
@@ -14,6 +15,7 @@ from maar.kube.kinds import AnyJobKind, Identity
 from maar.kube.kinds.elastic import ElasticSpec
 from maar.kube.kinds.gang import GangSpec
 from maar.kube.kinds.kind import JobKind
+from maar.kube.picture.groups import Groups
 from maar.kube.picture.owners import Owners
 from maar.kube.picture.store import Store
 from maar.kube.read.elastic import AssumedJob, is_seen, joined, laid_over, selectors_of_workers, without_elastic
@@ -40,11 +42,12 @@ class ElasticJob(msgspec.Struct, frozen=True):
 class ElasticJobs:
     """Jobs by their own identity, whichever gang stands for them."""
 
-    def __init__(self, store: Store, owners: Owners, gangs: dict[Identity, GangSpec], dirty: set[Identity]) -> None:
+    def __init__(self, store: Store, owners: Owners, groups: Groups, dirty: set[Identity]) -> None:
         self.assumed: dict[Identity, AssumedJob] = {}
         self._store = store
         self._owners = owners
-        self._gangs = gangs
+        self._groups = groups
+        self._gangs = groups.there
         self._dirty = dirty
         self._naming: dict[tuple[str, str], set[Identity]] = {}
         """PodGroups by the namespace and name of an owner that they name."""
@@ -62,7 +65,7 @@ class ElasticJobs:
                 (found.add if gang is made else found.discard)(identity)
                 if not found:
                     del self._naming[identity.namespace, name]
-            if gang is not None and (job := self._job_of(gang)) is not None:
+            if gang is not None and (job := self._groups.job_of(gang)) is not None:
                 jobs.add(job)
         for job in jobs:
             self._mark(job)
@@ -76,6 +79,14 @@ class ElasticJobs:
             return False
         self._mark(identity)
         return True
+
+    def mark_moved(self, jobs: Iterable[Identity]) -> set[Identity]:
+        """Some of these jobs may own PodGroups that were another job's: the PodGroups that name one of them."""
+        found = {group for job in jobs for group in self._naming.get((job.namespace, job.name), ())}
+        if found:
+            for job in jobs:
+                self._mark(job)
+        return found
 
     # -- what a cycle takes
 
@@ -105,7 +116,9 @@ class ElasticJobs:
             if gang.elastic is None or not self._stand_ins(identity):
                 return self._laid(identity, gang)
             return without_elastic(gang)
-        job = self._job_of(gang)
+        job = self._groups.job_of(gang)
+        if job is not None and self._groups.is_divided(job):
+            return msgspec.structs.replace(gang, stands=False)
         owner = None if job is None else self._gangs.get(job)
         if job is None or owner is None or owner.elastic is None or min(self._stand_ins(job)) != identity:
             return gang
@@ -116,9 +129,11 @@ class ElasticJobs:
     def of(self, identity: Identity) -> ElasticJob | None:
         """The elastic job that a gang stands for."""
         gang = self._gangs.get(identity)
-        own = identity if gang is None or isinstance(identity.source, JobKind) else self._job_of(gang)
+        own = identity if gang is None or isinstance(identity.source, JobKind) else self._groups.job_of(gang)
         owner = None if own is None else self._gangs.get(own)
         if own is None or owner is None or owner.elastic is None:
+            return None
+        if own != identity and self._groups.is_divided(own):
             return None
         kind, item = own.source, self._item(own)
         if not isinstance(kind, JobKind) or item is None:
@@ -147,28 +162,23 @@ class ElasticJobs:
 
     # -- which gang stands for which job
 
-    def _job_of(self, gang: GangSpec) -> Identity | None:
-        """The job that a PodGroup belongs to."""
-        for reference in gang.owners:
-            owner = self._owners.find(gang.namespace, reference)
-            if owner is not None:
-                return self._owners.chain(owner)[-1].identity()
-        return None
-
     def _stand_ins(self, job: Identity) -> list[Identity]:
-        """The PodGroups that belong to a job."""
-        if job.part:
-            return []
+        """The PodGroups that stand for a job: all that belong to it, unless it states several gangs itself."""
+        return [] if self._groups.is_divided(job) else self._groups_of(job)
+
+    def _groups_of(self, job: Identity) -> list[Identity]:
+        """The PodGroups that belong to a job, of which this may be a part."""
         source, item = job.source, self._item(job)
         if not self._naming or not isinstance(source, JobKind) or item is None:
             return []
         names = {job.name, *(o.name for o in self._owners.inside_of(source, item))}
         found = {group for name in names for group in self._naming.get((job.namespace, name), ())}
-        return [group for group in found if (gang := self._gangs.get(group)) and self._job_of(gang) == job]
+        whole = job._replace(part="")
+        return [group for group in found if (gang := self._gangs.get(group)) and self._groups.job_of(gang) == whole]
 
     def _mark(self, identity: Identity) -> None:
         named = self._naming.get((identity.namespace, identity.name), ())
-        self._dirty.update((identity, *named, *self._stand_ins(identity)))
+        self._dirty.update((identity, *named, *self._groups_of(identity)))
 
     def _laid(self, identity: Identity, gang: GangSpec) -> GangSpec:
         """The gang of a job with what was assumed about it."""

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from maar.kube.kinds import ALONE, SOURCES, AnyJobKind, Identity
+from maar.kube.kinds import ALONE, SOURCES, AnyJobKind, Identity, owner_kinds
 from maar.kube.kinds.gang import GangSpec
 from maar.kube.kinds.kind import GangSource, JobKind, PodGroupKind
 from maar.kube.picture.owners import Owner, Owners, describer
@@ -43,6 +43,8 @@ class Groups:
         """The gangs of each job, by its kind and key."""
         self._admitted: dict[Identity, str] = {}
         """Gangs whose admission is decided and not seen yet, with the uids of their objects."""
+        self._passed_over: dict[Identity, set[str]] = {}
+        """Pods by the PodGroup that they name and that did not exist, so that they belong to their job."""
 
     # -- what watches say
 
@@ -80,16 +82,21 @@ class Groups:
         return changes
 
     def _gangs_of(self, owner: Owner) -> dict[Identity, GangSpec]:
-        """Each part of a job; the first one is what is elastic, or suspended and resumed."""
+        """Each part of a job; the one that starts next is what is elastic, or suspended and resumed.
+
+        An object that names a known owner is not ours to write to, even while its owner has not been seen yet.
+        """
         made = self._owners.made_by(owner.kind, owner.item) if owner.kind.delegates else owner
         if made is None:
             return {}
         elastic = owner.kind.elastic(owner.item, None if made is owner else made.item, self._names)
+        if any(owner_kinds(reference) for reference in owner.item.metadata.owner_references):
+            elastic = None
         gangs: dict[Identity, GangSpec] = {}
         for spec in made.kind.gangs(made.item):
             if made is not owner:
                 spec = _for_outer(spec, owner.item)
-            if elastic is not None and not spec.part:
+            if elastic is not None and spec.part == elastic.part:
                 spec = with_elastic_spec(spec, elastic)
             if spec.gang:
                 gangs[owner.identity(spec.part)] = spec
@@ -136,7 +143,10 @@ class Groups:
                 gang = self.there.get(identity)
                 if gang is None and (job := self._job_of(pod)) is not None and self._is_elastic(job):
                     # Its PodGroup is gone, as while its operator suspends it, or has yet to be seen.
+                    self._passed_over.setdefault(identity, set()).add(pod.key)
                     return job
+                if gang is not None and (part := self._part_of(pod, gang)) is not None:
+                    return part
                 if gang is None or gang.gang:
                     return identity
                 break
@@ -144,6 +154,43 @@ class Groups:
             if (job := self._job_of(pod)) is not None:
                 return job
         return Identity.of(ALONE, pod.namespace, pod.name)
+
+    def pods_passed_over(self, group: Identity) -> set[str]:
+        """Pods that may belong to a PodGroup now that it exists; said once."""
+        return self._passed_over.pop(group, set())
+
+    def forget_pod(self, pod: Pod) -> None:
+        """A pod is gone."""
+        for source in BY_PODS if self._passed_over else ():
+            group = Identity.of(source, pod.namespace, source.name_in(pod))
+            if (pods := self._passed_over.get(group)) is not None:
+                pods.discard(pod.key)
+                if not pods:
+                    del self._passed_over[group]
+
+    def job_of(self, gang: GangSpec) -> Identity | None:
+        """The job that a PodGroup belongs to."""
+        owner = self._owners.job_of(gang.namespace, gang.owners) if gang.owners else None
+        return None if owner is None else owner.identity()
+
+    def parts(self, job: Identity) -> tuple[Identity, ...]:
+        """The gangs that a job states."""
+        source = job.source
+        if not isinstance(source, JobKind):
+            return ()
+        return tuple(self._stated.get((source, f"{job.namespace}/{job.name}"), ()))
+
+    def is_divided(self, job: Identity) -> bool:
+        """Whether a job states several gangs: then a PodGroup of it, which waits for pods of all, is passed over."""
+        return len(self.parts(job)) > 1
+
+    def _part_of(self, pod: Pod, gang: GangSpec) -> Identity | None:
+        """The part of a divided job that a pod belongs to, where the PodGroup that it names is that job's."""
+        job = self.job_of(gang)
+        if job is None or not self.is_divided(job):
+            return None
+        part = self._job_of(pod)
+        return part if part in self.parts(job) else None
 
     def _is_elastic(self, identity: Identity) -> bool:
         gang = self.there.get(identity)

@@ -101,6 +101,11 @@ class Owners:
             found.append(outer)
         return found
 
+    def job_of(self, namespace: str, references: Iterable[OwnerReference]) -> Owner | None:
+        """The outermost known object behind owner references."""
+        found = (owner for r in references if (owner := self.find(namespace, r)) is not None)
+        return next((self.chain(owner)[-1] for owner in found), None)
+
     def inside(self, owner: Owner) -> Iterator[Owner]:
         """All known objects that name an object as their owner, directly or not, whether it exists or not."""
         seen, todo = {owner.place}, [owner]

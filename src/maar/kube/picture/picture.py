@@ -101,7 +101,7 @@ class Picture:
         self._around = Surroundings(self.objects, self.storage, self._images, problems, ours)
         self._owners = Owners(self.objects)
         self._groups = Groups(self._owners, scheduler_names)
-        self.elastic = ElasticJobs(self.objects, self._owners, self._groups.there, self._dirty)
+        self.elastic = ElasticJobs(self.objects, self._owners, self._groups, self._dirty)
         self._roster = Roster(self._groups, self._dirty)
         self._unreadable = Unreadable()
         self._pods = Pods(
@@ -336,6 +336,11 @@ class Picture:
         changes = [c for o in (owner, *inside, *outer.values()) for c in self._groups.note_job(o)]
         if before is None or after is None or any((c.was is None) != (c.made is None) or _turned(c) for c in changes):
             self._pods.dirty.update(self._owners.pods_naming((owner, *inside)))
+        if before is None or after is None or before.metadata.owner_references != after.metadata.owner_references:
+            # PodGroups that it owns may belong to another job now.
+            jobs = {o.identity() for o in (owner, *inside, *outer.values())}
+            moved = self.elastic.mark_moved(jobs)
+            self._pods.dirty.update(self._roster.all_pods(moved, jobs) if moved else ())
         seen = [self.elastic.note_job(*change) for change in changes]
         return any(seen) or (before is None) != (after is None)
 

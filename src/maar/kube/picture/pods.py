@@ -92,6 +92,8 @@ class Pods:
     def note(self, key: str, before: Pod | None, after: Pod | None) -> None:
         """Read a pod in the next cycle; where its gang cannot start yet, together with the pods that it lacks."""
         self._owners.note_pod(key, after)
+        if before is not None and after is None:
+            self._groups.forget_pod(before)
         if before is None and after is not None and not after.spec.node_name:
             self.dirty.update(self._roster.came(key, after))
         else:

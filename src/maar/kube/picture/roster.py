@@ -108,14 +108,18 @@ class Roster:
         self._short.clear()
         return waiting
 
+    def all_pods(self, groups: Iterable[Identity], jobs: Iterable[Identity]) -> set[str]:
+        """The pods of PodGroups, and of all parts of jobs, whether they are ours or not."""
+        gangs = (*groups, *(part for job in jobs for part in (job, *self._groups.parts(job))))
+        return {pod for gang in gangs for of in (self._pods_of, self._foreign) for pod in of.get(gang, ())}
+
     def restated(self, change: Restated, jobs: Iterable[Identity]) -> set[str]:
         """A PodGroup, which stood or stands for these jobs, has changed: the pods to read again."""
         identity, was, made = change
         again = set(self._short.pop(identity, ()))
-        if (was is None) != (made is None):
-            for job in jobs:
-                # While there is no PodGroup its pods belong to the job itself.
-                again.update(self._pods_of.get(job, ()), self._pods_of.get(identity, ()))
+        if was is None or made is None or was.owners != made.owners:
+            # While there is no PodGroup its pods belong to the job itself, or to a part of it.
+            again |= self.all_pods((identity,), jobs) | self._groups.pods_passed_over(identity)
         if (was is None or was.gang) != (made is None or made.gang):
             again.update(pod for pod, gang in self._gang_of.items() if gang.namespace == identity.namespace)
         return again

@@ -1,0 +1,108 @@
+"""LeaderWorkerSet `leaderworkerset.x-k8s.io`: each group, a leader with its workers, is a gang.
+
+Where workers are created only once their leader is ready (`startupPolicy: LeaderReady`), or has a node (exclusive
+placement), the leader is a gang and its workers are another. It cannot be suspended, and never ends.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from maar.kube.kinds.elastic import MOST
+from maar.kube.kinds.gang import GangSpec, from_object, set_minimum
+from maar.kube.kinds.kind import JobKind, Numbering
+from maar.kube.wire.base import Int, Object, Percentage, Wire
+from maar.kube.wire.pods import Pod
+from maar.kube.wire.resources import Resource
+
+PREFIX = "leaderworkerset.sigs.k8s.io/"
+NAME_LABEL, GROUP_LABEL, INDEX_LABEL = f"{PREFIX}name", f"{PREFIX}group-index", f"{PREFIX}worker-index"
+EXCLUSIVE = f"{PREFIX}exclusive-topology"
+LEADER = "0"
+"""The number of a leader in its group."""
+
+
+class Template(Wire, frozen=True):
+    """How large a group is, with its leader."""
+
+    size: Int = 1
+
+
+class RollingUpdate(Wire, frozen=True):
+    """How many groups more there may be while they are replaced."""
+
+    max_surge: Percentage = 0
+
+
+class RolloutStrategy(Wire, frozen=True):
+    """How groups are replaced."""
+
+    rolling_update_configuration: RollingUpdate = RollingUpdate()
+
+
+class Spec(Wire, frozen=True):
+    """What a LeaderWorkerSet is made of."""
+
+    replicas: Int = 1
+    leader_worker_template: Template = Template()
+    startup_policy: str = ""
+    rollout_strategy: RolloutStrategy = RolloutStrategy()
+
+    @property
+    def groups(self) -> int:
+        """How many groups there may be. An update adds at most as many as there are."""
+        surge = self.rollout_strategy.rolling_update_configuration.max_surge
+        return min(self.replicas * 2 if surge not in (0, "0", "0%") else self.replicas, MOST)
+
+
+class LeaderWorkerSet(Object, frozen=True):
+    """A LeaderWorkerSet."""
+
+    spec: Spec = Spec()
+
+
+def leads(item: LeaderWorkerSet) -> bool:
+    """Whether workers are created only after their leader has started."""
+    return item.spec.startup_policy == "LeaderReady" or bool(item.metadata.annotations.get(EXCLUSIVE))
+
+
+def part(item: LeaderWorkerSet | None, pod: Pod) -> str | None:
+    """A pod's group, or the workers of it."""
+    labels = pod.metadata.labels
+    group = labels.get(GROUP_LABEL)
+    if not group:
+        return None
+    return _workers(group) if item is not None and leads(item) and labels.get(INDEX_LABEL) != LEADER else group
+
+
+def _workers(group: str) -> str:
+    return f"{group}-workers"
+
+
+def gangs(item: LeaderWorkerSet) -> Iterator[GangSpec]:
+    """A gang for each group, or two."""
+    size = item.spec.leader_worker_template.size
+    for group in map(str, range(item.spec.groups)):
+        yield _gang(item, group, 1 if leads(item) else size)
+        if leads(item) and size > 1:
+            yield _gang(item, _workers(group), size - 1)
+
+
+def _gang(item: LeaderWorkerSet, name: str, pods: int) -> GangSpec:
+    made = from_object(item)
+    made.part = name
+    set_minimum(made, "spec.leaderWorkerTemplate.size", pods)
+    return made
+
+
+KIND = JobKind(
+    resource=Resource("leaderworkerset.x-k8s.io", "v1", "leaderworkersets", "LeaderWorkerSet", True, LeaderWorkerSet),
+    title="owner",
+    about="each leader with its workers; with `LeaderReady` or exclusive placement the leader, then its workers",
+    gangs=gangs,
+    labels=(NAME_LABEL,),
+    part=part,
+    role_labels=(INDEX_LABEL,),
+    role_of=lambda index: "leader" if index == LEADER else "worker",
+    numbering=Numbering(INDEX_LABEL),
+)
