@@ -2,20 +2,30 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
+<<<<<<< HEAD
 from tests.support.real.api import Refused
 from tests.support.real.cluster import RealCluster
 from tests.support.real.parts import available, folders
+=======
+from tests.support import new_kinds as make
+from tests.support.elastic_story import CONFIG
+from tests.support.live import NAMESPACE, Live, Seen, connected, scheduling
+from tests.support.new_kinds import JOBSET, LWS, RAY, TRAINER, Json
+from tests.support.real import RealCluster, Refused, available, folders
+>>>>>>> kinds
+
+from maar.kube.kinds import kind_named
 
 PARTS = ("kuberay", "lws", "jobset", "trainer")
-RAY = "ray.io/v1"
-LWS = "leaderworkerset.x-k8s.io/v1"
-JOBSET = "jobset.x-k8s.io/v1alpha2"
-TRAINER = "trainer.kubeflow.org/v1alpha1"
 INT32_MAX = 2147483647
 
 
@@ -121,3 +131,245 @@ def test_it_can_be_suspended_by_a_merge_patch(
         patch = {"spec": {"suspend": suspend}}
         cluster.request("PATCH", path, patch, content_type="application/merge-patch+json")
         assert suspend == cluster.get(api_version, kind, "one")["spec"]["suspend"]
+
+
+# -- Maar at work. The tests play the controllers: they make inner objects and pods, with labels and owners.
+
+Story = Callable[[Live], Awaitable[None]]
+
+
+def tell(cluster: RealCluster, folder: Path, story: Story) -> None:
+    """Tell a story on one node with 8 GPUs, with Maar at work."""
+    config = folder / "maar.yaml"
+    config.write_text(CONFIG)
+
+    async def told() -> None:
+        async with connected(cluster.kubeconfig) as play:
+            await play.nodes(1, gpu=8)
+            async with scheduling(play, config=config):
+                await story(play)
+
+    asyncio.run(told())
+
+
+def path_of(item: Json, *, new: bool = False) -> str:
+    kind = kind_named(item["apiVersion"], item["kind"])
+    assert kind is not None
+    return kind.resource.path(NAMESPACE, None if new else item["metadata"]["name"])
+
+
+async def create(play: Live, item: Json) -> Json:
+    """Create an object: as the server has it, with its uid."""
+    body = {**item, "metadata": {k: v for k, v in item["metadata"].items() if k != "uid"}}
+    made: Json = msgspec.json.decode(await play.api.create(path_of(item, new=True), body))
+    return {"apiVersion": item["apiVersion"], "kind": item["kind"], **made}
+
+
+async def create_all(play: Live, role: str, of: Json, **metadata: Any) -> None:
+    """The Jobs of a replicated job, and their pods."""
+    job: Json = {}
+    for item in make.job_set_pods(of, role, **metadata):
+        if item["kind"] == "Job":
+            job = await create(play, item)
+        else:
+            await create(play, {**item, "metadata": {**item["metadata"], **make.owned(job)}})
+
+
+def nodes_of(pods: list[Seen]) -> dict[str, bool]:
+    """Whether each pod has a node."""
+    return {pod.name: bool(pod.node) for pod in pods}
+
+
+def waits(needs: int, there: int) -> Callable[[list[Seen]], bool]:
+    """That no pod has a node, and all say why."""
+    line = f"needs {needs} pods, {there} can be placed"
+    return lambda pods: len(pods) == there and all(p.message == line and not p.node for p in pods)
+
+
+def bound(count: int) -> Callable[[list[Seen]], bool]:
+    return lambda pods: len(pods) == count and all(p.node for p in pods)
+
+
+def test_a_ray_cluster_starts_whole(cluster: RealCluster, tmp_path: Path) -> None:
+    async def story(play: Live) -> None:
+        ray = await create(play, make.ray_cluster(make.worker_group("a", 2)))
+        await create(play, make.ray_pod(ray, "head"))
+        await create(play, make.ray_pod(ray, "a-worker-x2k4p", "a"))
+        await play.until(waits(3, 2), "head and one worker wait for the other")
+        await create(play, make.ray_pod(ray, "a-worker-b6v8z", "a"))
+        await play.until(bound(3), "all start")
+
+    tell(cluster, tmp_path, story)
+
+
+def test_a_ray_job_starts_whole_and_its_submitter_by_itself(cluster: RealCluster, tmp_path: Path) -> None:
+    async def story(play: Live) -> None:
+        outer = await create(play, make.ray_job(make.worker_group("a", 1)))
+        inner = make.ray_cluster(make.worker_group("a", 1), name="job-x2v5l", metadata=make.owned(outer))
+        ray = await create(play, inner)
+        await create(play, make.ray_pod(ray, "head"))
+        await play.until(waits(2, 1), "the head waits for its worker")
+        submits = await create(play, make.batch_job("job", outer))
+        await create(play, make.pod("submitter", submits, {}))
+        pods = await play.until(lambda pods: nodes_of(pods).get("submitter", False), "the submitter starts")
+        assert {"job-x2v5l-head": False, "submitter": True} == nodes_of(pods)
+        await create(play, make.ray_pod(ray, "a-worker-b6v8z", "a"))
+        await play.until(bound(3), "and then the others")
+
+    tell(cluster, tmp_path, story)
+
+
+def suspended_ray_cluster() -> list[Json]:
+    return [make.ray_cluster(make.worker_group("a", 3), suspend=True)]
+
+
+def suspended_ray_job() -> list[Json]:
+    return [make.ray_job(make.worker_group("a", 3), suspend=True, shutdownAfterJobFinishes=True)]
+
+
+def suspended_job_set() -> list[Json]:
+    return [make.job_set(make.replicated("node", 2, 2), suspend=True)]
+
+
+def suspended_train_job() -> list[Json]:
+    return [make.train_job(suspend=True), *suspended_job_set()]
+
+
+@pytest.mark.parametrize("made", [suspended_ray_cluster, suspended_ray_job, suspended_job_set, suspended_train_job])
+def test_a_suspended_job_is_resumed_when_it_fits(
+    cluster: RealCluster, tmp_path: Path, made: Callable[[], list[Json]]
+) -> None:
+    async def story(play: Live) -> None:
+        await play.pod("other", gpu=5)
+        await play.until(bound(1), "another pod leaves 3 GPUs")
+        outer, *items = made()
+        outer = await create(play, outer)
+        inner = [await create(play, {**i, "metadata": {**i["metadata"], **make.owned(outer)}}) for i in items]
+
+        async def waits() -> bool:
+            notes = (await play.get(path_of(outer)))["metadata"].get("annotations", {})
+            return "maar.dev/why" in notes
+
+        await play.eventually(waits, "its owner can read why it waits")
+        assert (await play.get(path_of(outer)))["spec"]["suspend"]
+        await play.delete("other")
+
+        async def resumed() -> bool:
+            return not (await play.get(path_of(outer)))["spec"].get("suspend", False)
+
+        await play.eventually(resumed, "it is resumed")
+        for item in inner:
+            now = await play.get(path_of(item))
+            assert item["metadata"]["resourceVersion"] == now["metadata"]["resourceVersion"], (
+                "nothing inside is written"
+            )
+
+    tell(cluster, tmp_path, story)
+
+
+class Operator:
+    """KubeRay, played: makes and deletes the worker pods of a cluster."""
+
+    def __init__(self, play: Live, ray: Json) -> None:
+        self.play = play
+        self.ray = ray
+        self.made = 0
+
+    async def replicas(self) -> int:
+        (group,) = (await self.play.get(path_of(self.ray)))["spec"]["workerGroupSpecs"]
+        return int(group["replicas"])
+
+    async def follow(self) -> int:
+        """Make the pods as many as the cluster says."""
+        wanted, name = await self.replicas(), f"{self.ray['metadata']['name']}-a-worker"
+        there = sorted(p.name for p in await self.play.pods() if p.name.startswith(name) and not p.leaving)
+        for pod in there[wanted:]:
+            await self.play.delete(pod)
+        for _ in range(wanted - len(there)):
+            self.made += 1
+            await create(self.play, make.ray_pod(self.ray, f"a-worker-{'bcdfghjklmnpqrstvwxz'[self.made]}", "a"))
+        return wanted
+
+
+@asynccontextmanager
+async def elastic_ray(play: Live, name: str, most: int) -> AsyncIterator[Operator]:
+    notes = {"annotations": {"maar.dev/min-workers": "1", "maar.dev/max-workers": str(most)}}
+    ray = await create(play, make.ray_cluster(make.worker_group("a", 1), name=name, metadata=notes))
+    await create(play, make.ray_pod(ray, "head"))
+    operator = Operator(play, ray)
+    await operator.follow()
+    yield operator
+
+
+def test_an_elastic_ray_cluster_grows_and_shrinks(cluster: RealCluster, tmp_path: Path) -> None:
+    async def story(play: Live) -> None:
+        async with elastic_ray(play, "one", 9) as one:
+
+            async def has(ray: Operator, size: int) -> bool:
+                return await ray.follow() == size
+
+            await play.eventually(lambda: has(one, 7), "it takes all that its head leaves")
+            await play.until(bound(8), "and all of it runs")
+            async with elastic_ray(play, "two", 2) as two:
+
+                async def shared() -> bool:
+                    return (await one.follow(), await two.follow()) == (4, 2)
+
+                await play.eventually(shared, "it makes room for another one")
+                await play.until(bound(8), "two heads and six workers run")
+            (group,) = (await play.get(path_of(one.ray)))["spec"]["workerGroupSpecs"]
+            assert ("a", INT32_MAX) == (group["groupName"], group["maxReplicas"]), "nothing else is written"
+            assert "example.com/main:1" == group["template"]["spec"]["containers"][0]["image"]
+
+    tell(cluster, tmp_path, story)
+
+
+@pytest.mark.parametrize("grouped", [False, True], ids=["plain", "pod-group"])
+def test_parts_of_a_train_job_start_one_after_the_other(cluster: RealCluster, tmp_path: Path, grouped: bool) -> None:
+    """With Trainer's PodGroup too, whose minimum counts the nodes, which do not exist before the initializers end."""
+
+    async def story(play: Live) -> None:
+        outer = await create(play, make.train_job())
+        jobs = (make.replicated("data"), make.replicated("model"), make.replicated("node", 1, 3, "data", "model"))
+        inner = await create(play, make.job_set(*jobs, metadata=make.owned(outer)))
+        notes = {"annotations": make.in_group("set")} if grouped else {}
+        if grouped:
+            await create(play, make.pod_group("set", 5, outer))
+        await create_all(play, "data", inner, **notes)
+        await play.until(waits(2, 1), "one initializer waits for the other")
+        await create_all(play, "model", inner, **notes)
+        await play.until(bound(2), "the initializers start without the nodes")
+        for pod in await play.pods():
+            await play.pod_status(pod.name, phase="Succeeded")
+        await create_all(play, "node", inner, **notes)
+        await play.until(bound(5), "then the nodes")
+
+    tell(cluster, tmp_path, story)
+
+
+def test_with_leader_ready_a_leader_starts_and_then_its_workers(cluster: RealCluster, tmp_path: Path) -> None:
+    async def story(play: Live) -> None:
+        await create(play, make.leader_worker_set(2, 3, startupPolicy="LeaderReady"))
+        for group in range(2):
+            await create(play, make.group_pod(group, 0))
+        await play.until(bound(2), "both leaders start")
+        await create(play, make.group_pod(0, 1))
+        line = "needs 2 pods, 1 can be placed"
+        await play.until(lambda pods: [line] == [p.message for p in pods if p.name == "serve-0-1"], "a worker waits")
+        await create(play, make.group_pod(0, 2))
+        await play.until(bound(4), "the workers start together")
+
+    tell(cluster, tmp_path, story)
+
+
+def test_each_group_of_a_leader_worker_set_starts_whole(cluster: RealCluster, tmp_path: Path) -> None:
+    async def story(play: Live) -> None:
+        await create(play, make.leader_worker_set(2, 2))
+        for group in range(2):
+            await create(play, make.group_pod(group, 0))
+        await play.until(lambda pods: all(not p.node and p.message for p in pods), "both wait")
+        await create(play, make.group_pod(1, 1))
+        pods = await play.until(lambda pods: nodes_of(pods).get("serve-1-1", False), "the second group starts")
+        assert {"serve-0": False, "serve-1": True, "serve-1-1": True} == nodes_of(pods)
+
+    tell(cluster, tmp_path, story)
