@@ -11,17 +11,13 @@ from typing import Any
 
 import msgspec
 import pytest
-<<<<<<< HEAD
-from tests.support.real.api import Refused
-from tests.support.real.cluster import RealCluster
-from tests.support.real.parts import available, folders
-=======
 from tests.support import new_kinds as make
 from tests.support.elastic_story import CONFIG
 from tests.support.live import NAMESPACE, Live, Seen, connected, scheduling
 from tests.support.new_kinds import JOBSET, LWS, RAY, TRAINER, Json
-from tests.support.real import RealCluster, Refused, available, folders
->>>>>>> kinds
+from tests.support.real.api import Refused
+from tests.support.real.cluster import RealCluster
+from tests.support.real.parts import available, folders
 
 from maar.kube.kinds import kind_named
 
