@@ -1,14 +1,13 @@
-"""What an elastic job's own object says, in one form for all kinds.
+"""What the object of an elastic job states, in one form for all kinds.
 
-A module of `maar.kube.kinds` takes from its object where the workers are and how they stand; here it becomes a
-`ElasticSpec`: bounds, the size its owner asked for, and what Maar itself keeps on the object. From it and the shape
-of its workers the model's `Elastic` is made. Whatever makes no sense becomes `broken`, and the job waits with it.
+The module of a kind finds the workers and their state in an object (`Stated`). Here it becomes an `ElasticSpec`:
+bounds, the size that the owner asked for, and what Maar keeps on the object. From the spec and the shape of its workers
+the `Elastic` of the model is made. An invalid field becomes `broken`, and the job waits with it.
 
-A job is elastic where it states bounds. The annotations `maar.dev/min-workers` and `maar.dev/max-workers` come before
-the fields of its kind; a bound that is left out is what the owner asked for at first. A job without bounds that enters
-suspended, with Maar as its scheduler, is rigid: all of it or nothing, when the plan says so. For as long as its
-operator would give a job up because its size changes, its bounds are its size. It can still be suspended as a whole,
-which operators survive.
+A job is elastic if it states bounds. The annotations `maar.dev/min-workers` and `maar.dev/max-workers` come before the
+fields of the kind; a missing bound is what the owner asked for at first. A job without bounds that is created
+suspended, with Maar as its scheduler, is rigid: it starts as a whole when the plan says so. While its operator would
+give up a job whose size changes, its bounds are its size; it can still be suspended as a whole.
 """
 
 from __future__ import annotations
@@ -30,24 +29,23 @@ from maar.model.shapes import Shape
 
 log = logging.getLogger(__name__)
 
-MOST = 10_000
-"""Pods of one elastic job; by taste, far beyond any training. Decisions keep a number for each worker that a job might
-have, so one of two thousand million, as an API server takes it, would leave no memory for all others."""
+MOST = 10_000 """The largest number of pods of one elastic job; tuned by hand, far beyond any training. Decisions keep a
+number for each
+possible worker, so a bound of two thousand million, which an API server accepts, would exhaust the memory."""
 
 
 class Kept(Past, frozen=True, omit_defaults=True):
-    """What Maar keeps on a job, in the annotation `maar.dev/elastic`: its past, and what would be lost otherwise."""
+    """What Maar keeps on a job in the annotation `maar.dev/elastic`: its past, and what its object does not state."""
 
     requested: int = 0
-    """Workers that its owner asked for, before the first resize."""
+    """The workers that the owner asked for, before the first resize."""
     running: bool | None = None
-    """Whether Maar's last word was that it runs; a job that is suspended all the same was suspended by its owner."""
+    """Whether Maar last decided that the job runs; if it is suspended nevertheless, its owner suspended it."""
     rigid: bool = False
-    """It has no bounds and came suspended: ours to pause, and never another size."""
+    """The job has no bounds and was created suspended: Maar suspends and resumes it, and never resizes it."""
 
     @property
     def past(self) -> Past:
-        """Only what decisions need."""
         return msgspec.convert(msgspec.to_builtins(self), Past)
 
 
@@ -60,7 +58,7 @@ class Bound(NamedTuple):
 
 
 class Role(msgspec.Struct, frozen=True):
-    """Pods of one role: of what they are made, and the labels that the operator will put on them."""
+    """The pods of one role: their template, and the labels that the operator will set."""
 
     template: PodTemplate
     labels: Mapping[str, str] = {}
@@ -68,22 +66,22 @@ class Role(msgspec.Struct, frozen=True):
 
 
 class Stated(msgspec.Struct, frozen=True, kw_only=True):
-    """What a module of one kind has found."""
+    """What the module of one kind found in an object."""
 
     worker: Role
     """Its `count` is the size."""
     role: str
-    """As its pods will say it."""
+    """The role as the pods will state it."""
     suspended: bool = False
     ran: bool = False
-    """Whether it ever ran, where its status tells."""
+    """Whether the job ever ran, if its status says so."""
     beside: tuple[Role, ...] = ()
     """Its other roles, as far as its minimum counts them."""
     least: Bound = Bound()
     most: Bound = Bound()
     requested: int = 0
     scheduler: str = ""
-    """Where the job says it for all of its pods."""
+    """The scheduler name, if the job states it for all pods."""
     queue: str = ""
     priority_class: str = ""
     priority: int | None = None
@@ -91,19 +89,19 @@ class Stated(msgspec.Struct, frozen=True, kw_only=True):
     pool: str = ""
     epochs: int | None = None
     keeps: str = ""
-    """Why its operator would give it up if its size changed now, where it would."""
+    """Why the operator would give up the job if its size changed now; empty if it would not."""
     resizable: bool = True
-    """Whether its size can change at all; where not, bounds mean nothing and it is suspended and resumed only."""
+    """Whether the size can change; if not, bounds mean nothing and the job is only suspended and resumed."""
     lowest: Bound = Bound()
     highest: Bound = Bound()
-    """Limits within which its operator keeps any size; they tighten bounds and are none themselves."""
+    """Limits that the operator applies to any size; they tighten stated bounds, and alone make no job elastic."""
     part: str = ""
     """The part of the job that starts next."""
     problem: str = ""
 
 
 class ElasticSpec(msgspec.Struct, frozen=True, kw_only=True):
-    """An elastic job as its object says it."""
+    """An elastic job as its object states it."""
 
     min: int
     max: int
@@ -112,9 +110,9 @@ class ElasticSpec(msgspec.Struct, frozen=True, kw_only=True):
     suspended: bool
     role: str
     part: str = ""
-    """The part of the job that these are the pods of."""
+    """The part of the job that the pods belong to."""
     worker: Pod
-    """A worker as it will be made."""
+    """A worker as the operator will create it."""
     beside: tuple[Pod, ...] = ()
     """Its other pods, as far as its minimum counts them."""
     pausable: bool = True
@@ -132,7 +130,7 @@ class ElasticSpec(msgspec.Struct, frozen=True, kw_only=True):
     broken: str = ""
 
     def elastic(self, shape: Shape, beside: tuple[Shape, ...]) -> Elastic:
-        """As decisions see it, with the shapes of its pods."""
+        """The elastic job of the model, with the shapes of its pods."""
         return Elastic(
             min=self.min,
             max=self.max,
@@ -152,14 +150,14 @@ class ElasticSpec(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def elastic_spec(item: Object, stated: Stated, names: frozenset[str] | None) -> ElasticSpec | None:
-    """The spec of one job; `None`: its size is not ours to change. `names` are ours as schedulers (`None`: all)."""
+    """The spec of one job; `None` if its size is not ours to change. `names` are our scheduler names (`None`: all)."""
     template, size = stated.worker.template, stated.worker.count
     scheduler = stated.scheduler or template.spec.scheduler_name
     if names is not None and scheduler not in names:
         return None
     kept = read_kept(item)
     if stated.suspended and (stated.ran if kept.running is None else kept.running):
-        return None  # by its owner, who will resume it
+        return None  # its owner suspended it, and will resume it
     notes = Notes(item.metadata.annotations)
     least = most = Bound()
     if stated.resizable:
@@ -213,7 +211,7 @@ def elastic_spec(item: Object, stated: Stated, names: frozenset[str] | None) -> 
 
 
 def read_kept(item: Object) -> Kept:
-    """What Maar has kept on an object; nothing where somebody broke it."""
+    """What Maar keeps on an object; empty if the annotation is invalid."""
     said = item.metadata.annotations.get(known.ELASTIC)
     if not said:
         return Kept()
@@ -222,13 +220,13 @@ def read_kept(item: Object) -> Kept:
         if not 0 <= kept.requested <= MOST:
             raise ValueError(f"`requested`: expected a number from 0 to {MOST}, got `{kept.requested}`")
         return kept
-    except ValueError as error:  # msgspec's are such
+    except ValueError as error:  # msgspec raises subclasses of it
         log.warning("%s: the annotation `%s` is ignored: %s", item.key, known.ELASTIC, error)
         return Kept()
 
 
 def read_holds(item: Object) -> tuple[tuple[str, int], ...]:
-    """Room that is kept for workers to come; none where somebody broke it."""
+    """Room that is kept for future workers; none if the annotation is invalid."""
     said = item.metadata.annotations.get(known.HOLDS)
     if not said:
         return ()
@@ -241,12 +239,11 @@ def read_holds(item: Object) -> tuple[tuple[str, int], ...]:
 
 
 def write_kept(kept: Kept) -> str:
-    """For the annotation."""
     return msgspec.json.encode(kept).decode()
 
 
 def write_holds(holds: tuple[tuple[str, int], ...]) -> str | None:
-    """For the annotation; `None`: it goes."""
+    """The annotation's text; `None` removes it."""
     return msgspec.json.encode(dict(holds)).decode() if holds else None
 
 
@@ -274,7 +271,7 @@ def _problem(least: Bound, most: Bound, low: int, high: int, beside: int) -> str
 
 
 def _pod(item: Object, role: Role) -> Pod:
-    """A pod as its operator will make it."""
+    """A pod as the operator will create it."""
     meta = role.template.metadata
     labels = {**meta.labels, **role.labels}
     made = Metadata(name=item.name, namespace=item.namespace, labels=labels, annotations=meta.annotations)

@@ -18,11 +18,11 @@ class GangSpec(msgspec.Struct, kw_only=True):
     namespace: str
     name: str
     part: str = ""
-    """Which part of a job that starts in several steps."""
+    """The part of a job that starts in several steps."""
     minimum: int | None = 1
     """`None`: as many as it has pods."""
     whole: bool = False
-    """Its minimum is all of it: never less than the pods that are there."""
+    """The minimum is the whole gang: never less than its pods."""
     role_min: dict[str, int] = {}
     queue: str = ""
     priority_class: str = ""
@@ -68,14 +68,14 @@ def from_object(of: Object) -> GangSpec:
 
 
 def set_minimum(gang: GangSpec, field: str, value: int) -> None:
-    """The minimum as its object says it; a negative one breaks the job."""
+    """The minimum that the object states; a negative one makes the job invalid."""
     if value < 0:
         broken(gang, field, f"expected a number of at least 0, got `{value}`")
     gang.minimum = max(value, 1)
 
 
 def set_min_resources(gang: GangSpec, field: str, quantities: Quantities | None) -> None:
-    """What the gang needs before its pods exist; a negative or unreadable amount breaks the job."""
+    """What the gang needs before its pods exist; a negative or unreadable amount makes the job invalid."""
     if quantities is None:
         return
     gang.min_resources = {}
@@ -91,7 +91,7 @@ def set_min_resources(gang: GangSpec, field: str, quantities: Quantities | None)
 
 
 def set_closeness(gang: GangSpec, field: str, wire: NetworkTopology | None) -> None:
-    """Volcano's networkTopology; hard without a tier asks for nothing, as there."""
+    """Volcano's networkTopology; `hard` without a tier asks for nothing, as in Volcano."""
     if wire is None:
         return
     if wire.mode not in ("", "hard", "soft"):
@@ -104,12 +104,12 @@ def set_closeness(gang: GangSpec, field: str, wire: NetworkTopology | None) -> N
 
 
 def broken(gang: GangSpec, field: str, problem: str) -> None:
-    """Keep the first thing that makes no sense."""
+    """Keep the first problem."""
     gang.broken = gang.broken or f"{field}: {problem}"
 
 
 def does_not_exist(namespace: str, name: str) -> GangSpec:
-    """A gang that is named and is not there: its pods wait for it; those that run are a gang as they are."""
+    """A gang whose PodGroup does not exist: its pods wait for it; running pods are a gang as they are."""
     return GangSpec(
         namespace=namespace, name=name, minimum=None, broken=f"PodGroup `{namespace}/{name}` does not exist"
     )

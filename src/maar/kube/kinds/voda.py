@@ -1,4 +1,4 @@
-"""What Voda's users say: in the environment of an MPIJob's launcher, and by a node selector.
+"""What users of Voda state: in the environment of an MPIJob's launcher, and by a node selector.
 
 `NUM_PROC` or `NP`, `MIN_NUM_PROC` or `MIN_NP`, `MAX_NUM_PROC` or `MAX_NP` count processes; a worker runs
 `slotsPerWorker` of them. `JOB_PRIORITY` counts down: 0 is the most important there, and higher is with us.
@@ -15,11 +15,11 @@ from maar.kube.kinds.kubeflow import Spec
 from maar.kube.wire.values import whole
 
 ACCELERATOR = "vodascheduler/accelerator"
-"""The node selector by which a job names its kind of accelerator, and so its pool."""
+"""The node selector that names the accelerator of a job, and so its pool."""
 
 
 class Said(msgspec.Struct, kw_only=True):
-    """What a job says in Voda's words."""
+    """What a job states in Voda's variables."""
 
     least: Bound = Bound()
     most: Bound = Bound()
@@ -32,7 +32,7 @@ class Said(msgspec.Struct, kw_only=True):
 
 
 def said(spec: Spec) -> Said:
-    """All of it; without bounds it is no job of Voda's, and its variables mean nothing to us."""
+    """Everything that a job states; without bounds it is not a job of Voda, and its variables mean nothing."""
     found = Said()
     for role in ("Launcher", "Worker"):
         replica = spec.roles.get(role)

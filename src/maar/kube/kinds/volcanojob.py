@@ -83,7 +83,7 @@ def end(item: VolcanoJob) -> End | None:
 
 
 def look(item: VolcanoJob, made: Object | None) -> Stated | None:
-    """What a Volcano Job says."""
+    """What a Volcano Job states."""
     tasks, phase = item.spec.tasks, item.status.state.phase
     if not tasks or phase in ENDS:
         return None
@@ -108,7 +108,7 @@ def _role(item: VolcanoJob, task: Task) -> Role:
 
 
 def workers(tasks: tuple[Task, ...]) -> int | None:
-    """Which task is that of the workers."""
+    """The index of the task of the workers."""
     named = [i for i, task in enumerate(tasks) if task.name == WORKER]
     return named[0] if named else 0 if len(tasks) == 1 else None
 
@@ -136,7 +136,7 @@ def _patch(item: VolcanoJob, resource: Resource[Object], was: ElasticSpec, wante
 
 
 def _command(item: VolcanoJob, action: str) -> Request:
-    """Named for the version of the job that it is for, so that asking twice creates one."""
+    """A Command named after the version of the job, so that a repetition creates no second one."""
     meta, job = item.metadata, KIND.resource
     target = {"apiVersion": job.api_version, "kind": job.kind, "name": item.name, "uid": meta.uid, "controller": True}
     name = f"{item.name[:200]}-{action.lower()}-{meta.resource_version or '0'}"

@@ -24,7 +24,7 @@ from maar.kube.wire import annotations as known
 from maar.model.selectors import PodSelector
 
 OURS = (known.ELASTIC, known.HOLDS, known.WORKERS, known.PLANNED, known.WHY)
-"""Annotations that Maar writes to elastic jobs: what counts of them is in the spec."""
+"""Annotations that Maar writes to elastic jobs; the spec has those that matter."""
 
 
 class ElasticJob(msgspec.Struct, frozen=True):
@@ -104,11 +104,11 @@ class ElasticJobs:
                     self._unborn[identity] = selectors_of_workers(gang.elastic, shapes)
 
     def selectors(self) -> frozenset[PodSelector]:
-        """All selectors by which future workers will mean other pods."""
+        """All selectors of other pods that future workers will use."""
         return frozenset[PodSelector]().union(*self._unborn.values())
 
     def standing(self, identity: Identity) -> GangSpec | None:
-        """A gang as it stands among the others: for its elastic job, or not."""
+        """A gang as it counts: with its elastic job, or without if another gang stands for the job."""
         gang = self._gangs.get(identity)
         if gang is None:
             return None
@@ -150,7 +150,7 @@ class ElasticJobs:
             self._mark(identity)
 
     def wrote(self, identity: Identity, assumed: AssumedJob, version: str) -> None:
-        """What was assumed is in this version of the object: whatever a later one says counts."""
+        """What was assumed is in this version of the object; later versions count as they are."""
         if self.assumed.get(identity) == assumed:
             self.assumed[identity] = msgspec.structs.replace(assumed, written=version)
             self._see(identity)
@@ -207,7 +207,7 @@ class ElasticJobs:
 
 
 def _alike(one: GangSpec | None, other: GangSpec | None) -> bool:
-    """Whether two states of a job differ at most in what Maar has written to it for its owner."""
+    """Whether two states of a job differ at most in the notes that Maar writes for its owner."""
     if one is None or other is None:
         return one is other
     a, b = (msgspec.structs.replace(gang, annotations=_not_ours(gang)) for gang in (one, other))

@@ -30,12 +30,9 @@ from maar.model.selectors import PodSelector
 from maar.model.snapshot import Changed
 from maar.model.tasks import Task
 
-SETTLING = 2.0
-"""Seconds without a new pod after which a gang that nothing counts is taken to be complete."""
-
 
 class Gangs:
-    """All gangs as they were last made, by identity and by their job's key."""
+    """The jobs and tasks of all gangs, by identity and by job key."""
 
     def __init__(
         self,
@@ -66,11 +63,9 @@ class Gangs:
     # -- look-ups
 
     def identity(self, job: str) -> Identity | None:
-        """Which gang a job is."""
         return self._keys.get(job)
 
     def keys(self) -> KeysView[str]:
-        """Of all jobs."""
         return self._keys.keys()
 
     def jobs(self) -> Iterator[Job]:
@@ -82,30 +77,30 @@ class Gangs:
         return (task for _, tasks in self._made.values() for task in tasks)
 
     def elect(self) -> Elect | None:
-        """The elected job: of several the first one elected."""
+        """The elected job; of several, the first one elected."""
         elected = [gang.elect for gang, _ in self._made.values() if gang.elect is not None]
         return min(elected, key=lambda e: (e.since, e.job), default=None)
 
     # -- what changes
 
     def mark_all(self) -> None:
-        """Make all gangs anew that have pods, or that may get some."""
+        """Mark all gangs that have pods, or may get some, to be made again."""
         self._dirty.update(self._roster.gangs(), self._elastic.everyone())
 
     def learn(self) -> bool:
-        """Something may have become known of elastic jobs: whether it has, of one of them."""
+        """Mark elastic jobs about which something new is known; returns whether there are any."""
         found = self._learning.outdated()
         self._dirty.update(found)
         return bool(found)
 
     def take(self, now: float, covered: Mapping[str, tuple[str, ...]]) -> dict[str, Changed]:
-        """Make those anew that have changed; `covered` are the budgets of each pod that has some."""
+        """Make the changed gangs again; `covered` has the budgets of each covered pod."""
         self._match_anew()
         changed: dict[str, Changed] = {}
         there = {identity for identity in self._dirty if self._is_there(identity)}
         self._dirty |= self._claim_keys(there)
         for identity in self._dirty:
-            # All before the first is made: a key may pass from one gang to another.
+            # All are removed before the first is made: a key may pass from one gang to another.
             was = self._made.pop(identity, None)
             if was is not None:
                 changed[was[0].job.key] = None
@@ -123,14 +118,14 @@ class Gangs:
         return changed
 
     def _is_there(self, identity: Identity) -> bool:
-        """Whether a gang is a job: it has pods, or is one even without."""
+        """Whether a gang is a job: it has pods, or is a job without pods."""
         if self._roster.has_pods(identity):
             return True
         gang = self._elastic.standing(identity)
         return gang is not None and gang.stands and gang.gang and not self._roster.is_foreign(identity)
 
     def _claim_keys(self, there: set[Identity]) -> set[Identity]:
-        """Enter the gangs that came and take out those that went; the gangs that may have another key now."""
+        """Enter new gangs and remove gangs that are gone; returns the gangs whose key may have changed."""
         again: set[Identity] = set()
         for identity in self._dirty:
             named = self._named.get(identity.key, [])
@@ -147,7 +142,7 @@ class Gangs:
         return again
 
     def _key(self, identity: Identity) -> str:
-        """Its own, unless a gang of an earlier source has the same one."""
+        """The job key of a gang: its own, unless a gang of an earlier source has the same one."""
         named = self._named[identity.key]
         if named[0] == identity:
             return identity.key
@@ -156,7 +151,7 @@ class Gangs:
         return f"{identity.key}@{identity.source.title}{number}"
 
     def _match_anew(self) -> None:
-        """A selector that nobody used before may match any pod: then all tasks are made again."""
+        """A new selector may match any pod: then all tasks are made again."""
         selectors = self._pods.selectors() | self._elastic.selectors()
         if selectors != self._selectors:
             self._selectors = selectors
@@ -193,6 +188,6 @@ class Gangs:
         )
 
     def _images_of(self, identity: Identity, elastic: ElasticSpec | None) -> frozenset[str]:
-        """The images of a job's future pods that some node has."""
+        """The images of a job's future pods that are on some node."""
         pods = () if elastic is None else (elastic.worker, *elastic.beside)
         return frozenset(self._images.use(identity, {name for pod in pods for name in names_of(pod.spec)}))

@@ -25,15 +25,13 @@ STDIN = "-"
 
 
 class Manifests(NamedTuple):
-    """What was read."""
-
     cluster: Cluster
     ignored: dict[str, int]
-    """How many objects of kinds that Maar does not read, by kind."""
+    """The number of objects that Maar does not read, by kind."""
 
 
 class Place(NamedTuple):
-    """Where an object is: a document of a file, and inside it the path of a List's item."""
+    """Where an object is: the document in a file, and the path in a List."""
 
     document: str
     item: str = ""
@@ -42,7 +40,6 @@ class Place(NamedTuple):
         return f"{self.document}: {self.item}" if self.item else self.document
 
     def error(self, field: str, problem: str) -> ManifestError:
-        """What is wrong with a field of it."""
         path = ".".join(filter(None, (self.item, field)))
         return ManifestError(f"{self.document}: {path or 'document'}: {problem}")
 
@@ -91,7 +88,7 @@ def _documents(text: bytes, source: str) -> Iterator[Any]:
 
 
 def _texts(path: str) -> Iterator[tuple[str, bytes]]:
-    """The files that a path means, sorted, each with its content."""
+    """The files of a path, sorted, each with its content."""
     if path == STDIN:
         yield "stdin", sys.stdin.buffer.read()
         return
@@ -118,7 +115,7 @@ def _take(document: Any, place: Place, files: _Files) -> None:
     if kind.endswith("List") and isinstance(document.get("items"), list):
         for i, inner in enumerate(document["items"]):
             if isinstance(inner, dict) and kind != "List":
-                # The API server leaves these out of the objects of a typed list.
+                # The API server omits these fields in the items of a typed list.
                 inner = {"apiVersion": version, "kind": kind.removesuffix("List"), **inner}
             item = ".".join(filter(None, (place.item, f"items[{i}]")))
             _take(inner, Place(place.document, item), files)

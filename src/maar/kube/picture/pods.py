@@ -1,10 +1,10 @@
-"""The live picture's pods: objects to members, with what was decided and is not yet seen laid over them.
+"""Pods: objects to members, with decisions that are not yet seen laid over them.
 
-A part of `maar.kube.picture.picture`. Watches and decisions make pods `dirty`; once a cycle those are read, and entered
-in `maar.kube.picture.roster`. A bind of ours that comes back is confirmed in place, for it changes nothing that a
-decision sees. The life of what is assumed of a pod:
+A part of the picture. Watches and decisions mark pods as `dirty`; once a cycle these are read, and entered in `roster`.
+A bind of ours that a watch shows is confirmed in place: it changes nothing that a decision sees. The life of an
+assumption about a pod:
 
-    assume --> laid over whenever the pod is read --> gone: its object says as much, or more (`confirm`, `read`)
+    assume --> laid over whenever the pod is read --> gone: its object shows it, or more (`confirm`, `read`)
                                                   --> gone: it did not come true (`forget`), or the pod is another
 """
 
@@ -39,7 +39,7 @@ from maar.model.tasks import Status
 
 
 class Assumed(msgspec.Struct, frozen=True):
-    """Where a pod will stand once what was decided has been carried out."""
+    """The state of a pod once all decisions are carried out."""
 
     uid: str
     status: Status
@@ -47,7 +47,7 @@ class Assumed(msgspec.Struct, frozen=True):
 
 
 class Pods:
-    """All pods that count, as they were last read."""
+    """All pods that count, as last read."""
 
     def __init__(
         self,
@@ -65,9 +65,9 @@ class Pods:
     ) -> None:
         self.members: dict[str, Member] = {}
         self.dirty: set[str] = set()
-        """Those to be read in the next cycle."""
+        """Pods to read in the next cycle."""
         self.outdated = True
-        """Whether priorities or namespaces have changed, so that all are to be read; who has heeded it says so."""
+        """Whether priorities or namespaces have changed, so that all pods must be read again."""
         self.priorities = Priorities(())
         self.shapes = Shapes(Namespaces((), ()))
         self._store = store
@@ -83,14 +83,14 @@ class Pods:
         self._unreadable = unreadable
         self._names = scheduler_names
         self._choosy: Counter[Shape] = Counter()
-        """Drafts that mean other pods, and how many pods have each."""
+        """Drafts that select other pods, and the number of pods that have each."""
         self._redraft: set[str] = set()
-        """Pods whose shape is to be made again although their object is the same."""
+        """Pods whose shape must be made again although their object is the same."""
 
     # -- what happens between cycles
 
     def note(self, key: str, before: Pod | None, after: Pod | None) -> None:
-        """Read a pod in the next cycle; where its gang cannot start yet, together with the pods that it lacks."""
+        """Read a pod in the next cycle, or together with the pods that its gang still lacks."""
         self._owners.note_pod(key, after)
         if before is not None and after is None:
             self._groups.forget_pod(before)
@@ -100,12 +100,12 @@ class Pods:
             self.dirty.add(key)
 
     def node_came_or_went(self) -> None:
-        """Those whose volumes are made for a node must know whether it is there."""
+        """Read the waiting pods with volumes again: their volumes may be created for this node."""
         waiting = (key for key in self._storage.claims_of if key in self.members)
         self.dirty.update(key for key in waiting if self.members[key].status is not Status.BOUND)
 
     def redraft(self, pods: Set[str]) -> None:
-        """Make the shapes of these pods again, since nodes have others of their images now."""
+        """Make the shapes of these pods again: nodes have other images of theirs now."""
         self.dirty.update(pods)
         self._redraft.update(pods)
 
@@ -115,12 +115,12 @@ class Pods:
         self.dirty.add(key)
 
     def forget(self, key: str) -> None:
-        """What was assumed of a pod did not come true."""
+        """What was assumed about a pod did not come true."""
         if self._assumed.pop(key, None) is not None:
             self.dirty.add(key)
 
     def confirm(self, pod: Pod) -> bool:
-        """A bind that was assumed is seen: false if it is not just that, and the pod must be put in as any other."""
+        """Confirm an assumed bind; false if the pod changed otherwise and must be put in like any other."""
         key = pod.key
         assumed, before = self._assumed.get(key), self.members.get(key)
         if assumed is None or before is None or key in self.dirty:
@@ -139,7 +139,7 @@ class Pods:
     # -- what a cycle reads
 
     def read(self, now: float) -> None:
-        """Read those that are due, and enter them in the roster."""
+        """Read the changed pods, and enter them in the roster."""
         if self.outdated:
             self._prepare()
         self._note_claims()
@@ -160,7 +160,7 @@ class Pods:
         self._redraft.clear()
 
     def selectors(self) -> frozenset[PodSelector]:
-        """All by which pods mean other pods."""
+        """All selectors of other pods that pods use."""
         return frozenset(pods for draft in self._choosy for pods in selectors_of(draft))
 
     def _prepare(self) -> None:
@@ -171,7 +171,7 @@ class Pods:
         self.dirty.update(self._pods)
 
     def _note_claims(self) -> None:
-        """Which claims the pods use that are about to be read, and who else is concerned by that."""
+        """Take in the claims of the pods to read, and add the other pods that this concerns."""
         concerned: set[str] = set()
         for key in self.dirty:
             pod = self._pods.get(key)
@@ -208,7 +208,7 @@ class Pods:
         return self._overlaid(key, made)
 
     def _overlaid(self, key: str, made: Member) -> Member:
-        """The pod with what was assumed of it, unless its object says as much by now."""
+        """The pod with what was assumed about it, unless its object shows it by now."""
         assumed = self._assumed.get(key)
         if assumed is None:
             return made

@@ -15,7 +15,7 @@ from maar.kube.wire.pods import Pod
 
 
 class Roster:
-    """Gangs and their pods, both ways. It marks gangs whose pods have been read in `dirty`."""
+    """Gangs and their pods, in both directions. Marks gangs whose pods have been read in `dirty`."""
 
     def __init__(self, groups: Groups, dirty: set[Identity]) -> None:
         self._groups = groups
@@ -25,19 +25,18 @@ class Roster:
         self._grew: dict[Identity, float] = {}
         """When a gang last got a pod."""
         self._short: dict[Identity, list[str]] = {}
-        """Pods that came and are not read yet: those of gangs that lack others still."""
+        """New pods that are not read yet, because their gangs still lack pods."""
         self._foreign_of: dict[str, Identity] = {}
         self._foreign: dict[Identity, set[str]] = {}
         """Pods of other schedulers that name a gang."""
 
-    # -- who is where
+    # -- gangs and pods
 
     def gangs(self) -> Set[Identity]:
-        """Those that have pods."""
+        """Gangs that have pods."""
         return self._pods_of.keys()
 
     def has_pods(self, gang: Identity) -> bool:
-        """Whether a gang has pods."""
         return gang in self._pods_of
 
     def pods(self, gang: Identity) -> list[str]:
@@ -49,7 +48,7 @@ class Roster:
         return self._grew[gang]
 
     def enter(self, pod: str, gang: Identity | None, now: float) -> None:
-        """A pod was read and belongs to a gang, or to none since it does not count."""
+        """A pod was read: it belongs to a gang, or to none because it does not count."""
         was = self._gang_of.get(pod)
         if was is not None:
             self._dirty.add(was)
@@ -79,7 +78,7 @@ class Roster:
         return gang in self._foreign
 
     def mark(self, pods: Iterable[str]) -> None:
-        """Something else has changed for these pods, so that their gangs are made anew."""
+        """Mark the gangs of these pods to be made again."""
         self._dirty.update(self._gang_of[pod] for pod in pods if pod in self._gang_of)
 
     def _leave(self, pod: str, gang: Identity) -> None:
@@ -88,10 +87,10 @@ class Roster:
         if not self._pods_of[gang]:
             del self._pods_of[gang], self._grew[gang]
 
-    # -- who is to be read
+    # -- pods to read
 
     def came(self, key: str, pod: Pod) -> Iterable[str]:
-        """A new pod without a node: whom to read now, which is nobody while its gang lacks others."""
+        """The pods to read now that this new pod without a node exists: none while its gang lacks pods."""
         identity = self._groups.identity_of(pod)
         group = self._groups.there.get(identity)
         if group is None or group.minimum is None or group.owners or group.elastic is not None:
@@ -103,7 +102,7 @@ class Roster:
         return self._short.pop(identity)
 
     def short(self) -> list[str]:
-        """Let go of all pods that were held back."""
+        """Release all pods that were held back."""
         waiting = [pod for pods in self._short.values() for pod in pods]
         self._short.clear()
         return waiting

@@ -41,9 +41,9 @@ class Surroundings:
         ours: Callable[[wire.Node], bool],
     ) -> None:
         self.nodes: dict[str, Node] = {}
-        """Those of ours."""
+        """Nodes that are ours."""
         self.covered: dict[str, tuple[str, ...]] = {}
-        """The budgets of each pod that has some."""
+        """The budgets of each covered pod."""
         self.rebuild = True
         """Whether nodes or queues have changed, so that tables must be built again."""
         self._stale = True
@@ -61,18 +61,18 @@ class Surroundings:
     # -- what watches say
 
     def note(self) -> None:
-        """Something came, went or changed that is read when it is taken."""
+        """An object changed that is read once a cycle."""
         self._stale = True
 
     def note_queue(self, name: str, error: str = "") -> None:
-        """A queue came, went or changed, or cannot be read."""
+        """A queue changed, or cannot be read."""
         self._stale = self.rebuild = True
         self._broken_queues.pop(name, None)
         if error:
             self._broken_queues[name] = error
 
     def note_node(self, name: str, after: wire.Node | None) -> bool:
-        """A node came, went or changed; false if in nothing that counts."""
+        """A node changed; false if nothing that counts did."""
         was = (self.nodes.pop(name, None), self._locks.pop(name, None))
         if after is not None and self._ours(after):
             try:
@@ -93,7 +93,7 @@ class Surroundings:
     # -- what a cycle takes
 
     def cover(self, members: Collection[Member]) -> set[str]:
-        """Count anew what budgets cover; the pods that have others now."""
+        """Find again what budgets cover; returns the pods whose budgets changed."""
         found: list[Budget] = []
         covered: dict[str, tuple[str, ...]] = {}
         for item in self._store.of(BUDGETS).values():
@@ -111,7 +111,7 @@ class Surroundings:
         return {key for key in before.keys() | covered.keys() if before.get(key) != covered.get(key)}
 
     def take(self, now: float) -> Cluster:
-        """All of it. `now` is when a queue that does not say so was created."""
+        """Everything but jobs and tasks. `now` is the creation time of a queue that states none."""
         if self._stale or self._budgets or self._storage.stale or self._images.stale:
             self._last = Cluster(
                 nodes=tuple(self.nodes.values()),

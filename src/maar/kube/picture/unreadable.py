@@ -1,8 +1,7 @@
-"""The live picture's unreadable pods: those of ours of which nothing but the name counts.
+"""Unreadable pods: pods of ours of which only the name can be read.
 
-A part of `maar.kube.picture.picture`. Each is a job of its own name that waits with the reason, unless a gang of that
-name is there; it goes when the pod does, or can be read. Groups and queues that do not decode are broken where they
-stand.
+A part of the picture. Each is a job with the key of the pod that waits with the reason, unless a gang has that key. It
+goes when the pod is gone or can be read. PodGroups and queues that cannot be decoded are handled where they are kept.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from maar.model.snapshot import Changed
 
 
 class Unreadable:
-    """All of them, by the pod's key, and which of them came or went since the last cycle."""
+    """Unreadable pods by key, and which of them changed since the last cycle."""
 
     def __init__(self) -> None:
         self._jobs: dict[str, Job] = {}
@@ -24,21 +23,20 @@ class Unreadable:
         return pod in self._jobs
 
     def add(self, pod: str, error: str) -> None:
-        """A pod cannot be read."""
         self._jobs[pod] = Job(pod, broken=error)
         self._dirty.add(pod)
 
     def discard(self, pod: str) -> None:
-        """A pod is gone, or another now."""
+        """A pod is gone, or can be read now."""
         if self._jobs.pop(pod, None) is not None:
             self._dirty.add(pod)
 
     def jobs(self, taken: Container[str]) -> list[Job]:
-        """All whose names gangs have not taken."""
+        """The jobs of unreadable pods whose key no gang has."""
         return [job for key, job in self._jobs.items() if key not in taken]
 
     def take(self, taken: Container[str]) -> dict[str, Changed]:
-        """Those that changed since the last time, but for names that gangs have taken."""
+        """The jobs that changed since the last time and whose key no gang has."""
         changed: dict[str, Changed] = {}
         for key in self._dirty:
             if key not in taken:
