@@ -29,9 +29,9 @@ from maar.model.shapes import Shape
 
 log = logging.getLogger(__name__)
 
-MOST = 10_000 """The largest number of pods of one elastic job; tuned by hand, far beyond any training. Decisions keep a
-number for each
-possible worker, so a bound of two thousand million, which an API server accepts, would exhaust the memory."""
+MOST = 10_000
+"""The largest number of pods of one elastic job; tuned by hand, far beyond any training. Decisions keep a number for
+each possible worker, so a bound of two thousand million, which an API server accepts, would exhaust the memory."""
 
 
 class Kept(Past, frozen=True, omit_defaults=True):
