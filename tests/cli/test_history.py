@@ -164,8 +164,8 @@ def test_the_default_is_the_state_folder(tmp_path: Path) -> None:
     ("where", "error"),
     [
         ("postgresql://me:secret@127.0.0.1:1/maar", "cannot read the history: postgresql://me:***@127.0.0.1:1/maar: "),
-        ("mysql://me:secret@db/maar", "history: unknown kind of database: `mysql`; known: postgresql, sqlite"),
-        ("none", "there is no history: `none`; name one with --history"),
+        ("mysql://me:secret@db/maar", "history: unknown database type: `mysql`; known: postgresql, sqlite"),
+        ("none", "no history: the address is `none`; set another one with --history"),
     ],
 )
 def test_what_cannot_be_read_is_said_without_secrets(where: str, error: str) -> None:
