@@ -134,9 +134,9 @@ def test_text_says_who_waits_and_why(write: Write) -> None:
 def test_a_job_that_nothing_but_others_keeps_waiting(write: Write) -> None:
     flat = {"name": "a", "max": 1}
     file = write([flat, {**flat, "name": "b"}, {**flat, "name": "c", "gpus_per_worker": 2}])
-    assert "others come first" not in run("--algorithm", "ffdl", "--gpus", "2", file).stdout
+    assert "other jobs come first" not in run("--algorithm", "ffdl", "--gpus", "2", file).stdout
     first = run("--algorithm", "ffdl", "--gpus", "1", write([{"name": "b", "min": 2}, {"name": "c", "submit": 1}]))
-    assert re.search(r"^c +1 +0 +0 +others come first$", first.stdout, re.MULTILINE)
+    assert re.search(r"^c +1 +0 +0 +other jobs come first$", first.stdout, re.MULTILINE)
 
 
 def test_a_mistyped_algorithm_gets_a_suggestion_and_no_plan(write: Write) -> None:
@@ -195,7 +195,7 @@ def test_an_algorithm_without_parameters_takes_none(write: Write) -> None:
         ("[" * 3_000 + "]" * 3_000, ["lists and mappings are nested too deeply"]),
         (
             '[{"name": "a", "max": 8, "speedup": {"1": 1e-320, "2": 5}}]',
-            ["jobs[0].speedup: expected a number of workers from 1 and a speed-up above 0, got `1` workers: `1e-320`"],
+            ["jobs[0].speedup: expected at least 1 worker and a speed-up above 0, got `1` workers: `1e-320`"],
         ),
         (["a"], ["jobs[0]: expected a mapping, got `a`"]),
         ([{"min": 1}], ["jobs[0]: a job needs a `name`"]),
@@ -223,11 +223,11 @@ def test_an_algorithm_without_parameters_takes_none(write: Write) -> None:
                 "jobs[1].requested: expected a size from 2 to 2, got `1`",
             ],
         ),
-        ([{"name": "a"}, {"name": "b"}, {"name": "a"}], ["jobs[2].name: taken by jobs[0]: `a`"]),
+        ([{"name": "a"}, {"name": "b"}, {"name": "a"}], ["jobs[2].name: already used by jobs[0]: `a`"]),
         (
             [{"name": "a", "speedup": {"2": 0, "1": 1}}, {"name": "b", "speedup": 3}],
             [
-                "jobs[0].speedup: expected a number of workers from 1 and a speed-up above 0, got `2` workers: `0`",
+                "jobs[0].speedup: expected at least 1 worker and a speed-up above 0, got `2` workers: `0`",
                 "jobs[1].speedup: expected speed-ups by workers, e.g. `{1: 1.0, 2: 1.8}`, got `3`",
             ],
         ),

@@ -131,7 +131,7 @@ def test_one_job_with_its_life(file: str) -> None:
 def test_who_is_not_known_gets_a_suggestion(file: str) -> None:
     fill(file, STORY)
     result = run("--history", file, "team/resnet-2")
-    assert (1, "Error: nothing is known of `team/resnet-2`; did you mean `team/resnet-1`?\n") == (
+    assert (1, "Error: unknown job or category `team/resnet-2`; did you mean `team/resnet-1`?\n") == (
         result.exit_code,
         result.stderr,
     )
@@ -144,7 +144,7 @@ def test_a_curve_of_another_accelerator_says_so(file: str) -> None:
 
 def test_nothing_yet(file: str, tmp_path: Path) -> None:
     result = run("--history", file)
-    said = f"{file}: nothing yet; jobs come here by `maar run --history`, epochs by `maar.report`\n"
+    said = f"{file}: empty; `maar run --history` records jobs, `maar.report` records epochs\n"
     assert (0, said) == (result.exit_code, result.stdout)
     assert [] == list(tmp_path.iterdir())
     assert {"jobs": [], "categories": []} == json.loads(run("--history", file, "-o", "json").stdout)
@@ -164,8 +164,8 @@ def test_the_default_is_the_state_folder(tmp_path: Path) -> None:
     ("where", "error"),
     [
         ("postgresql://me:secret@127.0.0.1:1/maar", "cannot read the history: postgresql://me:***@127.0.0.1:1/maar: "),
-        ("mysql://me:secret@db/maar", "history: unknown kind of database: `mysql`; known: postgresql, sqlite"),
-        ("none", "there is no history: `none`; name one with --history"),
+        ("mysql://me:secret@db/maar", "history: unknown database type: `mysql`; known: postgresql, sqlite"),
+        ("none", "no history: the address is `none`; set another one with --history"),
     ],
 )
 def test_what_cannot_be_read_is_said_without_secrets(where: str, error: str) -> None:

@@ -198,7 +198,7 @@ def test_warnings_go_to_standard_error(write: Write, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (("--now", "later", "f"), "expected e.g. `2030-01-31T12:00:00Z` or seconds since 1970, got `later`"),
+        (("--now", "later", "f"), "expected a time such as `2030-01-31T12:00:00Z` or seconds since 1970, got `later`"),
         (("--cycles", "0", "f"), "--cycles"),
         ((), "PATH"),
     ],

@@ -116,7 +116,7 @@ def test_nodes_that_fail(trace: str, tmp_path: Path) -> None:
 def test_jobs_that_do_not_fit_are_named(trace: str) -> None:
     done = maar(trace, "--policy", "fifo", "--nodes", "1", "--gpus-per-node", "2", "-o", "json")
     assert 0 == done.exit_code
-    assert "warning: fifo: 3 jobs could not run on 2 GPUs and do not count: " in done.stderr
+    assert "warning: fifo: 3 jobs could not run on 2 GPUs, not included in the results: " in done.stderr
     assert 0 == json.loads(done.stdout)["runs"][0]["jobs"]
 
 
@@ -128,8 +128,8 @@ def test_jobs_that_do_not_fit_are_named(trace: str) -> None:
         (("--format", "phily"), "unknown format `phily`; did you mean `philly`?"),
         (("--config", "no.yaml"), "no.yaml: no such file"),
         (("--config", "no.yaml", "--depth", "pool"), "--depth pool and --config: a configuration needs a cluster"),
-        (("--model", "muri", "--depth", "cluster"), "--model muri: only for counted GPUs"),
-        (("--model", "muri", "--fail", "100"), "--model muri: it knows no failing or draining nodes"),
+        (("--model", "muri", "--depth", "cluster"), "--model muri: only supported with --depth pool"),
+        (("--model", "muri", "--fail", "100"), "--model muri: does not support failing or draining nodes"),
         (("--fail", "often"), "expected seconds above 0, `BETWEEN[,REPAIR[,SEED]]`, got `often`"),
         (("--fail", "100", "--faults", "x.csv"), "--faults and --fail: expected one of them, got both"),
         (("--faults", "no.csv"), "no.csv: No such file or directory"),

@@ -51,15 +51,18 @@ def test_all_options_reach_the_trace(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "expected"),
     [
-        (("--duration", "weibull:k=1"), "'--duration': expected e.g. `lognormal:median=1h,sigma=1.5`, `exponential"),
-        (("--duration", "lognormal:sigma=1"), "'--duration': expected e.g."),
-        (("--duration", "exponential:mean=0"), "'--duration': expected e.g."),
-        (("--duration", "uniform:low=2h,high=1h"), "'--duration': expected e.g."),
-        (("--sizes", "1,2"), "'--sizes': expected e.g. `1:3,8:1`, got `1,2`"),
-        (("--sizes", "big:1"), "'--sizes': expected e.g. `1:3,8:1`, got `big:1`"),
+        (
+            ("--duration", "weibull:k=1"),
+            "'--duration': expected a distribution such as `lognormal:median=1h,sigma=1.5`, `exponential",
+        ),
+        (("--duration", "lognormal:sigma=1"), "'--duration': expected a distribution such as"),
+        (("--duration", "exponential:mean=0"), "'--duration': expected a distribution such as"),
+        (("--duration", "uniform:low=2h,high=1h"), "'--duration': expected a distribution such as"),
+        (("--sizes", "1,2"), "'--sizes': expected a list such as `1:3,8:1`, got `1,2`"),
+        (("--sizes", "big:1"), "'--sizes': expected a list such as `1:3,8:1`, got `big:1`"),
         (("--sizes", "0:1"), "--sizes: expected sizes of at least 1 GPU, got `0`"),
-        (("--queues", "a:-1"), "'--queues': expected e.g. `research:3,production:1`, got `a:-1`"),
-        (("--queues", "a:1,a:2"), "'--queues': expected e.g."),
+        (("--queues", "a:-1"), "'--queues': expected a list such as `research:3,production:1`, got `a:-1`"),
+        (("--queues", "a:1,a:2"), "'--queues': expected a list such as"),
         (("--models", "resnet:1"), "--models: unknown class `resnet`; known: scales-well, scales-fairly, scales-badly"),
         (("--rate", "1", "--load", "1"), "--rate and --load: expected one of them, got both"),
         (("--night", "2"), "'--night': 2.0 is not in the range"),
@@ -81,7 +84,7 @@ def test_a_trace_is_described_for_people(tmp_path: Path) -> None:
     assert (0, "") == (done.exit_code, done.stderr)
     lines = [" ".join(line.split()) for line in done.stdout.splitlines()]
     assert str(file) == lines[0]
-    assert "jobs 2, 2 an hour, at most 1 in one" in lines
+    assert "jobs 2, 2 per hour, 1 in the busiest hour" in lines
     assert "durations mean 1.5 h, shortest 1 h, median 1.5 h, p90 1.9 h, p99 1.99 h, longest 2 h" in lines
     assert "GPU hours 20" in lines
     assert "on 4 GPUs a load of 500 %; 1 job is too large" in lines

@@ -26,11 +26,11 @@ def test_addresses(text: str, url: str, said: str) -> None:
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        ("mysql://me:pw@db/maar", "history: unknown kind of database: `mysql`; known: postgresql, sqlite"),
+        ("mysql://me:pw@db/maar", "history: unknown database type: `mysql`; known: postgresql, sqlite"),
         ("sqlite://", "history: SQLite needs a file: `sqlite:///history.db`"),
         ("sqlite:///:memory:", "history: SQLite needs a file: `sqlite:///history.db`"),
-        ("postgresql://me:pw@db:port/x", "history: not a database URL: `postgresql://...`"),
-        ("", "history: expected a file, a URL of sqlite or postgresql, or `none`, got nothing"),
+        ("postgresql://me:pw@db:port/x", "history: invalid database URL: `postgresql://...`"),
+        ("", "history: expected a file, a sqlite or postgresql URL, or `none`, got nothing"),
     ],
 )
 def test_bad_addresses_are_named_without_their_secrets(text: str, problem: str) -> None:

@@ -119,7 +119,7 @@ def test_a_job_says_only_once_who_it_is(tmp_path: Path) -> None:
 def test_none_is_no_history() -> None:
     async def story(history: History) -> None:
         history.record(event(EventKind.SUBMITTED, 1.0))
-        assert "there is no history" == history.add([epoch(1, 100)])
+        assert "no history configured" == history.add([epoch(1, 100)])
         assert {} == history.curves()
         assert history.remaining("team/resnet-7") is None
 
@@ -140,10 +140,10 @@ def test_a_database_that_is_not_there_is_said_once_and_costs_nobody_time(caplog:
 
     with caplog.at_level(logging.INFO, "maar.history"):
         run("postgresql://me:secret@127.0.0.1:1/maar", story)
-    warnings = [record.getMessage() for record in caplog.records if "going on without it" in record.getMessage()]
+    warnings = [record.getMessage() for record in caplog.records if "continuing without it" in record.getMessage()]
     assert 1 == len(warnings)
     assert "secret" not in caplog.text
-    assert "history: 1000 records are not written" in caplog.messages
+    assert "history: stopped with 1000 records not written" in caplog.messages
 
 
 def test_what_waits_while_the_database_is_gone_is_written_when_it_comes(tmp_path: Path) -> None:
@@ -166,7 +166,7 @@ def test_what_waits_while_the_database_is_gone_is_written_when_it_comes(tmp_path
 def test_too_much_is_refused_or_lost_and_said_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     async def story(history: History) -> None:
         await ready(history)
-        assert "too many measurements wait to be written" == history.add([epoch(1, 100, n) for n in range(4)])
+        assert "queue of measurements is full" == history.add([epoch(1, 100, n) for n in range(4)])
         for n in range(5):
             history.record(event(EventKind.RESIZED, float(n)))
         await history.settled()

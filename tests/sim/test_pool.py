@@ -155,7 +155,7 @@ def test_faults_from_a_file(tmp_path: Path) -> None:
     [
         ("when,node,event\n", "line 1: expected the columns `time,node,event`"),
         ("time,node,event\nsoon,1,fail\n", "line 2, column `time`: expected seconds, got `soon`"),
-        ("time,node,event\n-1,1,fail\n", "line 2, column `time`: expected seconds from 0 on, got `-1`"),
+        ("time,node,event\n-1,1,fail\n", "line 2, column `time`: expected seconds of at least 0, got `-1`"),
         ("time,node,event\n1,2,fail\n", "line 2, column `node`: expected a number from 0 to 1, got `2`"),
         ("time,node,event\n1,0,burn\n", "column `event`: expected one of fail, repair, drain, return, got `burn`"),
         ("time,node,event\n1,0\n", "line 2: expected 3 columns, got 2"),

@@ -184,7 +184,7 @@ def test_of_many_jobs_those_that_waited_longest_are_shown_and_said() -> None:
     )
     figure = draw([Run("fifo", 8, records)], Trace(jobs))[2]
     assert figure.caption.startswith(
-        "Jobs 401 to 520 of 1,000, the first to come on top: the 120 neighbours that waited"
+        "Jobs 401 to 520 of 1,000, in order of submission: the 120 consecutive jobs that waited"
     )
     root = read_svg(figure.drawing)
     titles = [title.text or "" for title in root.iter(f"{SVG}title")][1:]

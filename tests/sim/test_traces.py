@@ -202,11 +202,11 @@ def test_a_column_is_named_as_the_file_names_it() -> None:
     assert [
         "t.csv:2: run_time: expected a number of at least 0, got `long`",
         "t.csv:3: gpus: expected a whole number of at least 1, got `none`",
-        "t.csv:3: jobid: expected one of its own, got `a`, which is also in line 2",
-        "t.csv:4: jobid: expected one of its own, got `a`, which is also in line 2",
+        "t.csv:3: jobid: expected a unique name, got `a`, which is also in line 2",
+        "t.csv:4: jobid: expected a unique name, got `a`, which is also in line 2",
     ] == problems(text)
     header = "job_id,num_gpu,submit_time,iterations,model_name,duration,iteration_time"
-    assert ["t.csv:3: job_id: expected one of its own, got `7`, which is also in line 2"] == problems(
+    assert ["t.csv:3: job_id: expected a unique name, got `7`, which is also in line 2"] == problems(
         f"{header}\n7,1,0,1,bert,1,1\n7,1,0,1,bert,1,1\n"
     )
 
@@ -229,9 +229,9 @@ def test_what_is_no_number_is_none(bad: str) -> None:
     [
         ("1.5,1,1,", "workers: expected a whole number of at least 1, got `1.5`"),
         ("99999999999,1,99999999999,", "workers: expected a whole number of at least 1 and at most 2147483647, got"),
-        ("2,3,4,", "min: expected at most as many as `workers` (2), got `3`"),
-        ("2,1,1,", "max: expected at least as many as `workers` (2), got `1`"),
-        ("1,1,1,2x", "speedup: expected points as `1:1 2:1.9 4:3.5` (workers, times as fast as one) or `linear`, got"),
+        ("2,3,4,", "min: expected at most `workers` (2), got `3`"),
+        ("2,1,1,", "max: expected at least `workers` (2), got `1`"),
+        ("1,1,1,2x", "speedup: expected points such as `1:1 2:1.9 4:3.5` (workers:speed-up) or `linear`, got"),
         ("1,1,1,1:1 1:2", "speedup: expected points"),
         ("1,1,1,0:1", "speedup: expected points"),
         ("1,1,1,1:nan", "speedup: expected points"),
@@ -243,7 +243,7 @@ def test_a_job_that_makes_no_sense_is_refused(cells: str, expected: str) -> None
 
 
 def test_a_name_is_there_once() -> None:
-    assert ["t.csv:3: name: expected one of its own, got `a`, which is also in line 2"] == problems(
+    assert ["t.csv:3: name: expected a unique name, got `a`, which is also in line 2"] == problems(
         "name,submit,duration\na,0,1\na,0,1\n"
     )
 
@@ -271,7 +271,7 @@ def test_json_lines_that_are_none_are_named() -> None:
 
 
 def test_columns_that_are_missing_are_named_once() -> None:
-    assert ["t.csv:1: expected columns num_gpus too, got timestamp, duration"] == problems(
+    assert ["t.csv:1: missing columns: num_gpus; got timestamp, duration"] == problems(
         "timestamp,duration\n1,2\n1,2\n", "philly"
     )
 
@@ -288,13 +288,13 @@ def test_all_problems_are_known_and_twenty_are_said() -> None:
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("", "t.csv: no jobs in it"),
-        ("timestamp,duration,num_gpus\n", "t.csv: no jobs in it"),
+        ("", "t.csv: contains no jobs"),
+        ("timestamp,duration,num_gpus\n", "t.csv: contains no jobs"),
         (
             "what,is,this\n1,2,3\n",
-            "t.csv: no known format begins like this: `what,is,this`; known: maar, muri, philly, recorded",
+            "t.csv: unknown format, first line: `what,is,this`; known formats: maar, muri, philly, recorded",
         ),
-        ('name,submit,duration\n"a,0,1\n', "t.csv:2: expected cells with commas between them: unexpected end of data"),
+        ('name,submit,duration\n"a,0,1\n', "t.csv:2: expected cells separated by commas: unexpected end of data"),
     ],
 )
 def test_a_file_that_is_no_trace_is_refused(text: str, expected: str) -> None:
@@ -313,4 +313,4 @@ def test_an_unknown_format_gets_a_suggestion() -> None:
 
 
 def test_a_file_that_is_no_recording_is_none() -> None:
-    assert ["t.csv: expected what `maar run --record` writes, got another file"] == problems("x", "recorded")
+    assert ["t.csv: expected a recording by `maar run --record`, got another file"] == problems("x", "recorded")

@@ -125,7 +125,7 @@ def test_one_that_failed_and_was_made_anew_runs_on() -> None:
 def test_the_recordings_beginning_is_the_traces() -> None:
     trace = seen((0, [runs("old", -500, started=-400)]), (60, []))
     assert [(0.0, 60.0)] == [times(job) for job in trace.jobs]
-    assert ("1 job there before the recording began: counted from then on",) == trace.notes
+    assert ("1 job older than the recording: counted from its beginning",) == trace.notes
 
 
 def test_what_the_recording_cannot_know_is_said() -> None:
@@ -136,8 +136,8 @@ def test_what_the_recording_cannot_know_is_said() -> None:
     )
     assert {"ns/a": 100.0, "ns/b": 1000.0} == {job.name: job.duration for job in trace.jobs}
     assert (
-        "1 job asked for no GPUs: left out",
-        "2 jobs had not ended when the recording did: counted as far as seen or foretold",
+        "1 job requested no GPUs: left out",
+        "2 jobs not ended when the recording ended: counted as far as recorded or estimated",
         "1 job never ran: left out",
     ) == trace.notes
 
@@ -188,9 +188,9 @@ def test_worker_slots_count_where_nobody_has_gpus() -> None:
 
 
 def test_a_recording_in_which_nothing_ran_is_no_trace() -> None:
-    with pytest.raises(TraceError, match=r"^week: no jobs in it that ran; 1 job never ran: left out$"):
+    with pytest.raises(TraceError, match=r"^week: contains no job that ran; 1 job never ran: left out$"):
         seen((0, [waits("a", 0)]))
-    with pytest.raises(TraceError, match=r"^week: no jobs in it that ran$"):
+    with pytest.raises(TraceError, match=r"^week: contains no job that ran$"):
         seen()
 
 

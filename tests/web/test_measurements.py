@@ -214,7 +214,7 @@ def test_a_database_that_is_not_there_is_for_later() -> None:
 def test_a_full_queue_is_for_later(address: str) -> None:
     async def story(session: ClientSession, history: History) -> None:
         status, answer = await post(session, [GOOD | {"epoch": n} for n in range(3)])
-        assert (503, {"error": "too many measurements wait to be written"}) == (status, answer)
+        assert (503, {"error": "queue of measurements is full"}) == (status, answer)
 
     run(address, story, queue=2)
 

@@ -81,7 +81,7 @@ def test_a_history_that_makes_no_sense_is_said_at_the_start() -> None:
     done = subprocess.run(
         [*MAAR, "run", "--history", "mysql://me:pw@db/x"], capture_output=True, text=True, check=False
     )
-    assert (1, "Error: history: unknown kind of database: `mysql`; known: postgresql, sqlite\n") == (
+    assert (1, "Error: history: unknown database type: `mysql`; known: postgresql, sqlite\n") == (
         done.returncode,
         done.stderr,
     )

@@ -1,7 +1,7 @@
-"""`maar allocate`: how many workers an algorithm gives each elastic job, for people and for scripts.
+"""`maar allocate`: the number of workers that an algorithm gives each elastic job.
 
-A list of jobs in (`allocate_file`), sizes out. It keeps nothing and asks no cluster: the same file, algorithm and
-number of GPUs always give the same answer, which is also what `maar run` wants for those jobs at that moment.
+Reads a list of jobs (`allocate_file`) and prints sizes. It needs no cluster: the same file, algorithm and number of
+GPUs always give the same answer. `maar run` computes the same target for these jobs.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from rich import box
 from rich.table import Table
 
 from maar.cli.allocate_file import MOST, read_jobs
-from maar.cli.inputs import CANNOT_READ, read_text, source_of
+from maar.cli.inputs import CANNOT_READ, OUTPUT, read_text, source_of
 from maar.cli.printing import printed
 from maar.config.arguments import read_arguments
 from maar.config.config import Registration
@@ -27,7 +27,6 @@ from maar.registry import catalog
 
 
 def _algorithm(ctx: click.Context, param: click.Parameter, name: str) -> Registration:
-    """The algorithm of that name."""
     known = catalog()
     if name in known.algorithms:
         return known.algorithms[name]
@@ -37,16 +36,18 @@ def _algorithm(ctx: click.Context, param: click.Parameter, name: str) -> Registr
 
 @click.command()
 @click.argument("file", type=click.Path(dir_okay=False, allow_dash=True))
-@click.option("--algorithm", callback=_algorithm, required=True, metavar="NAME", help="Who decides.")
-@click.option("--gpus", type=click.IntRange(0, MOST**2), required=True, metavar="N", help="How many there are.")
-@click.option("--set", "settings", multiple=True, metavar="NAME=VALUE", help="A parameter of the algorithm.")
-@click.option("-o", "output", type=click.Choice(["text", "json"]), default="text", help="How to print the sizes.")
+@click.option("--algorithm", callback=_algorithm, required=True, metavar="NAME", help="Algorithm, such as `afs-l`.")
+@click.option("--gpus", type=click.IntRange(0, MOST**2), required=True, metavar="N", help="Number of GPUs to share.")
+@click.option(
+    "--set", "settings", multiple=True, metavar="NAME=VALUE", help="Parameter of the algorithm. May be repeated."
+)
+@OUTPUT
 def allocate(file: str, algorithm: Registration, gpus: int, settings: tuple[str, ...], output: str) -> None:
-    """Say how many workers each of the elastic jobs in FILE gets.
+    """Show how many workers each elastic job in FILE gets.
 
-    FILE (- for standard input) is YAML or JSON: a list of jobs, or a mapping with such a list as `jobs`. A job has a
-    `name`, and may have `submit`, `min`, `max`, `requested`, `gpus_per_worker`, `speedup`, `remaining`, `attained`,
-    `priority`, `first_start`, `waited` and `ran`; times are in seconds.
+    FILE (- for standard input) is YAML or JSON: a list of jobs, or a mapping with that list as `jobs`. A job needs a
+    `name`. Optional fields are `submit`, `min`, `max`, `requested`, `gpus_per_worker`, `speedup`, `remaining`,
+    `attained`, `priority`, `first_start`, `waited` and `ran`. Times are in seconds.
     """
     arguments = _arguments(algorithm, settings)
     try:
@@ -59,7 +60,7 @@ def allocate(file: str, algorithm: Registration, gpus: int, settings: tuple[str,
 
 
 def _arguments(algorithm: Registration, settings: tuple[str, ...]) -> msgspec.Struct:
-    """The algorithm's parameters, as configurations have them."""
+    """The parameters of the algorithm, with the names that they have in configurations."""
     raw: dict[str, object] = {}
     for setting in settings:
         name, equals, value = setting.partition("=")
@@ -82,7 +83,7 @@ def as_json(jobs: Jobs, workers: Ints) -> str:
 
 
 def as_text(jobs: Jobs, workers: Ints, gpus: int) -> str:
-    """A table: who gets what, who waits and why."""
+    """A table of sizes, with the reason for each waiting job."""
     used = int((workers * jobs.gpus).sum())
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
     for column in ("job", "bounds", "workers", "GPUs", "why it waits"):
@@ -97,11 +98,11 @@ def as_text(jobs: Jobs, workers: Ints, gpus: int) -> str:
 
 
 def why_it_waits(jobs: Jobs, row: int, left: int, gpus: int) -> str:
-    """Why a job has no workers, as far as the answer alone tells."""
+    """Why a job has no workers, as far as the answer shows."""
     width = int(jobs.gpus[row])
     for verb, size in (("needs", int(jobs.min[row])), ("asks for", int(jobs.requested[row]))):
         if size * width > left:
             room = f"there are {gpus}" if size * width > gpus else f"{left} left"
             workers = "worker" if size == 1 else "workers"
             return f"{verb} {size * width} GPUs ({size} {workers} of {width}), {room}"
-    return "others come first"
+    return "other jobs come first"

@@ -1,7 +1,7 @@
-"""The file of `maar allocate`: YAML or JSON text in, a table of jobs out, or all that is wrong with it.
+"""Reads the file of `maar allocate`: YAML or JSON text to a table of jobs, or all its errors.
 
-What a field means to the algorithms is said in `maar.elastic.jobs`; here are its name, its type and its default in a
-file. Files of machines are read in one go; only one that cannot be is looked at job by job, for the words.
+This module has the name, type and default of each field; `maar.elastic.jobs` explains its meaning. A valid file is
+converted in one step; an invalid file is read job by job, for precise errors.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from maar.elastic.speedup import LINEAR, Curve, curve
 from maar.model.documents import DocumentError, TooDeep, documents, refuse_repeated
 
 MOST = 1_000_000
-"""Workers of a job, and GPUs of a worker: more than any cluster has, few enough for a table of speed-ups."""
+"""Maximum workers per job and GPUs per worker: more than any cluster has, but small enough for a speed-up table."""
 
 Count = Annotated[int, msgspec.Meta(ge=1, le=MOST, description="a whole number from 1 to 1,000,000")]
 Size = Annotated[Count | None, msgspec.Meta(description="a whole number from 1 to 1,000,000")]
@@ -36,29 +36,27 @@ class Listed(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     submit: Seconds = 0.0
     min: Count = 1
     max: Size = None
-    """As `requested`: a job that does not say how far it grows does not grow."""
+    """Default: `requested`, so the job does not grow."""
     requested: Size = None
-    """As `min`."""
+    """Default: `min`."""
     gpus_per_worker: Count = 1
     speedup: Speedup = None
-    """Linear."""
+    """Default: linear."""
     remaining: Moment = None
-    """Unknown."""
+    """Default: unknown."""
     attained: Seconds = 0.0
     priority: Annotated[int, msgspec.Meta(ge=-(2**31), lt=2**31)] = 0
     first_start: Moment = None
-    """Never."""
+    """Default: never started."""
     waited: Seconds = 0.0
     ran: Seconds = 0.0
 
     @property
     def asked(self) -> int:
-        """The requested size."""
         return self.min if self.requested is None else self.requested
 
     @property
     def most(self) -> int:
-        """The largest size."""
         return max(self.min, self.asked) if self.max is None else self.max
 
 
@@ -66,7 +64,7 @@ FIELDS = Listed.__struct_fields__
 
 
 def read_jobs(text: str, source: str) -> Jobs:
-    """The jobs that a file lists; `source` is what messages call it."""
+    """The jobs of a file; `source` is its name in messages."""
     findings = Findings(source)
     listed = _listed(_document(text, findings), findings)
     _check(listed, findings)
@@ -76,7 +74,7 @@ def read_jobs(text: str, source: str) -> Jobs:
 
 
 def _document(text: str, findings: Findings) -> object:
-    """What the text says, as plain data."""
+    """The text as plain data."""
     try:
         found = list(documents(text, refuse_repeated))
     except TooDeep as error:
@@ -91,7 +89,7 @@ def _document(text: str, findings: Findings) -> object:
 
 
 def _listed(document: object, findings: Findings) -> dict[int, Listed]:
-    """The jobs that can be understood, by their place in the list."""
+    """The valid jobs, by their index in the list."""
     if isinstance(document, dict):
         for key in document:
             if key != "jobs":
@@ -108,7 +106,7 @@ def _listed(document: object, findings: Findings) -> dict[int, Listed]:
 
 
 def _job(raw: object, path: str, findings: Findings) -> Listed | None:
-    """One job; what is wrong with it is reported."""
+    """One job; its errors go to `findings`."""
     if not isinstance(raw, dict):
         findings.problem(path, f"expected a mapping, got {shown(raw)}")
         return None
@@ -130,24 +128,24 @@ def _job(raw: object, path: str, findings: Findings) -> Listed | None:
 
 
 def _points_are_good(points: object, path: str, findings: Findings) -> bool:
-    """Report every point that cannot be, by itself; what is no mapping at all is for others to say."""
+    """Report every invalid point on its own. `clean` reports a value that is not a mapping."""
     before = len(findings.problems)
     for workers, speed in points.items() if isinstance(points, dict) else ():
         try:
             msgspec.convert({workers: speed}, Points, strict=False)
         except (msgspec.ValidationError, OverflowError):
-            said = f"{shown(workers)} workers: {shown(speed)}"
-            findings.problem(path, f"expected a number of workers from 1 and a speed-up above 0, got {said}")
+            got = f"{shown(workers)} workers: {shown(speed)}"
+            findings.problem(path, f"expected at least 1 worker and a speed-up above 0, got {got}")
     return len(findings.problems) == before
 
 
 def _check(listed: dict[int, Listed], findings: Findings) -> None:
-    """What no field says by itself: names are there once, sizes go together."""
+    """Check rules between fields: names are unique, sizes are consistent."""
     taken: dict[str, int] = {}
     for i, job in listed.items():
         first = taken.setdefault(job.name, i)
         if first != i:
-            findings.problem(f"jobs[{i}].name", f"taken by jobs[{first}]: `{job.name}`")
+            findings.problem(f"jobs[{i}].name", f"already used by jobs[{first}]: `{job.name}`")
         if not job.name:
             findings.problem(f"jobs[{i}].name", "expected a name, got ``")
         if job.most < job.min:

@@ -1,6 +1,6 @@
-"""`maar config`: check a configuration file before a cluster runs on it, and print Maar's own.
+"""`maar config`: checks a configuration file and prints the default one.
 
-Reading is `maar.config.file`; here is only what a person types and sees.
+`maar.config.file` reads the file; this module has only the command line.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from maar.config.file import ConfigError, default_text, read_config
 from maar.registry import catalog
 
 WIDTH = 160
-"""Of a table that goes to a file or a pipe, where there is no screen to ask. By taste."""
+"""Table width without a terminal. Tuned by hand."""
 
 
 @click.group()
@@ -31,10 +31,10 @@ def config() -> None:
 @config.command()
 @click.argument("file", type=click.Path(exists=True, dir_okay=False, allow_dash=True))
 def check(file: str) -> None:
-    """Say what FILE means (- for standard input), or all that is wrong with it.
+    """Check FILE (- for standard input): print the actions and plugins that it configures, or all its errors.
 
-    FILE is a configuration of Maar or of Volcano's scheduler, or a ConfigMap that holds one. Exits with 0 if it can be
-    used, 1 if not, and 2 if it cannot be read at all.
+    FILE is a configuration of Maar or of Volcano's scheduler, or a ConfigMap that contains one. Exit codes: 0 if FILE
+    is valid, 1 if it is invalid, 2 if it cannot be read.
     """
     source = source_of(file)
     try:
@@ -55,7 +55,7 @@ def check(file: str) -> None:
 
 @config.command()
 def show() -> None:
-    """Print Maar's default configuration, to start your own from."""
+    """Print Maar's default configuration, as a start for your own."""
     click.echo(default_text(), nl=False)
 
 
@@ -77,14 +77,14 @@ def _print_config(source: str, chosen: Config) -> None:
 
 
 def meaning(registration: Registration) -> str:
-    """What a plugin or action does, in its module's own words."""
+    """What a plugin or action does: the first line of its module's docstring."""
     module = inspect.getmodule(registration.make)
     first = (inspect.getdoc(module) or "").partition("\n")[0]
     return first.removeprefix(f"{registration.name}: ").removesuffix(".")
 
 
 def settings(option: PluginOption | ActionOption) -> list[str]:
-    """What differs from the defaults: arguments, then flags, as a file would say it."""
+    """The settings that differ from the defaults, as in a file: arguments, then flags."""
     defaults = {f.name: f for f in msgspec.structs.fields(option.registration.arguments)}
     lines = []
     for name, field in defaults.items():
@@ -101,7 +101,7 @@ def _default(field: msgspec.structs.FieldInfo) -> object:
 
 
 def _said(value: object) -> str:
-    """A value as YAML would write it on one line."""
+    """A value as YAML on one line."""
     match msgspec.to_builtins(value):
         case bool() as truth:
             return str(truth).lower()

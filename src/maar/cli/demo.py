@@ -1,4 +1,4 @@
-"""`maar demo`: the real scheduler on a cluster in a box, with nothing to install, and a story of about a minute."""
+"""`maar demo`: the real scheduler on an embedded API server, with a story of about a minute. Needs no cluster."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from maar.demo.box import Box
 
 INTERRUPTED = 130
-"""The exit code of what ended by Ctrl-C, as shells have it."""
+"""The exit code after Ctrl-C, as in shells."""
 
 STYLES = (
     (r"^──.*$", "bold cyan"),
@@ -30,23 +30,26 @@ STYLES = (
     (r"^ +\d+\.\d s ", "dim"),
     (r"^ {10}[ A-Zx.]+$", "green"),
 )
-"""Colours for a terminal; the meaning is in the words."""
+"""Colours for a terminal; the text alone has the full meaning."""
 
 GUTTER = re.compile(r" *\d+\.\d s  | {12}» | {10}[a-z]+(?:[ -][a-z]+)*  +| *")
-"""What stands before the words of a line: its time, a mark, the name of what is counted, or nothing."""
+"""The start of a line, before its text: a time, a mark, the name of a number, or nothing."""
 
 
 @click.command()
-@click.option("--keep", is_flag=True, help="Leave the cluster running after the story, for kubectl, until Ctrl-C.")
-@click.option("--for", "seconds", type=click.FloatRange(min=0), metavar="SECONDS", help="End it after so long.")
+@click.option("--keep", is_flag=True, help="Keep the cluster running after the story, for kubectl, until Ctrl-C.")
+@click.option(
+    "--for", "seconds", type=click.FloatRange(min=0), metavar="SECONDS",
+    help="Stop after this many seconds. Default: no limit.",
+)  # fmt: skip
 @click.option(
     "--speed", type=click.FloatRange(min=0.1), default=1.0, show_default=True, metavar="X",
-    help="Shorter pauses for reading: 2 is twice as fast.",
+    help="Speed of the story: 2 halves the pauses for reading.",
 )  # fmt: skip
 def demo(keep: bool, seconds: float | None, speed: float) -> None:
-    """Show Maar at work on a cluster in a box: 16 nodes of 8 GPUs, two queues, and a minute of trouble."""
+    """Show Maar on an embedded cluster: 16 nodes with 8 GPUs each, two queues, and one minute of events."""
     if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(errors="replace")  # lines and blocks on a terminal that has none
+        sys.stdout.reconfigure(errors="replace")  # for terminals without box-drawing characters
     sys.exit(asyncio.run(_demo(keep, seconds, speed)))
 
 
@@ -54,7 +57,7 @@ async def _demo(keep: bool, seconds: float | None, speed: float) -> int:
     console = Console(highlight=False, soft_wrap=True)
     say = Sayer(console)
     say(f"Maar on a cluster in a box (ends {'by itself after the story' if not keep else 'on Ctrl-C'})")
-    # Imported only now: the first line comes at once.
+    # Imported late, so that the first line appears at once.
     from maar.demo.box import NODE_COUNT, NODE_GPUS, QUEUES, Box, Broken
     from maar.demo.picture import picture
     from maar.demo.story import Story
@@ -99,7 +102,7 @@ async def _demo(keep: bool, seconds: float | None, speed: float) -> int:
 
 
 async def _ended(work: asyncio.Task[object], stopped: asyncio.Event, ends: float | None) -> bool:
-    """Wait for work, a signal or the end of time; whether the work came to its end."""
+    """Wait for the work, a signal or the time limit. Returns whether the work is done."""
     stopping = asyncio.create_task(stopped.wait())
     timeout = None if ends is None else max(ends - time.monotonic(), 0.0)
     await asyncio.wait({work, stopping}, timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
@@ -124,7 +127,7 @@ def _score(say: Sayer, box: Box, problems: list[str]) -> None:
 
 
 class Sayer:
-    """Prints lines: on a terminal in colours and within its width, else plain and as they are."""
+    """Prints lines: with colours and wrapped on a terminal, else unchanged."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
@@ -138,7 +141,7 @@ class Sayer:
         self._console.file.flush()
 
     def _within_width(self, text: Text) -> list[Text]:
-        """A line that is too long goes on below its first word."""
+        """Wrap a long line, with an indent to its first word."""
         width = self._console.width
         found = GUTTER.match(text.plain)
         gutter = found.end() if found else 0

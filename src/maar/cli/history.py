@@ -1,7 +1,6 @@
-"""`maar history`: what jobs did, and what Maar learnt from it.
+"""`maar history`: shows the recorded jobs and the speed-up model.
 
-Reads the database directly, while `maar run` writes it or when none runs; writes nothing. Text is
-`maar.cli.history_text`.
+Reads the database directly, also while `maar run` writes it. It writes nothing.
 """
 
 from __future__ import annotations
@@ -24,18 +23,20 @@ from maar.history.store import Store
 @click.command()
 @click.option(
     "--history", "history_at", envvar="MAAR_HISTORY", metavar="WHERE",
-    help="As for `maar run`: a SQLite file or postgresql://...  Default: a file in the state folder.",
+    help="A SQLite file or a postgresql:// URL, as for `maar run`. Default: ~/.local/state/maar/history.db.",
 )  # fmt: skip
-@click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", help="How to print it.")
+@click.option(
+    "-o", "--output", type=click.Choice(["text", "json"]), default="text", show_default=True, help="Output format."
+)
 @click.argument("what", required=False, metavar="[JOB|CATEGORY]")
 def history(history_at: str | None, output: str, what: str | None) -> None:
-    """Show what jobs did: their accounts, how long epochs took on how many workers, and the curve made of it.
+    """Show recorded jobs: times, GPU hours, epoch times by number of workers, and the speed-up curve.
 
-    JOB is `namespace/name` or a name; CATEGORY as in the list. Without either: all.
+    JOB is `namespace/name` or a name. CATEGORY is one from the output without arguments, which shows everything.
     """
     where = history_at or default_address(os.environ)
     if where == NONE:
-        raise click.ClickException("there is no history: `none`; name one with --history")
+        raise click.ClickException("no history: the address is `none`; set another one with --history")
     try:
         url = read_address(where)
         seen = _read(Store(url, write=False))
@@ -51,7 +52,7 @@ def history(history_at: str | None, output: str, what: str | None) -> None:
     if output == "json":
         click.echo(msgspec.json.format(msgspec.json.encode(seen)).decode())
     elif not seen.jobs and not seen.categories:
-        click.echo(f"{shown(url)}: nothing yet; jobs come here by `maar run --history`, epochs by `maar.report`")
+        click.echo(f"{shown(url)}: empty; `maar run --history` records jobs, `maar.report` records epochs")
     else:
         click.echo(as_text(seen, detailed=what is not None), nl=False)
 
@@ -68,4 +69,4 @@ def _read(store: Store) -> Everything:
 def _unknown(what: str, names: list[str]) -> str:
     near = difflib.get_close_matches(what, names, n=1)
     hint = f"; did you mean `{near[0]}`?" if near else ""
-    return f"nothing is known of `{what}`{hint}"
+    return f"unknown job or category `{what}`{hint}"

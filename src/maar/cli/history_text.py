@@ -1,4 +1,4 @@
-"""What `maar history` shows, for people: readable without colour and without a terminal, where nothing is wrapped."""
+"""The output of `maar history` as text. Readable without colour; without a terminal nothing is wrapped."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from maar.cli.printing import apart, printed
 
 
 def as_text(seen: Everything, *, detailed: bool) -> str:
-    """Jobs, then categories; with the lives of the jobs if there are few."""
+    """Jobs, then categories; `detailed` adds the events of each job."""
     return printed(apart(_parts(seen, detailed)))
 
 
@@ -92,7 +92,7 @@ def _when(at: float | None) -> str:
 
 
 def _long(seconds: float) -> str:
-    """A duration as people say it.
+    """A duration in readable units.
 
     >>> _long(0.25), _long(75), _long(7300), _long(200_000)
     ('0.25 s', '75 s', '2 h 2 min', '2 d 7 h')

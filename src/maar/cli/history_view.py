@@ -1,4 +1,4 @@
-"""What `maar history` shows, as data: also its JSON."""
+"""The output of `maar history` as data, and its JSON."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from maar.history.records import Event, Measurement, Record, time_of
 
 
 class Size(msgspec.Struct, frozen=True):
-    """A number of workers."""
+    """Measurements of one number of workers."""
 
     workers: int
     curve: float
-    """The speed-up that is believed."""
+    """The speed-up of the fitted curve."""
     epochs: int = 0
     epoch_seconds: float | None = None
-    """The median, if it was measured."""
+    """The median, if measured."""
     speedup: float | None = None
-    """What was measured."""
+    """The measured speed-up."""
 
 
 class Category(msgspec.Struct, frozen=True):
@@ -32,11 +32,11 @@ class Category(msgspec.Struct, frozen=True):
     sizes: tuple[Size, ...]
     restart_seconds: float | None = None
     curve_from: str = ""
-    """The accelerator whose curve is believed, where it is another."""
+    """The accelerator whose curve is used, if it is another one."""
 
 
 class Happened(msgspec.Struct, frozen=True):
-    """One line of a job's life."""
+    """One event of a job."""
 
     at: float
     kind: str
@@ -46,8 +46,6 @@ class Happened(msgspec.Struct, frozen=True):
 
 
 class Job(msgspec.Struct, frozen=True):
-    """One job."""
-
     job: str
     uid: str
     category: str
@@ -73,48 +71,48 @@ class Everything(msgspec.Struct, frozen=True):
     categories: tuple[Category, ...]
 
     def only(self, what: str) -> Everything:
-        """What belongs to a job or a category."""
+        """Only a job or a category."""
         jobs = tuple(j for j in self.jobs if what in (j.job, j.job.partition("/")[2], j.category))
         wanted = {what} | {j.category for j in jobs}
         return Everything(jobs, tuple(c for c in self.categories if c.category in wanted))
 
     def names(self) -> list[str]:
-        """All that can be asked for."""
+        """All jobs and categories."""
         return sorted({j.job for j in self.jobs} | {c.category for c in self.categories})
 
 
 def view(events: list[Event], measurements: list[Measurement], now: float) -> Everything:
-    """All that is known now."""
+    """Everything that is recorded, at the time `now`."""
     model = Model()
     records: list[Record] = [*events, *measurements]
     for record in sorted(records, key=time_of):
         model.feed(record)
     estimates = Estimates(model)
     kept = accounts(events, now)
-    told = {m.job: m for m in measurements}
+    measured = {m.job: m for m in measurements}
     known = {account.job for account in kept}
-    silent = {job: _account(m) for job, m in told.items() if job not in known}
+    unaccounted = {job: _account(m) for job, m in measured.items() if job not in known}
     lives: dict[tuple[str, str], list[Event]] = {}
     for event in events:
         lives.setdefault((event.job, event.uid), []).append(event)
-    jobs = [_job(account, lives, told, estimates) for account in (*kept, *silent.values())]
+    jobs = [_job(account, lives, measured, estimates) for account in (*kept, *unaccounted.values())]
     return Everything(tuple(jobs), tuple(_category(key, model, estimates) for key in model.measured()))
 
 
 def _account(m: Measurement) -> Account:
-    """Of a job of which nothing but epochs is known: it was told of by others than the scheduler."""
+    """The account of a job with epochs only: another program than the scheduler reported it."""
     return Account(m.namespace, m.name, m.uid, m.category, m.accelerator, workers=m.workers)
 
 
 def _job(
     account: Account,
     lives: dict[tuple[str, str], list[Event]],
-    told: dict[str, Measurement],
+    measured: dict[str, Measurement],
     estimates: Estimates,
 ) -> Job:
-    last = told.get(account.job)
+    last = measured.get(account.job)
     if last is not None and last.uid and account.uid and last.uid != account.uid:
-        last = None  # another job of the same name
+        last = None  # another job with the same name
     runs = account.ended is None and last is not None
     return Job(
         job=account.job,

@@ -1,4 +1,4 @@
-"""Files that commands read: a path, or `-` for standard input."""
+"""Input files and options that several commands share. A file is a path, or `-` for standard input."""
 
 from __future__ import annotations
 
@@ -7,11 +7,14 @@ import click
 from maar.config.problems import ConfigError
 
 CANNOT_READ = 2
-"""The exit code for input that cannot be read; click uses the same for options."""
+"""The exit code for input that cannot be read; click uses the same one for options."""
+OUTPUT = click.option(
+    "-o", "output", type=click.Choice(["text", "json"]), default="text", show_default=True, help="Output format."
+)
 
 
 def source_of(file: str) -> str:
-    """What messages call a file."""
+    """The name of a file in messages."""
     return "standard input" if file == "-" else file
 
 

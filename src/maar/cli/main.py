@@ -1,4 +1,4 @@
-"""`maar`: the command line's entrance, and the one table of its commands."""
+"""`maar`: the entry point of the command line, and the table of its commands."""
 
 from __future__ import annotations
 
@@ -18,23 +18,22 @@ COMMANDS = {
     "trace": "maar.cli.trace",
     "simulate": "maar.cli.simulate",
 }
-"""Each command and its module, which is imported only when it is asked for: `maar plan` needs no network."""
+"""The module of each command. Only the module of the command that runs is imported."""
 
 WHOLE = 1000
-"""Characters, more than any sentence has."""
+"""Characters: more than any first sentence has."""
 
 
 class Commands(click.Group):
-    """The commands of the table."""
+    """The commands of `COMMANDS`, in that order."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """Their names, in the order of the table."""
         return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command:
-        """One of them; another name gets a suggestion."""
+        """Import a command; an unknown name gets a suggestion."""
         if cmd_name not in COMMANDS:
-            from maar.config.problems import unknown  # only here: `maar` alone starts at once
+            from maar.config.problems import unknown  # imported late, so that `maar` starts fast
 
             raise click.UsageError(unknown("command", cmd_name, COMMANDS), ctx)
         command = getattr(import_module(COMMANDS[cmd_name]), cmd_name)
@@ -42,7 +41,7 @@ class Commands(click.Group):
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Each with its whole first sentence, which click would cut at the end of the line."""
+        """List each command with its whole first sentence, which click would truncate."""
         found = [(name, self.get_command(ctx, name)) for name in self.list_commands(ctx)]
         with formatter.section("Commands"):
             formatter.write_dl([(name, command.get_short_help_str(limit=WHOLE)) for name, command in found])
@@ -51,7 +50,7 @@ class Commands(click.Group):
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="maar", message="%(prog)s %(version)s")
 def main() -> None:
-    """Maar schedules deep-learning clusters: gangs, queues, and decisions that explain themselves."""
+    """Maar schedules deep-learning jobs on Kubernetes: gangs, queues, elastic jobs, and a reason for every wait."""
 
 
 if __name__ == "__main__":

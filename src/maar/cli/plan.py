@@ -1,8 +1,7 @@
-"""`maar plan`: what Maar would do with a cluster that manifests describe.
+"""`maar plan`: shows the plan for a cluster described by manifests, or replays a recording.
 
-Manifests in (`maar.kube.picture.manifests`), decisions (`maar.decide`), text or JSON out. The only clock is here: what
-the decision takes as `now` is an option, or the time of day. Nothing is printed on standard output unless all went
-well.
+Reads manifests (`maar.kube.picture.manifests`), decides (`maar.decide`) and prints text or JSON. This module passes the
+time to the decision: an option, or the clock. It prints nothing on standard output after an error.
 """
 
 from __future__ import annotations
@@ -16,6 +15,7 @@ from pathlib import Path
 
 import click
 
+from maar.cli.inputs import CANNOT_READ, OUTPUT, read_text, source_of
 from maar.cli.plan_json import as_json
 from maar.cli.plan_text import Cycle, as_text
 from maar.config.config import Config
@@ -29,12 +29,9 @@ from maar.model.outcome import carry_out
 from maar.model.snapshot import Cluster, Snapshot
 from maar.registry import catalog
 
-CANNOT_READ = 2
-"""The exit code for input that cannot be read; click uses the same for options."""
-
 
 def _moment(ctx: click.Context, param: click.Parameter, value: str | None) -> float | None:
-    """Unix seconds of an option's text: RFC 3339, or the seconds themselves."""
+    """Unix seconds of an option: RFC 3339, or the seconds themselves."""
     if value is None:
         return None
     try:
@@ -46,28 +43,30 @@ def _moment(ctx: click.Context, param: click.Parameter, value: str | None) -> fl
     try:
         return moment(value)
     except ValueError:
-        expected = "expected e.g. `2030-01-31T12:00:00Z` or seconds since 1970"
+        expected = "expected a time such as `2030-01-31T12:00:00Z` or seconds since 1970"
         raise click.BadParameter(f"{expected}, got `{value}`", ctx, param) from None
 
 
 @click.command()
 @click.argument("paths", nargs=-1, required=True, metavar="PATH...")
-@click.option("--config", "config_file", metavar="FILE", help="Configuration; Maar's own if not given.")
+@click.option(
+    "--config", "config_file", metavar="FILE", help="Configuration. Default: Maar's own (`maar config show`)."
+)
 @click.option(
     "--cycles", type=click.IntRange(1), default=1, show_default=True, metavar="N",
-    help="How many cycles to decide, a second apart.",
+    help="Number of cycles to decide, one second apart.",
 )  # fmt: skip
 @click.option(
     "--now", callback=_moment, metavar="TIME",
-    help="The time of the first cycle: RFC 3339 or seconds since 1970; now if not given.",
+    help="Time of the first cycle, in RFC 3339 or in seconds since 1970. Default: now.",
 )  # fmt: skip
-@click.option("-o", "output", type=click.Choice(["text", "json"]), default="text", help="How to print the plan.")
+@OUTPUT
 @click.option(
     "--scheduler-name",
     "names",
     multiple=True,
     metavar="NAME",
-    help="Place only pods with this schedulerName (may be repeated); all pods if not given.",
+    help="Schedule only pods with this schedulerName. May be repeated. Default: all pods.",
 )
 def plan(
     paths: tuple[str, ...],
@@ -77,13 +76,14 @@ def plan(
     output: str,
     names: tuple[str, ...],
 ) -> None:
-    """Show what Maar decides for the cluster that the manifests in PATH... describe.
+    """Show what Maar would decide for the cluster that the manifests in PATH... describe.
 
-    A PATH is a file (YAML or JSON, many objects in it), a folder, or - for standard input. Nodes, pods, groups, queues
-    and the like count as they are, with their phases and node names; other kinds are ignored. Between cycles the plan
-    is carried out: bound pods run, evicted pods are gone.
+    A PATH is a file (YAML or JSON, with one or more objects), a folder, or - for standard input. Maar reads nodes,
+    pods, pod groups, queues and other objects that it schedules by, including their status, and ignores other kinds.
+    Between cycles the plan takes effect: bound pods run, evicted pods are gone.
 
-    A recording (`maar run --record FILE`) is decided again, cycle by cycle, under its own configuration or --config.
+    If PATH is a recording (`maar run --record FILE`), Maar decides each recorded cycle again, with the recorded
+    configuration or with --config.
     """
     start = time.time() if now is None else now
     if len(paths) == 1 and is_recording(Path(paths[0])):
@@ -109,7 +109,7 @@ def _shown(cycles: Iterable[Cycle], count: int, output: str) -> str:
 
 
 def _replay(path: Path, config_file: str | None, output: str) -> None:
-    """Decide a recording's cycles again, under its own configuration or another; its own must give the same plans."""
+    """Decide a recording again. With its own configuration, a plan that differs from the recorded one is an error."""
     differ: list[str] = []
     try:
         shown = _shown(_decide_again(path, config_file, differ), length(path), output)
@@ -117,14 +117,14 @@ def _replay(path: Path, config_file: str | None, output: str) -> None:
         click.echo(str(error), err=True)
         sys.exit(CANNOT_READ)
     if differ:
-        click.echo(f"decided differently than recorded: cycles {', '.join(differ)}", err=True)
+        click.echo(f"plans differ from the recording in cycles: {', '.join(differ)}", err=True)
     click.echo(shown, nl=False)
     if differ:
         sys.exit(1)
 
 
 def _decide_again(path: Path, config_file: str | None, differ: list[str]) -> Iterator[Cycle]:
-    """One recorded cycle after the other, since a week of them would not fit into memory."""
+    """Decide one recorded cycle after the other: a week of cycles does not fit in memory."""
     config, text = _config(config_file)[0], None
     for number, cycle in enumerate(read_recording(path), 1):
         if config_file is None and cycle.config is not None and cycle.config != text:
@@ -140,7 +140,7 @@ def _decide_again(path: Path, config_file: str | None, differ: list[str]) -> Ite
 
 @contextmanager
 def _no_garbage() -> Iterator[None]:
-    """Reading only adds objects: the collector finds nothing, and takes almost half of the time to see it."""
+    """Disable the garbage collector: it takes almost half of the reading time and finds nothing."""
     gc.disable()
     try:
         yield
@@ -151,18 +151,12 @@ def _no_garbage() -> Iterator[None]:
 def _config(file: str | None) -> tuple[Config, list[str]]:
     if file is None:
         return default_config(catalog()), []
-    try:
-        text = Path(file).read_text(encoding="utf-8")
-    except FileNotFoundError:
-        raise ConfigError([f"{file}: no such file"]) from None
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError([f"{file}: cannot be read: {error}"]) from None
-    loaded = read_config(text, file, catalog())
+    loaded = read_config(read_text(file), source_of(file), catalog())
     return loaded.config, loaded.warnings
 
 
 def _decide(cluster: Cluster, config: Config, cycles: int, now: float) -> Iterator[Cycle]:
-    """One cycle after the other, each on what the one before has left."""
+    """Decide one cycle after the other, each on the cluster after the one before."""
     snapshot = Snapshot(cluster)
     for i in range(cycles):
         decided = decide(snapshot, config, now + i)

@@ -1,4 +1,4 @@
-"""A plan as JSON: the contract that scripts rely on. Keys and lists are sorted, so equal plans are equal text."""
+"""A plan as JSON, a stable format for scripts. Keys and lists are sorted, so that equal plans give equal text."""
 
 from __future__ import annotations
 
@@ -14,12 +14,11 @@ from maar.model.reasons import Reason
 
 
 def as_json(cycles: Iterable[Cycle]) -> str:
-    """All cycles."""
     return json.dumps({"cycles": [plan_data(c.plan) for c in cycles]}, indent=2, allow_nan=False) + "\n"
 
 
 def plan_data(plan: Plan) -> dict[str, Any]:
-    """One cycle's plan, in JSON's own types; `hold` only where room is kept for workers to come."""
+    """The plan of one cycle, in JSON types; `hold` is present only if room is held for new workers."""
     holds = [{"job": h.job, "node": h.node, "pods": h.count} for h in sorted(plan.hold, key=lambda h: (h.job, h.node))]
     return {
         "bind": dict(sorted((b.task, b.node) for b in plan.bind)),
@@ -43,8 +42,8 @@ def plan_data(plan: Plan) -> dict[str, Any]:
 
 
 def _reason(reason: Reason) -> dict[str, Any]:
-    """Plugin, code and message, and of the other facts those that are set."""
-    said: dict[str, Any] = msgspec.to_builtins(reason)
-    if "nodes" in said:
-        said["nodes"] = dict(sorted(said["nodes"].items()))
-    return said
+    """The plugin, code and message of a reason, and its other fields that are set."""
+    data: dict[str, Any] = msgspec.to_builtins(reason)
+    if "nodes" in data:
+        data["nodes"] = dict(sorted(data["nodes"].items()))
+    return data

@@ -1,6 +1,6 @@
-"""A plan for people: what starts, what goes and for whom, who waits and why, and how full the cluster is then.
+"""A plan as text: started and evicted pods, waiting jobs with reasons, and the use of the cluster after the plan.
 
-Readable without colour and without a terminal: where there is none nothing is wrapped, so a reason stays one line.
+Readable without colour. Without a terminal nothing is wrapped, so that a reason stays on one line.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from maar.model.snapshot import Snapshot
 from maar.model.topology import pools
 
 RULE = 100
-"""The longest rule under a heading, by taste."""
+"""Maximum length of the rule under a heading. Tuned by hand."""
 FEW = 6
-"""So many nodes are named in a row, by taste; the rest is counted."""
+"""Maximum names in a row; the rest is counted. Tuned by hand."""
 
 
 class Cycle(NamedTuple):
@@ -37,7 +37,7 @@ class Cycle(NamedTuple):
 
 
 def as_text(cycles: Iterable[Cycle], count: int) -> str:
-    """All cycles, as many as that; of each only its text is kept."""
+    """The text of all `count` cycles."""
     return "\n".join(map(_tidy, printed(_all(cycles, count)).splitlines())) + "\n"
 
 
@@ -51,7 +51,7 @@ def _all(cycles: Iterable[Cycle], count: int) -> Iterator[RenderableType]:
 
 
 def _tidy(line: str) -> str:
-    """No rule under a heading that is longer than a screen."""
+    """Shorten a rule that is wider than a screen."""
     return line[:RULE] if set(line) == {"─"} else line
 
 
@@ -83,7 +83,7 @@ def _nominated(cycle: Cycle) -> Table:
 
 
 def _by_job(cycle: Cycle, title: str, placed: dict[str, str]) -> Table:
-    """Jobs with how many of their pods go where."""
+    """One row per job: its number of pods, and their nodes."""
     table = _table(title, "pods", "nodes")
     jobs: dict[str, Counter[str]] = {}
     for task, node in sorted(placed.items()):
@@ -143,7 +143,7 @@ def _waiting(plan: Plan) -> Table:
 
 
 def usage(snapshot: Snapshot) -> list[str]:
-    """How full the nodes are: a line for all, and one for each pool where there are several."""
+    """The use of the nodes: one line for all, and one per pool if there are several."""
     nodes = snapshot.nodes
     lines = [_usage("all", snapshot, np.ones(len(nodes), dtype=np.bool_))]
     found = pools(nodes)

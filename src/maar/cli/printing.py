@@ -1,6 +1,6 @@
-"""Text for people, with tables: as wide as the terminal, and where there is none nothing is wrapped.
+"""Prints text and tables at the width of the terminal; without a terminal nothing is wrapped.
 
-Names are printed as they are, whatever rich would take for markup or for an emoji in them.
+Names are printed unchanged: rich must not interpret markup or emoji codes in them.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from io import StringIO
 from rich.console import Console, RenderableType
 
 UNWRAPPED = 10_000
-"""Characters of a line where there is no screen: more than any reason has."""
+"""Line width without a terminal: more than any reason needs."""
 
 
 def printed(parts: Iterable[RenderableType]) -> str:
-    """One part after the other, each on lines of its own; an empty text is an empty line."""
+    """All parts as text, each on its own lines; an empty part is an empty line."""
     terminal = sys.stdout.isatty()
     out = Console(
         file=StringIO(),
@@ -33,6 +33,6 @@ def printed(parts: Iterable[RenderableType]) -> str:
 
 
 def apart(parts: Iterable[RenderableType]) -> Iterable[RenderableType]:
-    """An empty line after each."""
+    """The parts, with an empty line after each."""
     for part in parts:
         yield from (part, "")

@@ -1,4 +1,4 @@
-"""`maar run`: Maar on a Kubernetes cluster, until it is told to stop."""
+"""`maar run`: runs the scheduler on a Kubernetes cluster until a signal stops it."""
 
 from __future__ import annotations
 
@@ -22,46 +22,55 @@ FILE = click.Path(path_type=Path)
 @click.command()
 @click.option(
     "--kubeconfig", metavar="FILE",
-    help="If not given, as kubectl: $KUBECONFIG, ~/.kube/config, in a pod its service account.",
+    help="Default as for kubectl: $KUBECONFIG, ~/.kube/config, or the service account of the pod.",
 )  # fmt: skip
-@click.option("--context", metavar="NAME", help="Context of the kubeconfig; its current one if not given.")
+@click.option("--context", metavar="NAME", help="Context in the kubeconfig. Default: its current context.")
 @click.option(
     "--config", type=FILE, metavar="FILE",
-    help="Configuration, read again when it changes; Maar's own if not given.",
+    help="Configuration file, read again when it changes. Default: Maar's own (`maar config show`).",
 )  # fmt: skip
-@click.option("--brakes", type=FILE, metavar="FILE", help="Brakes on evictions, read again when it changes.")
+@click.option(
+    "--brakes", type=FILE, metavar="FILE", help="Limits on evictions and resizes, read again when it changes."
+)
 @click.option(
     "--scheduler-name", "names", multiple=True, default=("maar",), show_default=True, metavar="NAME",
-    help="Pods with this schedulerName are ours (may be repeated).",
+    help="Schedule pods with this schedulerName. May be repeated.",
 )  # fmt: skip
-@click.option("--node-selector", metavar="KEY=VALUE,...", help="Only nodes with these labels are ours.")
-@click.option("--dry-run", is_flag=True, help="Shadow mode: decide, write nothing, and say how others differ.")
+@click.option("--node-selector", metavar="KEY=VALUE,...", help="Use only nodes with these labels. Default: all nodes.")
 @click.option(
-    "--record", type=FILE, metavar="FILE", help="Record what each cycle saw and decided, for `maar plan FILE`."
+    "--dry-run", is_flag=True, help="Shadow mode: write nothing, and report where other schedulers decide differently."
+)
+@click.option(
+    "--record", type=FILE, metavar="FILE", help="Record the input and plan of each cycle, for `maar plan FILE`."
 )
 @click.option(
     "--leader-elect/--no-leader-elect", default=True, show_default=True,
-    help="Of several replicas one decides: by a lease, or at once and without.",
+    help="Elect one of several replicas with a lease. Without it, this replica starts at once.",
 )  # fmt: skip
 @click.option(
-    "--lease-namespace", default=LEASE_NAMESPACE, show_default=True, metavar="NAME", help="Where the lease lives."
+    "--lease-namespace", default=LEASE_NAMESPACE, show_default=True, metavar="NAME", help="Namespace of the lease."
 )
 @click.option(
     "--http-port",
     default=8080,
     show_default=True,
     metavar="PORT",
-    help="For health, metrics and measurements; 0: none.",
+    help="Port for health, metrics and measurements. 0 disables it.",
 )
 @click.option(
     "--history", envvar="MAAR_HISTORY", metavar="WHERE",
-    help="What jobs did: a SQLite file, postgresql://..., or none. Default: a file in the state folder.",
+    help="History of jobs: a SQLite file, a postgresql:// URL, or none. Default: ~/.local/state/maar/history.db.",
 )  # fmt: skip
-@click.option("--history-token", type=FILE, metavar="FILE", help="File with the token that clients must send.")
-@click.option("--delete-victims", is_flag=True, help="Delete victims instead of evicting them, past their budgets.")
-@click.option("--pod-events", is_flag=True, help="An event for each pod that is bound, not only for its gang.")
 @click.option(
-    "--log-format", type=click.Choice(["text", "json"]), default="text", show_default=True, help="How to log."
+    "--history-token", type=FILE, metavar="FILE",
+    help="File with the token that clients must send with measurements. Default: no token.",
+)  # fmt: skip
+@click.option(
+    "--delete-victims", is_flag=True, help="Delete victims instead of evicting them: ignores disruption budgets."
+)
+@click.option("--pod-events", is_flag=True, help="Write an event for each bound pod, not only for its gang.")
+@click.option(
+    "--log-format", type=click.Choice(["text", "json"]), default="text", show_default=True, help="Format of log lines."
 )
 def run(
     kubeconfig: str | None,
@@ -81,7 +90,7 @@ def run(
     pod_events: bool,
     log_format: str,
 ) -> None:
-    """Schedule the pods of a cluster, until SIGTERM or SIGINT."""
+    """Schedule the pods of a Kubernetes cluster, until SIGTERM or SIGINT."""
     _log(log_format)
     options = Options(
         settings=Settings(
@@ -107,10 +116,9 @@ def run(
 
 
 class JsonLines(logging.Formatter):
-    """A line of JSON for each record: what a log collector takes apart without guessing."""
+    """Formats each record as one line of JSON, for log collectors."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """The line."""
         line = {
             "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
             "level": record.levelname.lower(),

@@ -1,7 +1,7 @@
-"""`maar simulate`: what a cluster would have done under other policies, on a trace.
+"""`maar simulate`: compares policies on a trace.
 
-Only what a person types and sees is here; runs are made by `maar.sim.compare`. Nothing is printed on standard output
-and no file is written unless all went well.
+`maar.sim.compare` runs the simulation; this module has only the command line. After an error it prints nothing on
+standard output and writes no file.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from pathlib import Path
 
 import click
 
-from maar.cli.inputs import CANNOT_READ, read_text
+from maar.cli.inputs import CANNOT_READ, OUTPUT, read_text
 from maar.cli.simulate_text import as_json, as_text, jobs_text, watching
 from maar.cli.trace_file import load_trace
 from maar.cli.trace_options import Finite
@@ -33,12 +33,12 @@ from maar.sim.traces.formats import FORMATS
 from maar.sim.traces.problems import TraceError
 
 POLICIES = "fifo,srtf,tiresias,elastic-fifo"
-"""What is compared where nothing is said, by taste: what most clusters do, what is best on average, and two between."""
+"""The default policies: the most common one, the best on average, and two in between. Tuned by hand."""
 USUAL = Setting(8, 8)
 
 
 def _policies(ctx: click.Context, param: click.Parameter, value: str | None) -> list[str]:
-    """Algorithms that are known, each once."""
+    """Known algorithms, each once."""
     names = [name.strip() for name in (value or "").split(",") if name.strip()]
     known = catalog().algorithms
     for name in names:
@@ -59,40 +59,52 @@ def _model(ctx: click.Context, param: click.Parameter, value: str) -> str:
 @click.argument("file", metavar="TRACE")
 @click.option(
     "--format", "format_", metavar="NAME",
-    help=f"Of the trace: {', '.join(sorted(FORMATS))}. If not given: what its beginning looks like.",
+    help=f"Format of the trace: {', '.join(sorted(FORMATS))}. Default: detected from the file.",
 )  # fmt: skip
 @click.option(
     "--policy", "policies", callback=_policies, metavar="NAME,...",
-    help=f"Algorithms to compare. If neither these nor --config are given: {POLICIES}.",
+    help=f"Algorithms to compare. Default, without --config: {POLICIES}.",
 )  # fmt: skip
-@click.option("--config", "configs", multiple=True, metavar="FILE", help="A configuration to compare; may be repeated.")
-@click.option("--nodes", type=click.IntRange(1), default=USUAL.nodes, help="Equal nodes. Default 8.")
-@click.option("--gpus-per-node", type=click.IntRange(1), default=USUAL.gpus_per_node, help="Default 8.")
+@click.option("--config", "configs", multiple=True, metavar="FILE", help="Configuration to compare. May be repeated.")
+@click.option("--nodes", type=click.IntRange(1), default=USUAL.nodes, show_default=True, help="Number of nodes.")
+@click.option(
+    "--gpus-per-node", type=click.IntRange(1), default=USUAL.gpus_per_node, show_default=True, help="GPUs per node."
+)
 @click.option(
     "--depth", type=click.Choice(["pool", "cluster"]),
-    help="pool: GPUs are counted (as --policy does); cluster: full sessions, pods on nodes (as --config does).",
+    help="pool counts GPUs and asks only the algorithm (default for --policy). "
+    "cluster places pods on nodes with full scheduling cycles (always for --config).",
 )  # fmt: skip
 @click.option(
-    "--model", callback=_model, default=default.NAME, metavar="NAME",
-    help=f"How jobs progress and what changes cost: {', '.join(sorted(models.MODELS))}.",
-)  # fmt: skip
-@click.option("--restart", type=Finite(0), default=USUAL.restart, help="Seconds that a change costs: 30.")
-@click.option(
-    "--checkpoint", type=Finite(0), default=USUAL.checkpoint,
-    help="Seconds between saves of work, which failures and evictions lose; 0: always saved. Default 600.",
+    "--model", callback=_model, default=default.NAME, show_default=True, metavar="NAME",
+    help=f"Model of job progress and the cost of changes: {', '.join(sorted(models.MODELS))}.",
 )  # fmt: skip
 @click.option(
-    "--patience", type=Finite(0), default=USUAL.patience,
-    help="Seconds after a decision until time alone asks for the next (a demotion). Default 30.",
+    "--restart", type=Finite(0), default=USUAL.restart, show_default=True, metavar="SECONDS",
+    help="Time that a job loses when its size changes or it starts again.",
 )  # fmt: skip
-@click.option("--faults", metavar="FILE", help="Nodes that fail and are drained: CSV of time,node,event.")
-@click.option("--fail", metavar="BETWEEN[,REPAIR[,SEED]]", help="Nodes fail by chance: mean seconds.")
-@click.option("-o", "output", type=click.Choice(["text", "json"]), default="text", help="How to print the comparison.")
-@click.option("--jobs", "jobs_file", metavar="FILE", help="Write what became of each job: CSV, or JSON lines (.jsonl).")
-@click.option("--report", metavar="FILE.html", help="Write a page with plots; into a folder, the plots as SVG as well.")
 @click.option(
-    "--processes", type=click.IntRange(1), default=max(os.cpu_count() or 1, 1), help="At once; as many as processors."
+    "--checkpoint", type=Finite(0), default=USUAL.checkpoint, show_default=True, metavar="SECONDS",
+    help="Time between saves of work. Failures and evictions lose the work since the last save. 0 loses nothing.",
+)  # fmt: skip
+@click.option(
+    "--patience", type=Finite(0), default=USUAL.patience, show_default=True, metavar="SECONDS",
+    help="Minimum time after a decision before time alone (such as a demotion) causes the next one.",
+)  # fmt: skip
+@click.option("--faults", metavar="FILE", help="CSV with the columns time,node,event: nodes that fail or are drained.")
+@click.option(
+    "--fail", metavar="BETWEEN[,REPAIR[,SEED]]",
+    help="Random node failures: mean seconds until a node fails, of a repair (default 3600), and a seed (default 0).",
+)  # fmt: skip
+@OUTPUT
+@click.option("--jobs", "jobs_file", metavar="FILE", help="Write the outcome of each job: CSV, or JSON lines (.jsonl).")
+@click.option(
+    "--report", metavar="PATH", help="Write a page with plots to an .html file, or page and SVG files to a folder."
 )
+@click.option(
+    "--processes", type=click.IntRange(1), default=max(os.cpu_count() or 1, 1),
+    help="Number of parallel processes. Default: one per CPU.",
+)  # fmt: skip
 def simulate(
     file: str,
     format_: str | None,
@@ -112,10 +124,10 @@ def simulate(
     report: str | None,
     processes: int,
 ) -> None:
-    """Compare policies on a TRACE: who would have waited how long, on a virtual cluster and a virtual clock.
+    """Compare policies on a TRACE of jobs: completion times, waiting times and GPU use on a virtual cluster.
 
-    The same inputs give the same output to the byte. TRACE is a file of any known format, or - for standard input;
-    `maar trace` makes and describes them.
+    TRACE is a file in any known format, or - for standard input; `maar trace` generates and describes traces. Equal
+    inputs give equal output, to the byte.
     """
     try:
         entries = _entries(policies, configs, depth, model)
@@ -141,9 +153,9 @@ def simulate(
 
 def _entries(policies: list[str], configs: tuple[str, ...], depth: str | None, model: str) -> list[Entry]:
     if configs and depth == "pool":
-        raise click.UsageError("--depth pool and --config: a configuration needs a cluster; leave one of them out")
+        raise click.UsageError("--depth pool and --config: a configuration needs depth cluster; omit one of them")
     if model == muri.NAME and (configs or depth == "cluster"):
-        raise click.UsageError("--model muri: only for counted GPUs (--depth pool)")
+        raise click.UsageError("--model muri: only supported with --depth pool")
     if not policies and not configs:
         policies = POLICIES.split(",")
     entries = [Entry(name, depth=depth or "pool") for name in policies]
@@ -159,7 +171,7 @@ def _faults(file: str | None, chance: str | None, nodes: int, model: str) -> Fau
     if file is not None and chance is not None:
         raise click.UsageError("--faults and --fail: expected one of them, got both")
     if (file or chance) and model == muri.NAME:
-        raise click.UsageError("--model muri: it knows no failing or draining nodes")
+        raise click.UsageError("--model muri: does not support failing or draining nodes")
     if chance is not None:
         return Faults(chance=parse_chance(chance))
     return Faults() if file is None else read_faults(Path(file), nodes)
@@ -178,8 +190,8 @@ def _warn(run: Run) -> None:
     if run.unfinished:
         some = ", ".join(f"`{name}`" for name in run.unfinished[:3]) + (", ..." if len(run.unfinished) > 3 else "")
         count = len(run.unfinished)
-        who = "1 job could not run" if count == 1 else f"{count} jobs could not run"
-        what = f"{who} on {run.gpus} GPUs and {'does' if count == 1 else 'do'} not count: {some}"
+        jobs = "1 job" if count == 1 else f"{count} jobs"
+        what = f"{jobs} could not run on {run.gpus} GPUs, not included in the results: {some}"
         click.echo(f"warning: {run.policy}: {what}", err=True)
 
 

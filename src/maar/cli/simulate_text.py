@@ -1,4 +1,4 @@
-"""What `maar simulate` shows: a table, JSON, what became of each job, and on a terminal how far it is."""
+"""The output of `maar simulate`: a table, JSON, the outcome of each job, and progress bars on a terminal."""
 
 from __future__ import annotations
 
@@ -22,27 +22,27 @@ from maar.sim.trace import Trace
 
 COLUMNS = ("mean", "median", "p95", "p99", "waited", "makespan", "GPUs in use", "restarts", "ratio", "worst")
 NAME = 32
-"""Characters of a name, at most, where there is little room; by taste."""
+"""Maximum characters of a name on a narrow terminal. Tuned by hand."""
 BAR = 40
-"""Characters of a bar, at most, by taste."""
+"""Maximum characters of a progress bar. Tuned by hand."""
 FIELDS = tuple(f for f in JobRecord.__struct_fields__ if f != "sizes")
 
 
 def as_json(runs: Sequence[Run]) -> str:
-    """The contract: a list of runs, in the order in which they were asked for."""
+    """The runs in the given order, in a stable format for scripts."""
     data = msgspec.json.encode({"runs": [run.summary for run in runs]})
     return msgspec.json.format(data, indent=2).decode() + "\n"
 
 
 def as_text(runs: Sequence[Run], trace: Trace) -> str:
-    """A line for each run."""
+    """A table with one row per run."""
     what = f"{trace.source}: {len(trace.jobs):,} jobs on {runs[0].gpus:,} GPUs"
-    words = "mean to p99: time from submission to end; ratio, worst: that, to what a fair share would have given"
+    words = "mean to p99: time from submission to end; ratio, worst: that time divided by the time with a fair share"
     return printed([what, "", Comparison(runs), words])
 
 
 class Comparison:
-    """All columns in one table, or, on a narrow screen, one after the other in as many as it takes."""
+    """All columns in one table, or in several tables on a narrow screen."""
 
     def __init__(self, runs: Sequence[Run]) -> None:
         self._runs = runs
@@ -80,7 +80,7 @@ def _cells(run: Run) -> tuple[str, ...]:
 
 
 def jobs_text(runs: Sequence[Run], lines: bool) -> str:
-    """Every job of every run: as CSV, or as JSON lines with every change of its size."""
+    """Every job of every run, as CSV, or as JSON lines that include every change of size."""
     if lines:
         rows = ({"policy": run.policy, **msgspec.to_builtins(job)} for run in runs for job in run.jobs)
         return "".join(msgspec.json.encode(row).decode() + "\n" for row in rows)
@@ -94,7 +94,7 @@ def jobs_text(runs: Sequence[Run], lines: bool) -> str:
 
 @contextmanager
 def watching(entries: Sequence[Entry], jobs: int) -> Iterator[Watcher | None]:
-    """A bar for each run with the time that is left; nothing where nobody looks."""
+    """One progress bar per run with the remaining time; nothing if standard error is not a terminal."""
     if not sys.stderr.isatty():
         yield None
         return

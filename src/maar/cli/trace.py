@@ -1,7 +1,7 @@
-"""`maar trace`: make a synthetic trace, say what one is like, turn any into Maar's own format.
+"""`maar trace`: generates a synthetic trace, describes a trace, or converts one to Maar's own format.
 
-Only what a person types and sees is here: traces are made by `maar.sim.generate`, described by `maar.sim.describe` and
-read by `maar.cli.trace_file`. Nothing is written unless all went well.
+This module has only the command line. `maar.sim.generate`, `maar.sim.describe` and `maar.cli.trace_file` do the work.
+After an error it writes nothing.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from pathlib import Path
 import click
 import msgspec
 
-from maar.cli.inputs import CANNOT_READ
+from maar.cli.inputs import CANNOT_READ, OUTPUT
 from maar.cli.trace_file import load_trace
 from maar.cli.trace_options import Finite, distribution, numbers, weights
 from maar.cli.trace_text import as_text
@@ -32,58 +32,67 @@ FORMAT = click.option(
     "--format",
     "format_",
     metavar="NAME",
-    help=f"Of the file: {', '.join(sorted(FORMATS))}. If not given: what its beginning looks like.",
+    help=f"Format of the file: {', '.join(sorted(FORMATS))}. Default: detected from the file.",
 )
 WHERE = click.option(
-    "-O", "out", type=click.Path(dir_okay=False, writable=True), metavar="FILE", help="Write here; else to the screen."
-)
+    "-O", "out", type=click.Path(dir_okay=False, writable=True), metavar="FILE",
+    help="Output file. Default: standard output.",
+    )  # fmt: skip
 KIND = click.option(
     "--as",
     "kind",
     type=click.Choice(["csv", "jsonl"]),
-    help="CSV or JSON lines; if not given, as FILE ends, and CSV on the screen.",
+    help="CSV or JSON lines. Default: by the extension of the output file, else CSV.",
 )
 
 
 @click.group()
 def trace() -> None:
-    """Make, describe and convert traces: which jobs came when, how large, how long."""
+    """Generate, describe and convert traces: lists of jobs with submission times, sizes and durations."""
 
 
 @trace.command()
-@click.option("--seed", type=click.IntRange(0), default=DEFAULTS.seed, help="Another one, another trace. Default 0.")
-@click.option("--jobs", type=click.IntRange(1), default=DEFAULTS.jobs, help="How many. Default 1000.")
-@click.option("--rate", type=Finite(0, min_open=True), help="Arrivals in an hour. Default 30.")
-@click.option("--load", type=Finite(0, min_open=True), help="Instead of --rate: the part of --gpus to keep busy; 0.8.")
-@click.option("--gpus", type=click.IntRange(1), default=DEFAULTS.cluster, help="Those of --load. Default 64.")
+@click.option("--seed", type=click.IntRange(0), default=DEFAULTS.seed, show_default=True, help="Random seed.")
+@click.option("--jobs", type=click.IntRange(1), default=DEFAULTS.jobs, show_default=True, help="Number of jobs.")
+@click.option("--rate", type=Finite(0, min_open=True), help="Mean arrivals per hour. Default: 30.")
 @click.option(
-    "--night", type=Finite(0, 1), default=0.0,
-    help="How much day and night differ: 0 (default) not at all, 1 from nothing to twice the rate.",
+    "--load", type=Finite(0, min_open=True),
+    help="Instead of --rate: the share of --gpus that the jobs keep busy, such as 0.8.",
 )  # fmt: skip
 @click.option(
-    "--sizes", callback=numbers, metavar="GPUS:WEIGHT,...", help="GPUs of jobs. Default 1:50,2:15,4:15,8:15,16:5."
+    "--gpus", type=click.IntRange(1), default=DEFAULTS.cluster, show_default=True, help="GPUs that --load refers to."
 )
 @click.option(
-    "--gpus-per-worker", type=click.IntRange(1), default=1, help="Of jobs whose GPUs are a multiple of it. Default 1."
+    "--night", type=Finite(0, 1), default=0.0, show_default=True,
+    help="How much day and night differ: 0 is a constant rate, 1 varies from no jobs to twice the rate.",
+)  # fmt: skip
+@click.option(
+    "--sizes", callback=numbers, metavar="GPUS:WEIGHT,...", help="GPUs per job. Default: 1:50,2:15,4:15,8:15,16:5."
 )
+@click.option(
+    "--gpus-per-worker", type=click.IntRange(1), default=1, show_default=True,
+    help="GPUs per worker, for jobs whose GPUs are a multiple of it; other jobs have one worker.",
+)  # fmt: skip
 @click.option(
     "--duration", callback=distribution, metavar="KIND:...",
-    help="lognormal:median=1h,sigma=1.5 (default), exponential:mean=2h or uniform:low=10m,high=8h.",
+    help="Durations: lognormal:median=1h,sigma=1.5 (default), exponential:mean=2h or uniform:low=10m,high=8h.",
 )  # fmt: skip
-@click.option("--elastic", type=Finite(0, 1), default=0.0, help="The share of elastic jobs. Default 0.")
 @click.option(
-    "--stretch", type=Finite(1), default=DEFAULTS.stretch,
-    help="Elastic jobs may have their workers divided by this and times this. Default 4.",
+    "--elastic", type=Finite(0, 1), default=0.0, show_default=True, help="Share of elastic jobs, from 0 to 1."
+)
+@click.option(
+    "--stretch", type=Finite(1), default=DEFAULTS.stretch, show_default=True,
+    help="Elastic jobs may shrink to their workers divided by this, and grow to their workers times this.",
 )  # fmt: skip
 @click.option(
     "--models",
     callback=weights,
     metavar="CLASS:WEIGHT,...",
-    help=f"Classes of speed-ups: {', '.join(CLASSES)}. All alike.",
+    help=f"Speed-up classes: {', '.join(CLASSES)}. Default: equal weights.",
 )
-@click.option("--queues", callback=weights, metavar="NAME:WEIGHT,...", help="Queues and their shares of the jobs.")
+@click.option("--queues", callback=weights, metavar="NAME:WEIGHT,...", help="Queues of the jobs. Default: default:1.")
 @click.option(
-    "--priorities", callback=numbers, metavar="NUMBER:WEIGHT,...", help="Priorities and their shares of the jobs."
+    "--priorities", callback=numbers, metavar="NUMBER:WEIGHT,...", help="Priorities of the jobs. Default: 0:1."
 )
 @WHERE
 @KIND
@@ -105,10 +114,10 @@ def generate(
     out: str | None,
     kind: str | None,
 ) -> None:
-    """Make a synthetic trace from a seed, in Maar's own format.
+    """Generate a synthetic trace from a seed, in Maar's own format.
 
-    The same options give the same trace to the byte. Jobs come by a Poisson process, whose rate follows the day if
-    --night is given.
+    The same options give the same trace, to the byte. Jobs arrive in a Poisson process; with --night its rate follows
+    the time of day. A WEIGHT is relative: weights need not add up to 1.
     """
     if rate is not None and load is not None:
         raise click.UsageError("--rate and --load: expected one of them, got both")
@@ -140,10 +149,10 @@ def generate(
 @trace.command()
 @click.argument("file")
 @FORMAT
-@click.option("--gpus", type=click.IntRange(1), help="What the trace would be for a cluster of so many.")
-@click.option("-o", "output", type=click.Choice(["text", "json"]), default="text", help="How to print it.")
+@click.option("--gpus", type=click.IntRange(1), help="Also show the load on a cluster with this many GPUs.")
+@OUTPUT
 def describe(file: str, format_: str | None, gpus: int | None, output: str) -> None:
-    """Say what the trace in FILE (- for standard input) is like: jobs, sizes, durations, load."""
+    """Describe the trace in FILE (- for standard input): jobs, sizes, durations, load."""
     found = described(_read(file, format_), gpus)
     if output == "json":
         click.echo(msgspec.json.format(msgspec.json.encode(found)).decode())
@@ -157,7 +166,7 @@ def describe(file: str, format_: str | None, gpus: int | None, output: str) -> N
 @WHERE
 @KIND
 def convert(file: str, format_: str | None, out: str | None, kind: str | None) -> None:
-    """Turn the trace in FILE (- for standard input) into Maar's own format, to look at or to change."""
+    """Convert the trace in FILE (- for standard input) to Maar's own format."""
     found = _read(file, format_)
     for note in found.notes:
         click.echo(f"note: {note}", err=True)

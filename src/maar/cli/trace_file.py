@@ -1,7 +1,7 @@
-"""Trace files as commands name them: a path or - for standard input, of any format, recordings among them.
+"""Reads trace files for `maar trace` and `maar simulate`: a path or - for standard input, including recordings.
 
-The formats (`maar.sim.traces`) know no files and no controller; here the two meet. `maar trace` and `maar simulate`
-read by this. All that can be wrong is a `TraceError`.
+The formats (`maar.sim.traces`) open no files and do not import the controller; this module connects them. All errors
+are a `TraceError`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from maar.sim.traces.source import Source
 
 
 def load_trace(file: str, format: str | None = None) -> Trace:
-    """The trace in a file; by the format that is named, or by what the file looks like."""
+    """Read a trace in the given format, or in a format detected from the file."""
     name = source_of(file)
     try:
         data = sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()
@@ -34,7 +34,7 @@ def load_trace(file: str, format: str | None = None) -> Trace:
 
 
 def _cycles(name: str, data: bytes) -> Iterator[RecordedCycle]:
-    """Those of a recording, which is read from a file of its own: what came by standard input has none."""
+    """The cycles of a recording. It is copied to a file first, because standard input is not one."""
     with tempfile.TemporaryDirectory() as folder:
         copy = Path(folder) / "recording"
         copy.write_bytes(data)

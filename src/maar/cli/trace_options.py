@@ -1,7 +1,4 @@
-"""Options of `maar trace generate` that are more than a word: weights, and distributions with their parameters.
-
-And `Finite`, for those of `maar simulate` as well.
-"""
+"""Parsers for options of `maar trace generate` (weights, distributions), and `Finite` numbers."""
 
 from __future__ import annotations
 
@@ -16,10 +13,9 @@ from maar.sim.draws import KINDS, Distribution, Weights
 
 
 class Finite(click.FloatRange):
-    """A number in a range. What is none (`nan`) is in every range to click, and to what is endless there is no end."""
+    """A finite number in a range: click alone accepts `nan` and `inf`."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """The number."""
         found = super().convert(value, param, ctx)
         if not math.isfinite(found):
             self.fail(f"expected a number, got `{value}`", param, ctx)
@@ -27,17 +23,17 @@ class Finite(click.FloatRange):
 
 
 def weights(ctx: click.Context, param: click.Parameter, value: str | None) -> Weights | None:
-    """What `name:weight,...` says."""
+    """Parse `name:weight,...`."""
     return None if value is None else tuple(_weights(ctx, param, value, "research:3,production:1").items())
 
 
 def numbers(ctx: click.Context, param: click.Parameter, value: str | None) -> Weights | None:
-    """The same, where names are whole numbers."""
+    """Parse `number:weight,...` with whole numbers."""
     if value is None:
         return None
     found = _weights(ctx, param, value, "1:3,8:1")
     if not all(map(_is_whole, found)):
-        raise click.BadParameter(f"expected e.g. `1:3,8:1`, got `{value}`", ctx, param)
+        raise click.BadParameter(f"expected a list such as `1:3,8:1`, got `{value}`", ctx, param)
     return tuple((str(int(key)), weight) for key, weight in found.items())
 
 
@@ -47,22 +43,22 @@ def _weights(ctx: click.Context, param: click.Parameter, value: str, example: st
         key, _, weight = part.rpartition(":")
         key, amount = key.strip(), _number(weight)
         if not key or not 0 < amount < math.inf or key in found:
-            raise click.BadParameter(f"expected e.g. `{example}`, got `{value}`", ctx, param)
+            raise click.BadParameter(f"expected a list such as `{example}`, got `{value}`", ctx, param)
         found[key] = amount
     return found
 
 
 def distribution(ctx: click.Context, param: click.Parameter, value: str | None) -> Distribution | None:
-    """`kind:parameter=value,...`; values are durations, or plain numbers."""
+    """Parse `kind:parameter=value,...`; values are durations or plain numbers."""
     if value is None:
         return None
     kind, _, rest = value.partition(":")
     try:
         pairs = [part.partition("=") for part in rest.split(",")] if rest else []
-        return msgspec.convert({key.strip(): parse_duration(said) for key, _, said in pairs}, KINDS[kind.strip()])
+        return msgspec.convert({key.strip(): parse_duration(text) for key, _, text in pairs}, KINDS[kind.strip()])
     except (KeyError, ValueError, msgspec.ValidationError):
         expected = "`lognormal:median=1h,sigma=1.5`, `exponential:mean=2h` or `uniform:low=10m,high=8h`"
-        raise click.BadParameter(f"expected e.g. {expected}, got `{value}`", ctx, param) from None
+        raise click.BadParameter(f"expected a distribution such as {expected}, got `{value}`", ctx, param) from None
 
 
 def _number(text: str) -> float:

@@ -1,4 +1,4 @@
-"""What `maar trace describe` shows, for people: readable without colour, and unwrapped without a terminal."""
+"""The output of `maar trace describe` as text. Readable without colour; without a terminal nothing is wrapped."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from maar.sim.describe import Description
 from maar.sim.report.scales import duration, percent
 
 BAR = 30
-"""Characters of the longest bar. By taste."""
+"""Characters of the longest bar. Tuned by hand."""
 
 MOST = 12
-"""Rows of a table before the rest is summed up."""
+"""Maximum rows of a table; the rest is one row."""
 
 
 def as_text(found: Description) -> str:
@@ -36,8 +36,8 @@ def _parts(found: Description) -> Iterator[RenderableType]:
 
 def _numbers(found: Description) -> Table:
     table = Table.grid(padding=(0, 2))
-    rate = "all at once" if found.jobs_per_hour is None else f"{found.jobs_per_hour:.3g} an hour"
-    table.add_row("jobs", f"{found.jobs:,}, {rate}, at most {found.busiest_hour:,} in one")
+    rate = "all at once" if found.jobs_per_hour is None else f"{found.jobs_per_hour:.3g} per hour"
+    table.add_row("jobs", f"{found.jobs:,}, {rate}, {found.busiest_hour:,} in the busiest hour")
     table.add_row("span", duration(found.span))
     named = {"p0": "shortest", "p50": "median", "p90": "p90", "p99": "p99", "p100": "longest"}
     times = ", ".join(f"{name} {duration(found.durations[p])}" for p, name in named.items())
@@ -58,7 +58,7 @@ def _numbers(found: Description) -> Table:
 
 
 def _on(found: Description) -> str:
-    load = "no load: all come at once" if found.load is None else f"a load of {percent(found.load)}"
+    load = "no load: all jobs arrive at once" if found.load is None else f"a load of {percent(found.load)}"
     if not found.too_large:
         return load
     return f"{load}; " + ("1 job is too large" if found.too_large == 1 else f"{found.too_large:,} jobs are too large")

@@ -1,5 +1,5 @@
-"""What jobs did: measurements of epochs and accounting, in SQL, and the speed-up model made of them.
+"""The history of jobs in SQL: epoch measurements, accounting events, and the speed-up model computed from them.
 
-Below the line: it talks to a database, in a thread of its own. Scheduling works without it: if the database fails, only
-estimates get worse. Imports `model` and `elastic.speedup`; `controller`, `web` and `cli` import from here.
+Not part of the pure half: it talks to a database, in its own thread. Scheduling works without it: if the database
+fails, only estimates get worse. Imports `model` and `elastic.speedup`; `controller`, `web` and `cli` import from here.
 """

@@ -1,4 +1,4 @@
-"""Accounting: from what happened to a job to when it waited, ran and ended, and how many GPU seconds it had."""
+"""Accounting: computes from the events of a job when it waited, ran and ended, and how many GPU seconds it used."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from maar.history.records import Event, EventKind
 
 
 class Account(msgspec.Struct):
-    """One job's life so far. Times are seconds since 1970."""
+    """One job so far. Times are seconds since 1970."""
 
     namespace: str
     name: str
@@ -27,7 +27,7 @@ class Account(msgspec.Struct):
     suspensions: int = 0
     gpu_seconds: float = 0.0
     last: float = 0.0
-    """Until when `gpu_seconds` are counted."""
+    """The time until which `gpu_seconds` is counted."""
 
     @property
     def job(self) -> str:
@@ -36,26 +36,25 @@ class Account(msgspec.Struct):
 
     @property
     def state(self) -> str:
-        """In a word."""
         if self.ended is not None:
             return self.how or "ended"
         return "running" if self.workers else "waiting"
 
 
 def accounts(events: Iterable[Event], now: float) -> list[Account]:
-    """The lives of all jobs, oldest first; of those that run, up to now."""
+    """The accounts of all jobs, oldest first; running jobs are counted up to now."""
     found: dict[tuple[str, str], Account] = {}
     for event in sorted(events, key=lambda e: (e.at, e.id)):
         account = found.setdefault(
             (event.job, event.uid), Account(event.namespace, event.name, event.uid, last=event.at)
         )
-        _hear(account, event)
+        _apply(account, event)
     for account in found.values():
         _count(account, now)
     return list(found.values())
 
 
-def _hear(account: Account, event: Event) -> None:
+def _apply(account: Account, event: Event) -> None:
     _count(account, event.at)
     if event.attained is not None:
         account.gpu_seconds = event.attained
@@ -79,6 +78,6 @@ def _hear(account: Account, event: Event) -> None:
 
 
 def _count(account: Account, until: float) -> None:
-    """Add what it has had since it was last counted."""
+    """Add the GPU seconds since the last count."""
     account.gpu_seconds += account.workers * account.gpus_per_worker * max(0.0, until - account.last)
     account.last = max(account.last, until)

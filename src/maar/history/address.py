@@ -1,8 +1,8 @@
-"""Where a history is kept: from what a person writes to a database that SQLAlchemy can open.
+"""The address of a history: parses the value of `--history` to a database URL for SQLAlchemy.
 
-history.db                       a file, by SQLite
-sqlite:////var/lib/maar.db       the same, as a URL
-postgresql://user@host/database  PostgreSQL, by psycopg
+history.db                       a SQLite file
+sqlite:////var/lib/maar.db       the same as a URL
+postgresql://user@host/database  PostgreSQL, through psycopg
 none                             no history
 """
 
@@ -24,35 +24,35 @@ _SECRETS = ("password", "passfile", "sslpassword")
 
 
 def default_address(environ: Mapping[str, str]) -> str:
-    """The file that is used if none is named, where programs keep what they have learnt (XDG)."""
+    """The default file, in the XDG state folder."""
     home = environ.get("XDG_STATE_HOME") or os.path.join(environ.get("HOME") or "/tmp", ".local", "state")
     return str(Path(home) / "maar" / "history.db")
 
 
 def read_address(text: str) -> URL:
-    """What a person wrote, as a URL with its driver."""
+    """The address as a URL with its driver."""
     if "://" not in text:
         if not text.strip():
-            raise BadAddress("history: expected a file, a URL of sqlite or postgresql, or `none`, got nothing")
+            raise BadAddress("history: expected a file, a sqlite or postgresql URL, or `none`, got nothing")
         return URL.create("sqlite", database=text)
     scheme = text.partition("://")[0]
     try:
         url = make_url(text)
     except (ArgumentError, ValueError):
-        raise BadAddress(f"history: not a database URL: `{scheme}://...`") from None  # it may hold a password
+        raise BadAddress(f"history: invalid database URL: `{scheme}://...`") from None  # it may contain a password
     if scheme in _POSTGRES:
         if find_spec("psycopg") is None:
             raise BadAddress("history: PostgreSQL needs psycopg: pip install 'maar[postgres]'")
         return url.set(drivername="postgresql+psycopg")
     if scheme != "sqlite":
-        raise BadAddress(f"history: unknown kind of database: `{scheme}`; known: postgresql, sqlite")
+        raise BadAddress(f"history: unknown database type: `{scheme}`; known: postgresql, sqlite")
     if url.database in (None, "", ":memory:"):
         raise BadAddress("history: SQLite needs a file: `sqlite:///history.db`")
     return url
 
 
 def shown(url: URL) -> str:
-    """A URL for people and logs: without its password."""
+    """A URL for messages, without its password."""
     if url.get_backend_name() == "sqlite":
         return str(url.database)
     secrets = [name for name in _SECRETS if name in url.query]

@@ -1,4 +1,4 @@
-"""Which jobs are one training run again and again, and so share what was measured: a job's category."""
+"""The category of a job: jobs that repeat one training share a category, and so their measurements."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 
 CATEGORY = "maar.dev/category"
-"""Annotation or label by which a job names its category."""
+"""Annotation or label that sets the category of a job."""
 
 _RUN = re.compile(
     r"""[-_.](?:
@@ -23,20 +23,20 @@ _RUN = re.compile(
 def category_of(
     namespace: str, name: str, annotations: Mapping[str, str] | None = None, labels: Mapping[str, str] | None = None
 ) -> str:
-    """The category of a job: what it says itself, else its name without what tells one run from the next.
+    """The category of a job: its annotation or label, else its name without the part that differs between runs.
 
-    Said by the annotation or the label `maar.dev/category`, a category is shared by all namespaces that say it. Not
-    said, it is the namespace and the name, from whose end numbers, times, hashes and generated suffixes are taken
-    until none is left (Voda: jobs of one name are one category). Teams that both call a job `train` do not mix.
+    Jobs in different namespaces with the same annotation or label `maar.dev/category` share a category. Without one,
+    the category is the namespace and the name; numbers, times, hashes and generated suffixes are removed from the end
+    of the name (Voda: jobs of one name are one category). Jobs called `train` in two namespaces do not share it.
 
     >>> category_of("team", "resnet-20261101-100000"), category_of("team", "bert-7f9c2a1"), category_of("a", "b-x7k2p")
     ('team/resnet', 'team/bert', 'a/b')
     >>> category_of("team", "vgg16"), category_of("team", "1234"), category_of("team", "x-1", {CATEGORY: "vision"})
     ('team/vgg16', 'team/1234', 'vision')
     """
-    for said in (annotations or {}).get(CATEGORY, ""), (labels or {}).get(CATEGORY, ""):
-        if said:
-            return said
+    for category in (annotations or {}).get(CATEGORY, ""), (labels or {}).get(CATEGORY, ""):
+        if category:
+            return category
     stem = name
     while (end := _RUN.search(stem)) and end.start():
         stem = stem[: end.start()]

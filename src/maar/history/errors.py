@@ -1,4 +1,4 @@
-"""What can go wrong with a history, in words for whoever runs Maar."""
+"""Errors of the history, with messages for the operator of Maar."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ class HistoryError(Exception):
 
 
 class BadAddress(HistoryError):
-    """Not an address of a database that Maar knows; trying again does not help."""
+    """The address is not a supported database; a retry does not help."""
 
 
 class NewerSchema(HistoryError):
-    """The tables were made by a newer Maar."""
+    """A newer Maar created the tables."""
 
 
 class Unreachable(HistoryError):
-    """The database does not answer, or cannot write; it may later."""
+    """The database does not answer or cannot write; a retry may help."""
 
 
 class Refused(HistoryError):
-    """The database answers, and does not take these rows; it never will."""
+    """The database rejects the rows; a retry does not help."""

@@ -1,4 +1,4 @@
-"""What decisions ask of the model: a curve for a job, and how long it will still take."""
+"""Estimates for decisions, from the model: the speed-up curve of a job and its remaining time."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from maar.history.progress import Progress
 
 
 class Estimates:
-    """Answers of one model; curves are made once for the same points."""
+    """The estimates of one model; a curve is computed again only when its points change."""
 
     def __init__(self, model: Model) -> None:
         self._model = model
         self._curves: dict[Key, tuple[Mapping[int, float], Curve]] = {}
 
     def curve(self, key: Key) -> Curve:
-        """Monotone and concave through the points to believe; linear without any."""
+        """A monotone and concave curve through the best known points; linear without points."""
         points = self._model.points_for(key)
         made = self._curves.get(key)
         if made is None or made[0] is not points:
@@ -26,10 +26,11 @@ class Estimates:
         return made[1]
 
     def remaining(self, name: str, category: str, accelerator: str, total: int | None) -> float | None:
-        """Epochs left times the seconds of an epoch on one worker.
+        """Epochs left multiplied by the seconds of an epoch on one worker; None if unknown.
 
-        Epochs left: of those that the job said it has, else `total`, else as jobs of its category have. Seconds: the
-        job's own epochs, each times the speed-up of its size, else those of its category, here or elsewhere.
+        The number of epochs is what the job reported, else `total`, else the median of its category. The seconds come
+        from the job's own epochs, each multiplied by the speed-up of its size, else from its category on any
+        accelerator.
         """
         job = self._model.job(name) or Progress()
         key = (category or job.category, accelerator or job.accelerator)

@@ -1,8 +1,8 @@
-"""History as the rest of Maar sees it: tell it what happened, ask it what is known, and never wait for it.
+"""The interface of the history: record events, add measurements, ask for estimates. It never blocks the caller.
 
-Records go into a queue with an end; one task takes them from there to the database, in the one thread that talks to
-it, and brings back what is new in it, also what other Maars wrote. A database that is slow or gone costs the model its
-news, and whoever brings measurements a refusal; scheduling does not notice.
+Records go into a bounded queue. One task writes them to the database, in the only thread that talks to it, and reads
+new rows, including those of other Maar replicas. If the database is slow or gone, the model gets no new data and
+clients that send measurements get an error. Scheduling continues.
 """
 
 from __future__ import annotations
@@ -32,25 +32,25 @@ R = TypeVar("R", Event, Measurement)
 logger = logging.getLogger("maar.history")
 
 QUEUE = 10_000
-"""Records that wait for the database; more are refused (measurements) or lost (accounting)."""
+"""Maximum records in the queue; further measurements are refused, and further accounting events are lost."""
 BATCH = 500
-"""Records that are written at once."""
-HEARD = 1_000
-"""Records that the model hears of in one go, some milliseconds, before others get their turn."""
+"""Records per write."""
+FED = 1_000
+"""Records fed to the model, in some milliseconds, before the event loop continues."""
 REFRESH = 10.0
-"""Seconds between two looks at what others wrote."""
+"""Seconds between reads of new rows."""
 SLOW = 5.0
-"""A write that takes longer means that the database is not there; the write itself is waited for."""
+"""Seconds after which a call counts as unanswered; the call itself continues."""
 RETRY = (1.0, 30.0)
-"""The first and the longest pause before a database that failed is asked again."""
+"""The first and the longest pause before a retry after a failure, in seconds."""
 READ = 5.0
-"""Seconds that a reader waits at most."""
+"""Timeout of a read, in seconds."""
 LAST = 2.0
-"""Seconds that a stop gives to what is queued."""
+"""Seconds to write the queue when Maar stops."""
 
 
 class History:
-    """What jobs did. Without an address (`none`) it knows nothing, and takes nothing."""
+    """The history of jobs. With the address `none`, it stores and knows nothing."""
 
     def __init__(
         self, address: str = NONE, *, queue: int = QUEUE, refresh: float = REFRESH, slow: float = SLOW
@@ -69,22 +69,22 @@ class History:
         self._lost = 0
         self._problem = "the database has not answered yet"
         self.on_news: list[Callable[[], None]] = []
-        """Called when the model has heard something new."""
+        """Called when the model has new data."""
         self.on_ready: list[Callable[[], None]] = []
-        """Called when the database answers, for the first time or again."""
+        """Called when the database becomes available."""
         self.model = Model()
         self._estimates = Estimates(self.model)
 
-    # -- its life
+    # -- start and stop
 
     def start(self) -> None:
-        """Begin to talk to the database, in the background; needs a running event loop."""
+        """Connect to the database in the background; needs a running event loop."""
         if self._store is not None and self._task is None:
             self._thread = Thread("maar-history")
             self._task = asyncio.create_task(self._run(self._store, self._thread))
 
     async def close(self) -> None:
-        """Give what is queued a moment to be written, and stop."""
+        """Try to write the queue within `LAST` seconds, and stop."""
         if self._task is None or self._thread is None or self._store is None:
             return
         if self._queue:
@@ -92,7 +92,7 @@ class History:
                 async with asyncio.timeout(LAST):
                     await self.settled()
             except TimeoutError:
-                logger.warning("history: %d records are not written", len(self._queue))
+                logger.warning("history: stopped with %d records not written", len(self._queue))
         self._task.cancel()
         await asyncio.gather(self._task, return_exceptions=True)
         try:
@@ -106,22 +106,22 @@ class History:
 
     @property
     def on(self) -> bool:
-        """Whether there is a database at all."""
+        """Whether a database is configured."""
         return self._store is not None
 
     @property
     def problem(self) -> str:
-        """Why nothing can be written now; empty if it can."""
+        """Why nothing can be written now; empty if writing works."""
         if self._store is None:
-            return "there is no history"
+            return "no history configured"
         if self._asked_at is not None and asyncio.get_running_loop().time() - self._asked_at > self._slow:
             return f"{self._store.name}: no answer for {self._slow:g} s"
         return self._problem
 
-    # -- telling
+    # -- writing
 
     def record(self, event: Event) -> None:
-        """Something happened to a job. Never waits; if too much waits already it is lost, which the log says."""
+        """Queue an accounting event. Never blocks; if the queue is full, the event is lost and a warning is logged."""
         if self._store is None:
             return
         event = self._completed(event)
@@ -129,15 +129,15 @@ class History:
         if len(self._queue) >= self._size:
             self._lost += 1
             if self._lost == 1:
-                logger.warning("history: too much waits for %s: accounting is being lost", self._store.name)
+                logger.warning("history: queue for %s is full: accounting events are lost", self._store.name)
             return
         self._put([event])
 
     def add(self, measurements: Sequence[Measurement]) -> str:
-        """Epochs that jobs measured: empty if they will be written, else why not."""
+        """Queue measurements. Returns an empty text, or why they are refused."""
         problem = self.problem
         if not problem and len(self._queue) + len(measurements) > self._size:
-            problem = "too many measurements wait to be written"
+            problem = "queue of measurements is full"
         if not problem:
             self._put([self._completed(m) for m in measurements])
         return problem
@@ -148,7 +148,7 @@ class History:
         self._wake.set()
 
     def _know(self, event: Event) -> None:
-        """What was last said about a job completes what comes next."""
+        """Remember the last event of a job, to complete later records."""
         known = self._known.get(event.job)
         if known is not None and known.at > event.at:
             return
@@ -170,40 +170,40 @@ class History:
             accelerator=record.accelerator or known.accelerator,
         )
 
-    # -- asking
+    # -- reading
 
     def curves(self) -> Mapping[Key, Mapping[int, float]]:
         """The measured points {workers: speed-up} of each (category, accelerator) that has any."""
         return self.model.points()
 
     def points(self, category: str, accelerator: str) -> Mapping[int, float]:
-        """The points to believe for a job: its own, else those of its category elsewhere; none is linear."""
+        """The best known points: its own, else those of its category on another accelerator. Empty is linear."""
         return self.model.points_for((category, accelerator))
 
     def curve(self, category: str, accelerator: str) -> Curve:
-        """The same, as a curve."""
+        """The curve through these points."""
         return self._estimates.curve((category, accelerator))
 
     def remaining(
         self, job: str, category: str = "", accelerator: str = "", total_epochs: int | None = None
     ) -> float | None:
-        """Seconds that a job (`namespace/name`) would still take on one worker; None if nobody knows."""
+        """Remaining seconds of a job (`namespace/name`) on one worker; None if unknown."""
         return self._estimates.remaining(job, category, accelerator, total_epochs)
 
     def restart(self, category: str, accelerator: str) -> float | None:
-        """Seconds that a resize costs; None until some were seen."""
+        """Seconds that a resize costs; None until enough are measured."""
         return self.model.restart((category, accelerator))
 
     def last(self, job: str) -> Event | None:
-        """What was last told of a job (`namespace/name`) that has not ended, by any Maar; None if nothing is known."""
+        """The last event of an unfinished job (`namespace/name`), from any replica; None if unknown."""
         return self._known.get(job)
 
     def unfinished(self) -> list[Event]:
-        """The same of all jobs that have not ended."""
+        """The last event of every unfinished job."""
         return list(self._known.values())
 
     async def measurements_of(self, namespace: str, name: str) -> list[Measurement]:
-        """What is stored of a job."""
+        """The stored measurements of a job."""
         store, thread = self._store, self._thread
         if store is None or thread is None or self.problem:
             raise Unreachable(self.problem)
@@ -214,7 +214,7 @@ class History:
             raise Unreachable(f"{store.name}: no answer for {READ:g} s") from None
 
     async def settled(self) -> None:
-        """Until all that was told is written and the model has heard of it."""
+        """Wait until the queue is written and the model has read it."""
         await self._idle.wait()
 
     # -- the background
@@ -235,15 +235,15 @@ class History:
                         listener()
             except HistoryError as error:
                 if self._problem != str(error):
-                    logger.warning("history: %s; going on without it", error)
+                    logger.warning("history: %s; continuing without it", error)
                 self._problem = str(error)
-                await self._ask(thread, store.close)  # begin anew: its tables may be gone
+                await self._ask(thread, store.close)  # reconnect: the tables may be gone
                 await asyncio.sleep(pause)
                 pause = min(2 * pause, RETRY[1])
                 continue
             except Exception:
-                logger.exception("history: a mistake of ours; going on")
-                self._problem = "a mistake of ours, see the log"
+                logger.exception("history: internal error; continuing")
+                self._problem = "internal error, see the log"
                 await asyncio.sleep(RETRY[1])
                 continue
             if not self._queue:
@@ -259,20 +259,20 @@ class History:
             pass
 
     async def _turn(self, thread: Thread, store: Store, news: News) -> None:
-        """Write what waits, and hear what is new."""
+        """Write the queue and read new rows."""
         while self._queue:
             batch = [self._queue[i] for i in range(min(BATCH, len(self._queue)))]
             await self._write(thread, store, batch)
-            for _ in batch:  # only now: what fails stays, to be written again
+            for _ in batch:  # only after the write: failed records stay in the queue
                 self._queue.popleft()
-        heard = await self._ask(thread, news.read)
-        for start in range(0, len(heard), HEARD):
-            for record in heard[start : start + HEARD]:
+        new = await self._ask(thread, news.read)
+        for start in range(0, len(new), FED):
+            for record in new[start : start + FED]:
                 self.model.feed(record)
                 if isinstance(record, Event):
                     self._know(record)
             await asyncio.sleep(0)
-        if heard:
+        if new:
             for listener in self.on_news:
                 listener()
 
@@ -281,7 +281,7 @@ class History:
             await self._ask(thread, lambda: store.write(batch))
         except Refused as error:
             if len(batch) == 1:
-                logger.warning("history: a record is left out: %s", error)
+                logger.warning("history: record skipped: %s", error)
                 return
             for record in batch:
                 await self._write(thread, store, [record])

@@ -1,16 +1,16 @@
-"""The speed-up model: what measurements and accounting say about how fast jobs are on how many workers.
+"""The speed-up model: the speed of jobs by number of workers, from measurements and accounting events.
 
-Fed with records in about the order of time, as the store gives them; asked by the controller and by `maar history`.
-No database, no clock. Rules:
+The store feeds it records roughly in order of time; the controller and `maar history` ask it. It uses no database and
+no clock. Rules:
 
-- Only sizes that were measured have a point: the median of the newest epochs on that many workers. A size that was
-  never measured has none (Voda filled it with a default, which one measurement then corrupted).
-- S(k) = epoch time on 1 / epoch time on k. If 1 was never measured, epoch time on 1 is counted from the smallest size
-  measured, as if speed-up were linear below it.
-- An epoch in which the size changed belongs to no size: it said so itself, or accounting has a start, a resize or a
-  suspension between its begin and its end, whichever of the two was heard of first.
-- The key is (category, accelerator). A key with fewer than two sizes says nothing of a curve; the same category on the
-  accelerator with most measurements speaks for it. Where nobody speaks, there are no points: linear.
+- Only measured sizes have a point: the median of the newest epochs on that many workers. Other sizes have no point
+  (Voda used a default, which one measurement then corrupted).
+- S(k) = epoch time on 1 / epoch time on k. If 1 is not measured, its epoch time is computed from the smallest measured
+  size, as if the speed-up were linear below it.
+- An epoch in which the size changed counts for no size. Either the measurement says so, or accounting has a start, a
+  resize or a suspension within the epoch; the two records may arrive in any order.
+- The key is (category, accelerator). A key with fewer than two sizes uses the points of the same category on the
+  accelerator with most measurements. Without points, the curve is linear.
 """
 
 from __future__ import annotations
@@ -28,29 +28,29 @@ Key = tuple[str, str]
 """Category and accelerator."""
 
 RECENT = 101
-"""So many of the newest epochs of a size count: trainings change, and medians like odd numbers. By taste."""
+"""Newest epochs per size that count, because trainings change. Tuned by hand."""
 RESTARTS = 3
-"""Fewer restarts than that are an accident, not a cost. By taste."""
+"""Minimum measured restarts for an estimate of their cost. Tuned by hand."""
 WITHIN = (1e-9, 1e9)
-"""Speed-ups that are believed, by taste, as `maar allocate` does. Whoever reaches the port may tell of an epoch that
-took no time at all, and no curve goes through a point in infinity."""
+"""Accepted speed-ups, as in `maar allocate`. Any client may report an epoch of 0 seconds, and no curve goes through an
+infinite point. Tuned by hand."""
 JOBS = 20_000
-"""Jobs whose progress is remembered, the newest."""
+"""Maximum jobs with remembered progress; the oldest are dropped."""
 KEYS = 20_000
-"""Categories by accelerator that are remembered, those last heard of: whoever reaches the port may invent more."""
+"""Maximum keys; the least recently measured are dropped, because any client may invent categories."""
 SIZES = 256
-"""Sizes of one of them, those last heard of. By taste: more than one training is ever run on, and a curve through some
-thousands of points would take minutes to fit."""
+"""Maximum sizes per key; the least recently measured are dropped. A curve through thousands of points takes minutes to
+fit. Tuned by hand."""
 
 
 class Model:
-    """What is known of all jobs."""
+    """The model of all jobs."""
 
     def __init__(self) -> None:
         self._times: dict[Key, dict[int, dict[int, float]]] = defaultdict(dict)
-        """Key, workers, row of the measurement: seconds; oldest first."""
+        """Seconds by key, workers and row of the measurement; oldest first."""
         self._counts: dict[Key, int] = {}
-        """How many measurements each has had; who was last heard of comes last."""
+        """Number of measurements by key; the most recently measured key is last."""
         self._kin: dict[str, set[Key]] = defaultdict(set)
         """The keys of each category."""
         self._totals: dict[str, deque[int]] = defaultdict(lambda: deque(maxlen=RECENT))
@@ -59,10 +59,10 @@ class Model:
         self._points: dict[Key, Mapping[int, float]] = {}
         self._stale: set[Key] = set()
 
-    # -- hearing
+    # -- input
 
     def feed(self, record: Record) -> None:
-        """Hear of one record."""
+        """Add one record."""
         if isinstance(record, Measurement):
             self._measured(record)
         else:
@@ -71,7 +71,7 @@ class Model:
     def _measured(self, m: Measurement) -> None:
         job = self._job(m)
         key = (m.category, m.accelerator)
-        self._heard(key)
+        self._touch(key)
         if m.total_epochs is not None and m.total_epochs != job.total:
             self._totals[m.category].append(m.total_epochs)
         job.measured(m)
@@ -83,14 +83,14 @@ class Model:
         if not m.resized and not job.changed_within(m.begin, m.end):
             job.remember(m)
             sizes = self._times[key]
-            times = sizes[m.workers] = sizes.pop(m.workers, {})  # the last one now
+            times = sizes[m.workers] = sizes.pop(m.workers, {})  # moved to the end
             times[m.id] = m.seconds
             _forget_first(times, RECENT)
             _forget_first(sizes, SIZES)
             self._stale.add(key)
 
-    def _heard(self, key: Key) -> None:
-        """Something was measured of a key, which is the last now; the first of too many is forgotten."""
+    def _touch(self, key: Key) -> None:
+        """Count a measurement of a key and move the key to the end; drop the first key if there are too many."""
         self._counts[key] = self._counts.pop(key, 0) + 1
         self._kin[key[0]].add(key)
         if len(self._counts) > KEYS:
@@ -117,7 +117,7 @@ class Model:
         job.resize = e if e.kind is EventKind.RESIZED else None
 
     def _job(self, record: Record) -> Progress:
-        """The job of a record; another UID is another job of the same name."""
+        """The job of a record; a different UID is a different job with the same name."""
         job = self._jobs.get(record.job)
         if job is None or (record.uid and job.uid and record.uid != job.uid):
             job = self._jobs[record.job] = Progress()
@@ -126,10 +126,10 @@ class Model:
         job.known(record)
         return job
 
-    # -- asking
+    # -- output
 
     def points(self) -> Mapping[Key, Mapping[int, float]]:
-        """The measured points {workers: speed-up} of every key that has any; only what changed is counted anew."""
+        """The measured points {workers: speed-up} of every key that has any; only changed keys are computed again."""
         if self._stale:
             points = dict(self._points)
             for key in self._stale:
@@ -141,28 +141,28 @@ class Model:
         return self._points
 
     def epoch_times(self, key: Key) -> dict[int, float]:
-        """The median epoch on each number of workers that was measured."""
+        """The median epoch time by measured number of workers."""
         sizes = self._times.get(key, {})
         return {workers: median(sizes[workers].values()) for workers in sorted(sizes) if sizes[workers]}
 
     def samples(self, key: Key) -> dict[int, int]:
-        """How many epochs each of these medians is of."""
+        """The number of epochs behind each median."""
         return {workers: len(epochs) for workers, epochs in sorted(self._times.get(key, {}).items()) if epochs}
 
     def count(self, key: Key) -> int:
-        """How many measurements there were."""
+        """The number of measurements of a key."""
         return self._counts.get(key, 0)
 
     def measured(self) -> list[Key]:
-        """All keys of which anything was measured."""
+        """All keys with measurements."""
         return sorted(self._counts)
 
     def kin(self, category: str) -> list[Key]:
-        """The keys of a category, those with most measurements first."""
+        """The keys of a category, most measurements first."""
         return sorted(self._kin.get(category, ()), key=lambda k: (-self.count(k), k))
 
     def points_for(self, key: Key) -> Mapping[int, float]:
-        """The points to believe: its own, or those of its category elsewhere; empty is linear."""
+        """The best known points: its own, or those of its category on another accelerator. Empty is linear."""
         points = self.points()
         own = points.get(key, {})
         if len(own) > 1:
@@ -172,16 +172,16 @@ class Model:
         return own if other is None else points[other]
 
     def job(self, name: str) -> Progress | None:
-        """What is known of a job, by `namespace/name`."""
+        """The progress of a job (`namespace/name`)."""
         return self._jobs.get(name)
 
     def total_epochs(self, category: str) -> int | None:
-        """How many epochs jobs of a category have: the median of what they said."""
+        """The median of the epochs that jobs of a category reported."""
         totals = self._totals.get(category)
         return round(median(totals)) if totals else None
 
     def restart(self, key: Key) -> float | None:
-        """What a resize costs, in seconds: the median of the newest; of the category anywhere if it has too few."""
+        """The median cost of a resize in seconds; of the category on all accelerators if the key has too few."""
         own = self._restarts.get(key, ())
         if len(own) >= RESTARTS:
             return median(own)
@@ -195,7 +195,7 @@ def _forget_first(among: dict[int, Any], most: int) -> None:
 
 
 def speedups(times: Mapping[int, float]) -> dict[int, float]:
-    """Points of measured epoch times; linear below the smallest size measured.
+    """The points of measured epoch times; linear below the smallest measured size.
 
     >>> speedups({1: 60.0, 2: 40.0}), speedups({2: 30.0, 4: 20.0})
     ({1: 1.0, 2: 1.5}, {2: 2.0, 4: 3.0})

@@ -1,7 +1,7 @@
-"""What is new in the database since one last looked, by this Maar or another, each record once.
+"""Reads new rows of the database, from all replicas, each row once.
 
-Rows are numbered when they are written and seen when they are committed, so that with several writers a lower number
-may come to light after a higher one: each look begins a little before the end of the last.
+Rows get their number when they are written and become visible when they are committed. With several writers, a lower
+number may become visible after a higher one. So each read starts a little before the end of the last read.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from maar.history.store import Store
 T = TypeVar("T", Measurement, Event)
 
 FIRST = 100_000
-"""So many of the newest rows of each table are read at the start; more would tell the model nothing new."""
+"""Newest rows of each table to read at the start; more would not improve the model."""
 BACK = 1_000
-"""So many rows before the last one seen are looked at again: two batches."""
+"""Rows before the last one that are read again: two batches."""
 
 
 class News:
-    """Where one has read to."""
+    """A reader with its position in both tables."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -28,14 +28,14 @@ class News:
         self._happened = Seen()
 
     def read(self) -> list[Record]:
-        """What is new, in the order of time."""
+        """The new records, in order of time."""
         events = self._store.events(self._happened.start, newest=FIRST)
         measurements = self._store.measurements(self._measured.start, newest=FIRST)
         return sorted((*self._happened.new(events), *self._measured.new(measurements)), key=time_of)
 
 
 class Seen:
-    """The rows of one table that were seen."""
+    """The rows of one table that have been read."""
 
     def __init__(self) -> None:
         self._last = 0
@@ -43,11 +43,11 @@ class Seen:
 
     @property
     def start(self) -> int:
-        """Rows above this one are to be read."""
+        """The next read returns rows above this number."""
         return max(0, self._last - BACK)
 
     def new(self, rows: list[T]) -> list[T]:
-        """Those that were not seen before, which now they are."""
+        """The rows that have not been read before; marks them as read."""
         fresh = [row for row in rows if row.id not in self._lately]
         if rows:
             self._last = max(self._last, rows[-1].id)

@@ -1,7 +1,7 @@
-"""What is recorded: epochs that jobs measured, and what happened to jobs.
+"""Records of the history: measured epochs and accounting events.
 
-Plain data, between whoever tells (`maar.web.measurements`, the controller), the store and the model. Times are seconds
-since 1970, given by whoever tells; nothing here looks at a clock.
+Plain data that `maar.web.measurements` and the controller make, and the store and the model read. Times are seconds
+since 1970, set by the sender; nothing here reads a clock.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ class Measurement(msgspec.Struct, frozen=True):
     category: str = ""
     accelerator: str = ""
     resized: bool = False
-    """The number of workers changed within the epoch, so that it tells nothing about any number."""
+    """The number of workers changed within the epoch, so it counts for no number."""
     local_batch_size: int | None = None
     global_batch_size: int | None = None
     total_epochs: int | None = None
     step_seconds: float | None = None
     started: float = 0.0
-    """By the clock of the job's node; 0 if it did not say."""
+    """Start of the epoch by the clock of the job's node; 0 if not reported."""
     id: int = 0
-    """Its row; given by the store."""
+    """Its row, set by the store."""
 
     @property
     def job(self) -> str:
@@ -42,29 +42,26 @@ class Measurement(msgspec.Struct, frozen=True):
 
     @property
     def begin(self) -> float:
-        """When the epoch began: as it said, or counted back from its arrival."""
+        """The start of the epoch: as reported, or its arrival minus its duration."""
         return self.started or self.arrived - self.seconds
 
     @property
     def end(self) -> float:
-        """When the epoch ended."""
         return self.begin + self.seconds
 
 
 class EventKind(enum.StrEnum):
-    """What can happen to a job."""
-
     SUBMITTED = "submitted"
     STARTED = "started"
-    """Also started again after a suspension; `after` says with how many workers."""
+    """Also after a suspension; `after` has the number of workers."""
     SUSPENDED = "suspended"
     RESIZED = "resized"
     ENDED = "ended"
-    """`how`: completed, failed, deleted."""
+    """`how` is completed, failed or deleted."""
 
 
 class Event(msgspec.Struct, frozen=True):
-    """Something that happened to a job."""
+    """An accounting event of a job."""
 
     namespace: str
     name: str
@@ -74,15 +71,14 @@ class Event(msgspec.Struct, frozen=True):
     category: str = ""
     accelerator: str = ""
     before: int = 0
-    """Workers before it."""
+    """Workers before the event."""
     after: int = 0
-    """Workers after it."""
     gpus_per_worker: int = 1
     attained: float | None = None
-    """GPU seconds that the job had had by then; if not said, added up from its sizes."""
+    """GPU seconds that the job has used until then; None: computed from its sizes."""
     how: str = ""
     id: int = 0
-    """Its row; given by the store."""
+    """Its row, set by the store."""
 
     @property
     def job(self) -> str:
@@ -94,5 +90,5 @@ Record = Measurement | Event
 
 
 def time_of(record: Record) -> float:
-    """When it became known that it was so: the order in which the model hears of it."""
+    """The time by which records are sorted for the model."""
     return record.end if isinstance(record, Measurement) else record.at

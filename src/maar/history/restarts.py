@@ -1,13 +1,13 @@
-"""What a resize cost a job, in seconds, read off the first epoch that ended after it.
+"""The cost of a resize in seconds, computed from the first epoch that ends after it.
 
-Two ways in which trainings take a new size:
+Trainings take a new size in one of two ways:
 
-- All processes start again from the last checkpoint (torchrun): the next epoch that is told of began after the resize.
-  Cost is the time until it began, and by how much it took longer than epochs on that many workers do.
-- The processes go on within the epoch (Horovod): the epoch holds the resize. Cost is what is left of the time from the
-  resize to its end when the rest of the epoch, on the new size, is taken off. It needs both sizes measured.
+- All processes restart from the last checkpoint (torchrun), and the next reported epoch begins after the resize. The
+  cost is the time until it begins, plus the excess over the usual epoch time on that many workers.
+- The processes continue within the epoch (Horovod), and the epoch contains the resize. The cost is the time from the
+  resize to the end of the epoch, minus the rest of the epoch at the new size. Both sizes must be measured.
 
-The work since the last checkpoint that is done again is not in it: it depends on the moment, not on the job.
+Repeated work since the last checkpoint is not included: it depends on the moment, not on the job.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from collections.abc import Mapping
 from maar.history.records import Event, Measurement
 
 LONGEST = 3600.0
-"""A longer pause had another reason (no room, no image); by taste."""
+"""A longer pause has another cause (no room, no image). Tuned by hand."""
 
 
 def took_effect(resize: Event, epoch: Measurement) -> bool:
-    """Whether the epoch is the first that shows the new size; one that ended on the old size came before it."""
+    """Whether the epoch shows the new size; an epoch that ended at the old size does not."""
     return epoch.end > resize.at and (epoch.resized or epoch.workers == resize.after)
 
 
 def restart_seconds(resize: Event, epoch: Measurement, times: Mapping[int, float]) -> float | None:
-    """The cost, given the epoch times by workers that were measured before; None if it cannot be told."""
+    """The cost, given the measured epoch times by workers; None if unknown."""
     usual = times.get(resize.after)
     if epoch.begin >= resize.at:
         late = max(0.0, epoch.seconds - usual) if usual is not None and epoch.workers == resize.after else 0.0

@@ -1,6 +1,6 @@
-"""The tables, the same in SQLite and in PostgreSQL, and the number of their version.
+"""The tables, equal in SQLite and PostgreSQL, and their version.
 
-A change of the tables raises `VERSION` and says here how the older ones are brought up to it; there is none yet.
+A change of the tables increases `VERSION` and adds a migration of older tables here; there is none yet.
 """
 
 from __future__ import annotations
@@ -31,14 +31,13 @@ from maar.history.errors import NewerSchema
 
 VERSION = 1
 LOCK = 0x6D616172
-"""PostgreSQL's advisory lock while tables are made, so that two Maars may start at once: the letters of `maar`."""
+"""Advisory lock of PostgreSQL while the tables are created, so that two replicas may start at once: `maar` in ASCII."""
 
 metadata = MetaData()
-_ROW = BigInteger().with_variant(Integer, "sqlite")  # SQLite counts up only a column of the type INTEGER
+_ROW = BigInteger().with_variant(Integer, "sqlite")  # SQLite increments only columns of type INTEGER
 
 
-def _of_a_job() -> Iterator[Column[Any]]:
-    """A row's number, and whose it is."""
+def _job_columns() -> Iterator[Column[Any]]:
     yield Column("id", _ROW, primary_key=True, autoincrement=True)
     yield Column("namespace", String(253), nullable=False)
     yield Column("name", String(253), nullable=False)
@@ -52,7 +51,7 @@ version = Table("maar_history", metadata, Column("id", Integer, primary_key=True
 measurements = Table(
     "maar_measurements",
     metadata,
-    *_of_a_job(),
+    *_job_columns(),
     Column("epoch", BigInteger, nullable=False),
     Column("seconds", Double, nullable=False),
     Column("workers", Integer, nullable=False),
@@ -63,7 +62,7 @@ measurements = Table(
     Column("step_seconds", Double),
     Column("started", Double, nullable=False),
     Column("arrived", Double, nullable=False),
-    # What a job tells twice, because the first answer was lost, counts once.
+    # A job may send a measurement twice, if the first response was lost.
     UniqueConstraint(
         *("namespace", "name", "uid", "epoch", "workers", "started", "seconds"), name="maar_measurements_once"
     ),
@@ -73,7 +72,7 @@ measurements = Table(
 accounting = Table(
     "maar_accounting",
     metadata,
-    *_of_a_job(),
+    *_job_columns(),
     Column("kind", String(16), nullable=False),
     Column("at", Double, nullable=False),
     Column("before", Integer, nullable=False),
@@ -87,7 +86,7 @@ accounting = Table(
 
 
 def make(connection: Connection) -> None:
-    """Make the tables, unless there are any."""
+    """Create the tables unless they exist."""
     if connection.dialect.name == "postgresql":
         connection.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": LOCK})
     if exists(connection):
@@ -100,21 +99,19 @@ def make(connection: Connection) -> None:
 
 
 def exists(connection: Connection) -> bool:
-    """Whether somebody has made the tables."""
     return bool(inspect(connection).has_table(version.name))
 
 
 def check(connection: Connection) -> None:
-    """Refuse tables of a newer Maar."""
     found = connection.execute(select(version.c.version)).scalar()
     if found is not None and found > VERSION:
         raise NewerSchema(
-            f"the history was written by a newer Maar: its tables are version {found}, known is {VERSION}"
+            f"the history was written by a newer Maar: table version {found}, newest known version {VERSION}"
         )
 
 
 def insert_once(connection: Connection, table: Table) -> postgresql.Insert | sqlite.Insert:
-    """An INSERT that passes over rows that are there already."""
+    """An INSERT that skips existing rows."""
     if connection.dialect.name == "postgresql":
         return postgresql.insert(table).on_conflict_do_nothing()
     return sqlite.insert(table).on_conflict_do_nothing()

@@ -1,7 +1,7 @@
-"""The database: rows in, rows out, by blocking calls from one thread.
+"""The database: blocking reads and writes of rows, from one thread.
 
-`maar.history.history` calls this beside the event loop; `maar history` calls it directly. Every error that a database
-can make comes out as one of `maar.history.errors`.
+`maar.history.history` calls it in its own thread; `maar history` calls it directly. All database errors become errors
+of `maar.history.errors`.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from maar.history.records import Event, Measurement, Record
 T = TypeVar("T", Measurement, Event)
 
 PATIENCE = 5
-"""Seconds until a database that does not answer counts as gone; by taste."""
+"""Seconds without an answer after which the database counts as gone. Tuned by hand."""
 PER_JOB = 10_000
-"""Measurements that are kept of one job: the newest. More epochs than trainings have."""
+"""Newest measurements kept per job: more than the epochs of a training."""
 ROWS = 1_000_000
-"""Rows that are kept of each table: the newest, some 200 MB. Whoever reaches the port can write, so there is an end."""
+"""Newest rows kept per table, about 200 MB. There is a limit because any client can write."""
 
 
 class Store:
@@ -45,7 +45,7 @@ class Store:
         self._engine: Engine | None = None
 
     def open(self) -> bool:
-        """Connect, and make the tables if this one writes; whether there are any."""
+        """Connect, and create the tables if this store writes. Returns whether the tables exist."""
         if self._engine is not None:
             return True
         if self._url.get_backend_name() == "sqlite" and not self._prepare_file():
@@ -55,17 +55,17 @@ class Store:
             with self._speaking(), engine.begin() as connection:
                 if self._write:
                     schema.make(connection)
-                there = schema.exists(connection)
-                if there:
+                exists = schema.exists(connection)
+                if exists:
                     schema.check(connection)
         except BaseException:
             engine.dispose()
             raise
-        if there:
+        if exists:
             self._engine = engine
         else:
             engine.dispose()
-        return there
+        return exists
 
     def _prepare_file(self) -> bool:
         file = Path(str(self._url.database))
@@ -76,7 +76,7 @@ class Store:
         return True
 
     def close(self) -> None:
-        """Let go of the connections."""
+        """Close the connections."""
         if self._engine is not None:
             self._engine.dispose()
             self._engine = None
@@ -84,7 +84,7 @@ class Store:
     # -- writing
 
     def write(self, records: Sequence[Record]) -> None:
-        """Add records, all or none; what is there already stays as it is."""
+        """Add all records or none; existing rows do not change."""
         measured = [r for r in records if isinstance(r, Measurement)]
         happened = [r for r in records if isinstance(r, Event)]
         with self._transaction() as connection:
@@ -105,15 +105,15 @@ class Store:
     # -- reading
 
     def measurements(self, after: int = 0, *, newest: int | None = None) -> list[Measurement]:
-        """Measurements whose row is above `after`; if `newest` is given at most so many, the newest ones."""
+        """Measurements with a row above `after`, oldest first; at most the `newest` newest, if given."""
         return self._read(schema.measurements, Measurement, after, newest)
 
     def events(self, after: int = 0, *, newest: int | None = None) -> list[Event]:
-        """The same for accounting."""
+        """Accounting events, in the same way."""
         return self._read(schema.accounting, Event, after, newest)
 
     def measurements_of(self, namespace: str, name: str) -> list[Measurement]:
-        """What is stored of one job, oldest first."""
+        """The measurements of one job, oldest first."""
         table = schema.measurements
         wanted = select(table).where(table.c.namespace == namespace, table.c.name == name).order_by(table.c.id)
         return [_struct(Measurement, row) for row in self._rows_of(wanted)]
@@ -141,7 +141,7 @@ class Store:
             yield
         except (DataError, IntegrityError) as error:
             raise Refused(f"{self.name}: {_first_line(error)}") from error
-        except DBAPIError as error:  # gone, read-only, full, no rights, tables dropped: all may be mended
+        except DBAPIError as error:  # gone, read-only, full, no permission, tables dropped: an operator can fix these
             raise Unreachable(f"{self.name}: {_first_line(error)}") from error
         except (SQLAlchemyError, ValueError, OverflowError) as error:
             raise Refused(f"{self.name}: {_first_line(error)}") from error
@@ -152,7 +152,7 @@ class Store:
 def _engine(url: URL, write: bool) -> Engine:
     if url.get_backend_name() == "sqlite":
         if not write:
-            file = quote(str(url.database))  # in a URI `#`, `?` and `%` mean something
+            file = quote(str(url.database))  # `#`, `?` and `%` are special in a URI
             url = URL.create("sqlite", database=f"file:{file}", query={"mode": "ro", "uri": "true"})
         engine = create_engine(url, connect_args={"timeout": PATIENCE})
         if write:
@@ -166,7 +166,7 @@ def _engine(url: URL, write: bool) -> Engine:
         connect_args={
             "connect_timeout": PATIENCE,
             "tcp_user_timeout": 2 * PATIENCE * 1000,
-            "prepare_threshold": None,  # poolers in front of PostgreSQL may not know prepared statements
+            "prepare_threshold": None,  # connection poolers may not support prepared statements
             "application_name": "maar",
         },
     )
@@ -175,14 +175,14 @@ def _engine(url: URL, write: bool) -> Engine:
 
 
 def _set_up_sqlite(connection: sqlite3.Connection, _: Any) -> None:
-    connection.isolation_level = None  # transactions are begun below: Python's own leave out the making of tables
+    connection.isolation_level = None  # `_begin_at_once` begins transactions: Python's do not cover CREATE TABLE
     deadline = time.monotonic() + PATIENCE
     while True:
         try:
             connection.execute("PRAGMA journal_mode=WAL")  # `maar history` reads while `maar run` writes
             break
         except sqlite3.OperationalError as error:
-            # Somebody else does the same in this moment, and SQLite does not wait for that by itself.
+            # Another process does the same now, and SQLite does not wait for it.
             if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:
                 raise
             time.sleep(0.01)
@@ -190,7 +190,7 @@ def _set_up_sqlite(connection: sqlite3.Connection, _: Any) -> None:
 
 
 def _begin_at_once(connection: Connection) -> None:
-    """Who comes second waits for its turn; having read first it would be refused, since what it read is old by then."""
+    """Take the write lock first: a transaction that reads before it writes fails if another one writes in between."""
     connection.exec_driver_sql("BEGIN IMMEDIATE")
 
 
@@ -211,5 +211,4 @@ def _struct(kind: type[T], row: RowMapping) -> T:
 
 
 def _first_line(error: Exception) -> str:
-    said = getattr(error, "orig", None) or error
-    return str(said).strip().partition("\n")[0]
+    return str(getattr(error, "orig", None) or error).strip().partition("\n")[0]

@@ -1,7 +1,7 @@
-"""One thread beside the event loop, for calls that may hang as long as they like.
+"""One thread beside the event loop, for calls that may hang.
 
-Written by hand because threads of `asyncio.to_thread` and of every executor are waited for when the program ends: a
-database that accepts a connection and then says nothing would keep a stopped Maar alive.
+Written by hand because a program waits at its end for the threads of `asyncio.to_thread` and of every executor: a
+database that accepts a connection and never answers would keep a stopped Maar alive.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ Work = tuple[Callable[[], Any], "asyncio.Future[Any]"]
 
 
 class Thread:
-    """Runs calls one after the other; nobody waits for it at the end."""
+    """Runs calls one after the other; the program does not wait for it at its end."""
 
     def __init__(self, name: str) -> None:
         self._work: SimpleQueue[Work | None] = SimpleQueue()
@@ -25,13 +25,13 @@ class Thread:
         self._thread.start()
 
     async def call(self, work: Callable[[], T]) -> T:
-        """The result of a call; whoever stops waiting leaves it to be made all the same."""
+        """The result of a call; cancelling the wait does not cancel the call."""
         future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
         self._work.put((work, future))
         return await future
 
     def stop(self) -> None:
-        """End after the calls that were asked for."""
+        """Stop after the queued calls."""
         self._work.put(None)
 
     def _run(self) -> None:
@@ -53,5 +53,5 @@ def _answer(future: asyncio.Future[Any], result: Any, error: BaseException | Non
     try:
         loop.call_soon_threadsafe(answer)
     except RuntimeError:
-        if not loop.is_closed():  # a loop that has ended asks for no answers
+        if not loop.is_closed():  # a closed loop needs no answer
             raise

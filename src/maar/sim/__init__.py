@@ -1,6 +1,6 @@
 """The simulator: any policy on any trace, on a virtual clock.
 
-`trace` is what a trace is, `traces` reads and makes them. `pool` asks an algorithm on counted GPUs, `cluster` runs
-`decide` on virtual nodes; `models` say how jobs progress. `result` is what a run gives, `report` draws it. No network,
-and the same inputs give the same bytes. Imports the pure half; `cli` and tests import from here.
+`trace` defines a trace and `traces` reads and writes traces. `pool` asks an algorithm about counted GPUs, `cluster`
+runs `decide` on virtual nodes, and `models` say how jobs progress. `result` holds the outcome of a run and `report`
+draws it. Uses no network; equal inputs give equal bytes. Imports the pure half; `cli` and tests import it.
 """

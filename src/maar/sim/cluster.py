@@ -1,9 +1,8 @@
-"""Cluster depth: full sessions on virtual nodes: gangs, queues, preemption, placement, elastic jobs.
+"""Cluster depth: full sessions on virtual nodes, with gangs, queues, preemption, placement and elastic jobs.
 
-The cycle of `maar run` on a virtual clock: whenever something happens, a snapshot of the virtual cluster goes to
-`decide`, and its plan is carried out at once, again and again until nothing but bindings comes of it (pods that were
-evicted are gone, resumed jobs have their pods). Jobs that wait and that nothing could have helped are not looked at
-again, as live.
+Runs the cycle of `maar run` on a virtual clock. At each event, `decide` gets a snapshot of the virtual cluster, and its
+plan takes effect at once. This repeats until a plan only binds pods: evicted pods are gone by then, and resumed jobs
+have pods. As in `maar run`, a waiting job is not considered again until something changes that can help it.
 """
 
 from __future__ import annotations
@@ -33,9 +32,9 @@ from maar.sim.virtual import ROLE, Virtual, key_of, make_job, make_nodes, room_o
 from maar.sim.works import Work, make_work
 
 ROUNDS = 20
-"""Cycles at one moment, at most: evicting, resuming and binding take three. By taste."""
+"""Maximum cycles at one moment: evicting, resuming and binding take three. Tuned by hand."""
 SOON = 1.0
-"""Seconds until the next look where a moment had no end of moves, or time alone changes the answer at once."""
+"""Minimum seconds until the next cycle, when a moment used up its `ROUNDS` or only time changes the answer."""
 
 
 def simulate(
@@ -46,7 +45,7 @@ def simulate(
     managed: bool = False,
     progress: Progress | None = None,
 ) -> Run:
-    """One configuration on one trace. `managed`: rigid jobs too are started and stopped by the pool's algorithm."""
+    """Run one configuration on one trace. With `managed`, the pool's algorithm starts and stops rigid jobs too."""
     play = Play(trace, config, setting, managed)
     while play.step():
         if progress is not None:
@@ -65,10 +64,10 @@ class Play:
         self._nodes: list[Node] = make_nodes(setting.nodes, setting.gpus_per_node)
         self.virtual = Virtual(self._nodes, (job.queue for job in self._jobs))
         self.works: dict[str, Work] = {}
-        self._tells = [managed or job.elastic for job in self._jobs]
-        """By number: who has a size that is decided, and so estimates of what is left."""
+        self._has_estimate = [managed or job.elastic for job in self._jobs]
+        """By number: whether the size of the job is decided, so that it needs an estimate of its remaining work."""
         self._moving: dict[str, Work] = {}
-        """Those of which there may be news: who runs, and who has just come."""
+        """Jobs whose estimate may change: running jobs and new jobs."""
         width = np.array([max(job.gpus_per_worker, 1) for job in self._jobs], dtype=np.int64)
         self.ledger = Ledger(self._jobs, width, np.array([job.duration for job in self._jobs]))
         self.done, self.total = 0, len(self._jobs)
@@ -76,9 +75,9 @@ class Play:
         self._down: dict[int, What] = {}
         self._resting: frozenset[str] = frozenset()
         self._wakes = False
-        """Whether time alone will change an answer."""
+        """Whether time alone will change the plan."""
         self.plans: list[tuple[float, Plan]] = []
-        """What was decided at the last moment, cycle by cycle."""
+        """The plans of the last moment, one per cycle."""
         self._calendar = Calendar()
         self._start = self._jobs[0].submit if self._jobs else 0.0
         for number, job in enumerate(self._jobs):
@@ -94,28 +93,28 @@ class Play:
             self._calendar.add(self._start + event.time, Event(EventKind.NODE, event))
 
     def step(self) -> bool:
-        """The next moment; false where nothing is left to happen that could help anybody."""
+        """Run the next moment. Returns false if no event is left that can help a job."""
         moment = None if self._is_over() else self._calendar.next()
         if moment is None:
             return False
         now, events = moment
         for event in events:
-            self._happens(now, event)
+            self._handle(now, event)
         self._decide(now)
         self._calendar.add(min((w.end for w in self._moving.values()), default=math.inf), Event(EventKind.END))
         self.ledger.moment(now, self._setting.gpus - len(self._down) * self._setting.gpus_per_node)
         return True
 
     def _is_over(self) -> bool:
-        """Whether all have ended; or none will come, none runs, all nodes are there, and still nobody starts."""
+        """Whether all jobs have ended, or the rest is stuck: no arrivals, no running jobs, all nodes up, no moves."""
         if self._to_come or self.ledger.running:
             return False
         stuck = bool(self.plans) and not self._wakes and not self.plans[-1][1].moves
         return not self.works or (stuck and not self._down)
 
-    # -- what happens
+    # -- events
 
-    def _happens(self, now: float, event: Event) -> None:
+    def _handle(self, now: float, event: Event) -> None:
         if event.kind is EventKind.ARRIVAL:
             self._arrive(now, event.what)
         elif event.kind is EventKind.END:
@@ -143,7 +142,7 @@ class Play:
         self._resting = frozenset()
 
     def _node(self, now: float, event: NodeEvent) -> None:
-        """A node that fails takes its pods with it, one that is drained sends them away, and all of their gangs."""
+        """Apply a node event. A failing or drained node stops every gang that has a pod on it."""
         if event.what in (What.FAIL, What.DRAIN):
             if event.node not in self._down:
                 self._empty(now, self._nodes[event.node].name, lost=event.what is What.FAIL)
@@ -166,30 +165,30 @@ class Play:
             self.virtual.put(job, kept)
             self._resize(now, key, 0, lost)
 
-    # -- what is decided
+    # -- decisions
 
     def _decide(self, now: float) -> None:
         self.plans = []
         for _ in range(ROUNDS):
-            self._tell_remaining(now)
+            self._update_estimates(now)
             snapshot = self.virtual.snapshot()
             number = snapshot.jobs.number
             snapshot.resting = frozenset(number[key] for key in self._resting if key in number)
-            snapshot.is_read = False  # of why jobs wait only that they do is taken from the plan
+            snapshot.is_read = False  # only the fact that a job waits is used, not the reason
             plan = decide(snapshot, self._config, now)
             self.ledger.decisions += 1
             self.plans.append((now, plan))
             self._apply(now, plan)
-            if not _goes_on(plan):
+            if not _needs_another(plan):
                 break
-        at = now if _goes_on(plan) else math.inf if plan.wake_at is None else plan.wake_at
+        at = now if _needs_another(plan) else math.inf if plan.wake_at is None else plan.wake_at
         self._wakes = at < math.inf
         self._calendar.add(max(at, now + SOON), Event(EventKind.WAKE))
 
-    def _tell_remaining(self, now: float) -> None:
-        """Estimates, which live come from epochs that trainings report, are true here, and at most an epoch old."""
+    def _update_estimates(self, now: float) -> None:
+        """Update estimates of remaining work. They are exact and at most an epoch old; live ones come from reports."""
         for key, work in self._moving.items():
-            remaining = work.news(now) if self._tells[work.number] else None
+            remaining = work.news(now) if self._has_estimate[work.number] else None
             if remaining is not None:
                 job, tasks = self.virtual.jobs[key]
                 assert job.elastic is not None
@@ -211,23 +210,22 @@ class Play:
             self.ledger.change(now, (work.number,), (size,))
 
     def run(self, name: str) -> Run:
-        """What it gave."""
         return self.ledger.run(name, self._setting.gpus, self._order)
 
 
-def _goes_on(plan: Plan) -> bool:
-    """Whether there is more to decide once it is carried out: what it made room for, or what has its pods only then."""
+def _needs_another(plan: Plan) -> bool:
+    """Whether the plan frees room or creates pods, so that another cycle at the same moment can do more."""
     return bool(plan.evict or plan.admit or plan.resize or plan.suspend or plan.resume)
 
 
 def _workers(job: Job, tasks: tuple[Task, ...]) -> int:
-    """The workers that do something: none below the minimum."""
+    """The workers that make progress: 0 if fewer than the minimum are bound."""
     bound = sum(task.status is Status.BOUND for task in tasks)
     return bound if bound >= job.min_member else 0
 
 
 def _possible(job: TraceJob, setting: Setting) -> bool:
-    """Whether its fewest workers fit on the empty nodes."""
+    """Whether the minimum size of a job fits on the empty nodes."""
     room = room_of_node(setting.gpus_per_node)
     each = min(room.get(name, 0) // amount for name, amount in shape_of(job).requests)
     return each * setting.nodes >= (job.min if job.elastic else job.workers)

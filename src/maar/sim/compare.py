@@ -1,7 +1,7 @@
-"""Several policies on one trace, in processes of their own.
+"""Runs several policies on one trace, each in its own process, for `maar simulate`.
 
-What `maar simulate` runs: each `Entry` is an algorithm on counted GPUs or a configuration on a virtual cluster, told as
-plain text so that it reaches another process. Processes are spawned, not forked: each reads its own catalog.
+Each `Entry` is an algorithm on counted GPUs or a configuration on a virtual cluster, as plain text that can be sent to
+another process. Processes are spawned, not forked: each reads its own catalog.
 """
 
 from __future__ import annotations
@@ -24,32 +24,32 @@ from maar.sim.setting import Setting
 from maar.sim.trace import Trace
 
 Watcher = Callable[[Sequence[int]], None]
-"""Told how many jobs have ended in each run."""
+"""Called with the number of ended jobs of each run."""
 EVERY = 0.2
-"""Seconds between two looks at how far runs are."""
+"""Seconds between two progress updates."""
 
 
 class Entry(msgspec.Struct, frozen=True):
     """One run."""
 
     name: str
-    """What it is called: an algorithm, or the file of a configuration."""
+    """An algorithm, or the file of a configuration."""
     config: str | None = None
-    """The text of a configuration; none: the algorithm of that name."""
+    """The text of the configuration; None runs the algorithm called `name`."""
     depth: str = "pool"
 
 
 def compare(
     trace: Trace, entries: Sequence[Entry], setting: Setting, processes: int, watcher: Watcher | None = None
 ) -> list[Run]:
-    """All runs, in the order of the entries."""
+    """The runs, in the order of the entries."""
     if processes == 1 or len(entries) == 1:
-        return _here(trace, entries, setting, watcher)
+        return _run_here(trace, entries, setting, watcher)
     spawn = multiprocessing.get_context("spawn")
     done = spawn.Array("q", len(entries))
     workers = min(processes, len(entries))
     with ProcessPoolExecutor(workers, spawn, initializer=_begin, initargs=(trace, setting, done)) as executor:
-        runs = [executor.submit(_there, number, entry) for number, entry in enumerate(entries)]
+        runs = [executor.submit(_run_in_process, number, entry) for number, entry in enumerate(entries)]
         left = set(runs)
         try:
             while left:
@@ -65,7 +65,7 @@ def compare(
 
 
 def play(trace: Trace, entry: Entry, setting: Setting, progress: pool.Progress | None = None) -> Run:
-    """One run, here."""
+    """Run one entry in this process."""
     if entry.depth == "pool":
         return pool.simulate(trace, catalog().algorithms[entry.name], setting, progress)
     managed = entry.config is None
@@ -73,7 +73,7 @@ def play(trace: Trace, entry: Entry, setting: Setting, progress: pool.Progress |
 
 
 def config_of(entry: Entry, setting: Setting) -> Config:
-    """A configuration; of an algorithm, Maar's own with that algorithm in all pools."""
+    """The configuration of an entry. For an algorithm: Maar's default with that algorithm in all pools."""
     if entry.config is not None:
         return read_config(entry.config, entry.name, catalog()).config
     config = read_config(default_text(), "maar/default.yaml", catalog()).config
@@ -91,7 +91,7 @@ def config_of(entry: Entry, setting: Setting) -> Config:
     return msgspec.structs.replace(config, pools=pools)
 
 
-def _here(trace: Trace, entries: Sequence[Entry], setting: Setting, watcher: Watcher | None) -> list[Run]:
+def _run_here(trace: Trace, entries: Sequence[Entry], setting: Setting, watcher: Watcher | None) -> list[Run]:
     done = [0] * len(entries)
     last = time.monotonic()
     runs = []
@@ -112,7 +112,7 @@ def _here(trace: Trace, entries: Sequence[Entry], setting: Setting, watcher: Wat
 
 
 _given: tuple[Trace, Setting, Any] | None = None
-"""What a process was begun with."""
+"""The arguments of this process's initializer."""
 
 
 def _begin(trace: Trace, setting: Setting, done: Any) -> None:
@@ -120,7 +120,7 @@ def _begin(trace: Trace, setting: Setting, done: Any) -> None:
     _given = trace, setting, done
 
 
-def _there(number: int, entry: Entry) -> Run:
+def _run_in_process(number: int, entry: Entry) -> Run:
     assert _given is not None
     trace, setting, done = _given
     parent = multiprocessing.parent_process()
@@ -128,7 +128,7 @@ def _there(number: int, entry: Entry) -> Run:
 
     def progress(ended: int, total: int) -> None:
         done[number] = ended
-        if os.getppid() != parent.pid:  # it was killed, and nobody waits for an answer
+        if os.getppid() != parent.pid:  # the parent was killed: the result is not needed
             os._exit(1)
 
     run = play(trace, entry, setting, progress)

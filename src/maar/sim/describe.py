@@ -1,7 +1,4 @@
-"""A trace in numbers: what to know of it before a policy is chosen. `maar trace describe` prints it.
-
-Comes after the formats and before any run: nothing here depends on a policy.
-"""
+"""Describes a trace in numbers, for `maar trace describe` and reports. Nothing here depends on a policy."""
 
 from __future__ import annotations
 
@@ -16,7 +13,7 @@ PERCENTILES = (0, 25, 50, 75, 90, 99, 100)
 
 
 class Size(msgspec.Struct, frozen=True):
-    """Jobs that ask for as many GPUs."""
+    """Jobs with the same number of requested GPUs."""
 
     gpus: int
     jobs: int
@@ -32,39 +29,39 @@ class QueueShare(msgspec.Struct, frozen=True):
 
 
 class Description(msgspec.Struct, frozen=True):
-    """A trace in numbers. Times are seconds, if not said otherwise."""
+    """A trace in numbers. Times are in seconds unless the name says otherwise."""
 
     source: str
     jobs: int
     span: float
     """From the first submission to the last."""
     jobs_per_hour: float | None
-    """Over the span; nothing where all come at once."""
+    """Over the span; None if all jobs are submitted at once."""
     busiest_hour: int
-    """Jobs that came in the hour in which most did, hours counted from the first submission."""
+    """Submissions in the busiest hour, with hours counted from the first submission."""
     gpu_hours: float
     duration_mean: float
     durations: dict[str, float]
-    """Percentiles: `p0` the shortest, `p50` the median, `p100` the longest."""
+    """Percentiles: `p0` is the shortest, `p50` the median, `p100` the longest."""
     sizes: list[Size]
     queues: list[QueueShare]
     priorities: dict[str, int]
-    """Each and how many jobs have it."""
+    """Number of jobs by priority."""
     models: dict[str, int]
-    """Each that is named, and how many jobs are of it."""
+    """Number of jobs by model, for jobs that name one."""
     elastic_jobs: int
     elastic_gpu_hours: float
     gpus: int | None = None
-    """Those of the cluster that was asked about."""
+    """GPUs of the cluster to compare with."""
     load: float | None = None
-    """GPU seconds that are asked for, of those that the cluster has in the span: above 1 it cannot keep up."""
+    """Requested GPU seconds divided by those of the cluster within the span: above 1, the cluster falls behind."""
     too_large: int | None = None
-    """Jobs that could never run on so many."""
+    """Jobs that need more GPUs than the cluster has."""
     notes: tuple[str, ...] = ()
 
 
 def describe(trace: Trace, gpus: int | None = None) -> Description:
-    """What a trace is like, and what it would be for a cluster of so many GPUs."""
+    """Describe a trace, and its load on a cluster of `gpus` GPUs if given."""
     jobs = trace.jobs
     submit = np.array([job.submit for job in jobs])
     duration = np.array([job.duration for job in jobs])

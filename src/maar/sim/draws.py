@@ -1,8 +1,8 @@
-"""Chance for synthetic traces, that gives the same numbers everywhere and always.
+"""Random numbers for synthetic traces, equal on every machine and with every version of numpy.
 
-The bits come from numpy's PCG64, whose stream numpy promises to keep; its distributions may change with a version, so
-they are made here, each from one uniform number by its inverse. Every attribute of a job draws from a stream of its
-own: whoever changes the share of elastic jobs keeps the arrivals.
+The bits come from numpy's PCG64, whose stream numpy promises to keep. numpy's distributions may change between
+versions, so each distribution here is computed from one uniform number by its inverse. Every attribute of a job has its
+own stream: changing the share of elastic jobs does not change the arrivals.
 """
 
 from __future__ import annotations
@@ -16,24 +16,24 @@ import numpy as np
 _NORMAL = NormalDist()
 
 Weights = tuple[tuple[str, float], ...]
-"""What to choose from, and how often each; weights need not sum to anything."""
+"""Choices and their weights; the weights need not add up to 1."""
 
 
 class Stream:
-    """Uniform numbers below 1."""
+    """A stream of uniform numbers between 0 and 1, both excluded."""
 
     def __init__(self, seed: np.random.SeedSequence) -> None:
         self._bits = np.random.PCG64(seed)
 
     def uniform(self) -> float:
-        """The next one, above 0 as well: the upper 53 of 64 bits, and a half."""
+        """The next number: the upper 53 of 64 bits plus a half, so that it is never 0."""
         return (int(self._bits.random_raw()) // 2**11 + 0.5) * 2.0**-53
 
     def choice(self, weights: Weights) -> str:
-        """One of them, each as often as its weight says."""
+        """One of the choices, with probability proportional to its weight."""
         at = self.uniform() * sum(weight for _, weight in weights)
         key = ""
-        for key, weight in weights:  # noqa: B007 - what is left by rounding is the last one's
+        for key, weight in weights:  # noqa: B007 - rounding may leave a rest, which goes to the last choice
             at -= weight
             if at < 0:
                 break
@@ -41,12 +41,12 @@ class Stream:
 
 
 def streams(seed: int, count: int) -> list[Stream]:
-    """So many streams that have nothing to do with each other."""
+    """Independent streams from one seed."""
     return [Stream(child) for child in np.random.SeedSequence(seed).spawn(count)]
 
 
 class Lognormal(msgspec.Struct, frozen=True, tag="lognormal", forbid_unknown_fields=True):
-    """Many short and a few very long ones: what clusters see. `sigma` is that of the logarithm."""
+    """Many short values and a few very long ones, as in real clusters. `sigma` is that of the logarithm."""
 
     median: float
     sigma: float = 1.5
@@ -56,12 +56,12 @@ class Lognormal(msgspec.Struct, frozen=True, tag="lognormal", forbid_unknown_fie
             raise ValueError("expected a median above 0 and a sigma of at least 0")
 
     def __call__(self, u: float) -> float:
-        """The value below which the part `u` lies."""
+        """The quantile `u`, between 0 and 1."""
         return self.median * math.exp(self.sigma * _NORMAL.inv_cdf(u))
 
 
 class Exponential(msgspec.Struct, frozen=True, tag="exponential", forbid_unknown_fields=True):
-    """Without memory: how long it will take says nothing about how long it has."""
+    """Memoryless: the time that has passed says nothing about the time that is left."""
 
     mean: float
 
@@ -70,12 +70,11 @@ class Exponential(msgspec.Struct, frozen=True, tag="exponential", forbid_unknown
             raise ValueError("expected a mean above 0")
 
     def __call__(self, u: float) -> float:
-        """The value below which the part `u` lies."""
         return -self.mean * math.log1p(-u)
 
 
 class Uniform(msgspec.Struct, frozen=True, tag="uniform", forbid_unknown_fields=True):
-    """All alike between two."""
+    """All values between `low` and `high` are equally likely."""
 
     low: float
     high: float
@@ -85,7 +84,6 @@ class Uniform(msgspec.Struct, frozen=True, tag="uniform", forbid_unknown_fields=
             raise ValueError("expected a low of at least 0 and a high of at least that")
 
     def __call__(self, u: float) -> float:
-        """The value below which the part `u` lies."""
         return self.low + (self.high - self.low) * u
 
 

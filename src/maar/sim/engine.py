@@ -1,8 +1,8 @@
-"""Virtual time: what happens next, in an order that never varies.
+"""Virtual time: a calendar of events with a fixed order, used by both depths.
 
-The engine under both depths. A heap of (time, priority, sequence, event): events at one moment are handled in the order
-of `EventKind`, and two of one kind in the order in which they were added. The caller takes all events of one moment
-together (`next`), changes its cluster, and asks its policy once.
+It is a heap of (time, priority, sequence, event). Events at one moment are handled in the order of `EventKind`, and
+events of one kind in the order in which they were added. The caller takes all events of one moment together (`next`),
+changes its cluster, and asks its policy once.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from typing import Any, NamedTuple
 
 
 class EventKind(enum.IntEnum):
-    """What happens, in the order in which it counts where it happens at one moment."""
+    """Kinds of events, in the order in which events at one moment are handled."""
 
     END = 0
-    """Running jobs have done their work."""
+    """A running job ends."""
     NODE = 1
     """A node fails, is repaired, is drained or comes back."""
     ARRIVAL = 2
@@ -26,28 +26,26 @@ class EventKind(enum.IntEnum):
 
 
 ALONE = frozenset({EventKind.END, EventKind.WAKE})
-"""Of these only the next one is announced: a new one takes the place of the last."""
+"""Kinds with at most one event in the calendar: a new event replaces the old one."""
 
 
 class Event(NamedTuple):
-    """Something that happens."""
-
     kind: EventKind
     what: Any = None
 
 
 class Calendar:
-    """All that is going to happen."""
+    """All future events."""
 
     def __init__(self, together: float = 0.0) -> None:
         self._heap: list[tuple[float, int, int, Event]] = []
         self._sequence = 0
         self._current: dict[EventKind, int] = {}
         self._together = together
-        """Times of one kind that are equal within so much of themselves are one moment."""
+        """Relative tolerance for simultaneous events of one kind."""
 
     def add(self, time: float, event: Event) -> None:
-        """Something happens at that time; an infinite one is never."""
+        """Add an event; an infinite time means never."""
         self._sequence += 1
         if event.kind in ALONE:
             self._current[event.kind] = self._sequence
@@ -55,25 +53,25 @@ class Calendar:
             heappush(self._heap, (time, event.kind, self._sequence, event))
 
     def next(self) -> tuple[float, list[Event]] | None:
-        """The next moment and all that happens then; None if nothing ever will."""
+        """The next moment and all its events; None if no event is left."""
         self._drop()
         if not self._heap:
             return None
         now = self._heap[0][0]
         latest = now + abs(now) * self._together
         events: list[Event] = []
-        while self._heap and self._is_one(now, latest, events):
+        while self._heap and self._belongs(now, latest, events):
             events.append(heappop(self._heap)[3])
             self._drop()
         return now, events
 
-    def _is_one(self, now: float, latest: float, events: list[Event]) -> bool:
-        """Whether what comes next is of the moment that has these events already."""
+    def _belongs(self, now: float, latest: float, events: list[Event]) -> bool:
+        """Whether the first event of the heap belongs to the moment `now`, which has `events` so far."""
         time, kind, _, _ = self._heap[0]
         return time == now or (time <= latest and kind in {event.kind for event in events})
 
     def _drop(self) -> None:
-        """Forget what was announced differently since."""
+        """Remove replaced events from the top of the heap."""
         while self._heap:
             _, _, sequence, event = self._heap[0]
             if self._current.get(event.kind, sequence) == sequence:

@@ -1,7 +1,7 @@
-"""Nodes that fail, are repaired, are drained and come back.
+"""Nodes that fail, are repaired, are drained and return.
 
-Either as a file says (`read`) or by chance from a seed (`Chance`). Both depths take them from here as events; a node is
-a number from 0 on. A node that fails takes what runs on it with it; one that is drained gives time to save all work.
+Events come from a file (`read`) or at random from a seed (`Chance`), for both depths. Nodes are numbered from 0. Jobs
+on a failing node lose unsaved work; jobs on a drained node save their work first.
 """
 
 from __future__ import annotations
@@ -16,8 +16,6 @@ import msgspec
 
 
 class What(enum.StrEnum):
-    """What happens to a node."""
-
     FAIL = "fail"
     REPAIR = "repair"
     DRAIN = "drain"
@@ -25,24 +23,22 @@ class What(enum.StrEnum):
 
 
 class NodeEvent(msgspec.Struct, frozen=True):
-    """Something happens to a node."""
-
     time: float
     node: int
     what: What
 
 
 class Chance(msgspec.Struct, frozen=True):
-    """Nodes fail by chance, each for itself: exponential times between a repair and the next failure."""
+    """Random, independent failures of nodes. Times between failures and for repairs are exponential."""
 
     between: float
     """Mean seconds from a repair to the next failure."""
     repair: float = 3600.0
-    """Mean seconds until a node is repaired."""
+    """Mean seconds from a failure to its repair."""
     seed: int = 0
 
     def of(self, node: int) -> Iterator[NodeEvent]:
-        """All that ever happens to one node, in time."""
+        """The endless events of one node, in order of time."""
         dice = random.Random(f"{self.seed}/{node}")
         time = 0.0
         while True:
@@ -53,13 +49,13 @@ class Chance(msgspec.Struct, frozen=True):
 
 
 class Faults(msgspec.Struct, frozen=True):
-    """What happens to nodes: times count from the first submission."""
+    """Node events of a run. Times count from the first submission."""
 
     events: tuple[NodeEvent, ...] = ()
     chance: Chance | None = None
 
     def of(self, node: int) -> Iterator[NodeEvent]:
-        """All that happens to one node, in time."""
+        """The events of one node, in order of time."""
         if self.chance is not None:
             return self.chance.of(node)
         return iter(sorted((e for e in self.events if e.node == node), key=lambda e: e.time))
@@ -69,14 +65,14 @@ NO_FAULTS = Faults()
 
 
 class FaultError(ValueError):
-    """A file of node events, or an option, that makes no sense; the message names the place."""
+    """An invalid file of node events or an invalid option; the message names the place."""
 
 
 HEADER = ["time", "node", "event"]
 
 
 def read(path: Path, nodes: int) -> Faults:
-    """The events of a CSV file with the columns time (seconds after the first submission), node and event."""
+    """Read a CSV file with the columns time (seconds after the first submission), node and event."""
     try:
         with path.open(newline="", encoding="utf-8-sig") as file:
             rows = [[cell.strip() for cell in row] for row in csv.reader(file)]
@@ -98,7 +94,7 @@ def _event(path: Path, line: int, row: list[str], nodes: int) -> NodeEvent:
     except ValueError:
         raise wrong("time", "seconds", row[0]) from None
     if not 0.0 <= time < float("inf"):
-        raise wrong("time", "seconds from 0 on", row[0])
+        raise wrong("time", "seconds of at least 0", row[0])
     if not row[1].isdecimal() or int(row[1]) >= nodes:
         raise wrong("node", f"a number from 0 to {nodes - 1}", row[1])
     if row[2] not in list(What):
@@ -107,7 +103,7 @@ def _event(path: Path, line: int, row: list[str], nodes: int) -> NodeEvent:
 
 
 def parse_chance(text: str) -> Chance:
-    """What `--fail BETWEEN[,REPAIR[,SEED]]` says: mean seconds between failures of a node, and of a repair."""
+    """Parse `--fail BETWEEN[,REPAIR[,SEED]]`: mean seconds from a repair to the next failure, and of a repair."""
     parts = text.split(",")
     try:
         between, repair = float(parts[0]), float(parts[1]) if len(parts) > 1 else 3600.0

@@ -1,7 +1,7 @@
-"""Synthetic traces from a seed: when jobs come, how large they are, how long they run, which of them are elastic.
+"""Synthetic traces from a seed: arrivals, sizes, durations and elastic jobs, for `maar trace generate`.
 
-Beside the formats, where traces come from files; what comes out is the same `Trace`. The same recipe gives the same
-trace to the byte, on every machine: times are rounded to a thousandth, far above what their arithmetic may differ by.
+The same recipe gives the same bytes on every machine: times are rounded to a thousandth of a second, which is far more
+than the floating-point arithmetic may differ by.
 """
 
 from __future__ import annotations
@@ -17,42 +17,42 @@ from maar.sim.traces.curves import CLASSES, OVERHEAD
 
 DAY = 86400.0
 BUSIEST = 14 * 3600.0
-"""The time of day at which most jobs come, where day and night differ. A trace begins at midnight."""
+"""The second of the day with the highest rate, if day and night differ. A trace begins at midnight."""
 
 DEFAULT_SIZES: Weights = (("1", 50.0), ("2", 15.0), ("4", 15.0), ("8", 15.0), ("16", 5.0))
-"""By taste: most jobs are small, most GPU hours are in large ones."""
+"""Most jobs are small, but large jobs use most GPU hours. Tuned by hand."""
 
 
 class Recipe(msgspec.Struct, frozen=True):
-    """What a synthetic trace is like. Weights need not sum to anything."""
+    """The parameters of a synthetic trace. Weights need not add up to 1."""
 
     seed: int = 0
     jobs: int = 1000
     rate: float = 30.0
-    """Arrivals in an hour, on average."""
+    """Mean arrivals per hour."""
     load: float | None = None
-    """Instead of a rate: the part of `cluster` GPUs that the jobs would keep busy if none ever waited."""
+    """Replaces `rate`: the share of `cluster` GPUs that the jobs would keep busy if no job ever waited."""
     cluster: int = 64
-    """GPUs of which `load` is a part."""
+    """GPUs that `load` refers to."""
     night: float = 0.0
-    """How much day and night differ: 0 not at all (Poisson), 1 from nothing at night to twice the rate by day."""
+    """How much day and night differ: 0 is a constant rate (Poisson), 1 varies from no jobs to twice the rate."""
     sizes: Weights = DEFAULT_SIZES
-    """GPUs of a job, and how often."""
+    """GPUs per job, weighted."""
     gpus_per_worker: int = 1
-    """Of a job with at least so many and a multiple of them; any other has one worker."""
+    """For jobs whose GPUs are a multiple of it; any other job has one worker."""
     duration: Distribution = Lognormal(median=3600.0)
     elastic: float = 0.0
-    """The share of elastic jobs."""
+    """Share of elastic jobs, 0 to 1."""
     stretch: float = 4.0
-    """An elastic job may have its workers divided by this, and times this."""
+    """An elastic job may shrink to its workers divided by this, and grow to its workers times this."""
     models: Weights = tuple((name, 1.0) for name in OVERHEAD)
-    """Model classes, whose speed-ups jobs have, and how often."""
+    """Model classes, which set the speed-up of jobs, weighted."""
     queues: Weights = (("default", 1.0),)
     priorities: Weights = (("0", 1.0),)
 
 
 def generate(recipe: Recipe) -> Trace:
-    """The trace of a recipe."""
+    """Generate the trace of a recipe."""
     n = recipe.jobs
     arrivals, sizes, durations, elastic, models, queues, priorities = streams(recipe.seed, 7)
     gpus = [int(sizes.choice(recipe.sizes)) for _ in range(n)]
@@ -81,7 +81,7 @@ def generate(recipe: Recipe) -> Trace:
 
 
 def _arrivals(stream: Stream, rate: float, night: float) -> Iterator[float]:
-    """Moments of a Poisson process whose rate follows the day; by thinning one that always has the highest rate."""
+    """Times of a Poisson process whose rate follows the day, by thinning a process with the highest rate."""
     now, highest = 0.0, rate * (1.0 + night)
     while True:
         now += -math.log(stream.uniform()) / highest

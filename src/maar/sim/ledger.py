@@ -1,6 +1,6 @@
-"""The books of a run: who had how many workers when. Kept in columns by job number, and turned into a `Run` at the end.
+"""Records the size of each job over time, in columns by job number, and makes a `Run` of it at the end.
 
-Beside a run at either depth, which tells it of every change of a job's size. It decides nothing.
+Both depths report every change of a job's size to it. It decides nothing.
 """
 
 from __future__ import annotations
@@ -15,22 +15,22 @@ from maar.sim.result import JobRecord, Run, Sample
 from maar.sim.trace import TraceJob
 
 SAMPLES = 2000
-"""So many samples are kept of a run, by taste: more than a plot has columns."""
+"""Maximum samples of a run: more than a plot has columns. Tuned by hand."""
 
 
 class Ledger:
-    """What became of each job so far. Plain lists: at most moments only a few jobs change."""
+    """The record of a run so far. It uses plain lists, because only a few jobs change at most moments."""
 
     def __init__(self, jobs: list[TraceJob], gpus: Ints, alone: Floats) -> None:
-        """The jobs by number; GPUs of one worker of each; and how long each would run at its requested size."""
+        """`gpus` are the GPUs per worker, and `alone` the seconds at the requested size, of each job by number."""
         n = len(jobs)
         self._jobs = jobs
         self._width: list[int] = gpus.tolist()
         self._alone = alone
         self._came = np.zeros(n, dtype=np.bool_)
-        """Who has come: not those that can never run, and are left."""
+        """Jobs that have arrived. Jobs that can never run do not arrive."""
         self._size = [0] * n
-        """Workers that each has now."""
+        """Current workers of each job."""
         self._since = [0.0] * n
         self._started = [math.inf] * n
         self._end = [math.inf] * n
@@ -40,19 +40,19 @@ class Ledger:
         self._changes: list[list[tuple[float, int]]] = [[] for _ in jobs]
         self._moments: list[tuple[float, int, int, int, int]] = []
         self.used = 0
-        """GPUs that jobs have now."""
+        """GPUs in use now."""
         self.running = 0
         self.there = 0
-        """Jobs that have come and not ended."""
+        """Jobs that have arrived and not ended."""
         self.decisions = 0
 
     def arrive(self, first: int, last: int) -> None:
-        """The jobs with numbers from `first` to before `last` are there."""
+        """Record the arrival of the jobs `first` to `last - 1`."""
         self._came[first:last] = True
         self.there += last - first
 
     def change(self, now: float, numbers: Iterable[int], sizes: Iterable[int]) -> None:
-        """From now on these jobs have other sizes."""
+        """Record new sizes of jobs."""
         for number, size in zip(numbers, sizes, strict=True):
             before, width = self._size[number], self._width[number]
             if before:
@@ -70,18 +70,18 @@ class Ledger:
             self._changes[number].append((now, size))
 
     def finish(self, now: float, numbers: Sequence[int]) -> None:
-        """These jobs have done their work."""
+        """Record the end of jobs."""
         self.change(now, numbers, [0] * len(numbers))
         for number in numbers:
             self._end[number] = now
         self.there -= len(numbers)
 
     def moment(self, now: float, gpus: int) -> None:
-        """How all stands from now on; there are so many GPUs."""
+        """Record the state of the cluster from now on, which has `gpus` GPUs."""
         self._moments.append((now, self.used, self.running, self.there - self.running, gpus))
 
     def run(self, policy: str, gpus: int, order: Ints) -> Run:
-        """What the run gave; `order` are the numbers of jobs in the order of the trace."""
+        """The result; `order` has the job numbers in the order of the trace."""
         ratio = self._ratios(gpus).tolist()
         ended = [number for number in order.tolist() if self._end[number] < math.inf]
         left = tuple(self._jobs[number].name for number in order.tolist() if self._end[number] == math.inf)
@@ -137,7 +137,7 @@ class Ledger:
             return np.where(alone > 0, took / alone, 1.0)
 
     def _samples(self) -> tuple[tuple[Sample, ...], float]:
-        """How the cluster stood, averaged over equal spans where there were more moments; and the share in use."""
+        """The samples, averaged over equal spans if there are more than `SAMPLES`; and the share of GPUs in use."""
         if not self._moments:
             return (), 0.0
         table = np.array(self._moments, dtype=np.float64)

@@ -1,7 +1,7 @@
 """Pool depth: one elastic algorithm on counted GPUs, for very long traces.
 
-What happens comes from the engine; how jobs progress is the model's; who gets how many workers is what the shipped
-algorithm answers, asked and checked by `maar.elastic.allocate` at every moment at which something happened.
+Events come from the engine, and the model says how jobs progress. At each moment the shipped algorithm sets the number
+of workers of each job, called and checked by `maar.elastic.allocate`. This depth does not call `decide`.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from maar.sim.trace import Trace
 END, WAKE = Event(EventKind.END), Event(EventKind.WAKE)
 
 Progress = Callable[[int, int], None]
-"""Told how many jobs have ended, of how many."""
+"""Called with the number of ended jobs and the number of all jobs."""
 
 
 def simulate(trace: Trace, policy: Registration, setting: Setting, progress: Progress | None = None) -> Run:
-    """One policy on one trace."""
+    """Run one policy on one trace."""
     pool = Play(trace, policy, setting)
     while pool.step():
         if progress is not None:
@@ -43,13 +43,13 @@ class Play:
         order = sorted(range(len(trace.jobs)), key=lambda i: trace.jobs[i].submit)
         jobs = [trace.jobs[i] for i in order]
         self._order: Ints = np.argsort(np.array(order, dtype=np.int64))
-        """The numbers of jobs in the order of the trace."""
+        """The job numbers in the order of the trace."""
         self._policy = policy
         self._setting = setting
         self.model = models.find(setting.model)(jobs, policy, setting)
         self.ledger = Ledger(jobs, self.model.width, self.model.alone)
         self.gpus = setting.gpus
-        """How many there are now."""
+        """GPUs that are up now."""
         self.done, self.total = 0, len(jobs)
         self._possible = self.model.least * self.model.width <= setting.gpus
         self._all_possible = bool(self._possible.all())
@@ -75,21 +75,21 @@ class Play:
             self._calendar.add(self._start + event.time, Event(EventKind.NODE, event))
 
     def step(self) -> bool:
-        """The next moment; false where nothing is left to happen."""
+        """Run the next moment. Returns false if no event is left."""
         moment = self._calendar.next() if self._left else None
         if moment is None:
             return False
         now, events = moment
         self.model.advance(now)
         for event in events:
-            self._happens(now, event)
+            self._handle(now, event)
         self._decide(now)
         self._calendar.add(self.model.next_end(), END)
         self._calendar.add(self.model.next_change(now), WAKE)
         self.ledger.moment(now, self.gpus)
         return True
 
-    def _happens(self, now: float, event: Event) -> None:
+    def _handle(self, now: float, event: Event) -> None:
         if event.kind is EventKind.ARRIVAL:
             first, last = event.what
             for low, high in [event.what] if self._all_possible else _runs(self._possible[first:last], first):
@@ -104,7 +104,7 @@ class Play:
             self._node(now, event.what)
 
     def _node(self, now: float, event: NodeEvent) -> None:
-        """A node that is down already only changes why; the GPUs of those that are up are numbered through."""
+        """Apply a node event. Node order gives the GPU numbers, counting only nodes that are up."""
         up = event.node not in self._down
         if event.what in (What.FAIL, What.DRAIN):
             if up and event.what is What.FAIL:
@@ -131,11 +131,10 @@ class Play:
         return allocate(self._policy, jobs, self.gpus, self.model.arguments, self.model.serve)
 
     def run(self) -> Run:
-        """What it gave."""
         return self.ledger.run(self._policy.name, self._setting.gpus, self._order)
 
 
 def _runs(mask: Mask, first: int) -> list[tuple[int, int]]:
-    """The spans of numbers for which it is true."""
+    """The spans (first, last + 1) of job numbers for which the mask is true."""
     edges = np.flatnonzero(np.diff(np.concatenate(([False], mask, [False])).astype(np.int8)))
     return [(first + a, first + b) for a, b in edges.reshape(-1, 2).tolist()]

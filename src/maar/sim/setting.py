@@ -1,4 +1,4 @@
-"""What a run is played on, and what changes cost there: the choices of `maar simulate` as plain data."""
+"""The virtual cluster of a run and the cost of changes: the options of `maar simulate` as plain data."""
 
 from __future__ import annotations
 
@@ -8,26 +8,25 @@ from maar.sim.faults import NO_FAULTS, Faults
 
 
 class Setting(msgspec.Struct, frozen=True):
-    """A virtual cluster. Times are seconds."""
+    """A virtual cluster. Times are in seconds."""
 
     nodes: int
     gpus_per_node: int
     restart: float = 30.0
-    """What a job loses each time its size changes, or it is started again; 30 is what live pools reckon with."""
+    """Time that a job loses when its size changes or it starts again; the default is that of live pools."""
     checkpoint: float = 600.0
-    """Jobs save their work so often while they run: what a failing node or an eviction costs, beside the restart. Ten
-    minutes are chosen by taste."""
+    """Interval at which running jobs save their work. A failing node or an eviction loses the work since the last save.
+    Tuned by hand."""
     horizon: float = 600.0
-    """Growth that does not pay for its restart within so long is not made, as in live pools."""
+    """A job grows only if that pays for its restart within this time, as in live pools."""
     hysteresis: int = 0
-    """Changes of so many workers or fewer are not made, as in live pools."""
+    """Changes of at most this many workers are skipped, as in live pools."""
     patience: float = 30.0
-    """What time alone changes (a demotion, a promotion) is acted on so long after the last decision at the earliest, or
-    at the next arrival or end: the rate limit of live pools."""
+    """Minimum delay after a decision before time alone (a demotion, a promotion) causes the next one; arrivals and ends
+    do not wait. It is the rate limit of live pools."""
     faults: Faults = NO_FAULTS
     model: str = "default"
 
     @property
     def gpus(self) -> int:
-        """All GPUs."""
         return self.nodes * self.gpus_per_node

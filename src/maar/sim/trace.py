@@ -1,7 +1,7 @@
-"""A trace: which jobs came when, what they asked for and how long they would run.
+"""A trace: the submission time, request and duration of each job.
 
-Between the formats that read one (`maar.sim.traces`) and the runs that play it (`maar.sim.pool`, `maar.sim.cluster`).
-Times are seconds, from any moment on: only their differences count.
+The formats in `maar.sim.traces` read it; `maar.sim.pool` and `maar.sim.cluster` run it. Times are in seconds from any
+origin: only differences count.
 """
 
 from __future__ import annotations
@@ -15,32 +15,32 @@ class TraceJob(msgspec.Struct, frozen=True):
     name: str
     """Unique in the trace."""
     submit: float
-    """Seconds: when it came."""
+    """Time of submission."""
     duration: float
-    """Seconds that it runs at its requested size, without restarts."""
+    """Seconds at its requested size, without restarts."""
     gpus: int
-    """All its GPUs at its requested size: `workers * gpus_per_worker`; 0 for a job without."""
+    """GPUs at its requested size: `workers * gpus_per_worker`; 0 for a job without GPUs."""
     workers: int = 1
     """Its requested size."""
     gpus_per_worker: int = 1
     min: int = 1
-    """The fewest workers it runs with; a rigid job has `min == max == workers`."""
+    """Minimum workers; a rigid job has `min == max == workers`."""
     max: int = 1
     queue: str = "default"
     priority: int = 0
     model: str = ""
-    """The neural network that it trains, where the trace says so."""
+    """The neural network that it trains, if the trace names it."""
     speedup: tuple[tuple[int, float], ...] = ()
-    """How many times as fast as on one worker it is on n: measured points (n, S(n)). None: linear."""
+    """Measured points (n, S(n)): the speed on n workers relative to one worker. Without points, linear."""
     iterations: float | None = None
     """Its work, for models that count iterations."""
     iteration_time: float | None = None
-    """Seconds of one iteration at the requested size, as the trace has it."""
+    """Seconds per iteration at the requested size."""
     epochs: int | None = None
     cpu: float | None = None
-    """CPUs of each worker."""
+    """CPUs per worker."""
     memory: int | None = None
-    """Bytes of each worker."""
+    """Bytes per worker."""
 
     @property
     def elastic(self) -> bool:
@@ -53,6 +53,6 @@ class Trace(msgspec.Struct, frozen=True):
 
     jobs: tuple[TraceJob, ...]
     source: str = ""
-    """Where it comes from, for a person: a path, or how it was made."""
+    """Its origin, for messages: a path, or how it was made."""
     notes: tuple[str, ...] = ()
-    """What a person should know who reads results of it: what the source could not say."""
+    """Limits of the trace that readers of results should know."""

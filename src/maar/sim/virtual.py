@@ -1,8 +1,8 @@
-"""The virtual cluster: nodes and jobs of a trace as the model's nouns, and what operators and kubelets do to them.
+"""The virtual cluster: the nodes and jobs of a run as objects of `maar.model`, with the effects of plans.
 
-Below `maar.sim.cluster`, which knows the time. Jobs are kept one by one, so that a snapshot costs what changed. A plan
-is carried out at once and by the same code as `maar plan` does it (`maar.model.outcome`), on the jobs that it touches;
-in addition pods that were evicted are made anew, as job controllers do.
+`maar.sim.cluster` uses it and keeps the time. Jobs are stored one by one, so that the cost of a snapshot depends on
+what changed. A plan takes effect at once, by the same code as in `maar plan` (`maar.model.outcome`), on the jobs that
+it touches. Evicted pods are created again, as job controllers do.
 """
 
 from __future__ import annotations
@@ -30,34 +30,32 @@ ROLE = "worker"
 CPUS_PER_GPU = 16
 GIB = 2**30
 MEMORY_PER_GPU = 128 * GIB
-"""What a virtual node has beside each GPU: plenty, as common GPU machines do, so that GPUs are what is short. A worker
-that says nothing asks for a CPU and a GiB."""
+"""CPUs and memory of a virtual node per GPU: plenty, as on common GPU machines, so that only GPUs are scarce. A worker
+without its own numbers requests one CPU and one GiB."""
 
 
 def node_name(number: int, of: int) -> str:
-    """Names that sort as their numbers do."""
+    """A node name; names sort in the order of the numbers."""
     return f"node-{number:0{len(str(of - 1))}}"
 
 
 def make_nodes(count: int, gpus: int) -> list[Node]:
-    """Equal nodes."""
     return [Node(node_name(i, count), room_of_node(gpus)) for i in range(count)]
 
 
 def room_of_node(gpus: int) -> dict[str, int]:
-    """What an empty one takes."""
+    """The allocatable resources of a node."""
     room = max(gpus, 1)
     amounts = {CPU: room * CPUS_PER_GPU * 1000, MEMORY: room * MEMORY_PER_GPU, PODS: 110}
     return {**amounts, **({GPU: gpus} if gpus else {})}
 
 
 def key_of(job: TraceJob) -> str:
-    """What it is called in the cluster."""
     return f"{NAMESPACE}/{job.name}"
 
 
 def make_job(job: TraceJob, now: float, managed: bool, restart: float) -> tuple[Job, tuple[Task, ...]]:
-    """A gang whose pods wait; or an elastic job, which waits to be resumed. `managed`: rigid ones too wait for that."""
+    """A gang with pending pods, or a suspended elastic job. With `managed`, rigid jobs too can be suspended."""
     shape = shape_of(job)
     key = key_of(job)
     if job.elastic or managed:
@@ -78,7 +76,7 @@ def make_job(job: TraceJob, now: float, managed: bool, restart: float) -> tuple[
 
 
 def shape_of(job: TraceJob) -> Shape:
-    """What one of its workers needs."""
+    """The shape of one worker of a job."""
     requests = {
         CPU: round((job.cpu if job.cpu is not None else 1) * 1000),
         MEMORY: job.memory if job.memory is not None else GIB,
@@ -94,7 +92,7 @@ def _pod(job: Job, shape: Shape, index: int, now: float) -> Task:
 
 
 class Virtual:
-    """What there is now."""
+    """The current state of the virtual cluster."""
 
     def __init__(self, nodes: Iterable[Node], queues: Iterable[str]) -> None:
         self._rest = Cluster(nodes=tuple(nodes), queues=tuple(Queue(name) for name in sorted(set(queues))))
@@ -102,11 +100,11 @@ class Virtual:
         self._job_of: dict[str, str] = {}
         self._changed: set[str] = set()
         self._touchy: set[str] = set()
-        """Jobs to whom room is promised, or for whom it is kept: each plan says anew what is."""
+        """Jobs with a nomination or a hold: each plan states these again."""
         self._snapshot: Snapshot | None = None
 
     def put(self, job: Job, tasks: tuple[Task, ...]) -> None:
-        """A job comes, or is another now."""
+        """Add or replace a job."""
         old = self.jobs.get(job.key)
         for task in old[1] if old else ():
             self._job_of.pop(task.key, None)
@@ -120,43 +118,41 @@ class Virtual:
             self._touchy.discard(job.key)
 
     def remove(self, key: str) -> None:
-        """A job is gone."""
         for task in self.jobs.pop(key)[1]:
             self._job_of.pop(task.key, None)
         self._changed.add(key)
         self._touchy.discard(key)
 
     def set_nodes(self, nodes: Iterable[Node]) -> None:
-        """Nodes came, went or changed."""
         self._rest = replace(self._rest, nodes=tuple(nodes))
         self._snapshot = None
 
     def snapshot(self) -> Snapshot:
-        """The cluster now; costs what changed since the last one."""
+        """A snapshot of the cluster; its cost depends on the changes since the last one."""
         following = None
         if self._snapshot is not None:
             changed: dict[str, Changed] = {key: self.jobs.get(key) for key in sorted(self._changed)}
             following = self._snapshot.after(self._rest, changed)
         if following is None:
             jobs = tuple(job for job, _ in self.jobs.values())
-            tasks = tuple(task for _, of in self.jobs.values() for task in of)
+            tasks = tuple(task for _, members in self.jobs.values() for task in members)
             following = Snapshot(replace(self._rest, jobs=jobs, tasks=tasks))
         self._snapshot = following
         self._changed.clear()
         return following
 
     def carry_out(self, plan: Plan, now: float) -> set[str]:
-        """Do what a plan says, at once: the jobs that it touched."""
+        """Apply a plan at once; returns the jobs that it touched."""
         evicted = {self._job_of[e.task] for e in plan.evict}
         touched = self._touched(plan) | evicted
         parts = [self.jobs[key] for key in sorted(touched)]
-        jobs, tasks = tuple(job for job, _ in parts), tuple(task for _, of in parts for task in of)
+        jobs, tasks = tuple(job for job, _ in parts), tuple(task for _, members in parts for task in members)
         after = carry_out(replace(self._rest, jobs=jobs, tasks=tasks), plan, now)
         by_job: dict[str, list[Task]] = {job.key: [] for job in after.jobs}
         for task in after.tasks:
             by_job[task.job].append(task)
         for job in after.jobs:
-            made = self._made_anew(job, by_job[job.key], now) if job.key in evicted else by_job[job.key]
+            made = self._recreated(job, by_job[job.key], now) if job.key in evicted else by_job[job.key]
             if (job, tuple(made)) != self.jobs[job.key]:
                 self.put(job, tuple(made))
         self._rest = replace(self._rest, elect=after.elect, locks=after.locks)
@@ -168,10 +164,10 @@ class Virtual:
         others = (*(a.job for a in plan.admit), *(h.job for h in plan.hold), *plan.expired)
         return {*(self._job_of[task] for task in tasks), *sizes, *others, *self._touchy}
 
-    def _made_anew(self, job: Job, left: list[Task], now: float) -> list[Task]:
-        """A gang's pods that were evicted are made again, to wait."""
+    def _recreated(self, job: Job, left: list[Task], now: float) -> list[Task]:
+        """The remaining pods and, for a gang, its evicted pods as new pending pods."""
         if job.elastic is not None:
             return left
-        there = {task.key for task in left}
-        gone = [task for task in self.jobs[job.key][1] if task.key not in there]
+        remaining = {task.key for task in left}
+        gone = [task for task in self.jobs[job.key][1] if task.key not in remaining]
         return [*left, *(_pod(job, task.shape, task.index, now) for task in gone)]

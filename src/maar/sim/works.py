@@ -1,9 +1,9 @@
-"""How the jobs of a virtual cluster progress, one by one.
+"""How each job of a virtual cluster progresses.
 
-A gang works while all its minimum runs, an elastic job as fast as its speed-up says for the workers that run. A change
-of size, and a start after a stop, cost `restart` seconds. Work is saved when a size changes or a job is suspended, and
-every `checkpoint` seconds in between: an eviction or a failing node loses what came after that. As in the model
-`default` of counted GPUs, progress is reckoned from the last change.
+A gang progresses while its minimum runs, and an elastic job at the speed-up of its running workers. A change of size,
+or a start after a stop, costs `restart` seconds. Jobs save their work when their size changes, when they are suspended,
+and every `checkpoint` seconds. An eviction or a failing node loses the work since the last save. As in the model
+`default`, progress is computed from the last change.
 """
 
 from __future__ import annotations
@@ -16,44 +16,43 @@ from maar.sim.setting import Setting
 from maar.sim.trace import TraceJob
 
 EPOCHS = 100
-"""Of a job that does not say; by taste."""
+"""Epochs of a job whose trace does not say. Tuned by hand."""
 
 
 @dataclass(slots=True)
 class Work:
-    """One job's work: all in seconds on one worker."""
+    """The work of one job, in seconds on one worker."""
 
     number: int
     left: float
-    """At `moves`."""
+    """Work left at `moves`."""
     speeds: list[float]
     """S(0), S(1), ..."""
     size: int = 0
     moves: float = 0.0
-    """Since when, or from when on, it makes progress."""
+    """Start of its progress at the current size; in the future during a restart."""
     end: float = math.inf
     started: bool = False
     epoch: float = math.inf
-    """How much work is in an epoch; its end is told."""
-    told: float = math.inf
-    """What was last told of what is left."""
+    """Work in one epoch. A job reports the end of each epoch."""
+    reported: float = math.inf
+    """The work left in its last report."""
 
     def news(self, now: float) -> float | None:
-        """What is left, if an epoch's work was done or lost since that was last told."""
-        if self.size == 0 and self.told < math.inf:
+        """The work left, if it changed by at least one epoch since the last report; else None."""
+        if self.size == 0 and self.reported < math.inf:
             return None
         left = self.remaining(now)
-        if abs(self.told - left) < self.epoch:
+        if abs(self.reported - left) < self.epoch:
             return None
-        self.told = left
+        self.reported = left
         return left
 
     def remaining(self, now: float) -> float:
-        """What is left."""
         return self.left - max(now - self.moves, 0.0) * self.speeds[self.size]
 
     def resize(self, now: float, size: int, setting: Setting, lost: bool = False) -> None:
-        """It has so many workers from now on; what was not saved is lost if it did not see that coming."""
+        """Change the number of workers. If `lost`, the work since the last save is lost."""
         left = self.remaining(now)
         if lost and self.size and setting.checkpoint > 0:
             left += math.fmod(max(now - self.moves, 0.0), setting.checkpoint) * self.speeds[self.size]
@@ -65,7 +64,7 @@ class Work:
 
 
 def make_work(number: int, job: TraceJob) -> Work:
-    """A job's work when it comes."""
+    """The work of a new job."""
     speedup: Curve = curve(dict(job.speedup))
     speeds: list[float] = speedup.values(max(job.max, job.workers)).tolist()
     work = job.duration * speeds[job.workers]

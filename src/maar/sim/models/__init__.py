@@ -1,8 +1,8 @@
-"""Models: how jobs progress, what a change costs them, and how counted GPUs lie on nodes. A file each, one table.
+"""Models: how jobs progress, what a change costs, and how counted GPUs map to nodes. One file each, listed in `MODELS`.
 
-A model stands between the pool (`maar.sim.pool`), which knows what happens when, and the policy, which is a shipped
-algorithm: it keeps the columns that the algorithm is asked about and turns its answer into ends of jobs. It chooses
-nobody: who gets how many workers is what the algorithm says.
+A model is between the pool (`maar.sim.pool`), which handles events, and the policy, which is a shipped algorithm. The
+model keeps the columns that the algorithm reads, and computes the ends of jobs from its answer. It must not choose the
+sizes of jobs: the algorithm does.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ MODELS: dict[str, Maker] = {default.NAME: default.Default, muri.NAME: muri.Muri}
 
 
 def find(name: str) -> Maker:
-    """The model of that name."""
     if name in MODELS:
         return MODELS[name]
     raise ValueError(unknown("model", name, MODELS))

@@ -1,13 +1,13 @@
-"""default: a job works as fast as its speed-up says, and stands still for some seconds after each change.
+"""default: a job progresses at its speed-up, and pauses for some seconds after each change.
 
-Progress is reckoned from the last change of a job's size, not from event to event: no error adds up. A change of size,
-and a start after a stop, cost `restart` seconds at the new size. Changes that the policy makes lose no work. What fails
-loses what it did since it last saved its work, which it does every `checkpoint` seconds after a change.
+Progress is computed from the last change of a job's size, so that errors do not add up. A change of size, or a start
+after a stop, costs `restart` seconds at the new size. Changes by the policy lose no work. A failure loses the work
+since the last save; jobs save every `checkpoint` seconds after a change.
 
-GPUs are only counted. Where some fail, jobs are thought to lie side by side in the order in which they began to run.
+GPUs are only counted. For failures, running jobs are assigned to GPUs in the order in which they began to run.
 
-The jobs that are there lie on a *desk* (`maar.sim.models.desk`), but for those of which the policy, where it serves one
-after the other, need not know (`maar.sim.models.line`).
+Active jobs are on a *desk* (`maar.sim.models.desk`), except waiting jobs that the policy need not be asked about
+(`maar.sim.models.line`).
 """
 
 from __future__ import annotations
@@ -53,24 +53,23 @@ class Default:
         self.line = Line(self.desk) if policy.serving is Serving.IN_LINE else None
         self.serve: Serve | None = None if self.line is None else self._serve
         self._is_whole = False
-        """Whether the question is about all, for a line to be made of it."""
+        """Whether the question is about all jobs, to make new lanes from the answer."""
         self._widths: list[int] = table.gpus.tolist()
         self._offsets: list[int] = table.offset.tolist()
         self._rates: list[float] = table.curves.tolist()
         self._running = 0
         self._used = 0
-        """GPUs that jobs have."""
+        """GPUs in use."""
         self._served: tuple[Ints, Ints] | None = None
-        """The policy's order in the last question, and what each job in it needs."""
+        """The policy's order in the last question, and the GPUs that each job in it needs."""
 
     def arrive(self, first: int, last: int, now: float) -> None:
-        """They wait."""
         span = slice(first, last)
         self.desk.kept["begun"][span] = self.desk.kept["counted"][span] = now
         self.desk.put(span)
 
     def advance(self, now: float) -> None:
-        """Bring the columns up to now. For those that wait, only time goes by: all else adds nothing."""
+        """Update the columns to now. For waiting jobs, only `waited` changes."""
         desk = self.desk
         done = np.maximum(now - desk.moves, 0.0)
         done *= desk.rate
@@ -85,7 +84,6 @@ class Default:
         desk.waited[runs] = 0.0
 
     def ended(self, now: float) -> list[int]:
-        """Those whose end it is."""
         rows = (self.desk.end <= now).nonzero()[0]
         numbers: list[int] = self.desk.number[rows].tolist()
         self._running -= len(rows)
@@ -94,7 +92,7 @@ class Default:
         return numbers
 
     def fail(self, now: float, first: int, last: int) -> list[int]:
-        """Those that lie there lose what they have not saved."""
+        """Stop the jobs on these GPUs; they lose unsaved work."""
         desk = self.desk
         rows = desk.size.nonzero()[0]
         rows = rows[np.lexsort((desk.number[rows], desk.begun[rows]))]
@@ -109,7 +107,7 @@ class Default:
         return [number for number, *_ in changes]
 
     def question(self, now: float) -> Jobs:
-        """The desk; if there is a line, those whose place in it changes are on it."""
+        """The desk, after adding jobs whose place in the line changes."""
         if self.line is not None:
             self._is_whole = self.line.is_long(len(self.desk) - self._running)
             if self._is_whole:
@@ -119,18 +117,17 @@ class Default:
         return self.desk.jobs
 
     def _serve(self, order: Ints, needs: Ints, gpus: int) -> tuple[Ints, int]:
-        """GPUs are only counted; the order is remembered, for a line to be made of it."""
+        """Count GPUs, and remember the order for new lanes."""
         self._served = order, needs
         return fitting(order, needs, gpus)
 
     def suffices(self, now: float, workers: Ints) -> bool:
-        """Whether those in the line would get nothing."""
         if self.line is None or not self.line.lanes:
             return True
         return self.line.suffices(self.desk.lane[workers > self.desk.size], now)
 
     def answer(self, now: float, workers: Ints, gpus: int) -> tuple[list[int], list[int]]:
-        """What is worth it, as live pools reckon."""
+        """Resize jobs, damped as in live pools."""
         desk = self.desk
         rows = (workers != desk.size).nonzero()[0]
         changes = self._changes(rows, workers)
@@ -146,13 +143,13 @@ class Default:
         return [number for number, *_ in changes], [after for _, _, after, _ in changes]
 
     def _changes(self, rows: Ints, workers: Ints) -> list[tuple[int, int, int, int]]:
-        """Of each of these rows the job, its size before and after, and the GPUs of one worker."""
+        """For each row: the job number, its size before and after, and its GPUs per worker."""
         numbers: list[int] = self.desk.number[rows].tolist()
         widths = [self._widths[number] for number in numbers]
         return list(zip(numbers, self.desk.size[rows].tolist(), workers[rows].tolist(), widths, strict=True))
 
     def _resize(self, rows: Ints, changes: list[tuple[int, int, int, int]], now: float) -> None:
-        """Other sizes from now on, one by one: they are few."""
+        """Change sizes one by one, because changes are few."""
         parts = []
         for (number, before, after, width), columns in zip(changes, self.desk.part(rows), strict=True):
             rate = self._rates[self._offsets[number] + after]
@@ -165,7 +162,7 @@ class Default:
             self.line.leave(rows)
 
     def _resized(self, columns: list[float], takes: int, rate: float, now: float) -> tuple[float, ...]:
-        """The columns `OTHER` of one job that has so many GPUs, and is so fast, from now on."""
+        """The columns `OTHER` of one job after a change to `takes` GPUs and the speed `rate`."""
         submit, remaining, attained, first, waited, ran, _, moves, _, end, begun, had, counted, forgiven, took = columns
         had += (now - counted) * took
         moves, end = now, math.inf
@@ -174,7 +171,7 @@ class Default:
             end = moves + remaining / rate
         if takes and not took:
             if self._promotes_after is not None and is_promoted(ran, waited, self._promotes_after):
-                forgiven, attained = had, 0.0  # begins at the top again, as in live pools
+                forgiven, attained = had, 0.0  # it returns to the first queue, as in live pools
             first = min(first, now)
             ran, waited, begun = 0.0, 0.0, now
         elif took and not takes:
@@ -183,7 +180,7 @@ class Default:
         return (*asked, remaining, moves, rate, end, begun, had, now, forgiven, takes)
 
     def _due(self) -> Floats:
-        """When each row's job would be promoted; infinite if never, or already."""
+        """The promotion time of each row; infinite if never, or if already promoted."""
         desk = self.desk
         if self._promotes_after is None:
             return np.full(len(desk), np.inf)
@@ -191,12 +188,11 @@ class Default:
         return np.where(ever, desk.begun + self._promotes_after * desk.ran, np.inf)
 
     def next_end(self) -> float:
-        """The earliest."""
         end = self.desk.end
         return float(end[end.argmin()]) if len(end) else math.inf
 
     def next_change(self, now: float) -> float:
-        """What the algorithm says, but not at once."""
+        """The time that the algorithm names, but at least `patience` seconds from now."""
         at, soonest = self._next_change(now), now + self._setting.patience
         while self.line is not None and at > soonest and self.line.bring_due(now, min(at, self.line.next_due())):
             at = self._next_change(now)
@@ -210,7 +206,7 @@ class Default:
 
 
 def table_of(jobs: list[TraceJob]) -> Jobs:
-    """All jobs of a trace as columns; what has no GPU counts as a slot of one."""
+    """All jobs of a trace as columns; a worker without GPUs counts as one GPU."""
     speedups = {job.speedup: curve(dict(job.speedup)) for job in jobs}
     table = make_jobs(
         [job.name for job in jobs],

@@ -1,8 +1,8 @@
-"""The desk of the model `default`: a row for each job at hand, in columns, without gaps.
+"""The desk of the model `default`: the jobs that the policy is asked about, as columns without gaps.
 
-Columns lie one after the other in two tables, of whole and of other numbers, so that a job comes and goes in one step
-for all of them. Jobs that are not at hand are kept by number in two more. Rows stand in the order in which jobs came
-to the desk: algorithms sort what is sorted already fast.
+The columns are rows of two arrays, one of integers and one of floats, so that adding or removing a job is one step for
+all columns. Two more arrays keep the other jobs by number. Desk rows are in the order in which jobs were added, because
+algorithms sort sorted input fast.
 """
 
 from __future__ import annotations
@@ -17,23 +17,23 @@ from maar.sim.models.model import Names
 
 ASKED_WHOLE = ("min", "max", "requested", "gpus", "priority", "rank", "offset", "reach")
 ASKED = ("submit", "remaining", "attained", "first_start", "waited", "ran")
-"""What algorithms see."""
+"""The columns that algorithms read."""
 WHOLE = (*ASKED_WHOLE, "number", "size", "lane")
 OTHER = (*ASKED, "work", "moves", "rate", "end", "begun", "had", "counted", "forgiven", "takes")
 
 SPARE = 64
-"""Rows for jobs to come, at least, when the desk grows. By taste."""
+"""Minimum of spare rows when the desk grows. Tuned by hand."""
 
 
 class Desk:
-    """Jobs at hand, and those that are kept."""
+    """The jobs on the desk, and the jobs that are kept off it."""
 
     jobs: Jobs
-    """What algorithms are asked about."""
+    """The rows as input of an algorithm."""
     number: Ints
-    """Which job of the run it is."""
+    """The job number of each row."""
     size: Ints
-    """Workers that it has."""
+    """Current workers."""
     lane: Ints
     """See `maar.sim.models.line`."""
     first_start: Floats
@@ -42,24 +42,24 @@ class Desk:
     remaining: Floats
     attained: Floats
     work: Floats
-    """Seconds on one worker that are left at `moves`."""
+    """Work left at `moves`, in seconds on one worker."""
     moves: Floats
-    """Since when, or from when on, it makes progress."""
+    """Start of progress at the current size; in the future during a restart."""
     rate: Floats
-    """Seconds of one worker that it does in a second: 0 while it waits."""
+    """Progress per second, in seconds on one worker: 0 while the job waits."""
     end: Floats
     begun: Floats
-    """Since when it runs, or waits."""
+    """Start of the current period of running or waiting."""
     had: Floats
-    """GPU seconds that it had at `counted`."""
+    """GPU seconds used until `counted`."""
     counted: Floats
     forgiven: Floats
-    """GPU seconds before its last promotion."""
+    """GPU seconds used before the last promotion."""
     takes: Floats
-    """GPUs that it has."""
+    """Current GPUs."""
 
     def __init__(self, table: Jobs) -> None:
-        """All jobs of a run, by number; none is at hand yet."""
+        """Keep all jobs of a run by number, with an empty desk."""
         n = len(table)
         self._names, self._curves = table.names, table.curves
         self._kept_whole: Ints = np.zeros((len(WHOLE), n), dtype=np.int64)
@@ -75,14 +75,14 @@ class Desk:
         self._whole: Ints = np.zeros((len(WHOLE), 0), dtype=np.int64)
         self._other: Floats = np.zeros((len(OTHER), 0))
         self.kept = {name: self._kept[row] for row, name in enumerate(OTHER)}
-        """Columns of all jobs, by number: true for those that are not at hand."""
+        """Columns of all jobs by number; valid only for jobs that are not on the desk."""
         self._show(0)
 
     def __len__(self) -> int:
         return len(self.number)
 
     def _show(self, count: int) -> None:
-        """The first rows are the desk."""
+        """Make the first `count` rows the desk."""
         columns: dict[str, Any] = dict(zip(WHOLE, self._whole[:, :count], strict=True))
         columns.update(zip(OTHER, self._other[:, :count], strict=True))
         self.__dict__.update(columns)
@@ -90,7 +90,7 @@ class Desk:
         self.jobs = Jobs(names=Names(self._names, self.number), curves=self._curves, **asked)
 
     def put(self, numbers: Ints | slice) -> None:
-        """These jobs are at hand, in new rows at the end."""
+        """Add jobs to the desk, in new rows at the end."""
         more, other = self._kept_whole[:, numbers], self._kept[:, numbers]
         before, after = len(self), len(self) + more.shape[1]
         if after > self._whole.shape[1]:
@@ -101,12 +101,12 @@ class Desk:
         self._show(after)
 
     def keep(self, rows: Ints) -> None:
-        """Their jobs are no longer at hand, and kept as they are."""
+        """Take jobs off the desk and keep their columns."""
         self._kept[:, self.number[rows]] = self._other[:, rows]
         self.remove(rows)
 
     def remove(self, rows: Ints) -> None:
-        """Their jobs are gone."""
+        """Remove jobs."""
         stays = np.ones(len(self), dtype=np.bool_)
         stays[rows] = False
         left = stays.nonzero()[0]
@@ -120,5 +120,5 @@ class Desk:
         return part
 
     def write(self, rows: Ints, part: list[tuple[float, ...]]) -> None:
-        """Change them."""
+        """Replace the columns `OTHER` of some rows."""
         self._other[:, rows] = np.array(part).T

@@ -1,16 +1,16 @@
-"""The line of the model `default`: jobs that wait so far behind others that a policy need not be asked about them.
+"""The line of the model `default`: waiting jobs that the policy need not be asked about.
 
-Many policies serve jobs one after the other in some order and pass over what does not fit. Where a job does not fit,
-none that needs as many GPUs and comes after it does either. So the waiting jobs stand in *lanes*, those that need as
-much in one, in the policy's own order. The first of each lane are on the desk, its *front*; the others are kept. As
-long as somebody in the front of each lane is left waiting, those behind would be, too, and the answer is that to all.
-A question so costs what runs, however many wait.
+Many policies serve jobs in some order and skip jobs that do not fit. If a job does not fit, no later job that needs as
+many GPUs fits either. So waiting jobs are in *lanes*: one lane for each number of GPUs, in the policy's order. The
+first jobs of each lane, its *front*, are on the desk; the others are kept. As long as a job in the front of each lane
+stays waiting, the jobs behind it would stay waiting too, and the answer is the same as for all jobs. The cost of a
+question then depends on the running jobs, not on the waiting ones.
 
-Who comes new, or stops, is on the desk as well, in no lane. When there are many of these, the policy is asked about
-all once more (`maar.sim.models.default`), and the order in which it served them makes the lanes anew.
+New jobs and stopped jobs are on the desk too, in no lane. When these are many, the policy is asked about all jobs
+(`maar.sim.models.default`), and the lanes are made again from the order in which it served them.
 
-While it waits, a job keeps its place among the others that wait. The exception is a promotion (tiresias): who could be
-promoted is put on the desk before.
+A waiting job keeps its place among the waiting jobs. The exception is a promotion (tiresias): a job is put on the desk
+before its promotion.
 """
 
 from __future__ import annotations
@@ -25,35 +25,35 @@ from maar.model.resources import Floats, Ints, Mask
 from maar.sim.models.desk import Desk
 
 FRONT = 16
-"""Jobs in the front of a lane. By measurement: more make every question longer, fewer have to be asked about again."""
+"""Jobs in the front of a lane. Measured: more make every question slower, fewer cause repeated questions."""
 FEW = 256
-"""So many waiting jobs in no lane are no matter, by measurement."""
+"""Waiting jobs in no lane that never cause new lanes. Measured."""
 ROOT = 6
-"""Where many wait, it is so many times the root of their number: half for longer questions, half for asking all."""
+"""With many waiting jobs, this times the square root of their number: balances long questions against new lanes."""
 EARLY = 1.0
-"""Seconds before its promotion a job is on the desk, by taste: far more than any rounding of times."""
+"""Seconds on the desk before a promotion: far more than rounding errors. Tuned by hand."""
 
 
 @dataclass(slots=True)
 class Lane:
-    """Jobs that need as many GPUs each."""
+    """Waiting jobs that need the same number of GPUs."""
 
     numbers: Ints
-    """Those behind the front, in order; some may be on the desk again."""
+    """Jobs behind the front, in order; some may be on the desk again."""
     front: int
-    """How many of the front are left waiting."""
+    """Jobs of the front that still wait."""
     at: int = 0
-    """Who comes next."""
+    """Index in `numbers` of the next job."""
 
 
 class Line:
-    """Who waits where."""
+    """The lanes of waiting jobs."""
 
     def __init__(self, desk: Desk) -> None:
         self._desk = desk
         self.lanes: list[Lane] = []
         self._aside: Mask = np.zeros(len(desk.kept["work"]), dtype=np.bool_)
-        """By number: who is kept."""
+        """By number: whether the job is kept off the desk."""
         self._kept = 0
         self._fronts = 0
         self._due: Ints = np.zeros(0, dtype=np.int64)
@@ -61,17 +61,17 @@ class Line:
         self._next = 0
 
     def is_long(self, waiting: int) -> bool:
-        """Whether too many of those that wait on the desk are in no lane."""
+        """Whether too many of the waiting jobs on the desk are in no lane."""
         return waiting - self._fronts > max(FEW, ROOT * math.isqrt(self._kept + waiting))
 
     def next_due(self) -> float:
-        """When the first of those that are kept is promoted."""
+        """The time of the first promotion of a kept job."""
         while self._next < len(self._times) and not self._aside[self._due[self._next]]:
             self._next += 1  # on the desk again
         return self._times[self._next] if self._next < len(self._times) else math.inf
 
     def bring(self, numbers: Ints, now: float) -> None:
-        """Put them on the desk again."""
+        """Put kept jobs on the desk again."""
         self._aside[numbers] = False
         self._kept -= len(numbers)
         before = len(self._desk)
@@ -79,7 +79,7 @@ class Line:
         np.subtract(now, self._desk.begun[before:], out=self._desk.waited[before:])
 
     def bring_all(self, now: float) -> None:
-        """There is no line any more."""
+        """Put all kept jobs on the desk and remove all lanes."""
         if self._kept:
             self.bring(self._aside.nonzero()[0], now)
         self._desk.lane[:] = -1
@@ -87,9 +87,9 @@ class Line:
         self._times, self._next = [], 0
 
     def set_aside(self, order: Ints, needs: Ints, due: Floats) -> None:
-        """Lanes of all rows that wait, from the order in which they were served and what they need.
+        """Make lanes of all waiting rows, from the order in which the policy served them and their GPUs.
 
-        `due` says when a row's job would be promoted: those that are kept are brought before that.
+        `due` has the promotion time of each row: kept jobs return to the desk before it.
         """
         desk = self._desk
         waits = desk.size[order] == 0
@@ -114,7 +114,7 @@ class Line:
         self._due, self._times = numbers[order], due[order].tolist()
 
     def bring_due(self, now: float, by: float) -> bool:
-        """Put those on the desk that are promoted by then, or nearly; whether there are any."""
+        """Put the jobs on the desk that are promoted until `by`, plus `EARLY`. Returns whether there are any."""
         first = last = self._next
         while last < len(self._times) and self._times[last] <= by + EARLY:
             last += 1
@@ -128,7 +128,7 @@ class Line:
         return len(numbers) > 0
 
     def leave(self, rows: Ints) -> None:
-        """Their jobs are served, or stop: they are in no front any more."""
+        """Take jobs that start or stop out of their lanes."""
         if self.lanes:
             for lane in self._desk.lane[rows].tolist():
                 if lane >= 0:
@@ -137,7 +137,7 @@ class Line:
             self._desk.lane[rows] = -1
 
     def suffices(self, lanes: Ints, now: float) -> bool:
-        """Whether somebody is left in every front if these are served. If not, more come to the front."""
+        """Whether every front keeps a waiting job if the jobs of `lanes` are served. If not, fill the fronts."""
         enough = True
         for number, count in Counter(lanes[lanes >= 0].tolist()).items():
             lane = self.lanes[number]
@@ -146,7 +146,7 @@ class Line:
         return enough
 
     def _fill(self, number: int, lane: Lane, count: int, now: float) -> bool:
-        """So many more come to the front of a lane; whether there were any."""
+        """Add `count` jobs to the front of a lane. Returns whether there are any."""
         found: list[int] = []
         while len(found) < count and lane.at < len(lane.numbers):
             some = lane.numbers[lane.at : lane.at + count - len(found)]

@@ -1,4 +1,4 @@
-"""What a model is: the parts that `maar.sim.pool` and a model have in common."""
+"""The interface between `maar.sim.pool` and a model."""
 
 from __future__ import annotations
 
@@ -14,69 +14,69 @@ from maar.sim.trace import TraceJob
 
 
 class Model(Protocol):
-    """The jobs of one run, that have come and not ended yet. Jobs are numbers, by their place in time."""
+    """The active jobs of one run: arrived and not ended. Jobs are numbered in the order of submission."""
 
     @property
     def together(self) -> float:
-        """Times of one kind (ends, arrivals) that are equal within so much of themselves are one moment."""
+        """Relative tolerance for simultaneous events of one kind (ends, arrivals)."""
 
     @property
     def arguments(self) -> object:
-        """What the policy is asked with."""
+        """The arguments of the policy."""
 
     @property
     def serve(self) -> Serve | None:
-        """Who fits in the policy's order; None: GPUs are counted, and the order does not matter to the model."""
+        """Says which jobs fit, in the policy's order. With None, GPUs are only counted and the order is not used."""
 
     @property
     def width(self) -> Ints:
-        """GPUs of one worker of each job."""
+        """GPUs per worker of each job."""
 
     @property
     def least(self) -> Ints:
-        """Workers without which a job never runs."""
+        """Minimum workers of each job."""
 
     @property
     def alone(self) -> Floats:
-        """Seconds that each job runs at its requested size, undisturbed."""
+        """Seconds of each job at its requested size, without restarts."""
 
     def advance(self, now: float) -> None:
-        """Let the running jobs work until now."""
+        """Let the running jobs progress until now."""
 
     def ended(self, now: float) -> list[int]:
-        """Who has done its work by now. They are gone."""
+        """Remove and return the jobs that have ended by now."""
 
     def arrive(self, first: int, last: int, now: float) -> None:
-        """The jobs with numbers from `first` to before `last` are there."""
+        """Add the jobs `first` to `last - 1`."""
 
     def fail(self, now: float, first: int, last: int) -> list[int]:
-        """The GPUs from `first` to before `last` are lost to what runs there: who stops, and lost work."""
+        """Fail the GPUs `first` to `last - 1`. Returns the jobs that stop; they lose unsaved work."""
 
     def question(self, now: float) -> Jobs:
-        """What the policy is asked about: a row a job. Who has no part in any answer may be left out."""
+        """The jobs to ask the policy about, one row each. Jobs that would get nothing may be left out."""
 
     def suffices(self, now: float, workers: Ints) -> bool:
-        """Whether all who were left out would get nothing. If not, more of them are in the next question."""
+        """Whether all jobs that were left out would get nothing. If not, the next question has more of them."""
 
     def answer(self, now: float, workers: Ints, gpus: int) -> tuple[list[int], list[int]]:
-        """Give the jobs of the question these sizes, as far as changes are worth it: whose size changes, to what."""
+        """Resize the jobs of the question where a change is worth it. Returns the changed jobs and their new sizes."""
 
     def next_end(self) -> float:
-        """When the first job will have done its work if nothing happens; infinite if none runs."""
+        """The time of the next end if nothing else happens; infinite if no job runs."""
 
     def next_change(self, now: float) -> float:
-        """When time alone would change the policy's answer; infinite if never."""
+        """The time at which time alone changes the policy's answer; infinite if never."""
 
 
 class Maker(Protocol):
-    """Makes a model for one run."""
+    """Creates the model of one run."""
 
     def __call__(self, jobs: list[TraceJob], policy: Registration, setting: Setting) -> Model:
-        """Jobs by number: sorted by submission."""
+        """`jobs` are sorted by submission."""
 
 
 class Names(Sequence[str]):
-    """The names of the rows of a question, without a copy."""
+    """The job names of the rows of a question, without a copy."""
 
     def __init__(self, names: Sequence[str], numbers: Ints) -> None:
         self._names, self._numbers = names, numbers

@@ -1,22 +1,22 @@
-"""muri: the model behind the results published with Muri (Zhao et al., SIGCOMM 2022), to the last digit.
+"""muri: reproduces the results published with Muri (Zhao et al., SIGCOMM 2022), to the last digit.
 
-Progress: one iteration takes the trace's iteration time times 1.015; between two events a running job loses a few
-seconds (`OVERHEAD`, by network and GPUs) to being started again, whether or not it was.
+Progress: one iteration takes the trace's iteration time multiplied by 1.015. Between two events, a running job loses a
+few seconds (`OVERHEAD`, by network and GPUs) to a restart, whether or not it was restarted.
 
-Events: ends that are equal within 1e-9 of themselves are one, at the time of whoever is first in the list, and so are
-arrivals. An arrival and an end are one where they are equal, as in the simulator that gave the published results: there
-an arrival two milliseconds before an end, after two months, costs the job that was about to end its overhead once more.
+Events: ends within a relative tolerance of 1e-9 are one event, at the time of the first of them in the list; arrivals
+likewise. An arrival and an end are one event only if they are equal, as in the simulator of the published results:
+there an arrival two milliseconds before an end, after two months, costs the ending job its overhead once more.
 
-Nodes: at every event all jobs are placed anew on empty nodes in the policy's order (`Nodes`). Jobs that are equal to
-the policy keep the order of the list as it was; new ones are at its end. The policy is asked about its rows in that
-order, and its own order, in which it asks who fits (`maar.elastic.order.Serve`), is the list from then on.
+Nodes: at every event, all jobs are placed again on empty nodes in the policy's order (`Nodes`). Jobs with equal rank
+keep their order in the list; new jobs are at its end. The policy gets its rows in the order of the list. Its own order,
+in which it asks which jobs fit (`maar.elastic.order.Serve`), becomes the new list.
 
-For tiresias GPUs are counted without nodes, events are exact, queues end at 3250 and 7200 GPU seconds, a job's place in
-its queue is its place in the list, jobs that were not placed go behind those that were, and nobody is promoted. Queues,
-order and sizes are those of the shipped algorithm, to which the place in the list is told as the time of the first
-start. Only when the next demotion comes is reckoned here, since the published times are rounded in their own way.
+For tiresias, GPUs are counted without nodes and events are exact. Queues end at 3250 and 7200 GPU seconds, a job's
+place in its queue is its place in the list, jobs that were not placed follow the placed jobs, and no job is promoted.
+Queues, order and sizes come from the shipped algorithm, which gets the place in the list as the time of the first
+start. Only the time of the next demotion is computed here, because the published times are rounded in a special way.
 
-Policies that serve in no order (ffdl, afs-l) or in several passes (elastic-tiresias) count GPUs without nodes, too.
+Policies that serve in no order (ffdl, afs-l) or in several passes (elastic-tiresias) also count GPUs without nodes.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ from maar.sim.trace import TraceJob
 NAME = "muri"
 
 SLOWER = 1.015
-"""How much longer an iteration takes than the trace says, by the paper's measurement of its own overhead."""
+"""Factor on iteration times: the overhead that the paper measured."""
 LIMITS = (3250.0, 7200.0)
-"""GPU seconds at which tiresias' queues end."""
+"""GPU seconds at which the queues of tiresias end."""
 NEVER = 1e9
-"""A knob of tiresias by which nobody is promoted."""
+"""A knob of tiresias with which no job is promoted."""
 EQUAL = 1e-9
-"""Ends, and arrivals, that differ by less than so much of themselves are one event."""
+"""Relative tolerance for simultaneous ends and for simultaneous arrivals."""
 GPUS = (1, 2, 4, 8, 16, 32)
 OVERHEAD = {
     "vgg16": (7, 7, 8, 9, 9, 10),
@@ -55,29 +55,29 @@ OVERHEAD = {
     "a2c": (38, 39, 39, 46, 46, 46),
     "dqn": (5, 5, 6, 6, 8, 8),
 }
-"""Seconds that a start costs a network, on as many GPUs as in `GPUS`; between two of these, the larger's."""
+"""Seconds per start by network, for the numbers of GPUs in `GPUS`; other numbers use the next larger one."""
 OTHER = 10
 
 
 def overhead(model: str, gpus: int) -> int:
-    """Seconds that a start costs."""
+    """Seconds per start."""
     column = min(int(np.searchsorted(GPUS, gpus)), len(GPUS) - 1)
     return OVERHEAD[model][column] if model in OVERHEAD else OTHER
 
 
 def iteration(job: TraceJob) -> float:
-    """Seconds of one iteration. The trace's own number, in milliseconds, is restored first: the product is its."""
+    """Seconds per iteration. Multiplies the trace's value in milliseconds, to round like the published results."""
     if job.iteration_time is None or job.iterations is None:
         return 1.0
     return round(job.iteration_time * 1000, 6) * SLOWER / 1000
 
 
 class Muri:
-    """The jobs of one run: each is one worker with all its GPUs."""
+    """The jobs of one run. Each job is one worker with all its GPUs."""
 
     def __init__(self, jobs: list[TraceJob], policy: Registration, setting: Setting) -> None:
         if setting.faults.events or setting.faults.chance:
-            raise ValueError("the model `muri` knows no failing or draining nodes")
+            raise ValueError("model `muri` does not support failing or draining nodes")
         n = len(jobs)
         self._setting = setting
         self._names = [job.name for job in jobs]
@@ -91,19 +91,19 @@ class Muri:
         self._iteration: Floats = np.array([iteration(job) for job in jobs])
         self._left: Floats = np.array([job.duration if job.iterations is None else job.iterations for job in jobs])
         self.alone: Floats = self._left * self._iteration
-        nothing = self._iteration == 0  # to do, however often
-        self._left[nothing], self._iteration[nothing] = 0.0, 1.0
+        empty = self._iteration == 0  # without work, whatever the number of iterations
+        self._left[empty], self._iteration[empty] = 0.0, 1.0
         self._overhead: Floats = np.array([float(overhead(job.model, job.gpus)) for job in jobs])
         self._executed: Floats = np.zeros(n)
         self._checked: Floats = np.zeros(n)
         self._queue: Ints = np.zeros(n, dtype=np.int64)
         self._list: Ints = np.zeros(0, dtype=np.int64)
-        """Who is there."""
+        """Active jobs."""
         self._running: Ints = np.zeros(0, dtype=np.int64)
         self._ends = np.inf
-        """When the first of these end, as it was reckoned at the last event."""
+        """The next end, as computed at the last event."""
         self._ending: Ints = np.zeros(0, dtype=np.int64)
-        """Who they are."""
+        """The jobs that end then."""
         self._runs: Mask = np.zeros(n, dtype=np.bool_)
         self._last = 0.0
         self._order: Ints | None = None
@@ -113,7 +113,7 @@ class Muri:
         self._place = self._rank.astype(np.float64)
 
     def advance(self, now: float) -> None:
-        """Let the running jobs work, but for their overhead."""
+        """Let the running jobs progress, minus their overhead."""
         rows = self._running
         self._left[rows] -= np.maximum(now - self._last - self._overhead[rows], 0.0) / self._iteration[rows]
         self._executed[rows] = self._executed[rows] + now - self._checked[rows]
@@ -121,7 +121,6 @@ class Muri:
         self._last = now
 
     def ended(self, now: float) -> list[int]:
-        """Those whose end it is."""
         gone = self._ending
         self._runs[gone] = False
         self._list = self._list[~np.isin(self._list, gone)]
@@ -129,28 +128,26 @@ class Muri:
         return list(gone.tolist())
 
     def arrive(self, first: int, last: int, now: float) -> None:
-        """They are at the end of the list."""
+        """Add jobs at the end of the list."""
         self._list = np.concatenate((self._list, np.arange(first, last)))
 
     def fail(self, now: float, first: int, last: int) -> list[int]:
-        """Nothing fails here."""
         raise NotImplementedError
 
     def question(self, now: float) -> Jobs:
-        """The list."""
         jobs = self._table()
         if self._queued:
             queue = tiresias.levels(jobs, LIMITS, NEVER)
             down = queue > self._queue[self._list]
             self._queue[self._list] = queue
-            if down.any():  # to the end of the list, and so of its new queue; of several, who came first goes first
+            if down.any():  # to the end of the list, and so of the new queue, in the order of submission
                 self._list = np.concatenate((self._list[~down], np.sort(self._list[down])))
                 jobs = self._table()
         return jobs
 
     def _table(self) -> Jobs:
-        """Rows in the order of the list. GPU seconds by a hair more: here a queue ends where its limit is reached, in
-        the algorithm where it is passed."""
+        """Rows in the order of the list. GPU seconds are one float step larger: here a queue ends at its limit, in the
+        algorithm above it."""
         rows, n = self._list, len(self._list)
         ones, none, zeros = self._ones[:n], self._none[:n], self._zeros[:n]
         return Jobs(
@@ -173,7 +170,7 @@ class Muri:
         )
 
     def _serve(self, order: Ints, needs: Ints, gpus: int) -> tuple[Ints, int]:
-        """Who fits on empty nodes, or in a number of GPUs; the order is remembered."""
+        """Remember the order, and serve the jobs that fit on empty nodes or, without nodes, in the counted GPUs."""
         self._order = order
         return (
             Nodes(self._setting.nodes, self._setting.gpus_per_node).serve(needs)
@@ -182,11 +179,10 @@ class Muri:
         )
 
     def suffices(self, now: float, workers: Ints) -> bool:
-        """Nobody is left out."""
         return True
 
     def answer(self, now: float, workers: Ints, gpus: int) -> tuple[list[int], list[int]]:
-        """All as the policy says; its order is the list from now on."""
+        """Apply the policy's answer; its order becomes the list."""
         rows = self._list
         runs = workers > 0
         changed = runs != self._runs[rows]
@@ -205,7 +201,6 @@ class Muri:
         return numbers.tolist(), sizes.tolist()
 
     def next_end(self) -> float:
-        """The earliest."""
         return self._ends
 
     def next_change(self, now: float) -> float:
@@ -218,12 +213,12 @@ class Muri:
 
 
 def first_end(ends: Floats, together: float) -> tuple[float, Ints]:
-    """When the first end, and who: rows of `ends`, which are in the order of the list.
+    """The time of the first end, and the rows of `ends` that end then; rows are in the order of the list.
 
-    Ends are equal within `together` of themselves; several that are equal have the time of who is first in the list.
+    Ends within the relative tolerance `together` are equal, at the time of the first of them in the list.
     """
     least = float(ends.min(initial=np.inf))
-    near = (ends <= least + 4 * together * abs(least)).nonzero()[0]  # no other is equal to who is equal to the least
+    near = (ends <= least + 4 * together * abs(least)).nonzero()[0]  # all ends that may be equal to the first
     if len(near) <= 1:
         return least, near
     groups: dict[float, list[int]] = {}
@@ -236,15 +231,15 @@ def first_end(ends: Floats, together: float) -> tuple[float, Ints]:
 
 
 class Nodes:
-    """Empty nodes on which jobs are placed in the policy's order."""
+    """Nodes, empty at first, on which jobs are placed in the policy's order."""
 
     def __init__(self, nodes: int, gpus_per_node: int) -> None:
         self._free = [gpus_per_node] * nodes
         self._each = gpus_per_node
 
     def serve(self, needs: Ints) -> tuple[Ints, int]:
-        """Each in turn, if it fits on nodes: the places that do, and the GPUs left. A number of GPUs that does not fit
-        once does not fit any more."""
+        """Place each job in turn if it fits. Returns the indexes of the placed jobs and the GPUs left. Once a number of
+        GPUs does not fit, later jobs with that number are skipped."""
         served: list[int] = []
         places: Ints = np.arange(len(needs))
         at = 0
@@ -259,7 +254,7 @@ class Nodes:
         return np.array(served, dtype=np.int64), sum(self._free)
 
     def _put(self, need: int) -> bool:
-        """Up to a node's GPUs on the first node with room; more on idle nodes, the rest on the first other one."""
+        """A job of up to one node goes to the first node with room; a larger one to idle nodes, its rest to another."""
         whole, rest = (0, need) if need <= self._each else divmod(need, self._each)
         idle = [node for node, free in enumerate(self._free) if free == self._each][:whole] if whole else []
         if len(idle) < whole:

@@ -1,5 +1,5 @@
-"""What runs look like: one page with plots that needs nothing but a browser, and the plots as files of their own.
+"""The report of a comparison: one HTML page with plots, without scripts or requests, and the plots as SVG files.
 
-`page` is the entrance; `completion`, `usage` and `bars` draw one figure each, `table` has the numbers. `svg` and
-`scales` know nothing of simulations. Comes after the runs; decides nothing.
+Start at `page`. `completion`, `usage` and `bars` draw one figure each, and `table` has the numbers. `svg` and `scales`
+know nothing about simulations. The report only reads the results of runs.
 """

@@ -1,7 +1,7 @@
-"""Jobs as bars over time: a row for each job, as high as it has GPUs at that time, grey while it waits.
+"""Jobs as bars over time: one row per job, whose height is its GPUs, and a grey line while it waits.
 
-Each policy has a figure over the same time, with the same jobs. Of many jobs those are shown that came one after the
-other when waiting was longest: there policies differ, and a sample of a long trace would be a thin diagonal.
+Each policy has a figure with the same jobs and the same time axis. If there are too many jobs, the figure shows
+consecutive jobs where waiting was longest: policies differ most there.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from maar.sim.result import JobRecord, Run
 from maar.sim.trace import Trace
 
 MOST = 120
-"""Rows: as many as can be told apart on a screen."""
+"""Maximum rows: as many as can be distinguished on a screen."""
 
 NEARLY = 0.95
-"""The part of the jobs whose ends must be seen: one that runs for weeks would press all others together."""
+"""Share of the jobs whose ends are in the figure: a job that runs for weeks would compress all others."""
 
 NAMED = 40
-"""Rows that have room for a name."""
+"""Maximum rows with names."""
 
 FINEST = 0.5
-"""Of a pixel: changes that are closer are averaged."""
+"""Changes closer than this many pixels are averaged."""
 
 TOP = 10.0
 
@@ -35,7 +35,7 @@ Steps = list[tuple[float, float]]
 
 
 def bars(runs: Sequence[Run], trace: Trace) -> list[Figure]:
-    """A figure for each run."""
+    """One figure per run."""
     order = [job.name for job in sorted(trace.jobs, key=lambda job: (job.submit, job.name))]
     known = [{job.name: job for job in run.jobs} for run in runs]
     first = window([sum(jobs[name].waited for jobs in known if name in jobs) for name in order], MOST)
@@ -46,21 +46,21 @@ def bars(runs: Sequence[Run], trace: Trace) -> list[Figure]:
 
 @dataclass(frozen=True, slots=True)
 class Scene:
-    """What all of the figures show."""
+    """What all figures show."""
 
     names: list[str]
     first: int
-    """How many jobs came before."""
+    """Number of jobs before the first one shown."""
     total: int
     span: Span
 
     def of(self, jobs: dict[str, JobRecord]) -> list[JobRecord]:
-        """Those of one run that are in it."""
+        """The records of one run that the figure shows."""
         return [jobs[name] for name in self.names if name in jobs]
 
 
 def window(waits: Sequence[float], width: int) -> int:
-    """Where so many neighbours begin whose sum is the largest; the first such place.
+    """The start of the `width` consecutive values with the largest sum; the first if several are equal.
 
     >>> window([1.0, 0.0, 5.0, 5.0, 0.0], 2), window([1.0], 2)
     (2, 0)
@@ -71,7 +71,7 @@ def window(waits: Sequence[float], width: int) -> int:
 
 
 def _span(names: list[str], known: Sequence[dict[str, JobRecord]]) -> Span:
-    """From the first submission until nearly all of them have ended under every policy."""
+    """From the first submission until `NEARLY` all jobs have ended under every policy."""
     ends = [sorted(jobs[name].end for name in names if name in jobs) for jobs in known]
     starts = [jobs[name].submit for jobs in known for name in names if name in jobs]
     start = min(starts, default=0.0)
@@ -93,21 +93,20 @@ def _figure(run: Run, number: int, known: dict[str, JobRecord], scene: Scene, la
         if name in known:
             parts.append(svg.element("g", *_bar(known[name], floor, scene.span, height, f"f{colour}")))
     title = f"Jobs over time: {run.policy}"
-    caption = " ".join(_said(scene, known, largest))
+    caption = " ".join(_caption(scene, known, largest))
     name = f"jobs-{number + 1}"
     return Figure(name, title, caption, svg.drawing(WIDTH, bottom + 26, title, caption, *parts, id_=name))
 
 
-def _said(scene: Scene, known: dict[str, JobRecord], largest: float) -> Iterable[str]:
-    """What is to be seen, what not, and why."""
+def _caption(scene: Scene, known: dict[str, JobRecord], largest: float) -> Iterable[str]:
     count = len(scene.names)
     if count == scene.total:
-        yield f"All {count:,} jobs, the first to come on top."
+        yield f"All {count:,} jobs, in order of submission."
     else:
-        yield f"Jobs {scene.first + 1:,} to {scene.first + count:,} of {scene.total:,}, the first to come on top:"
-        yield f"the {count} neighbours that waited longest, all policies together. The time is counted from the first."
-    yield f"A bar is as high as the job has GPUs, logarithmic, at most {largest:,.0f}. The grey line goes from its"
-    yield "submission to its end: where it has no bar, the job waits. Point at a job for its numbers."
+        yield f"Jobs {scene.first + 1:,} to {scene.first + count:,} of {scene.total:,}, in order of submission:"
+        yield f"the {count} consecutive jobs that waited longest under all policies. Time counts from the first."
+    yield f"The height of a bar is the job's GPUs, logarithmic, at most {largest:,.0f}. The grey line goes from its"
+    yield "submission to its end: without a bar, the job waits. Point at a job for its numbers."
     shown = scene.of(known)
     cut = sum(job.end > scene.span.end for job in shown)
     if cut:
@@ -126,7 +125,7 @@ def _bar(job: JobRecord, floor: float, span: Span, height: Scale, fill: str) -> 
 
 
 def sizes(job: JobRecord) -> Steps:
-    """Every change of a job's GPUs; of one whose changes were not kept, those that it asked for from start to end."""
+    """Every change of a job's GPUs; without recorded changes, its requested GPUs from start to end."""
     each = job.gpus / job.workers if job.gpus else 1.0
     if not job.sizes:
         return [(job.started, each * job.workers), (job.end, 0.0)]
@@ -134,7 +133,7 @@ def sizes(job: JobRecord) -> Steps:
 
 
 def on_pixels(steps: Steps, x: Scale) -> Steps:
-    """The same on paper: what changes within half a pixel is drawn as its mean."""
+    """The steps at their positions; changes closer than `FINEST` become their mean."""
     drawn: Steps = []
     i = 0
     while i < len(steps) - 1:

@@ -1,4 +1,4 @@
-"""The distribution of completion times: which part of the jobs had ended after how long, a line for each policy."""
+"""The distribution of completion times: the share of jobs that ended within a time, one line per policy."""
 
 from __future__ import annotations
 
@@ -14,14 +14,13 @@ from maar.sim.result import Run
 HEIGHT = 320.0
 
 POINTS = 500
-"""Of a line: more than there are pixels between two of them."""
+"""Maximum points of a line: close to one per pixel."""
 
 DECADES = 6
-"""Of the axis: shorter times than a millionth of the longest lie at its beginning."""
+"""Decades on the axis: times below a millionth of the longest are drawn at its start."""
 
 
 def completion(runs: Sequence[Run]) -> Figure:
-    """The figure."""
     names, top = legend([run.policy for run in runs], 14.0)
     bottom = top + HEIGHT
     times = [np.sort([job.jct for job in run.jobs]) for run in runs]
@@ -42,7 +41,7 @@ def completion(runs: Sequence[Run]) -> Figure:
             parts.append(svg.path([(points[0][0], bottom), *points], f"l c{colour}", steps=True, dash=dash))
     title = "Completion times"
     most = max(map(len, times), default=0)
-    caption = "The part of the jobs that had ended after so long: further left and higher is better."
+    caption = "The share of jobs that ended within a time: further left and higher is better."
     if most > POINTS:
         caption += (
             f" Each line goes through {POINTS} of {most:,} jobs, evenly by rank, the fastest and slowest included."

@@ -1,4 +1,4 @@
-"""What all figures share: their size, the time below, ticks and grid, who has which colour."""
+"""What all figures share: size, time axis, ticks, grid and legend."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ RIGHT = 16.0
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """A drawing and what is said beneath it."""
+    """A drawing and its caption."""
 
     name: str
-    """Of its file, and its place in the page."""
+    """The name of its file and its anchor in the page."""
     title: str
     caption: str
     drawing: str
@@ -27,10 +27,10 @@ class Figure:
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """The time that all runs of a comparison lie in, so that their figures can be laid beside each other."""
+    """The time span of all runs of a comparison, so that their figures have the same axis."""
 
     start: float
-    """The first submission: 0 on the axis."""
+    """The first submission, which is 0 on the axis."""
     end: float
 
     @classmethod
@@ -43,15 +43,13 @@ class Span:
 
     @property
     def length(self) -> float:
-        """Seconds."""
         return self.end - self.start
 
     def scale(self) -> Scale:
-        """Where moments lie."""
         return Scale(self.start, self.end, LEFT, WIDTH - RIGHT)
 
     def axis(self, top: float, bottom: float) -> Iterable[str]:
-        """Ticks below, with lines up to the top."""
+        """Ticks at the bottom, with lines to the top."""
         x = self.scale()
         for tick in time_ticks(self.length):
             at = x(self.start + tick)
@@ -60,7 +58,7 @@ class Span:
 
 
 def shares(top: float, bottom: float, parts: Sequence[float] = (0.0, 0.25, 0.5, 0.75, 1.0)) -> Iterable[str]:
-    """An axis from nothing to all, with lines across."""
+    """An axis from 0 to 100 %, with horizontal lines."""
     y = Scale(0.0, 1.0, bottom, top)
     for part in parts:
         yield svg.line(LEFT, y(part), WIDTH - RIGHT, y(part))
@@ -68,7 +66,7 @@ def shares(top: float, bottom: float, parts: Sequence[float] = (0.0, 0.25, 0.5, 
 
 
 def legend(names: Sequence[str], top: float) -> tuple[list[str], float]:
-    """Names with their lines, as many beside each other as there is room for; and where the last row ends."""
+    """Names with their lines, in rows, and the bottom of the last row."""
     parts: list[str] = []
     x, y = LEFT, top
     for i, name in enumerate(names):

@@ -1,6 +1,6 @@
-"""The page: what was simulated, the table, the figures, and what to know about them; in one file, for any browser.
+"""The report page: a description of the trace, the table and the figures, in one HTML file.
 
-No script, no font and no request to anywhere: the page says so itself in its content policy, and can be mailed.
+The page has no scripts and no fonts and makes no requests, as its content security policy enforces.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ th:first-child{text-align:left}thead th{color:var(--quiet);font-weight:600}tbody
 
 
 def write_report(runs: Sequence[Run], trace: Trace, path: Path) -> list[Path]:
-    """Write the page to a file; or, into a folder (a name without an ending), the page and each figure as SVG.
+    """Write the page to a file, or the page and each figure as SVG to a folder (a name without extension).
 
-    Says what was written.
+    Returns the written files.
     """
     figures = draw(runs, trace)
     if path.suffix and not path.is_dir():
@@ -49,13 +49,11 @@ def write_report(runs: Sequence[Run], trace: Trace, path: Path) -> list[Path]:
 
 
 def draw(runs: Sequence[Run], trace: Trace) -> list[Figure]:
-    """All figures."""
     span = Span.of(runs)
     return [completion(runs), usage(runs, span), *bars(runs, trace)]
 
 
 def page(runs: Sequence[Run], trace: Trace, figures: Sequence[Figure]) -> str:
-    """The page as text."""
     parts = [
         "<!doctype html>",
         '<html lang="en"><head><meta charset="utf-8">',

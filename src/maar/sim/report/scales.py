@@ -1,7 +1,4 @@
-"""Where values lie on an axis, and which of them are written beside it.
-
-Between what was simulated and what is drawn: plain arithmetic, tested alone. Seconds are written as people say them.
-"""
+"""Positions of values on an axis, its ticks, and durations as text: plain arithmetic, without drawing."""
 
 from __future__ import annotations
 
@@ -12,12 +9,12 @@ from dataclasses import dataclass
 UNITS = ((86400.0, "d"), (3600.0, "h"), (60.0, "min"), (1.0, "s"))
 
 STEPS = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200, 86400)
-"""Seconds between ticks: those that clocks and calendars have."""
+"""Seconds between ticks: round times."""
 
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """Values from `low` to `high` become places from `start` to `end`; by their logarithm if `log`."""
+    """Maps values from `low` to `high` to positions from `start` to `end`, logarithmically if `log`."""
 
     low: float
     high: float
@@ -26,7 +23,7 @@ class Scale:
     log: bool = False
 
     def __call__(self, value: float) -> float:
-        """Where a value lies; beyond the ends at the ends."""
+        """The position of a value, clamped to the ends."""
         low, high, at = self.low, self.high, min(max(value, self.low), self.high)
         if self.log:
             low, high, at = math.log(low), math.log(high), math.log(at)
@@ -35,7 +32,7 @@ class Scale:
 
 
 def duration(seconds: float) -> str:
-    """Seconds in the unit in which they are short.
+    """Seconds in the largest unit of which there is at least one.
 
     >>> duration(0), duration(45), duration(90), duration(5400), duration(86400 * 2.5), duration(86400 * 120.4)
     ('0', '45 s', '1.5 min', '1.5 h', '2.5 d', '120 d')
@@ -48,7 +45,7 @@ def duration(seconds: float) -> str:
 
 
 def time_ticks(high: float, most: int = 8) -> list[float]:
-    """Moments from 0 to `high`, at most so many and one, a round time apart."""
+    """Ticks from 0 to `high`, a round time apart: at most `most` after 0."""
     step = next((float(s) for s in STEPS if high / s <= most), 0.0)
     if not step:
         days = high / 86400 / most
@@ -58,7 +55,7 @@ def time_ticks(high: float, most: int = 8) -> list[float]:
 
 
 def log_ticks(low: float, high: float) -> list[float]:
-    """Round durations between two, about evenly on a logarithmic axis."""
+    """Round durations from `low` to `high`, about evenly spaced on a logarithmic axis."""
     candidates = [1.0, 10.0, 60.0, 600.0, 3600.0, 6 * 3600.0, 86400.0]
     candidates += [86400.0 * 10**k for k in range(1, 9)]
     candidates = [10.0**k for k in range(-6, 0)] + candidates
@@ -66,14 +63,14 @@ def log_ticks(low: float, high: float) -> list[float]:
 
 
 def thinned(count: int, most: int) -> Sequence[int]:
-    """At most `most` of the numbers below `count`, evenly apart, the first and the last among them."""
+    """At most `most` of the numbers below `count`, evenly spaced, including the first and the last."""
     if count <= most:
         return range(count)
     return [i * (count - 1) // (most - 1) for i in range(most)]
 
 
 def percent(part: float) -> str:
-    """A part of one.
+    """A share as text.
 
     >>> percent(0.123)
     '12 %'

@@ -1,8 +1,8 @@
-"""A small writer of SVG: text in, marks out, nothing about simulations.
+"""A small SVG writer. It knows nothing about simulations.
 
-The report needs three kinds of plot, readable in light and dark without a script or a request to anywhere; a plotting
-library would weigh more than all of Maar and draw them less plainly. Colours are CSS variables, so one drawing serves
-both themes: `STYLE` is given to a page once, and to a drawing that stands alone.
+Written by hand: the report needs three kinds of plot, readable in light and dark mode without scripts or requests, and
+a plotting library is larger than all of Maar. Colours are CSS variables, so that one drawing serves both modes. A page
+includes `STYLE` once; a separate drawing includes it too.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from xml.sax.saxutils import escape, quoteattr
 
 SERIES = 8
-"""Colours before dashes begin: as many as people tell apart, after Okabe and Ito (for the colour-blind)."""
+"""Number of colours, after Okabe and Ito (safe for colour-blind readers); further series are dashed."""
 
 DASHES = ("", "6 3", "2 3")
 
@@ -29,7 +29,7 @@ svg .a{fill-opacity:.35}svg .p{fill:var(--paper)}
 
 
 def number(value: float) -> str:
-    """A coordinate, to a tenth of a unit and no longer than needed.
+    """A coordinate, rounded to a tenth, in the shortest form.
 
     >>> number(12.04), number(3.0), number(-0.01), number(7.25)
     ('12', '3', '0', '7.2')
@@ -41,12 +41,12 @@ def number(value: float) -> str:
 
 def element(name: str, *children: str, **attributes: str | float) -> str:
     """One element; attribute names lose a trailing `_`, other `_` become `-`."""
-    said = "".join(
+    written = "".join(
         f" {key.rstrip('_').replace('_', '-')}={quoteattr(value if isinstance(value, str) else number(value))}"
         for key, value in attributes.items()
         if value != ""
     )
-    return f"<{name}{said}>{''.join(children)}</{name}>" if children else f"<{name}{said}/>"
+    return f"<{name}{written}>{''.join(children)}</{name}>" if children else f"<{name}{written}/>"
 
 
 def text(words: str, x: float, y: float, class_: str = "") -> str:
@@ -55,22 +55,21 @@ def text(words: str, x: float, y: float, class_: str = "") -> str:
 
 
 def title(words: str) -> str:
-    """What a pointer over the element around it, or a screen reader, says."""
+    """The tooltip of the enclosing element, also for screen readers."""
     return element("title", escape(words))
 
 
 def line(x1: float, y1: float, x2: float, y2: float, class_: str = "g") -> str:
-    """A straight line."""
     return element("path", d=f"M{number(x1)} {number(y1)}L{number(x2)} {number(y2)}", class_=class_)
 
 
 def path(points: Sequence[tuple[float, float]], class_: str, *, steps: bool = False, dash: str = "") -> str:
-    """A line through points: straight, or in steps that keep each height until the next point."""
+    """A line through points: straight, or in steps that keep each y until the next point."""
     return element("path", d=_through(points, steps), class_=class_, stroke_dasharray=dash)
 
 
 def area(points: Sequence[tuple[float, float]], floor: float, class_: str, *, steps: bool = False) -> str:
-    """What lies between a line and the floor."""
+    """The area between a line and `floor`."""
     if not points:
         return ""
     down = f"V{number(floor)}H{number(points[0][0])}Z"
@@ -90,7 +89,7 @@ def _through(points: Iterable[tuple[float, float]], steps: bool) -> str:
 
 
 def drawing(width: float, height: float, title: str, about: str, *content: str, id_: str) -> str:
-    """A whole drawing, with a name and a sentence for those who cannot see it."""
+    """A whole drawing, with a title and a description for screen readers."""
     return element(
         "svg",
         element("title", escape(title), id=f"{id_}-t"),
@@ -106,7 +105,7 @@ def drawing(width: float, height: float, title: str, about: str, *content: str, 
 
 
 def alone(svg: str) -> str:
-    """A drawing that is a file of its own: with the style, and paper behind it."""
+    """A drawing as a separate file, with the style and a background."""
     head, inner = svg.split(">", 1)
     paper = element("rect", width="100%", height="100%", class_="p")
     title_end = inner.index("</desc>") + len("</desc>")
@@ -114,5 +113,5 @@ def alone(svg: str) -> str:
 
 
 def series(i: int) -> tuple[int, str]:
-    """Colour and dashes of the i-th thing that is drawn."""
+    """Colour and dashes of the i-th series."""
     return i % SERIES, DASHES[i // SERIES % len(DASHES)]

@@ -1,4 +1,4 @@
-"""The numbers of all runs as a table of HTML, the best of each column marked."""
+"""The HTML table with the numbers of all runs; the best value of each column is bold."""
 
 from __future__ import annotations
 
@@ -40,12 +40,12 @@ COLUMNS = (
     Column("GPUs in use", lambda s: s.gpu_utilisation, percent, max, "of all, over the makespan"),
     Column("restarts", lambda s: s.restarts, _count, about="resized, stopped and started again, moved"),
     Column("mean ratio", lambda s: s.mean_ratio, _ratio, about="finish-time ratio: 1 is a fair share, less is better"),
-    Column("worst ratio", lambda s: s.worst_ratio, _ratio, about="finish-time ratio of the job that was treated worst"),
+    Column("worst ratio", lambda s: s.worst_ratio, _ratio, about="the largest finish-time ratio of any job"),
 )
 
 
 def table(runs: Sequence[Run]) -> str:
-    """The table. A number's exact value is what a pointer over it says."""
+    """The table. The tooltip of a number is its exact value."""
     summaries = [run.summary for run in runs]
     head = "".join(f'<th scope="col" title="{escape(c.about)}">{escape(c.name)}</th>' for c in COLUMNS)
     best = [c.best([c.value(s) for s in summaries]) if c.best and len(runs) > 1 else None for c in COLUMNS]

@@ -1,4 +1,4 @@
-"""Utilisation over time: GPUs in use and jobs that wait, a band for each policy over the same time."""
+"""Utilisation over time: GPUs in use and waiting jobs, one band per policy on the same time axis."""
 
 from __future__ import annotations
 
@@ -16,13 +16,12 @@ BAND = 70.0
 GAP = 34.0
 
 PARTS = 440
-"""Of the time: two pixels each."""
+"""Parts of the time axis: two pixels each."""
 
 Floats = npt.NDArray[np.float64]
 
 
 def usage(runs: Sequence[Run], span: Span) -> Figure:
-    """The figure."""
     parts: list[str] = []
     top = GAP
     most = max((sample.waiting for run in runs for sample in run.samples), default=0.0)
@@ -34,8 +33,8 @@ def usage(runs: Sequence[Run], span: Span) -> Figure:
     title = "Utilisation over time"
     part = duration(span.length / PARTS)
     caption = (
-        f"Filled: GPUs in use. Line: jobs that wait, of at most {most:,.0f}. Each point is the mean of {part}. "
-        "The time is counted from the first submission."
+        f"Filled: GPUs in use. Line: waiting jobs, at most {most:,.0f}. Each point is the mean of {part}. "
+        "Time counts from the first submission."
     )
     about = "; ".join(f"{run.policy}: {percent(run.gpu_utilisation)} of {run.gpus:,} GPUs" for run in runs)
     return Figure("utilisation", title, caption, svg.drawing(WIDTH, height, title, about, *parts, id_="utilisation"))
@@ -63,7 +62,7 @@ def _band(run: Run, number: int, span: Span, top: float, most: float) -> Iterabl
 
 
 def averaged(times: Floats, values: Floats, moments: Floats) -> Floats:
-    """The mean between each two moments of what has `values[i]` from `times[i]` until `times[i + 1]`, and then nothing.
+    """Means between moments of a step function: `values[i]` from `times[i]` to `times[i + 1]`, and 0 after the last.
 
     >>> averaged(np.array([0.0, 4.0]), np.array([8.0, 0.0]), np.array([0.0, 2.0, 6.0]))
     array([8., 4.])

@@ -1,5 +1,5 @@
-"""Traces from files: each format a small module, all of them in one table (`formats`).
+"""Reads traces from files: one module per format, listed in `formats`.
 
-`source` is what a format is given, `rows` reads tables and names what is wrong in them; what comes out is a
-`maar.sim.trace.Trace`. Writing is in Maar's own format only (`own`). Nothing here knows how a trace is played.
+A format gets a `source`, reads tables with `rows`, which reports all errors, and returns a `maar.sim.trace.Trace`.
+Traces are written only in Maar's own format (`own`). Nothing here runs a trace.
 """

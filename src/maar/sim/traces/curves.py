@@ -1,8 +1,8 @@
-"""Speed-ups by the name of a model class, for traces that do not measure their own.
+"""Speed-ups by model class, for traces without measured speed-ups.
 
-S(n) = n / (1 + c (n - 1)): of each further worker's time the part c goes into waiting for the others. The values of c
-are by taste, from work that hardly communicates to work that a slow network holds up; whoever has measured jobs
-(`maar history`) writes their own points into the trace instead.
+S(n) = n / (1 + c (n - 1)): each further worker spends the share c of its time waiting for the others. The values of c
+are tuned by hand, from almost no communication to a slow network. Measured points (`maar history`) in the trace
+replace them.
 """
 
 from __future__ import annotations
@@ -19,4 +19,4 @@ def _points(overhead: float) -> Points:
 
 
 CLASSES: dict[str, Points] = {name: _points(overhead) for name, overhead in OVERHEAD.items()}
-"""Each class and its points (workers, speed-up)."""
+"""Points (workers, speed-up) by class."""

@@ -1,9 +1,8 @@
-"""One job's life, followed through the cycles of a recording.
+"""Follows one job through the cycles of a recording.
 
-A job runs while enough of its pods have nodes, and has ended when it is seen no more or all its pods have ended. Its
-duration is the time that it ran: what it waited, and what it was stopped for, belongs to the policy of that week and
-not to the job. Of an elastic job the work is counted, by the speed-up that was known of it, and divided by its speed at
-the requested size.
+A job runs while enough of its pods have nodes. It has ended when it disappears or all its pods have ended. Its duration
+is the time that it ran: waiting and suspension depend on the recorded policy, not on the job. The duration of an
+elastic job is its work, by its known speed-up, divided by its speed at the requested size.
 """
 
 from __future__ import annotations
@@ -22,43 +21,43 @@ OVER = (Status.SUCCEEDED, Status.FAILED)
 
 
 class Life:
-    """What has been seen of a job so far."""
+    """One job so far."""
 
     def __init__(self, job: Job, submit: float, *, was_there: bool) -> None:
         self.job = job
         self.submit = submit
         self.was_there = was_there
-        """In the first cycle already."""
+        """Whether it is in the first cycle."""
         self.ended = False
         self.ran = 0.0
         """Seconds."""
         self._work = 0.0
-        """Seconds, each times the speed-up then."""
+        """Seconds multiplied by the speed-up at that time."""
         self._at = self._looked = submit
         self._size = 0
-        """Workers since `_at`; 0 while it does not run."""
+        """Workers since `_at`; 0 if it does not run."""
         self._pods: frozenset[str] = frozenset()
-        """Those that it had, by uid."""
+        """UIDs of all its pods so far."""
         self._starting = 0
-        """Workers with which it will run if the last plan is carried out, which in shadow mode is another's affair."""
+        """Its workers if the last plan takes effect. In shadow mode, another scheduler decides that."""
         self._most = 0
         self._shape: Shape | None = None
 
     @property
     def gpus(self) -> int:
-        """Of one worker."""
+        """GPUs per worker."""
         requests = self._shape.requests if self._shape is not None else ()
         return sum(amount for name, amount in requests if is_accelerator(name))
 
     def is_of(self, job: Job, members: Sequence[Task]) -> bool:
-        """Whether a job of that name is still this one: it has its object, or pods that this one had.
+        """Whether a job of this name is this job: its object has the same UID, or it has a pod of this job.
 
-        Objects and pods come and go one by one, so that for a moment a gang may be seen without its group.
+        Objects and pods appear and disappear one by one, so a cycle may show a gang without its group.
         """
         return job.uid == self.job.uid or not self._pods.isdisjoint(task.uid for task in members)
 
     def look(self, job: Job, members: Sequence[Task], starting: Set[str], now: float) -> None:
-        """See how it stands, and which tasks (all jobs') are being given nodes."""
+        """Update from one cycle. `starting` are the tasks of all jobs that the plan binds."""
         self._count(now)
         self.job = job
         self._pods |= {task.uid for task in members if task.uid}
@@ -72,25 +71,25 @@ class Life:
             self._count(now)
         self._size, self._looked = size, now
         self._starting = 0 if size else _size(job, members, workers, starting)
-        # One that failed may be made anew, and runs again.
+        # A failed job may be created again, and run again.
         self.ended = job.phase is Phase.COMPLETED or (bool(members) and all(task.status in OVER for task in members))
 
     def leave(self, now: float) -> None:
-        """It is seen no more."""
-        if self._starting and not self._size:  # it was too short to be seen running
+        """End the job: the cycle does not contain it."""
+        if self._starting and not self._size:  # it ended before a cycle saw it run
             self._size, self._at = self._starting, self._looked
         self._count(now)
         self._size = self._starting = 0
         self.ended = True
 
     def _began(self, workers: Sequence[Task], now: float) -> float:
-        """When it started since the last look: its last pod, by its kubelet; else when it was decided; else now."""
+        """Its start since the last cycle: the start of its last pod, else the time of the decision, else now."""
         starts = [task.started for task in workers if task.status is Status.BOUND and task.started is not None]
         decided = self._looked if self._starting else now
         return min(max(max(starts, default=decided), self._looked), now)
 
     def _count(self, now: float) -> None:
-        """Add the time since it was last counted."""
+        """Add the time since the last count."""
         if self._size:
             self.ran += now - self._at
             self._work += (now - self._at) * self._speed(self._size)
@@ -101,7 +100,7 @@ class Life:
         return float(curve(dict(elastic.speedup)).values(workers)[workers]) if elastic is not None else 1.0
 
     def trace_job(self) -> TraceJob:
-        """What a trace says of it."""
+        """The job as a row of a trace."""
         elastic = self.job.elastic
         if elastic is not None:
             low, high = elastic.min, elastic.max
@@ -113,7 +112,7 @@ class Life:
         return TraceJob(
             name=self.job.key,
             submit=self.submit,
-            duration=self._foretold() / self._speed(workers),
+            duration=self._total_work() / self._speed(workers),
             gpus=workers * per_worker,
             workers=workers,
             gpus_per_worker=per_worker,
@@ -126,8 +125,8 @@ class Life:
             memory=requests.get(MEMORY),
         )
 
-    def _foretold(self) -> float:
-        """Its work; if it has not ended, with what is left by its measurements or by its promise, if it has any."""
+    def _total_work(self) -> float:
+        """Its work. If it has not ended, includes the rest by its estimate or by its promise, if it has any."""
         elastic = self.job.elastic
         if self.ended:
             return self._work
@@ -137,7 +136,7 @@ class Life:
 
 
 def _workers(elastic: Elastic | None, members: Sequence[Task]) -> Sequence[Task]:
-    """Its pods without those beside them that only launch or lead; those with accelerators, if any has one."""
+    """Its worker pods: not launchers or masters, and only pods with accelerators if any pod has one."""
     if elastic is not None:
         return [task for task in members if task.role == elastic.role]
     with_gpus = [task for task in members if any(is_accelerator(name) for name, n in task.shape.requests if n)]
@@ -145,7 +144,7 @@ def _workers(elastic: Elastic | None, members: Sequence[Task]) -> Sequence[Task]
 
 
 def _size(job: Job, members: Sequence[Task], workers: Sequence[Task], starting: Set[str] = frozenset()) -> int:
-    """Workers that it runs with, if those that are starting do; 0 if it has too few to run."""
+    """Its running workers, including starting tasks; 0 if they are too few to run."""
     bound = sum(task.status is Status.BOUND or task.key in starting for task in workers)
     if job.elastic is not None:
         return bound if bound >= job.elastic.min else 0

@@ -1,7 +1,7 @@
-"""muri: the CSV of Muri's simulator (SIGCOMM 2022), whose published results Maar is held to.
+"""muri: the CSV of Muri's simulator (SIGCOMM 2022), whose published results Maar reproduces.
 
-Times in the file are milliseconds. Jobs are rigid, each GPU a worker, and stay in the order of the file; the columns on
-resources within an iteration, the batch size and the interval are left aside.
+Times in the file are in milliseconds. Jobs are rigid, with one worker per GPU, and keep the order of the file. The
+columns about resources within an iteration, the batch size and the interval are ignored.
 """
 
 from __future__ import annotations
@@ -19,12 +19,10 @@ MILLI = 1000.0
 
 
 def recognises(source: Source) -> bool:
-    """Its columns."""
     return set(NEEDS) <= set(source.columns)
 
 
 def read(source: Source) -> Trace:
-    """The trace that a source says."""
     rows = Rows(source)
     lines = list(rows.csv(NEEDS))
     for row, name in zip(lines, padded([row.text("job_id") for row in lines]), strict=True):

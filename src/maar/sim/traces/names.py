@@ -1,4 +1,4 @@
-"""Names of jobs that are numbers: ties end in the order of names, which must be that of the file."""
+"""Pads numeric job names: ties are broken by name, and the order of names must be that of the file."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 
 def padded(names: Sequence[str]) -> list[str]:
-    """Numbers with zeros before them, so that as text they have the same order; other names as they are.
+    """Numeric names padded with zeros, so that they sort as numbers; other names unchanged.
 
     >>> padded(["2", "10"]), padded(["a2", "10"])
     (['02', '10'], ['a2', '10'])

@@ -1,7 +1,7 @@
-"""maar: Maar's own format, as CSV or as JSON lines, with everything that a trace can say.
+"""maar: Maar's own format, CSV or JSON lines, with all fields of a trace.
 
-Read by its header or its keys, in any order; only `name`, `submit` and `duration` must be there. What is written reads
-back as the same trace, to the last digit. The columns are explained in docs/traces.md.
+Columns may be in any order; only `name`, `submit` and `duration` are required. Writing and reading a trace gives the
+same trace, to the last digit. docs/traces.md explains the columns.
 """
 
 from __future__ import annotations
@@ -26,19 +26,18 @@ SOMETIMES = ("model", "speedup", "iterations", "iteration_time", "epochs", "cpu"
 KNOWN = (*ALWAYS, *SOMETIMES)
 READ = (*KNOWN, "gang")
 LINEAR = "linear"
-"""The speed-up of a job whose model has a curve that is not to be taken."""
+"""The speed-up of a job that does not use the curve of its model class."""
 
 _SPECIAL = re.compile(r'[,"\r\n]')
 _POINT = re.compile(r"(\d{1,9}):(\S+)", re.ASCII)
 
 
 def recognises(source: Source) -> bool:
-    """An object on the first line, or a header with what must be there."""
+    """Whether the first line is a JSON object or a header with the required columns."""
     return source.first.startswith("{") or set(NEEDS) <= set(source.columns)
 
 
 def read(source: Source) -> Trace:
-    """The trace that a source says."""
     rows = Rows(source)
     as_json = source.first.startswith("{")
     for row in rows.json_lines() if as_json else rows.csv(NEEDS, known=READ):
@@ -56,9 +55,9 @@ def _job(row: Row) -> TraceJob:
     least, most = row.whole("min", 1, gang), row.whole("max", 1, workers)
     for column, count in (("gang", gang), ("min", least)):
         if row.has(column) and count > workers:
-            row.wrong(column, f"at most as many as `workers` ({workers})", count)
+            row.wrong(column, f"at most `workers` ({workers})", count)
     if most < workers:
-        row.wrong("max", f"at least as many as `workers` ({workers})", most)
+        row.wrong("max", f"at least `workers` ({workers})", most)
     model = row.text("model", "")
     return TraceJob(
         name=row.text("name"),
@@ -83,26 +82,26 @@ def _job(row: Row) -> TraceJob:
 
 def _speedup(row: Row) -> Points:
     """Points as `1:1 2:1.9 4:3.5`, or in JSON as an object."""
-    said = row.cells["speedup"]
-    if said == LINEAR:
+    value = row.cells["speedup"]
+    if value == LINEAR:
         return ()
     try:
-        if isinstance(said, dict):
-            found = {int(workers): float(speed) for workers, speed in said.items()}
+        if isinstance(value, dict):
+            found = {int(workers): float(speed) for workers, speed in value.items()}
         else:
-            matches = [_POINT.fullmatch(part) for part in str(said).split()]
+            matches = [_POINT.fullmatch(part) for part in str(value).split()]
             found = {int(m[1]): float(m[2]) for m in matches if m is not None}
             if None in matches or len(found) < len(matches):
                 raise ValueError("not points")
         curve(found)
     except (ValueError, TypeError):
-        row.wrong("speedup", "points as `1:1 2:1.9 4:3.5` (workers, times as fast as one) or `linear`", said)
+        row.wrong("speedup", "points such as `1:1 2:1.9 4:3.5` (workers:speed-up) or `linear`", value)
         return ()
     return tuple(sorted(found.items()))
 
 
 def write_csv(trace: Trace, note: str = "") -> str:
-    """A trace as CSV; columns that no job needs are left out. The note comes before, as a line that begins with `#`."""
+    """A trace as CSV, without columns that no job needs. Lines of `note` come first, each after `#`."""
     lines = [_cells(job) for job in trace.jobs]
     columns = [*ALWAYS, *(column for column in SOMETIMES if any(column in line for line in lines))]
     rows = [columns, *([line.get(column, "") for column in columns] for line in lines)]
@@ -111,18 +110,18 @@ def write_csv(trace: Trace, note: str = "") -> str:
 
 
 def _quoted(cell: str) -> str:
-    """A cell as CSV has it. The csv module would leave a lone carriage return as it is, and read a new line there."""
+    """A cell in CSV. The csv module does not quote a lone carriage return, but reads it as a new line."""
     return '"' + cell.replace('"', '""') + '"' if _SPECIAL.search(cell) else cell
 
 
 def write_json_lines(trace: Trace) -> str:
-    """A trace as JSON lines; what goes without saying is left out."""
+    """A trace as JSON lines, without empty fields."""
     lines = [msgspec.json.encode(_fields(job)).decode() for job in trace.jobs]
     return "".join(f"{line}\n" for line in lines)
 
 
 def _fields(job: TraceJob) -> dict[str, object]:
-    """What a reader must be told of a job."""
+    """The fields of a job that a reader cannot infer."""
     fields: dict[str, object] = {
         name: value for name in KNOWN if name != "speedup" and (value := getattr(job, name)) not in (None, "")
     }
@@ -139,5 +138,5 @@ def _cells(job: TraceJob) -> dict[str, str]:
 
 
 def _plain(value: float) -> str:
-    """A number that reads back as itself, whole ones without a point."""
+    """A number that reads back exactly; an integer has no decimal point."""
     return str(int(value)) if value.is_integer() and abs(value) < 2**53 else repr(value)

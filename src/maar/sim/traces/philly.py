@@ -1,7 +1,7 @@
-"""philly: the family of `timestamp,duration,num_gpus`, under the names that its members give their columns.
+"""philly: traces with `timestamp,duration,num_gpus` or other common names of these columns.
 
-Microsoft's Philly traces as simulators pass them on, and what looks like them (Helios). Jobs are rigid, each GPU a
-worker. Seconds stay as they are and dates become seconds since 1970; columns that say nothing here are left aside.
+Covers Microsoft's Philly traces as simulators publish them, and similar traces (Helios). Jobs are rigid, with one
+worker per GPU. Times are seconds or dates, which become seconds since 1970. Unknown columns are ignored.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from maar.sim.traces.rows import Row, Rows
 from maar.sim.traces.source import Source
 
 NAME = "philly"
-ABOUT = "timestamp, duration, num_gpus and the like, in seconds; other columns are left aside"
+ABOUT = "timestamp, duration, num_gpus or similar names, in seconds; other columns are ignored"
 
 NEEDS = ("timestamp", "duration", "num_gpus")
 OTHER_NAMES = {
@@ -28,12 +28,10 @@ OTHER_NAMES = {
 
 
 def recognises(source: Source) -> bool:
-    """All three columns, under any of their names."""
     return set(NEEDS) <= {OTHER_NAMES.get(column, column) for column in source.columns}
 
 
 def read(source: Source) -> Trace:
-    """The trace that a source says."""
     rows = Rows(source)
     lines = list(rows.csv(NEEDS, OTHER_NAMES))
     names = padded([row.text("name", f"job-{i:0{len(str(len(lines)))}}") for i, row in enumerate(lines, 1)])
@@ -58,12 +56,12 @@ def read(source: Source) -> Trace:
 
 
 def _moment(row: Row) -> float:
-    """Seconds, or a date; one without a zone is taken as UTC."""
-    said = str(row.cells.get("timestamp", "")).strip()
+    """The timestamp in seconds; a date without a time zone is UTC."""
+    text = str(row.cells.get("timestamp", "")).strip()
     try:
-        when = datetime.fromisoformat(said)
+        when = datetime.fromisoformat(text)
     except ValueError:
         when = None
-    if when is None or said.isdecimal():
+    if when is None or text.isdecimal():
         return row.number("timestamp")
     return (when if when.tzinfo is not None else when.replace(tzinfo=UTC)).timestamp()

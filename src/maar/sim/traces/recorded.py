@@ -1,8 +1,7 @@
-"""recorded: one's own week, from what `maar run --record` or shadow mode recorded of a live cluster.
+"""recorded: a recording of a live cluster, written by `maar run --record`, also in shadow mode.
 
-A recording has a picture of the cluster for every cycle; `lives` follows each job through them. The recording's
-beginning is the trace's: jobs that were there before count from then on. What a recording cannot know is said in
-`Trace.notes`.
+A recording has the cluster of every cycle, and `lives` follows each job through them. The trace begins with the
+recording: earlier jobs count from then on. `Trace.notes` names what the recording does not contain.
 """
 
 from __future__ import annotations
@@ -19,51 +18,49 @@ from maar.sim.traces.problems import TraceError
 from maar.sim.traces.source import Cycle, Source
 
 NAME = "recorded"
-ABOUT = "what `maar run --record` wrote, also in shadow mode"
+ABOUT = "a recording by `maar run --record`, also in shadow mode"
 
 
 def recognises(source: Source) -> bool:
-    """Whether whoever opened it found a recording."""
     return source.cycles is not None
 
 
 def read(source: Source) -> Trace:
-    """The jobs of a recording."""
     if source.cycles is None:
-        raise TraceError([f"{source.name}: expected what `maar run --record` writes, got another file"])
+        raise TraceError([f"{source.name}: expected a recording by `maar run --record`, got another file"])
     return of_cycles(source.cycles(), source.name)
 
 
 def of_cycles(cycles: Iterable[Cycle], name: str) -> Trace:
-    """The jobs that were seen in these cycles, in the order of their submission."""
-    there: dict[str, Life] = {}
+    """The jobs of these cycles, in the order of submission."""
+    present: dict[str, Life] = {}
     over: list[Life] = []
     begin: float | None = None
     for cycle in cycles:
         begin = cycle.now if begin is None else begin
-        over += _look(there, cycle, begin)
-    # A name that was used again keeps its order: lives are over one after the other.
-    found = sorted([*over, *there.values()], key=lambda life: (life.submit, life.job.key))
+        over += _look(present, cycle, begin)
+    # Jobs with the same name stay in order: one ends before the next begins.
+    found = sorted([*over, *present.values()], key=lambda life: (life.submit, life.job.key))
     any_gpus = any(life.gpus for life in found)
-    told: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     jobs: list[TraceJob] = []
     for life in found:
         if any_gpus and not life.gpus:
-            told["asked for no GPUs: left out"] += 1
+            counts["requested no GPUs: left out"] += 1
         elif not life.ran:
-            told["never ran: left out"] += 1
+            counts["never ran: left out"] += 1
         else:
-            told["there before the recording began: counted from then on"] += life.was_there
-            told["had not ended when the recording did: counted as far as seen or foretold"] += not life.ended
+            counts["older than the recording: counted from its beginning"] += life.was_there
+            counts["not ended when the recording ended: counted as far as recorded or estimated"] += not life.ended
             jobs.append(life.trace_job())
-    notes = tuple(f"{count} {'job' if count == 1 else 'jobs'} {what}" for what, count in sorted(told.items()) if count)
+    notes = tuple(f"{n} {'job' if n == 1 else 'jobs'} {what}" for what, n in sorted(counts.items()) if n)
     if not jobs:
-        raise TraceError([f"{name}: no jobs in it that ran" + "".join(f"; {note}" for note in notes)])
-    return Trace(tuple(_told_apart(jobs)), name, notes)
+        raise TraceError([f"{name}: contains no job that ran" + "".join(f"; {note}" for note in notes)])
+    return Trace(tuple(_with_unique_names(jobs)), name, notes)
 
 
-def _look(there: dict[str, Life], cycle: Cycle, begin: float) -> list[Life]:
-    """Take one cycle into account: who is there now, and whose lives are over."""
+def _look(present: dict[str, Life], cycle: Cycle, begin: float) -> list[Life]:
+    """Update the present jobs from one cycle, and return the jobs that are gone."""
     now = cycle.now
     starting = {bind.task for bind in cycle.plan.bind}
     tasks: dict[str, list[Task]] = {}
@@ -74,24 +71,24 @@ def _look(there: dict[str, Life], cycle: Cycle, begin: float) -> list[Life]:
     for job in cycle.cluster.jobs:
         members = tasks.get(job.key, [])
         if not members and not job.declared:
-            continue  # only pods that belong to their nodes
+            continue  # it has only pods that belong to their nodes
         seen.add(job.key)
-        life = there.get(job.key)
+        life = present.get(job.key)
         if life is not None and not life.is_of(job, members):
             over.append(life)
             life = None
         if life is None:
             submit = max(job.created, begin) if job.created else now
-            life = there[job.key] = Life(job, submit, was_there=now == begin)
+            life = present[job.key] = Life(job, submit, was_there=now == begin)
         life.look(job, members, starting, now)
-    over += [there.pop(key) for key in there.keys() - seen]
+    over += [present.pop(key) for key in present.keys() - seen]
     for life in over:
         life.leave(now)
     return over
 
 
-def _told_apart(jobs: Iterable[TraceJob]) -> Iterable[TraceJob]:
-    """A name that was used again gets a number."""
+def _with_unique_names(jobs: Iterable[TraceJob]) -> Iterable[TraceJob]:
+    """The jobs, with a number after a name that was used before."""
     times: Counter[str] = Counter()
     for job in jobs:
         times[job.name] += 1

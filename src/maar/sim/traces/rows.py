@@ -1,7 +1,7 @@
-"""Rows of a table, and what is in their cells: read cell by cell, so that a bad one is named by line and column.
+"""Rows and cells of a table, with errors that name line and column.
 
-A format asks a row for what it needs. What cannot be read is noted and replaced, the row is no longer `good`, and the
-reading goes on: at the end all that is wrong is said at once.
+A format reads cells from a row. A bad cell is noted and replaced by a default, the row is no longer `good`, and reading
+continues. At the end, one error lists all problems.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from maar.sim.traces.problems import TraceError
 from maar.sim.traces.source import Source, header
 
 LARGEST = 2**31 - 1
-"""No job has as many workers, GPUs or epochs."""
+"""Largest accepted number of workers, GPUs or epochs."""
 
 
 class Row:
-    """One line: its cells by column, and how to read them."""
+    """One line, with its cells by column."""
 
     def __init__(
         self,
@@ -39,25 +39,25 @@ class Row:
         self._titles = titles or {}
 
     def wrong(self, column: str, expected: str, got: object) -> None:
-        """Note that a cell is not what it should be."""
+        """Note that a cell is invalid."""
         shown = "nothing" if got in (None, "") else f"`{got}`"
         self.problem(f"{self.title(column)}: expected {expected}, got {shown}")
 
     def title(self, column: str) -> str:
-        """What the file calls a column."""
+        """The name of a column in the file."""
         return self._titles.get(column, column)
 
     def problem(self, what: str) -> None:
-        """Note that the line is not what it should be."""
+        """Note that the line is invalid."""
         self.good = False
         self._problems.append((self.line, what))
 
     def has(self, column: str) -> bool:
-        """Whether there is something in it."""
+        """Whether the cell has a value."""
         return self.cells.get(column) not in (None, "")
 
     def text(self, column: str, default: str | None = None) -> str:
-        """Words; nothing is wrong, unless there is a default."""
+        """A text; an empty cell is invalid unless there is a default."""
         value = self.cells.get(column)
         if isinstance(value, str) and value:
             return value
@@ -68,7 +68,7 @@ class Row:
         return default or ""
 
     def whole(self, column: str, least: int | None, default: int | None = None, most: int = LARGEST) -> int:
-        """A whole number of at least so much, if there is a least one."""
+        """A whole number between `least`, if given, and `most`."""
         if default is not None and not self.has(column):
             return default
         found = _whole(self.cells.get(column))
@@ -80,7 +80,7 @@ class Row:
         return found
 
     def number(self, column: str, least: float = -math.inf, scale: float = 1.0) -> float:
-        """A number of at least so much; what is said in parts (ms) is divided by `scale`."""
+        """A number of at least `least`, divided by `scale` (1000 for milliseconds)."""
         number = _number(self.cells.get(column))
         if not least <= number < math.inf or number == -math.inf:
             expected = "a number" if least == -math.inf else f"a number of at least {least:g}"
@@ -89,12 +89,12 @@ class Row:
         return number / scale
 
     def maybe(self, column: str, least: float, scale: float = 1.0) -> float | None:
-        """The same, where there may be none."""
+        """A number, or None if the cell is empty."""
         return self.number(column, least, scale) if self.has(column) else None
 
 
 def _number(value: object) -> float:
-    """Not a number, where it is none."""
+    """The value as a float; NaN if it is not a number."""
     if isinstance(value, bool) or not isinstance(value, str | int | float):
         return math.nan
     try:
@@ -104,7 +104,7 @@ def _number(value: object) -> float:
 
 
 def _whole(value: object) -> int | None:
-    """Exactly, also where a float would round; nothing where it is none."""
+    """The value as an int, exact beyond the precision of floats; None if it is not a whole number."""
     if isinstance(value, str) and "_" not in value:
         try:
             return int(value)
@@ -117,7 +117,7 @@ def _whole(value: object) -> int | None:
 
 
 class Rows:
-    """The rows of one source; when they have all been read, `trace` gives what they say or raises what is wrong."""
+    """The rows of one source. After reading all of them, `trace` returns the trace or raises all problems."""
 
     def __init__(self, source: Source) -> None:
         self._source = source
@@ -128,10 +128,10 @@ class Rows:
     def csv(
         self, needs: Sequence[str], names: Mapping[str, str] | None = None, known: Sequence[str] = ()
     ) -> Iterator[Row]:
-        """Lines of comma-separated cells under a header, which has the columns that are needed; `#` lines may precede.
+        """Rows of a CSV file with a header that has the needed columns; lines with `#` may come first.
 
-        `names` says what other writers call a column. The first of two that mean the same counts. Where columns are
-        `known`, another one is a mistake, and so is one that is there twice.
+        `names` maps other names of a column to ours; the first of two columns with the same meaning counts. If `known`
+        is given, an unknown or repeated column is an error.
         """
         skipped, table = _without_notes(self._source.text)
         reader = csv.reader(table, strict=True)
@@ -155,10 +155,10 @@ class Rows:
                     continue
                 yield row
         except csv.Error as error:
-            self._problems.append((skipped + reader.line_num, f"expected cells with commas between them: {error}"))
+            self._problems.append((skipped + reader.line_num, f"expected cells separated by commas: {error}"))
 
     def json_lines(self) -> Iterator[Row]:
-        """Lines of one JSON object each."""
+        """Rows of a file with one JSON object per line."""
         for i, line in enumerate(self._source.text.split("\n"), 1):
             if not line.strip():
                 continue
@@ -173,21 +173,21 @@ class Rows:
             yield Row(i, cells, self._problems)
 
     def add(self, row: Row, job: TraceJob, named: str = "name") -> None:
-        """Take a job, if nothing was wrong in its row; `named` is the column that has its name."""
+        """Add a job if its row is good; `named` is the column with its name."""
         known = self._lines.setdefault(job.name, row.line)
         if known != row.line:
-            row.problem(f"{row.title(named)}: expected one of its own, got `{job.name}`, which is also in line {known}")
+            row.problem(f"{row.title(named)}: expected a unique name, got `{job.name}`, which is also in line {known}")
         elif row.good:
             self._jobs.append(job)
 
     def trace(self) -> Trace:
-        """All of it."""
+        """The trace of all rows."""
         if self._problems:
-            # A format may have read all cells of one column before those of the next.
+            # A format may read one column of all rows before the next column.
             in_order = sorted(self._problems, key=lambda problem: problem[0])
             raise TraceError([f"{self._place(line)}: {what}" for line, what in in_order])
         if not self._jobs:
-            raise TraceError([f"{self._source.name}: no jobs in it"])
+            raise TraceError([f"{self._source.name}: contains no jobs"])
         return Trace(tuple(self._jobs), self._source.name)
 
     def _columns(self, cells: tuple[str, ...], needs: Sequence[str], names: Mapping[str, str], line: int) -> list[str]:
@@ -197,23 +197,23 @@ class Rows:
             columns.append(name if name not in columns else f"{cell} ({i})")
         missing = [need for need in needs if need not in columns]
         if missing:
-            said = f"expected columns {', '.join(missing)} too, got {', '.join(cells)}"
-            raise TraceError([f"{self._place(line)}: {said}"])
+            problem = f"missing columns: {', '.join(missing)}; got {', '.join(cells)}"
+            raise TraceError([f"{self._place(line)}: {problem}"])
         return columns
 
     def _refuse(self, columns: Sequence[str], known: Sequence[str], line: int) -> None:
-        said = [unknown("column", column, known) for column in columns if column not in known]
-        said += [f"expected column `{column}` once, got it {columns.count(column)} times"
+        problems = [unknown("column", column, known) for column in columns if column not in known]
+        problems += [f"expected column `{column}` once, got it {columns.count(column)} times"
                  for column in known if columns.count(column) > 1]  # fmt: skip
-        if said:
-            raise TraceError([f"{self._place(line)}: {what}" for what in said])
+        if problems:
+            raise TraceError([f"{self._place(line)}: {what}" for what in problems])
 
     def _place(self, line: int) -> str:
         return f"{self._source.name}:{line}"
 
 
 def _without_notes(text: str) -> tuple[int, io.StringIO]:
-    """What comes after the lines at the top that begin with `#`, and how many these are."""
+    """The number of lines at the top that begin with `#`, and the text after them."""
     stream = io.StringIO(text, newline="")
     skipped, start = 0, 0
     while stream.readline().lstrip().startswith("#"):

@@ -1,7 +1,7 @@
-"""What a format is given: the bytes of a file and what to call it in messages.
+"""The input of a format: the bytes of a file and its name in messages.
 
-Recordings are read by the controller, which no simulation knows: whoever has a file that is one hands in how its cycles
-are read.
+`maar.controller` reads recordings, and the simulator does not import it. The caller passes a function that reads the
+cycles of a recording.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ from maar.sim.traces.problems import TraceError
 
 
 class Cycle(Protocol):
-    """What a recording says of one moment."""
+    """One cycle of a recording."""
 
     @property
     def now(self) -> float:
-        """When it was."""
+        """The time of the cycle."""
 
     @property
     def cluster(self) -> Cluster:
-        """What there was."""
+        """The input of the decision."""
 
     @property
     def plan(self) -> Plan:
-        """What was decided."""
+        """The decision."""
 
 
 @dataclass(frozen=True)
@@ -42,11 +42,10 @@ class Source:
     """For messages."""
     data: bytes
     cycles: Callable[[], Iterable[Cycle]] | None = None
-    """How it is read if it is a recording; nothing where it is none."""
+    """Reads the cycles of a recording; None for any other file."""
 
     @cached_property
     def text(self) -> str:
-        """What it says, if it is text."""
         try:
             return self.data.decode("utf-8-sig")
         except UnicodeDecodeError as error:
@@ -57,22 +56,22 @@ class Source:
 
     @property
     def suffix(self) -> str:
-        """How its name ends, as `.csv`."""
+        """The extension of its name, such as `.csv`."""
         return PurePath(self.name).suffix.lower()
 
     @cached_property
     def first(self) -> str:
-        """The first line that says something: a header, as a rule."""
+        """The first line that is neither empty nor a comment: usually a header."""
         start = self.data[:65536].decode("utf-8-sig", "replace")
         lines = (line.strip() for line in start.splitlines())
         return next((line for line in lines if line and not line.startswith("#")), "")
 
     @cached_property
     def columns(self) -> tuple[str, ...]:
-        """That line's cells, as the names of columns."""
+        """The cells of the first line, as column names."""
         return header(next(csv.reader([self.first]), []))
 
 
 def header(cells: list[str]) -> tuple[str, ...]:
-    """Names of columns without what differs between writers: spaces around them, and capitals."""
+    """Column names in lower case and without surrounding spaces."""
     return tuple(cell.strip().lower() for cell in cells)
