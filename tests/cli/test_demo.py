@@ -336,7 +336,7 @@ def test_the_story_is_told_to_its_end_is_kept_and_nothing_is_left_behind(tmp_pat
         r"created job rush .*; all 128 GPUs are in use",
         r"pods evicted for it: 0; elastic jobs stopped for it: 0",
         r"» from \d+ to \d+ workers: preempted: workers of `default/\w+` \(priority 100\) for `default/rush` \(1000\)",
-        r"rush is done; elastic jobs grow back:\n +a100  gpt +■{16} .*\n +v100  clip +■{8}·{8} .*\n +v100  dino +■{4}·· ",
+        r"rush is done; elastic jobs grow back:\n +a100  gpt +■{16} .*\n +v100  clip +■{8}·{8} .*\n.+  dino +■{4}·· ",
         r"^ +bound +\d+ pods of 15 gangs$",
         r"^ +evicted +4 pods \(resnet\); lost with their node: 4 \(speech\)$",
         r"^ +over-commits +0 ",
