@@ -1,4 +1,4 @@
-"""`maar.report`: what a training tells, and that nothing whatever makes it fail or wait."""
+"""`maar.report`: what a training script reports, and that nothing makes the script fail or wait."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ PATIENCE = 60.0
 
 
 class Server:
-    """Takes what is posted, and answers as it is told to."""
+    """Receives reports, and answers as configured."""
 
     def __init__(self) -> None:
         self.requests: list[tuple[str, dict[str, str], Any]] = []
         self.answers: list[bytes] = []
-        """Answers to come, raw; after these, 202."""
+        """Raw responses to send first; after them, 202."""
         self.hang = threading.Event()
         self.hang.set()
         self._changed = threading.Condition()
@@ -63,7 +63,7 @@ class Server:
         self._thread.join()
 
     def wait(self, requests: int) -> list[Any]:
-        """The bodies of so many requests, when they are here."""
+        """The bodies of `requests` requests, once they have arrived."""
         with self._changed:
             assert self._changed.wait_for(lambda: len(self.requests) >= requests, PATIENCE)
             return [body for _, _, body in self.requests]
@@ -86,7 +86,7 @@ def no_environment(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def one(server: Server, tell: Callable[[Reporter], None], **options: Any) -> dict[str, Any]:
-    """The one report of a story."""
+    """The only report of a story."""
     reporter = Reporter(**{"url": server.url, "job": "team/resnet"} | options)
     tell(reporter)
     ((report,),) = server.wait(1)
@@ -99,7 +99,7 @@ def an_epoch(reporter: Reporter) -> None:
         pass
 
 
-# -- what is told
+# -- reports
 
 
 def test_a_loop(server: Server) -> None:
@@ -125,7 +125,7 @@ def test_a_loop(server: Server) -> None:
     assert 1 == second["epoch"]
 
 
-def test_what_is_told_is_what_maar_takes(server: Server) -> None:
+def test_maar_accepts_the_reports(server: Server) -> None:
     msgspec = pytest.importorskip("msgspec")
     from maar.web.measurements import Report
 
@@ -154,7 +154,7 @@ def test_any_iterable_of_epochs(server: Server) -> None:
     assert [7, 9] == list(Reporter(server.url, "team/x").epochs(iter([7, 9])))
 
 
-def test_an_epoch_that_is_left_early_is_not_told(server: Server) -> None:
+def test_an_epoch_that_is_left_early_is_not_reported(server: Server) -> None:
     reporter = Reporter(server.url, "team/resnet")
     for _ in reporter.epochs(3):
         break
@@ -165,7 +165,7 @@ def test_an_epoch_that_is_left_early_is_not_told(server: Server) -> None:
     assert [[7]] == [[r["epoch"] for r in body] for body in server.wait(1)]
 
 
-def test_a_size_that_changed_within_an_epoch_is_told(server: Server) -> None:
+def test_a_size_that_changed_within_an_epoch_is_reported(server: Server) -> None:
     sizes = iter([2, 4])
     report = one(server, an_epoch, workers=lambda: next(sizes))
     assert (4, True) == (report["workers"], report["resized"])
@@ -217,7 +217,7 @@ def test_the_job_is_found_in_the_environment(
 
 
 @pytest.mark.parametrize("name", ["RANK", "OMPI_COMM_WORLD_RANK", "HOROVOD_RANK", "PMI_RANK"])
-def test_only_rank_0_tells(server: Server, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+def test_only_rank_0_reports(server: Server, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     reporter = Reporter(server.url, "team/resnet")
     monkeypatch.setenv(name, "1")
     an_epoch(reporter)
@@ -226,7 +226,7 @@ def test_only_rank_0_tells(server: Server, monkeypatch: pytest.MonkeyPatch, name
     assert [[9]] == [[r["epoch"] for r in body] for body in server.wait(1)]
 
 
-# -- frameworks, by stand-ins
+# -- frameworks, with stand-ins
 
 
 class Horovod:
@@ -251,11 +251,11 @@ def test_horovod(server: Server) -> None:
         reporter.start_epoch(epoch)
         reporter.end_epoch()
         reporter.flush(PATIENCE)
-    told = [(r["epoch"], r["workers"], r["resized"]) for _, _, body in server.requests for r in body]
-    assert [(0, 2, False), (1, 4, True), (2, 4, False)] == told
+    reports = [(r["epoch"], r["workers"], r["resized"]) for _, _, body in server.requests for r in body]
+    assert [(0, 2, False), (1, 4, True), (2, 4, False)] == reports
 
 
-def test_torch_says_its_size_while_it_runs(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_torch_reports_its_size_while_it_runs(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     torch: Any = ModuleType("torch.distributed")
     torch.is_available = torch.is_initialized = lambda: True
     torch.get_world_size = lambda: 24
@@ -302,7 +302,7 @@ def test_without_keras_the_callback_does_nothing(monkeypatch: pytest.MonkeyPatch
     callback.on_epoch_end(0)
 
 
-# -- nothing makes it fail
+# -- failures
 
 
 def test_without_an_address_nothing_happens() -> None:
@@ -336,7 +336,7 @@ def broken() -> int:
     ],
     ids=lambda options: "-".join(options),
 )
-def test_arguments_that_make_no_sense(server: Server, options: dict[str, Any]) -> None:
+def test_invalid_arguments(server: Server, options: dict[str, Any]) -> None:
     reporter = Reporter(**{"url": server.url, "job": "team/resnet"} | options)
     assert [0, 1] == list(reporter.epochs(2))
     reporter.flush(PATIENCE)
@@ -344,7 +344,7 @@ def test_arguments_that_make_no_sense(server: Server, options: dict[str, Any]) -
 
 
 @pytest.mark.parametrize(("epoch", "seconds"), [("x", 1.0), (1, "x"), (1, float("nan")), (None, None), (1, object())])
-def test_reports_that_make_no_sense(server: Server, epoch: Any, seconds: Any) -> None:
+def test_invalid_reports(server: Server, epoch: Any, seconds: Any) -> None:
     reporter = Reporter(server.url, "team/resnet")
     reporter.report(epoch, seconds)
     reporter.start_epoch(epoch)
@@ -355,7 +355,7 @@ def test_reports_that_make_no_sense(server: Server, epoch: Any, seconds: Any) ->
 
 
 @pytest.mark.parametrize("seconds", [math.inf, 1e30, math.nan, -1, "soon", None])
-def test_a_wait_that_makes_no_sense(server: Server, seconds: Any) -> None:
+def test_an_invalid_wait(server: Server, seconds: Any) -> None:
     reporter = Reporter(server.url, "ns/resnet", workers=1)
     reporter.report(0, 1.0)
     reporter.flush(seconds)
@@ -363,7 +363,7 @@ def test_a_wait_that_makes_no_sense(server: Server, seconds: Any) -> None:
     assert [[0]] == [[report["epoch"] for report in body] for body in server.wait(1)]
 
 
-def test_an_environment_that_makes_no_sense(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_invalid_environment(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WORLD_SIZE", "many")
     reporter = Reporter(server.url, "team/resnet")
     assert [0, 1] == list(reporter.epochs(2))
@@ -388,7 +388,7 @@ def test_horovod_that_is_not_initialised(server: Server) -> None:
         b"HTTP/1.0 429 Slow\r\n\r\n",
     ],
 )
-def test_what_a_failing_server_did_not_take_is_told_with_the_next(server: Server, answer: bytes) -> None:
+def test_reports_that_failed_are_sent_with_the_next(server: Server, answer: bytes) -> None:
     server.answers = [answer]
     reporter = Reporter(server.url, "team/resnet")
     for epoch in range(3):
@@ -397,7 +397,7 @@ def test_what_a_failing_server_did_not_take_is_told_with_the_next(server: Server
     assert [[0], [0, 1], [2]] == [[r["epoch"] for r in body] for body in server.wait(3)]
 
 
-def test_what_a_server_refuses_is_not_told_again(server: Server) -> None:
+def test_refused_reports_are_not_sent_again(server: Server) -> None:
     server.answers = [b"HTTP/1.0 400 Bad\r\n\r\n{}", b"HTTP/1.0 404 None\r\n\r\n"]
     reporter = Reporter(server.url, "team/resnet")
     for epoch in range(3):
@@ -406,7 +406,7 @@ def test_what_a_server_refuses_is_not_told_again(server: Server) -> None:
     assert [[0], [1], [2]] == [[r["epoch"] for r in body] for body in server.wait(3)]
 
 
-def test_only_the_newest_wait_for_a_server_that_is_not_there(server: Server) -> None:
+def test_only_the_newest_reports_wait_for_a_missing_server(server: Server) -> None:
     server.answers = [b"HTTP/1.0 500 Oops\r\n\r\n"] * 100
     reporter = Reporter(server.url, "team/resnet")
     for epoch in range(100):
@@ -433,7 +433,7 @@ def test_a_server_that_hangs_costs_the_training_nothing(server: Server) -> None:
 def train(
     url: str, *flags: str, folder: Path, script: str = "", python: str = sys.executable
 ) -> tuple[subprocess.CompletedProcess[str], float]:
-    """A program with nothing but the file: no site-packages, no environment but this."""
+    """Run a program with only the file: no site-packages, no other environment."""
     script = script or "for epoch in Reporter().epochs(2): pass\nprint('trained')"
     text = f"import sys; sys.path.insert(0, {str(folder)!r})\nfrom report import Reporter\n{script}"
     begin = time.monotonic()
@@ -450,7 +450,7 @@ def train(
 
 @pytest.fixture
 def alone(tmp_path: Path) -> Path:
-    """A folder with a copy of the file, and nothing else."""
+    """A folder with only a copy of the file."""
     shutil.copy(FILE, tmp_path / "report.py")
     return tmp_path
 
@@ -463,7 +463,9 @@ def test_the_file_is_all_it_takes(server: Server, alone: Path) -> None:
 
 def test_it_runs_on_every_python_that_is_here(server: Server, alone: Path) -> None:
     for place in filter(None, (shutil.which(f"python3.{minor}") for minor in range(8, 20))):
-        if subprocess.run([place, "--version"], capture_output=True, check=False).returncode == 0:  # else a mere shim
+        if (
+            subprocess.run([place, "--version"], capture_output=True, check=False).returncode == 0
+        ):  # otherwise only a shim
             done, _ = train(server.url, folder=alone, python=place)
             assert (0, "trained\n", "") == (done.returncode, done.stdout, done.stderr), place
 
@@ -482,13 +484,13 @@ def test_importing_it_brings_no_other_part_of_maar(server: Server) -> None:
 
 
 def baseline(alone: Path) -> float:
-    """Seconds that the program takes without any server to talk to."""
+    """Seconds that the program takes without a server."""
     return train("", folder=alone)[1]
 
 
 @pytest.mark.parametrize("how", ["dead", "hangs", "deaf"])
 def test_it_ends_soon_whatever_the_server_does(server: Server, alone: Path, how: str) -> None:
-    with socket.socket() as deaf:  # accepts by the kernel's grace, and never reads
+    with socket.socket() as deaf:  # the kernel accepts connections; nothing reads them
         deaf.bind(("127.0.0.1", 0))
         deaf.listen(1)
         server.hang.clear()
@@ -500,7 +502,7 @@ def test_it_ends_soon_whatever_the_server_does(server: Server, alone: Path, how:
     assert "Traceback" not in done.stderr
 
 
-def test_a_fork_keeps_quiet(server: Server, alone: Path) -> None:
+def test_a_fork_reports_nothing(server: Server, alone: Path) -> None:
     script = """
 import os
 reporter = Reporter()

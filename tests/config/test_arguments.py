@@ -1,4 +1,4 @@
-"""Arguments: what is accepted loosely, what is refused, in which words."""
+"""Arguments: which values are accepted, which are refused, and the messages."""
 
 import enum
 from collections.abc import Mapping
@@ -117,7 +117,7 @@ def test_what_cannot_be_read_is_refused_with_its_path(name: str, value: object, 
     assert [problem] == problems
 
 
-def test_all_problems_are_said() -> None:
+def test_all_problems_are_reported() -> None:
     _, problems, _ = read({"toy.weight": "many", "toy-facto": 1, "text": []})
     known = "colour, names, text, toy-factor, toy.WholeEnable, toy.eviction, toy.weight, wait, weights"
     assert [
@@ -127,7 +127,7 @@ def test_all_problems_are_said() -> None:
     ] == problems
 
 
-def test_one_that_takes_none_says_so() -> None:
+def test_an_unknown_argument_where_none_is_known() -> None:
     _, problems, _ = read({"weight": 1}, NoArguments)
     assert ["f: a: unknown argument `weight`; `toy` takes no arguments"] == problems
 
@@ -166,7 +166,7 @@ def test_open_ended_names_are_gathered_first() -> None:
     assert {"a": 1, "nvidia.com/gpu": 2} == built.weights
 
 
-def test_all_that_gathering_refuses_is_said() -> None:
+def test_all_that_gathering_refuses_is_reported() -> None:
     _, problems, _ = read({"weight.a": "x", "weight.b": 1, "weight.c": "y", "other": 1}, Open)
     assert [
         "f: a.weight.a: expected a whole number, got `x`",

@@ -1,4 +1,4 @@
-"""Configuration files: Volcano's read as they are, and every problem said at once with its path."""
+"""Configuration files: those of Volcano are read unchanged, and all problems are reported at once with their paths."""
 
 from textwrap import dedent
 from typing import Literal
@@ -80,14 +80,14 @@ def names(config: Config) -> tuple[list[str], list[list[str]]]:
 
 
 def only(text: str) -> PluginOption:
-    """The one plugin of a configuration with no warning."""
+    """The only plugin of a configuration without warnings."""
     loaded = read(ALLOCATE + dedent(text))
     assert [] == loaded.warnings
     ((plugin,),) = loaded.config.tiers
     return plugin
 
 
-# -- what is read
+# -- valid files
 
 
 def test_a_configuration() -> None:
@@ -125,7 +125,7 @@ def test_flags_have_two_spellings(prefix: str, flag: str) -> None:
     assert {flag: False} == only(f"tiers: [{{plugins: [{{name: gang, {spelled}: false}}]}}]").flags
 
 
-# Every flag of Volcano's configuration, as it spells them.
+# Every flag of Volcano's configuration, in Volcano's spelling.
 VOLCANO_FLAGS = """
     enableJobOrder enableHierarchy enableJobReady enableJobPipelined enableTaskOrder enablePreemptable
     enableReclaimable enablePreemptive enableQueueOrder enabledClusterOrder enablePredicate enableBestNode
@@ -239,16 +239,16 @@ def test_a_key_given_twice_is_a_warning() -> None:
     assert ["conf.yaml: line 3, column 1: `actions` is given twice: the last one counts"] == loaded.warnings
 
 
-# -- other names
+# -- aliases
 
 
-def test_other_names() -> None:
+def test_aliases() -> None:
     loaded = read("actions: allocate, gangpreempt\ntiers: [{plugins: [{name: network-topology-aware}]}]")
     assert (["allocate", "preempt"], [["topology"]]) == names(loaded.config)
     assert [] == loaded.warnings
 
 
-def test_one_action_by_two_names_acts_once() -> None:
+def test_one_action_by_two_names_runs_once() -> None:
     loaded = read(
         "actions: allocate, gangpreempt, backfill, preempt\n" + TIERS + "configurations:\n"
         "- {name: preempt, arguments: {minCandidateNodesAbsolute: 3}}\n"
@@ -271,7 +271,7 @@ def test_its_arguments_may_not_contradict_each_other() -> None:
     )
 
 
-# What `gangpreempt` and `gangreclaim` ask of the gang plugin: its argument, and its flags.
+# What `gangpreempt` and `gangreclaim` set in the gang plugin: its argument, and its flags.
 EVICTION: list[tuple[str, str, str, str | None, dict[str, bool]]] = [
     ("allocate, preempt, reclaim", "", "", None, {}),
     ("allocate, gangpreempt", "", "", "whole", {}),
@@ -283,7 +283,7 @@ EVICTION: list[tuple[str, str, str, str | None, dict[str, bool]]] = [
     ("gangpreempt", "gangpreempt: false", "enablePreemptable: false", "surplus", {"preemptable": False}),
     ("gangpreempt", "", "arguments: {gang.eviction: surplus}", "surplus", {}),
     ("preempt", "gangpreempt: false", "", None, {}),
-    # Only one of the two verbs goes by whole gangs: its flag says so.
+    # Only one of the two actions evicts whole gangs: its flag is set.
     ("gangpreempt, reclaim", "", "", None, {"preemptable": False}),
     ("preempt, gangreclaim", "", "", None, {"reclaimable": False}),
     ("gangpreempt, gangreclaim", "gangreclaim: false", "", None, {"preemptable": False, "reclaimable": True}),
@@ -492,7 +492,7 @@ def test_an_unknown_flag_gets_a_suggestion() -> None:
     )
 
 
-def test_all_problems_are_said_at_once() -> None:
+def test_all_problems_are_reported_at_once() -> None:
     assert [
         "conf.yaml: unknown key `metric`; did you mean `metrics`? "
         "known: actions, configurations, metrics, pools, tiers",
@@ -535,11 +535,11 @@ def test_hierarchical_drf_and_proportion_in_one_tier(plugins: str) -> None:
         "[{plugins: [{name: drf, enableHierarchy: true}]}, {plugins: [{name: proportion}]}]",
     ],
 )
-def test_elsewhere_they_go_together(tiers: str) -> None:
+def test_they_may_be_in_different_tiers(tiers: str) -> None:
     assert [] == read(f"{ALLOCATE}tiers: {tiers}").warnings
 
 
-# -- what is installed but broken
+# -- plugins that are installed but broken
 
 
 BROKEN = msgspec.structs.replace(CATALOG, broken={"fancy": "maar.plugins: `fancy` of acme 1.0 cannot be used: no"})

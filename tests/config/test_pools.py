@@ -1,4 +1,4 @@
-"""Pools in a configuration: what is read, what is filled in, and what is refused with its path."""
+"""Pools in a configuration: what is read, the defaults, and what is refused with its path."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The real plugins and actions: Maar's own configuration, and those that Volcano's users bring."""
+"""The real plugins and actions with Maar's default configuration and with configurations of Volcano."""
 
 import re
 from pathlib import Path
@@ -12,7 +12,7 @@ from maar.config.file import default_config, default_text, read_config
 from maar.plugins import gang
 from maar.registry import catalog
 
-# What Volcano does when it is given no file.
+# Volcano's configuration without a file.
 DEFAULT = """
 actions: "enqueue, allocate, backfill"
 tiers:
@@ -28,7 +28,7 @@ tiers:
   - name: nodeorder
 """
 
-# What its Helm chart installs.
+# The configuration that its Helm chart installs.
 HELM = """
 actions: "enqueue, allocate, backfill"
 tiers:
@@ -47,7 +47,7 @@ tiers:
   - name: binpack
 """
 
-# What its own tests run with.
+# The configuration of its own tests.
 CI = """
 actions: "enqueue, allocate, preempt, reclaim, backfill"
 tiers:
@@ -68,7 +68,7 @@ tiers:
   - name: network-topology-aware
 """
 
-# Every argument that Volcano's documentation names for what Maar has, written as its users write them.
+# Every argument in Volcano's documentation for plugins that Maar has, as users write them.
 ARGUMENTS = """
 actions: "enqueue, elect, allocate, gangpreempt, gangreclaim, backfill, reserve"
 tiers:
@@ -156,7 +156,7 @@ def names(config: Config) -> list[list[str]]:
     return [[plugin.name for plugin in tier] for tier in config.tiers]
 
 
-def said(text: str) -> dict[str, Any]:
+def parsed(text: str) -> dict[str, Any]:
     document: dict[str, Any] = yaml.safe_load(text)
     return document
 
@@ -165,8 +165,8 @@ def said(text: str) -> dict[str, Any]:
 def test_volcanos_configurations_are_read_without_a_warning(text: str) -> None:
     loaded = read_config(text, "volcano", catalog())
     assert [] == loaded.warnings
-    assert said(text)["actions"] == ", ".join(action.name for action in loaded.config.actions)
-    written = [[plugin["name"] for plugin in tier["plugins"]] for tier in said(text)["tiers"]]
+    assert parsed(text)["actions"] == ", ".join(action.name for action in loaded.config.actions)
+    written = [[plugin["name"] for plugin in tier["plugins"]] for tier in parsed(text)["tiers"]]
     assert [[catalog().aliases.get(name, name) for name in tier] for tier in written] == names(loaded.config)
 
 
@@ -192,10 +192,10 @@ def test_what_maar_has_not_yet_is_skipped(name: str) -> None:
     ]
 
 
-# -- Maar's own
+# -- Maar's default configuration
 
 
-def test_maars_own_configuration() -> None:
+def test_the_default_configuration() -> None:
     config = default_config(catalog())
     assert ["enqueue", "elect", "allocate", "resize", "preempt", "reclaim", "backfill", "reserve"] == [
         action.name for action in config.actions
@@ -213,8 +213,8 @@ def test_it_is_read_without_a_warning_and_is_what_an_empty_file_means() -> None:
     assert ["empty.yaml: empty: Maar's default configuration is used (`maar config show` prints it)"] == loaded.warnings
 
 
-def test_it_says_something_about_every_line() -> None:
-    """Every action and every plugin is explained where it stands."""
+def test_it_explains_every_line() -> None:
+    """Every action and every plugin has a comment in the file."""
     lines = default_text().splitlines()
     explained = {line.split()[1] for line in lines if line.startswith("#   ")}
     assert {action.name for action in default_config(catalog()).actions} == explained

@@ -1,4 +1,4 @@
-"""Bad input, live: what makes no sense waits, with the reason on its own object, and everything else goes on."""
+"""Invalid input, live: an invalid job waits with the reason on its own object, and all other jobs continue."""
 
 from __future__ import annotations
 
@@ -26,42 +26,42 @@ def in_gang(name: str) -> dict[str, Any]:
 
 
 async def pod_says(cluster: Live, name: str, text: str) -> None:
-    """Wait until a pod says why it waits, in its condition and by an event."""
+    """Wait until a pod shows the reason, in its condition and in an event."""
 
-    async def said() -> bool:
+    async def shown() -> bool:
         (pod,) = [p for p in await cluster.pods() if p.name == name]
         assert "" == pod.node
         return text in pod.message
 
-    await cluster.eventually(said, f"`{name}` says: {text}")
+    await cluster.eventually(shown, f"`{name}` says: {text}")
 
 
 async def group_says(cluster: Live, name: str, text: str) -> None:
-    """Wait until a PodGroup says why it waits."""
+    """Wait until a PodGroup shows the reason."""
 
-    async def said() -> bool:
+    async def shown() -> bool:
         group = await cluster.get(volcano_podgroup.KIND.resource.path(NAMESPACE, name))
         conditions = group.get("status", {}).get("conditions", [])
         return any(text in c["message"] for c in conditions if c["type"] == "Unschedulable")
 
-    await cluster.eventually(said, f"PodGroup `{name}` says: {text}")
+    await cluster.eventually(shown, f"PodGroup `{name}` says: {text}")
 
 
 async def event_says(cluster: Live, kind: str, name: str, text: str) -> None:
     """Wait for an event about an object."""
 
-    async def said() -> bool:
+    async def shown() -> bool:
         events = (await cluster.get(EVENTS.path(NAMESPACE)))["items"]
         about = [e for e in events if (e["involvedObject"]["kind"], e["involvedObject"]["name"]) == (kind, name)]
         return any(text in e["message"] for e in about if e["reason"] == "FailedScheduling")
 
-    await cluster.eventually(said, f"an event about {kind} `{name}` says: {text}")
+    await cluster.eventually(shown, f"an event about {kind} `{name}` says: {text}")
 
 
-async def everything_else_goes_on(cluster: Live) -> None:
+async def everything_else_continues(cluster: Live) -> None:
     await cluster.gang("fine", 2, gpu=1)
     await cluster.pod("alone", gpu=1)
-    await cluster.until(lambda ps: bound("fine", 2)(ps) and bool(where(ps)["alone"]), "everything else goes on")
+    await cluster.until(lambda ps: bound("fine", 2)(ps) and bool(where(ps)["alone"]), "everything else continues")
 
 
 @pytest.mark.parametrize(
@@ -74,11 +74,11 @@ def test_a_pod_with_a_broken_annotation(kubeconfig: Path, annotation: str, value
             await cluster.pod("odd", metadata={"annotations": {annotation: value}})
             await pod_says(cluster, "odd", f"`{annotation}`: ")
             await event_says(cluster, "Pod", "odd", f"`{annotation}`: ")
-            await everything_else_goes_on(cluster)
+            await everything_else_continues(cluster)
             await cluster.api.patch(
                 PODS.path(NAMESPACE, "odd"), {"metadata": {"annotations": {annotation: None}}}, "merge"
             )
-            await cluster.until(lambda ps: bool(where(ps)["odd"]), "without it, it starts")
+            await cluster.until(lambda ps: bool(where(ps)["odd"]), "it starts without the annotation")
 
     tell(kubeconfig, story)
 
@@ -95,10 +95,10 @@ def test_a_gang_of_which_one_pod_has_a_broken_annotation(kubeconfig: Path) -> No
             for name in ("train-0", "train-1"):
                 await pod_says(cluster, name, "pod `default/train-1`: `maar.dev/max-runtime`: ")
             await group_says(cluster, "train", "pod `default/train-1`: `maar.dev/max-runtime`: ")
-            await everything_else_goes_on(cluster)
+            await everything_else_continues(cluster)
             await cluster.delete("train-1")
             await cluster.pod("train-2", metadata=in_gang("train"))
-            await cluster.until(bound("train", 2), "with a good one in its place it starts")
+            await cluster.until(bound("train", 2), "it starts with a valid pod instead")
 
     tell(kubeconfig, story)
 
@@ -113,11 +113,11 @@ def test_a_group_with_a_negative_minimum(kubeconfig: Path) -> None:
             await pod_says(cluster, "odd-0", why)
             await pod_says(cluster, "odd-1", why)
             await event_says(cluster, "PodGroup", "odd", why)
-            await everything_else_goes_on(cluster)
+            await everything_else_continues(cluster)
             await cluster.api.patch(
                 volcano_podgroup.KIND.resource.path(NAMESPACE, "odd"), {"spec": {"minMember": 2}}, "merge"
             )
-            await cluster.until(bound("odd", 2), "with a good one it starts")
+            await cluster.until(bound("odd", 2), "it starts with a valid minimum")
 
     tell(kubeconfig, story)
 
@@ -131,9 +131,9 @@ def test_a_queue_whose_parent_is_missing(kubeconfig: Path) -> None:
             await cluster.gang("odd", 2, gpu=1, group={"queue": "orphan"})
             await pod_says(cluster, "odd-0", why)
             await group_says(cluster, "odd", why)
-            await everything_else_goes_on(cluster)
+            await everything_else_continues(cluster)
             await cluster.queue("nowhere")
-            await cluster.until(bound("odd", 2), "once the parent is there it starts")
+            await cluster.until(bound("odd", 2), "it starts once the parent exists")
 
     tell(kubeconfig, story)
 
@@ -150,19 +150,19 @@ def test_queues_that_are_each_others_parents(kubeconfig: Path) -> None:
             for queue in ("a", "b", "child"):
                 await pod_says(cluster, f"in-{queue}-0", "its parents form a cycle: ")
             await group_says(cluster, "in-a", "a -> b -> c -> a")
-            await everything_else_goes_on(cluster)
+            await everything_else_continues(cluster)
             await cluster.api.patch(QUEUES.path(name="c"), {"spec": {"parent": ""}}, "merge")
-            await cluster.until(bound("in-b", 1), "without the cycle they start")
+            await cluster.until(bound("in-b", 1), "they start without the cycle")
             await cluster.until(bound("in-child", 1))
 
     tell(kubeconfig, story)
 
 
-# -- what does not decode
+# -- objects that cannot be decoded
 
 
 async def allow_anything(cluster: Live, name: str) -> None:
-    """From now on the spec of such an object may be anything."""
+    """Let the spec of objects of this CRD be anything."""
     (crd,) = [
         d for f in OUR_CRDS.glob("*.yaml") for d in yaml.safe_load_all(f.read_text()) if d["metadata"]["name"] == name
     ]
@@ -174,7 +174,7 @@ async def allow_anything(cluster: Live, name: str) -> None:
 
 
 async def until_taken(cluster: Live, create: Callable[[], Awaitable[None]]) -> None:
-    """A server looks at a changed definition after a while."""
+    """Retry: a server needs some time to apply a changed definition."""
 
     async def taken() -> bool:
         try:
@@ -183,7 +183,7 @@ async def until_taken(cluster: Live, create: Callable[[], Awaitable[None]]) -> N
             return False
         return True
 
-    await cluster.eventually(taken, "the server takes it")
+    await cluster.eventually(taken, "the server accepts it")
 
 
 def test_a_group_that_does_not_decode(kubeconfig: Path) -> None:
@@ -199,11 +199,11 @@ def test_a_group_that_does_not_decode(kubeconfig: Path) -> None:
             await pod_says(cluster, "odd-1", why)
             await group_says(cluster, "odd", why)
             await event_says(cluster, "PodGroup", "odd", why)
-            await everything_else_goes_on(cluster)
+            await everything_else_continues(cluster)
             await cluster.api.patch(
                 volcano_podgroup.KIND.resource.path(NAMESPACE, "odd"), {"spec": {"minMember": 2}}, "merge"
             )
-            await cluster.until(bound("odd", 2), "with a number it starts")
+            await cluster.until(bound("odd", 2), "it starts with a number")
 
     tell(kubeconfig, story)
 
@@ -220,7 +220,9 @@ def test_a_group_that_does_not_decode_any_more_keeps_what_runs(kubeconfig: Path)
             await cluster.pod("train-2", gpu=1, metadata=in_gang("train"))
             await pod_says(cluster, "train-2", "spec.minMember: expected a whole number, got a mapping")
             await cluster.pod("waits", gpu=1)
-            pods = await cluster.until(lambda ps: any(p.name == "waits" and p.message for p in ps), "room is counted")
+            pods = await cluster.until(
+                lambda ps: any(p.name == "waits" and p.message for p in ps), "its room still counts"
+            )
             assert 2 == sum(bool(p.node) and not p.leaving for p in pods)
 
     tell(kubeconfig, story)
@@ -234,9 +236,9 @@ def test_a_queue_that_does_not_decode(kubeconfig: Path) -> None:
             await cluster.gang("train", 1, gpu=1, group={"queue": "odd"})
             await pod_says(cluster, "train-0", "queue `odd`: spec.weight: expected a whole number, got `heavy`")
             await group_says(cluster, "train", "queue `odd`: spec.weight: expected a whole number, got `heavy`")
-            await everything_else_goes_on(cluster)
+            await everything_else_continues(cluster)
             await cluster.api.patch(QUEUES.path(name="odd"), {"spec": {"weight": 1}}, "merge")
-            await cluster.until(bound("train", 1), "with a number it starts")
+            await cluster.until(bound("train", 1), "it starts with a number")
 
     tell(kubeconfig, story)
 
@@ -250,7 +252,7 @@ def test_a_queue_that_does_not_decode(kubeconfig: Path) -> None:
     ids=["type", "quantity"],
 )
 def test_a_pod_that_does_not_decode(box: EmbeddedServer, tmp_path: Path, spec: dict[str, Any], why: str) -> None:
-    """A real server takes no such pod; one of a later version may, with fields that mean something else there."""
+    """A real server refuses this pod; a later version may accept it, if the fields have another meaning there."""
 
     def spoil(name: str) -> None:
         obj = box.api.get(EMBEDDED_PODS, NAMESPACE, name).copy()
@@ -258,15 +260,15 @@ def test_a_pod_that_does_not_decode(box: EmbeddedServer, tmp_path: Path, spec: d
         box.api.store.write(EMBEDDED_PODS, (NAMESPACE, name), obj)
 
     async def story(cluster: Live) -> None:
-        await cluster.pod("a-foreign-one", schedulerName="somebody-else")
+        await cluster.pod("a-foreign-one", schedulerName="another")
         await cluster.pod("odd")
         box.call(spoil, "a-foreign-one")
         box.call(spoil, "odd")
         async with scheduling(cluster):
             await pod_says(cluster, "odd", why)
             await event_says(cluster, "Pod", "odd", why)
-            await everything_else_goes_on(cluster)
+            await everything_else_continues(cluster)
             foreign = await cluster.get(PODS.path(NAMESPACE, "a-foreign-one"))
-            assert "conditions" not in foreign["status"], "what others schedule is theirs to tell"
+            assert "conditions" not in foreign["status"], "another scheduler reports on its own pods"
 
     tell(box.kubeconfig(tmp_path / "kubeconfig"), story)

@@ -1,4 +1,4 @@
-"""The event on a gang tells what happened to its pods, once and when it has."""
+"""The event on a gang reports its binds once, after all of them have ended."""
 
 from __future__ import annotations
 
@@ -13,32 +13,32 @@ from maar.kube.wire.resources import EVENTS
 CRDS = Path(__file__).parents[2] / "deploy" / "crds"
 
 
-def test_a_batch_is_told_once_all_of_it_has_ended() -> None:
-    said: list[str] = []
-    batches = Batches(lambda batch: said.append(f"{batch.job}: {batch}"))
+def test_a_batch_is_reported_once_all_of_it_has_ended() -> None:
+    reported: list[str] = []
+    batches = Batches(lambda batch: reported.append(f"{batch.job}: {batch}"))
     batches.begin("a", {"a0": "n1", "a1": "n1", "a2": "n2"}, had=0)
     batches.begin("b", {"b0": "n1"}, had=1)
     batches.begin("c", {"c0": "n1"}, had=0)
     batches.begin("alone", {"alone": "n2"}, had=0)
     batches.ended("a0", given=True)
     batches.ended("a1", given=False)
-    assert [] == said
+    assert [] == reported
     batches.ended("b0", given=True)
     batches.ended("a2", given=True)
     batches.ended("c0", given=False)
     batches.ended("alone", given=True)
-    batches.ended("somebody", given=True)
+    batches.ended("unknown", given=True)
     one, two = "bound 1 pod of the gang", "bound 2 pods of the gang"
-    assert [f"b: {one}; 1 bound before", f"a: {two}", "alone: bound to n2"] == said
+    assert [f"b: {one}; 1 bound before", f"a: {two}", "alone: bound to n2"] == reported
 
 
-async def told(cluster: Live, name: str) -> list[str]:
+async def scheduled(cluster: Live, name: str) -> list[str]:
     events = (await cluster.get(EVENTS.path(NAMESPACE)))["items"]
     mine = [e for e in events if (e["reason"], e["involvedObject"]["name"]) == ("Scheduled", name)]
     return [e["message"] for e in mine]
 
 
-def test_who_finishes_a_gang_that_another_began_says_so(kubeconfig: Path) -> None:
+def test_a_gang_that_another_maar_began_is_reported(kubeconfig: Path) -> None:
     async def story() -> None:
         async with connected(kubeconfig) as cluster:
             await cluster.crds(CRDS)
@@ -50,8 +50,8 @@ def test_who_finishes_a_gang_that_another_began_says_so(kubeconfig: Path) -> Non
                 await cluster.gang("new", 3, gpu=2)
                 await cluster.until(lambda ps: bound("begun", 4)(ps) and bound("new", 3)(ps))
                 for name in ("begun", "new"):
-                    await cluster.eventually(lambda n=name: told(cluster, n), "its event")  # type: ignore[misc]
-            assert ["bound 2 pods of the gang; 2 bound before"] == await told(cluster, "begun")
-            assert ["bound 3 pods of the gang"] == await told(cluster, "new")
+                    await cluster.eventually(lambda n=name: scheduled(cluster, n), "its event")  # type: ignore[misc]
+            assert ["bound 2 pods of the gang; 2 bound before"] == await scheduled(cluster, "begun")
+            assert ["bound 3 pods of the gang"] == await scheduled(cluster, "new")
 
     asyncio.run(story())

@@ -1,4 +1,4 @@
-"""Brakes: evictions and resizes paused, capped or off by queue, all or nothing for each job that they are for."""
+"""Brakes: evictions and resizes are paused, capped, or off by queue, all or nothing for each job that needs them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ CONFIG = default_config(catalog())
 
 
 def two_claims() -> tuple[Plan, Snapshot]:
-    """Two gangs of high priority, each of which needs a gang of two pods gone."""
+    """Two gangs of high priority; each needs the eviction of a gang of two pods."""
     snapshot = Snapshot(
         cluster(
             [node(f"n{i}", gpu=8) for i in range(2)],
@@ -38,14 +38,14 @@ def test_without_brakes_everything_passes() -> None:
     assert Brakes().apply(plan, snapshot, 100.0) is plan
 
 
-def test_paused_nothing_is_evicted_and_nothing_promised() -> None:
+def test_while_paused_nothing_is_evicted_and_nothing_nominated() -> None:
     plan, snapshot = two_claims()
     brakes = Brakes(BrakeSettings(paused=True))
     held = brakes.apply(plan, snapshot, 100.0)
     assert ((), ()) == (held.evict, held.nominate)
     assert 4 == brakes.held
-    told = {w.job: in_one_line(w.reasons) for w in held.waiting}
-    assert dict.fromkeys(("ns/high0", "ns/high1"), "needs 2 evictions: evictions are paused") == told
+    messages = {w.job: in_one_line(w.reasons) for w in held.waiting}
+    assert dict.fromkeys(("ns/high0", "ns/high1"), "needs 2 evictions: evictions are paused") == messages
 
 
 def test_a_rate_lets_whole_claims_through_and_says_when_the_next_may() -> None:
@@ -92,7 +92,7 @@ def test_settings_change_while_running() -> None:
 
 
 def elastic_jobs() -> tuple[Plan, Snapshot]:
-    """One job shrinks and one stops, so that a third grows and a fourth starts."""
+    """One job shrinks and one stops, so that a third can grow and a fourth can start."""
     shape = Shape()
     jobs = tuple(
         Job(
@@ -132,7 +132,7 @@ def test_sizes_pass_without_brakes_and_stay_when_they_are_paused() -> None:
     )
 
 
-def test_where_one_may_not_shrink_none_grows() -> None:
+def test_if_one_job_may_not_shrink_none_grows() -> None:
     plan, snapshot = elastic_jobs()
     held = Brakes(BrakeSettings(queues_off=("b",))).apply(plan, snapshot, 100.0)
     assert {"ns/stops"} == changed(held)
@@ -147,4 +147,4 @@ def test_sizes_are_capped_by_rate() -> None:
     assert (set(), 160.0) == (changed(second), second.wake_at)
     assert brakes.apply(plan, snapshot, 160.0) is plan
     assert set() == changed(Brakes(BrakeSettings(resizes_per_minute=0)).apply(plan, snapshot, 100.0))
-    assert Brakes(BrakeSettings(resizes_per_minute=1)).apply(plan, snapshot, 100.0) is plan, "alone it passes"
+    assert Brakes(BrakeSettings(resizes_per_minute=1)).apply(plan, snapshot, 100.0) is plan, "a single change passes"

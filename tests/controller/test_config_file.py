@@ -1,4 +1,4 @@
-"""The configuration file while running: a good one is taken, a bad one refused with its path."""
+"""The configuration file while running: a valid file is used, an invalid one is refused with its path."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ def test_a_changed_file_is_taken(tmp_path: Path) -> None:
     path = tmp_path / "maar.yaml"
     path.write_text(ALLOCATE)
     config = ConfigFile(path)
-    told: list[str] = []
-    config.on_changed.append(lambda: told.append("changed"))
+    calls: list[str] = []
+    config.on_changed.append(lambda: calls.append("changed"))
     config.look()
-    assert [] == told
+    assert [] == calls
     path.write_text(PREEMPT)
     config.look()
-    assert ["changed"] == told
+    assert ["changed"] == calls
     assert config.config.has_action("preempt")
 
 
@@ -40,7 +40,7 @@ def test_a_mounted_configmap_changes_by_its_link(tmp_path: Path) -> None:
     assert config.config.has_action("preempt")
 
 
-def test_a_bad_file_is_refused_and_the_one_before_stays(tmp_path: Path) -> None:
+def test_an_invalid_file_is_refused_and_the_previous_one_stays(tmp_path: Path) -> None:
     path = tmp_path / "maar.yaml"
     path.write_text(ALLOCATE)
     config = ConfigFile(path)
@@ -63,7 +63,7 @@ def test_a_bad_file_is_refused_and_the_one_before_stays(tmp_path: Path) -> None:
     assert config.config.has_action("preempt")
 
 
-def test_what_is_not_even_text_is_refused_too(tmp_path: Path) -> None:
+def test_a_binary_file_is_refused_too(tmp_path: Path) -> None:
     path = tmp_path / "maar.yaml"
     path.write_text(ALLOCATE)
     config, before = ConfigFile(path), ConfigFile(path).text
@@ -80,9 +80,7 @@ def test_what_is_not_even_text_is_refused_too(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("how", ["gone", "no text"])
-def test_a_file_that_is_back_as_it_was_is_no_problem_any_more_and_told_again_if_it_goes_again(
-    tmp_path: Path, how: str
-) -> None:
+def test_a_restored_file_clears_the_problem_and_a_second_loss_is_reported_again(tmp_path: Path, how: str) -> None:
     path = tmp_path / "maar.yaml"
     path.write_text(ALLOCATE)
     config, refused = ConfigFile(path), list[list[str]]()
@@ -113,18 +111,18 @@ def test_a_file_that_is_back_as_it_was_is_no_problem_any_more_and_told_again_if_
         ("- paused", "document: expected a mapping, got a list"),
     ],
 )
-def test_what_is_wrong_with_brakes_is_said_with_its_place(text: str, problem: str) -> None:
+def test_problems_of_brakes_are_reported_with_their_place(text: str, problem: str) -> None:
     with pytest.raises(ConfigError) as refused:
         read_brakes(text.encode(), "brakes.yaml")
     assert str(refused.value).startswith(f"brakes.yaml: {problem}")
 
 
-def test_brakes_that_make_no_sense_are_refused_and_those_before_stay(tmp_path: Path) -> None:
+def test_invalid_brakes_are_refused_and_the_previous_ones_stay(tmp_path: Path) -> None:
     path, brakes = tmp_path / "brakes.yaml", Brakes()
-    file, told = BrakeFile(path, brakes), list[BrakeSettings]()
-    file.on_changed.append(lambda: told.append(brakes.settings))
+    file, calls = BrakeFile(path, brakes), list[BrakeSettings]()
+    file.on_changed.append(lambda: calls.append(brakes.settings))
     file.look()
-    assert ([], BrakeSettings()) == (told, brakes.settings), "no file, no brakes"
+    assert ([], BrakeSettings()) == (calls, brakes.settings), "no file, no brakes"
     path.write_text("paused: true")
     file.look()
     for bad in (b"paused: maybe", b"pause: true", b"[", b"paused: \xff", b"paused: 2030-02-31", b"paused: !!int often"):
@@ -138,4 +136,4 @@ def test_brakes_that_make_no_sense_are_refused_and_those_before_stay(tmp_path: P
     assert [f"{path}: Is a directory"] == file.problems
     path.rmdir()
     file.look()
-    assert ([BrakeSettings(paused=True), BrakeSettings()], []) == (told, file.problems)
+    assert ([BrakeSettings(paused=True), BrakeSettings()], []) == (calls, file.problems)

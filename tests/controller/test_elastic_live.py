@@ -1,5 +1,5 @@
-"""Elastic jobs on the embedded server with the pretend operator: scene by scene what tests/real/test_elastic.py tells
-of the real ones in one story. A witness sees every write and judges it in the end.
+"""Elastic jobs on the embedded server with the simulated operator, in separate scenes; tests/real/test_elastic.py plays
+them on real operators in one story. A witness sees every write and checks all of them at the end.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ PATIENCE = 20.0
 
 @pytest.fixture
 def operator_delay() -> float:
-    """Seconds that the operator takes; tests may say otherwise."""
+    """Seconds that the operator takes by default."""
     return 0.0
 
 
 @pytest.fixture
 def server(operator_delay: float) -> Iterator[EmbeddedServer]:
-    """A cluster in which jobs get their pods, and pods run and go quickly."""
+    """A cluster with an operator, in which pods start and stop quickly."""
     server = EmbeddedServer(parts=[Kubelets(start=0.01, stop=0.01), TrainingOperator(operator_delay)])
     server.start()
     yield server
@@ -50,26 +50,26 @@ def kubeconfig(server: EmbeddedServer, tmp_path: Path) -> Path:
 
 
 def tell(kubeconfig: Path, scene: Scene, *, nodes: int = 2, config: str = CONFIG, **more: Any) -> None:
-    """Play a scene on a cluster, with Maar at work from the beginning."""
+    """Play a scene on a cluster, with Maar running from the start."""
 
-    async def told(play: Play) -> None:
+    async def started(play: Play) -> None:
         async with at_work(play, kubeconfig, config, **more):
             await scene(play)
 
-    tell_alone(kubeconfig, told, nodes=nodes)
+    tell_alone(kubeconfig, started, nodes=nodes)
 
 
 def tell_alone(kubeconfig: Path, scene: Scene, *, nodes: int = 2) -> None:
     """Play a scene that starts its schedulers itself."""
 
-    async def told() -> None:
+    async def main() -> None:
         async with connected(kubeconfig) as live:
             await live.crds(OUR_CRDS)
             async with playing(live, patience=PATIENCE) as play:
                 await play.add_nodes(nodes)
                 await scene(play)
 
-    asyncio.run(told())
+    asyncio.run(main())
 
 
 @asynccontextmanager
@@ -132,7 +132,7 @@ def test_a_change_of_priority_changes_who_runs(kubeconfig: Path) -> None:
 
 @pytest.mark.parametrize("operator_delay", [0.3])
 def test_what_was_decided_stays_decided_while_the_operator_takes_its_time(kubeconfig: Path) -> None:
-    """Nobody is stopped and started again because the room that others gave is not free yet."""
+    """No job is stopped and started again because the room for it is not free yet."""
 
     async def scene(play: Play) -> None:
         await play.pytorch("a", 2, 12)
@@ -143,14 +143,14 @@ def test_what_was_decided_stays_decided_while_the_operator_takes_its_time(kubeco
         assert 0 == (await play.settles("the fourth one waits"))["d"]
         before = play.witness.history()
         await play.prefer("d", 5)
-        await play.live.eventually(lambda: play.witness.sizes()["d"], "it is started")
-        await play.live.pod("other")  # something happens while pods are still to go
-        await play.live.until(lambda pods: any(p.name == "other" and p.node for p in pods), "and is decided")
+        await play.live.eventually(lambda: play.witness.sizes()["d"], "d is started")
+        await play.live.pod("other")  # an event while pods are still being deleted
+        await play.live.until(lambda pods: any(p.name == "other" and p.node for p in pods), "the pod is bound")
         assert {"a": 3, "b": 3, "c": 0, "d": 10} == await play.settles("it became important")
         after = play.witness.history()
         assert {"a": [3], "b": [3], "c": [0], "d": [10]} == {job: after[job][len(before[job]) :] for job in after}
         await play.gang("rigid", 2, 1, priority=5)
-        await play.live.until(bound("rigid", 2), "a gang takes what it needs")
+        await play.live.until(bound("rigid", 2), "the gang has its room")
         assert {"a": 2, "b": 2, "c": 0, "d": 10} == await play.settles("the others have the rest")
         assert [] == play.witness.evicted()
 
@@ -171,7 +171,7 @@ def test_nodes_come_and_go(kubeconfig: Path) -> None:
 
 
 def test_what_nodes_offer_is_read_whenever_it_changes(kubeconfig: Path) -> None:
-    """Voda read it once: cordons were missed, and so were device plugins that came later than their node."""
+    """Voda read it once, and missed cordons and device plugins that started after their node."""
 
     async def scene(play: Play) -> None:
         await play.pytorch("a", 2, 40)
@@ -191,13 +191,13 @@ def test_what_nodes_offer_is_read_whenever_it_changes(kubeconfig: Path) -> None:
     tell(kubeconfig, scene, nodes=1)
 
 
-def test_a_failure_that_is_mended_is_no_end_and_one_for_good_is(kubeconfig: Path) -> None:
+def test_a_temporary_failure_is_no_end_and_a_final_one_is(kubeconfig: Path) -> None:
     async def scene(play: Play) -> None:
         await play.pytorch("a", 2, 8)
         await play.pytorch("b", 2, 8, restart="Never")
         assert {"a": 4, "b": 4} == await play.settles("both run")
         await play.stumble("a")
-        assert {"a": 4, "b": 4} == await play.settles("a worker was made anew")
+        assert {"a": 4, "b": 4} == await play.settles("a worker was created again")
         await play.finish("b", "Failed")
         assert {"a": 8} == await play.settles("the other one failed for good: its room is free")
 
@@ -214,20 +214,20 @@ def test_a_restart_in_the_middle_changes_nothing(kubeconfig: Path) -> None:
             written = play.witness.resizes()
             past = (await notes(play, "a"))["maar.dev/elastic"]
         async with at_work(play, kubeconfig) as scheduler:
-            await play.live.eventually(lambda: scheduler.loop.cycles, "another one has decided")
-            await play.live.eventually(lambda: not scheduler.executor.pending, "and has no more to write")
+            await play.live.eventually(lambda: scheduler.loop.cycles, "the new scheduler has decided")
+            await play.live.eventually(lambda: not scheduler.executor.pending, "and has written everything")
             assert before == play.witness.sizes()
             assert written == play.witness.resizes(), "nothing moved"
-            assert past == (await notes(play, "a"))["maar.dev/elastic"], "what it knows of the past is what was known"
-            # It knows who waited: a place that comes free is theirs, though nothing was ever said of it to this one.
+            assert past == (await notes(play, "a"))["maar.dev/elastic"], "the recorded past is unchanged"
+            # It knows which job waited: that job gets the next free room.
             await play.delete("a")
-            await play.settles("it goes on")
+            await play.settles("it continues")
 
     tell_alone(kubeconfig, scene)
 
 
-def test_jobs_that_came_while_nobody_decided_are_started(kubeconfig: Path) -> None:
-    """Voda walked the keys of its old plan: after a restart, waiting jobs that were given GPUs never started."""
+def test_jobs_that_were_created_while_no_maar_ran_are_started(kubeconfig: Path) -> None:
+    """Voda used the keys of its old plan: after a restart, waiting jobs that were given GPUs never started."""
 
     async def scene(play: Play) -> None:
         async with at_work(play, kubeconfig):
@@ -242,8 +242,8 @@ def test_jobs_that_came_while_nobody_decided_are_started(kubeconfig: Path) -> No
     tell_alone(kubeconfig, scene)
 
 
-def test_what_happens_while_nothing_is_heard_is_not_lost(server: EmbeddedServer, kubeconfig: Path) -> None:
-    """Voda's jobs came by a message broker, and were lost when it restarted. Here they are in the API server."""
+def test_events_during_a_lost_connection_are_not_lost(server: EmbeddedServer, kubeconfig: Path) -> None:
+    """Voda received jobs from a message broker, and lost them when it restarted. Here they are in the API server."""
 
     async def scene(play: Play) -> None:
         await play.pytorch("a", 2, 12)
@@ -254,13 +254,13 @@ def test_what_happens_while_nothing_is_heard_is_not_lost(server: EmbeddedServer,
         await play.pytorch("c", 2, 8)
         await play.delete("a")
         server.faults.clear()
-        assert {"b": 8, "c": 8} == await play.settles("whoever came runs, whoever was deleted is gone")
+        assert {"b": 8, "c": 8} == await play.settles("created jobs run, deleted jobs are gone")
 
     tell(kubeconfig, scene)
 
 
-def test_a_mistyped_algorithm_is_refused_and_nobody_is_halted(kubeconfig: Path) -> None:
-    """To Voda it was an allocation that failed, and that a plan in which nobody runs."""
+def test_a_mistyped_algorithm_is_refused_and_no_job_is_halted(kubeconfig: Path) -> None:
+    """In Voda it became a failed allocation, and so a plan in which no job runs."""
 
     async def scene(play: Play) -> None:
         async with at_work(play, kubeconfig) as scheduler:
@@ -300,7 +300,7 @@ def test_a_rigid_gang_takes_its_room_from_elastic_jobs_and_nothing_is_evicted(ku
 def test_workers_of_several_gpus_lie_whole_on_nodes(kubeconfig: Path) -> None:
     async def scene(play: Play) -> None:
         await play.pytorch("a", 1, 8, gpus=3)
-        # Two workers of three GPUs on each node of eight; the sum of GPUs would say five.
+        # Two workers of 3 GPUs fit on each node of 8; the sum of all GPUs would allow five.
         await play.becomes({"a": 4}, "whole workers on nodes")
 
     tell(kubeconfig, scene)
@@ -341,7 +341,7 @@ def _run(pods: list[Any], name: str) -> int:
 
 
 def test_vodas_manifests_run(kubeconfig: Path) -> None:
-    """The one of docs/from-voda.md: its bounds are in the launcher's environment, and no pool has its name."""
+    """The manifest of docs/from-voda.md: its bounds are in the launcher's environment, and no pool has its name."""
     page = (Path(__file__).parents[2] / "docs" / "from-voda.md").read_text()
     manifest = yaml.safe_load(re.findall(r"```yaml\n(.*?)```", page, re.DOTALL)[0])
     name, path = manifest["metadata"]["name"], MPI.path(NAMESPACE, manifest["metadata"]["name"])
@@ -349,7 +349,7 @@ def test_vodas_manifests_run(kubeconfig: Path) -> None:
     async def scene(play: Play) -> None:
         await play.live.nodes(1, gpu=8, first=1, labels={"vodascheduler/accelerator": "v100"})
         await play.live.api.create(MPI.path(NAMESPACE), manifest)
-        pods = await play.live.until(lambda pods: _run(pods, name) == 4, "it runs with all that it can use")
+        pods = await play.live.until(lambda pods: _run(pods, name) == 4, "it runs with its maximum")
         assert {"n1"} == {p.node for p in pods if "-worker-" in p.name}
         assert 4 == (await play.live.get(path))["spec"]["mpiReplicaSpecs"]["Worker"]["replicas"]
 
@@ -363,12 +363,16 @@ def test_the_owner_sees_how_many_how_many_are_planned_and_why(kubeconfig: Path) 
         await play.settles("one runs, one waits")
 
         async def says(name: str, size: str, planned: str, why: str) -> bool:
-            said = await notes(play, name)
-            found = [said.get(f"maar.dev/{key}", "") for key in ("workers", "planned-workers", "why")]
+            annotations = await notes(play, name)
+            found = [annotations.get(f"maar.dev/{key}", "") for key in ("workers", "planned-workers", "why")]
             return found[:2] == [size, planned] and why in found[2]
 
-        await play.live.eventually(lambda: says("a", "4", "4", "elastic-fifo in pool `default`"), "of the first")
-        await play.live.eventually(lambda: says("b", "0", "0", "elastic-fifo in pool `default`"), "of the second")
+        await play.live.eventually(
+            lambda: says("a", "4", "4", "elastic-fifo in pool `default`"), "the notes of the first job"
+        )
+        await play.live.eventually(
+            lambda: says("b", "0", "0", "elastic-fifo in pool `default`"), "the notes of the second job"
+        )
 
     tell(kubeconfig, scene, nodes=1)
 
@@ -383,7 +387,7 @@ def test_while_resizes_are_paused_sizes_stay(kubeconfig: Path) -> None:
             brakes.settings = BrakeSettings(resizes_paused=True)
             held = brakes.held_sizes
             await play.pytorch("b", 2, 8)
-            await play.live.eventually(lambda: brakes.held_sizes > held, "a change is held back")
+            await play.live.eventually(lambda: brakes.held_sizes > held, "a resize is blocked")
             assert {**before, "b": 0} == play.witness.sizes()
             brakes.settings = BrakeSettings()
             scheduler.look_again()
@@ -394,7 +398,7 @@ def test_while_resizes_are_paused_sizes_stay(kubeconfig: Path) -> None:
 
 @pytest.mark.parametrize(("seed", "operator_delay"), [(0, 0.0), (1, 0.0), (2, 0.1), (3, 0.1)])
 def test_whatever_happens_in_whatever_order_it_comes_to_what_the_algorithm_says(kubeconfig: Path, seed: int) -> None:
-    """Events in bursts, so that many are on their way at once; the witness sees what is written in between."""
+    """Events come in bursts, so that many are in progress at once; the witness sees every write."""
     dice = random.Random(seed)
 
     async def burst(play: Play, number: int) -> None:
@@ -408,7 +412,7 @@ def test_whatever_happens_in_whatever_order_it_comes_to_what_the_algorithm_says(
                 case "mpi":
                     await play.mpi(f"m{number}-{event}", low, low + dice.randint(0, 8))
                 case "finish" if not event and (running := [n for n, count in (await play.running()).items() if count]):
-                    await play.finish(dice.choice(running))  # the first of a burst: its pods stay until they are done
+                    await play.finish(dice.choice(running))  # the first of a burst: its pods stay until they have ended
                 case "delete" if play.names:
                     await play.delete(dice.choice(play.names))
                 case "prefer" if play.names:
@@ -416,7 +420,7 @@ def test_whatever_happens_in_whatever_order_it_comes_to_what_the_algorithm_says(
                 case "add" if play.nodes < 4:
                     await play.add_nodes(1)
                 case "remove" if not event and play.nodes > 1:
-                    return await play.remove_node()  # alone: what was decided just before knew nothing of it
+                    return await play.remove_node()  # by itself: an earlier decision did not know about it
 
     async def scene(play: Play) -> None:
         for number in range(4):

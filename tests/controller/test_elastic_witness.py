@@ -1,4 +1,4 @@
-"""The witness of elastic stories: each thing that must not be is noticed."""
+"""The witness of elastic stories notices every violation."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def pod(
     )
 
 
-def told(*steps: tuple[str, Anything, bool]) -> list[Step]:
+def numbered(*steps: tuple[str, Anything, bool]) -> list[Step]:
     return [Step(version, *step) for version, step in enumerate(steps)]
 
 
@@ -56,21 +56,21 @@ def test_a_story_in_order_is_fine() -> None:
         pod("x"),
         pod("a-worker-0", leaving=True, status={"phase": "Failed"}),
     )
-    judge(told(node(), job("a", 4), *shrinks_first, *going))
+    judge(numbered(node(), job("a", 4), *shrinks_first, *going))
 
 
 def test_worker_0_may_go_with_its_node() -> None:
     came = (node("n1"), job("a", 2), pod("a-worker-0"))
-    judge(told(node(), *came, node(gone=True), pod("a-worker-0", leaving=True)))
+    judge(numbered(node(), *came, node(gone=True), pod("a-worker-0", leaving=True)))
 
 
-def test_an_operator_may_delete_by_name_whoever_follows_a_worker_0_that_failed() -> None:
+def test_an_operator_may_delete_by_name_the_successor_of_a_failed_worker_0() -> None:
     failed = (job("a", 2), pod("a-worker-0"), pod("a-worker-0", status={"phase": "Failed"}))
     second = (pod("a-worker-0", uid="second"), pod("a-worker-0", uid="second", leaving=True))
     third = (pod("a-worker-0", uid="third"), pod("a-worker-0", uid="third", leaving=True))
-    judge(told(node(), *failed, *second))
+    judge(numbered(node(), *failed, *second))
     with pytest.raises(AssertionError, match="worker 0 of a was deleted"):
-        judge(told(node(), *failed, *second, *third))
+        judge(numbered(node(), *failed, *second, *third))
 
 
 @pytest.mark.parametrize(
@@ -87,6 +87,6 @@ def test_an_operator_may_delete_by_name_whoever_follows_a_worker_0_that_failed()
         ([job("a", 4), node(gone=True), job("a", 3), job("b", 1)], "b grew"),
     ],
 )
-def test_what_must_not_be_is_noticed(steps: list[tuple[str, Anything, bool]], why: str) -> None:
+def test_every_violation_is_noticed(steps: list[tuple[str, Anything, bool]], why: str) -> None:
     with pytest.raises(AssertionError, match=why):
-        judge(told(node(), *steps))
+        judge(numbered(node(), *steps))

@@ -1,4 +1,4 @@
-"""A burst of gangs while things go wrong, on the embedded server: what fits runs, whole, and nothing is bound twice."""
+"""A burst of gangs with faults on the embedded server: gangs that fit run whole, and no pod is bound twice."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from maar.kube.wire.resources import PODS, QUEUES
 
 CRDS = Path(__file__).parents[2] / "deploy" / "crds"
 SIZES = [2 + i % 4 for i in range(30)]
-"""Of the gangs."""
+"""Sizes of the gangs."""
 NODES = 22
 """Room for 88 pods of 104: some gangs must wait."""
 
 
 def witness_of(server: EmbeddedServer) -> Witness:
-    """One that sees every write to pods as it happens, whatever becomes of watches and answers."""
+    """A witness that sees every write to pods directly, whatever happens to watches and responses."""
     witness = Witness()
 
     def see(table: tuple[str, str], event: Event) -> None:
@@ -50,9 +50,9 @@ def burst(
     *,
     felt: Callable[[Scheduler], int],
 ) -> None:
-    """Create gangs for which there is not enough room, with trouble meanwhile, and look at what came of it.
+    """Create more gangs than fit, cause faults meanwhile, and check the result.
 
-    `felt` counts the trouble that reached the scheduler: without any the test would show nothing.
+    `felt` counts the faults that reached the scheduler: without any, the test would show nothing.
     """
 
     async def story() -> None:
@@ -108,11 +108,11 @@ def test_the_server_restarts_in_the_middle(box: EmbeddedServer, tmp_path: Path) 
     burst(box, tmp_path, restart, felt=watches)
 
 
-def test_a_server_that_comes_later_is_waited_for(
+def test_maar_waits_for_a_server_that_starts_later(
     box: EmbeddedServer, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def come(cluster: Live) -> None:
-        await cluster.eventually(lambda: "the API server does not answer yet" in caplog.text, "it is missed")
+        await cluster.eventually(lambda: "the API server does not answer yet" in caplog.text, "its absence is logged")
         box.faults.refuse = False
 
     async def story() -> None:
@@ -128,10 +128,10 @@ def test_a_server_that_comes_later_is_waited_for(
     asyncio.run(story())
 
 
-def test_a_default_queue_that_cannot_be_made_holds_nothing_up_and_is_made_later(
+def test_a_default_queue_that_cannot_be_created_blocks_nothing_and_is_created_later(
     box: EmbeddedServer, tmp_path: Path
 ) -> None:
-    """As while a webhook of Volcano's is away: the server answers 500 to this one write."""
+    """As with an unavailable webhook of Volcano: the server answers this write with 500."""
 
     async def is_there(cluster: Live) -> bool:
         return "default" in {q["metadata"]["name"] for q in (await cluster.get(QUEUES.path()))["items"]}
@@ -155,7 +155,7 @@ def test_a_default_queue_that_cannot_be_made_holds_nothing_up_and_is_made_later(
 def test_pods_that_come_before_the_object_that_owns_them_do_not_start_in_part(
     box: EmbeddedServer, tmp_path: Path
 ) -> None:
-    """Watches are independent: until the object is there, nothing says how many pods there will be."""
+    """Watches are independent: until the object is seen, the number of its pods is unknown."""
     metadata = {"labels": {"training.kubeflow.org/job-name": "train"}}
 
     async def story() -> None:
@@ -165,7 +165,7 @@ def test_pods_that_come_before_the_object_that_owns_them_do_not_start_in_part(
                 for i in range(2):
                     await cluster.pod(f"train-{i}", gpu=8, metadata=metadata)
                     seen = scheduler.picture.objects
-                    await cluster.eventually(lambda: len(seen.of(kinds.PODS)) > i, "seen by itself")  # noqa: B023
+                    await cluster.eventually(lambda: len(seen.of(kinds.PODS)) > i, "the pod is seen")  # noqa: B023
                 pods = await cluster.until(lambda ps: all("nodes fit" in p.message for p in ps), "both have reasons")
                 assert not any(p.node for p in pods)
 
@@ -198,10 +198,10 @@ def test_room_that_comes_while_a_decision_runs_is_not_missed() -> None:
     assert cache.has_resting
 
 
-def test_a_part_that_ends_by_a_mistake_is_told_by_the_health_check(
+def test_a_failed_background_task_fails_the_health_check(
     box: EmbeddedServer, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Nothing is watched any more, and nobody would notice: `/healthz` says so, and the kubelet starts it anew."""
+    """Watching has stopped without a visible sign: `/healthz` fails, and the kubelet restarts Maar."""
 
     class Stumbles(ConfigFile):
         async def watch(self) -> None:
@@ -213,7 +213,7 @@ def test_a_part_that_ends_by_a_mistake_is_told_by_the_health_check(
             await whole.sync()
             assert "" == whole.trouble
             await whole.close()
-            assert "" == whole.trouble, "to be stopped is no trouble"
+            assert "" == whole.trouble, "a normal stop is not a failure"
             broken = Scheduler(cluster.api, Settings(), Stumbles(None))
             await broken.sync()
             await cluster.eventually(lambda: broken.trouble == "RuntimeError: a mistake")

@@ -1,4 +1,4 @@
-"""Between a decision and its bind, step by step: what watches show goes in, writes and verdicts come out."""
+"""Hand-overs of claims step by step: what watches show goes in, writes, binds and failures come out."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ NOW = 1000.0
 CLAIM = "/api/v1/namespaces/default/persistentvolumeclaims/"
 VOLUME = "/api/v1/persistentvolumes/"
 DONE = Done()
-CONFLICT = Failed(Conflict("somebody was faster"))
+CONFLICT = Failed(Conflict("another client was faster"))
 UNKNOWN = Failed(Unreachable("cut"), final=False)
 FORBIDDEN = Failed(Forbidden("grant `patch`"))
 
 
 class Scene:
-    """A picture with two nodes in two zones, and hand-overs whose writes are answered by hand."""
+    """A picture with two nodes in two zones, and hand-overs; the test answers their writes."""
 
     def __init__(self) -> None:
         self.picture = Picture()
@@ -57,7 +57,7 @@ class Scene:
         self.triggered += 1
 
     def put(self, item: dict[str, Any], version: int = 1) -> None:
-        """What a watch shows."""
+        """A watch shows an object."""
         item = {
             **item,
             "metadata": {"uid": item["metadata"]["name"], **item["metadata"], "resourceVersion": str(version)},
@@ -74,7 +74,7 @@ class Scene:
         self.hand_overs.go_on(NOW)
 
     def show(self, item: dict[str, Any], version: int, at: float = NOW) -> None:
-        """A watch shows something, and a cycle goes by."""
+        """A watch shows an object, and a cycle runs."""
         self.put(item, version)
         self.picture.take(at)
         self.hand_overs.go_on(at)
@@ -103,7 +103,7 @@ def free(name: str, host: str, size: str = "1Gi") -> dict[str, Any]:
     return {**wire.volume(name, "local", host=host, size=size), "status": {"phase": "Available"}}
 
 
-def test_who_has_gone_waits_no_more() -> None:
+def test_a_deleted_pod_does_not_wait() -> None:
     scene = Scene()
     left: list[str] = []
     scene.hand_overs.on_left.append(left.append)
@@ -115,7 +115,7 @@ def test_who_has_gone_waits_no_more() -> None:
     assert (["default/p"], [], []) == (left, scene.bound, scene.failed)
 
 
-def test_who_has_all_volumes_is_bound_at_once() -> None:
+def test_a_pod_with_all_volumes_is_bound_at_once() -> None:
     scene = Scene()
     scene.put(bound("c", "v"))
     scene.put(given(wire.volume("v", zone="a"), "c"))
@@ -127,20 +127,20 @@ def test_a_claim_is_handed_over_once_and_waited_for() -> None:
     scene = Scene()
     scene.put(wire.claim("c"), 7)
     scene.decide("p", "n1", "c")
-    said = {"resourceVersion": "7", "annotations": {"volume.kubernetes.io/selected-node": "n1"}}
-    assert [(f"{CLAIM}c", {"metadata": said})] == scene.asked
+    metadata = {"resourceVersion": "7", "annotations": {"volume.kubernetes.io/selected-node": "n1"}}
+    assert [(f"{CLAIM}c", {"metadata": metadata})] == scene.asked
     scene.hand_overs.go_on(NOW)
     scene.writes[0][1](DONE)
     scene.hand_overs.go_on(NOW)
     scene.show(selected("c", "n1"), 8)
     assert (1, [], []) == (len(scene.asked), scene.bound, scene.failed)
     scene.show(bound("c", "v"), 9)
-    assert [] == scene.bound, "its volume has not been seen"
+    assert [] == scene.bound, "no watch has shown its volume"
     scene.show(given(wire.volume("v", zone="a"), "c"), 1)
     assert ([("default/p", "n1")], 1) == (scene.bound, len(scene.asked))
 
 
-def test_who_has_several_claims_waits_for_all_of_them() -> None:
+def test_a_pod_with_several_claims_waits_for_all_of_them() -> None:
     scene = Scene()
     scene.put(wire.claim("c"))
     scene.put(wire.claim("d"))
@@ -168,7 +168,7 @@ def test_a_claim_that_loses_its_node_was_refused() -> None:
     scene.hand_overs.go_on(NOW + GRUDGE)
     again = scene.picture.take(NOW).changed["default/p"]
     assert again is not None
-    assert () == again[1][0].shape.volume_terms, "after a while it is tried there again"
+    assert () == again[1][0].shape.volume_terms, "after a while the node is tried again"
     assert (1, None) == (scene.triggered, scene.hand_overs.due(NOW))
 
 
@@ -178,13 +178,13 @@ def test_what_others_wrote_meanwhile_is_respected() -> None:
     scene.decide("p", "n1", "c")
     scene.writes[0][1](CONFLICT)
     scene.hand_overs.go_on(NOW)
-    assert (1, NOW + LOOK_AGAIN) == (len(scene.asked), scene.hand_overs.due(NOW)), "what they wrote is not seen yet"
+    assert (1, NOW + LOOK_AGAIN) == (len(scene.asked), scene.hand_overs.due(NOW)), "no watch has shown their write yet"
     scene.show(wire.claim("c"), 8)
     assert "8" == scene.asked[1][1]["metadata"]["resourceVersion"]
     assert [] == scene.failed
 
 
-def test_a_write_of_which_nobody_knows_is_tried_again() -> None:
+def test_a_write_with_an_unknown_result_is_tried_again() -> None:
     scene = Scene()
     scene.put(wire.claim("c"), 7)
     scene.decide("p", "n1", "c")
@@ -193,10 +193,10 @@ def test_a_write_of_which_nobody_knows_is_tried_again() -> None:
     assert scene.asked[0] == scene.asked[1]
     scene.writes[1][1](CONFLICT)
     scene.show(selected("c", "n1"), 8)
-    assert (2, []) == (len(scene.asked), scene.failed), "it had been done"
+    assert (2, []) == (len(scene.asked), scene.failed), "the first write had succeeded"
 
 
-def test_a_write_that_is_refused_is_said() -> None:
+def test_a_refused_write_is_reported() -> None:
     scene = Scene()
     scene.put(wire.claim("c"))
     scene.decide("p", "n1", "c")
@@ -214,7 +214,7 @@ def test_patience_ends() -> None:
     assert [] == scene.failed
     scene.hand_overs.go_on(NOW + PATIENCE)
     assert [("default/p", "no volume on `n1` within 600 s for its claims: `c`")] == scene.failed
-    assert [] == scene.asked, "it had been handed over already"
+    assert [] == scene.asked, "the claim was already handed over"
 
 
 def test_a_volume_elsewhere_is_not_bound_to() -> None:
@@ -266,7 +266,7 @@ def test_free_volumes_are_given_the_smallest_first_and_none_twice() -> None:
     assert ([("default/p", "n1")], 2) == (scene.bound, len(scene.asked))
 
 
-def test_a_volume_that_somebody_else_took_is_replaced_by_another() -> None:
+def test_a_volume_that_another_client_took_is_replaced() -> None:
     scene = Scene()
     scene.put(free("small", "n1"), 3)
     scene.put(free("large", "n1", "9Gi"), 3)
@@ -279,7 +279,7 @@ def test_a_volume_that_somebody_else_took_is_replaced_by_another() -> None:
 
 
 @pytest.mark.parametrize("what", ["evicted", "deleted", "bound by another"])
-def test_who_is_not_to_be_bound_any_more_is_let_go(what: str) -> None:
+def test_a_pod_that_must_not_be_bound_any_more_is_dropped(what: str) -> None:
     scene = Scene()
     scene.put(wire.claim("c"))
     scene.decide("p", "n1", "c")
@@ -294,7 +294,7 @@ def test_who_is_not_to_be_bound_any_more_is_let_go(what: str) -> None:
     assert ([], [], None) == (scene.bound, scene.failed, scene.hand_overs.due(NOW))
 
 
-def test_a_node_or_a_claim_that_goes_ends_it() -> None:
+def test_a_deleted_node_or_claim_ends_the_hand_over() -> None:
     scene = Scene()
     for pod, node, claim in (("p", "n1", "c"), ("q", "n2", "d")):
         scene.put(wire.claim(claim))

@@ -1,6 +1,6 @@
-"""Hardware that misbehaves, live: nodes that fall silent or shrink, pods that do not go, kubelets that say no.
+"""Failing hardware, live: nodes that stop responding or shrink, pods that hang in deletion, kubelets that reject pods.
 
-The same scenes on the embedded server and on a real one, but for those in which a kubelet has to think.
+The scenes run on the embedded server and on a real one, except for those in which a kubelet must act.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from maar.kube.kinds import volcano_podgroup
 from maar.kube.wire.resources import EVENTS, NODES
 
 RESTLESS = Settings(resync=0.1)
-"""Everybody is looked at again ten times a second: a long time passes quickly."""
+"""All jobs are looked at ten times a second, so that many resyncs take little time."""
 A_LONG_TIME = 25
-"""Cycles."""
+"""Number of cycles."""
 STUCK = {"finalizers": ["test.dev/stuck"]}
-"""A pod that is deleted with this stays Terminating, as one whose kubelet is dead."""
+"""A finalizer that keeps a deleted pod in Terminating, as if its kubelet were dead."""
 
 
 async def after_a_long_time(cluster: Live, scheduler: Scheduler) -> list[Seen]:
@@ -36,8 +36,8 @@ async def after_a_long_time(cluster: Live, scheduler: Scheduler) -> list[Seen]:
     return await cluster.pods()
 
 
-async def fall_silent(cluster: Live, node: str) -> None:
-    """What the node controller writes when a kubelet says nothing any more."""
+async def stop_responding(cluster: Live, node: str) -> None:
+    """Write what the node controller writes when a kubelet stops responding."""
     unknown = {"type": "Ready", "status": "Unknown", "reason": "NodeStatusUnknown", "message": ""}
     await cluster.node_status(node, conditions=[unknown])
     taints = [{"key": "node.kubernetes.io/unreachable", "effect": effect} for effect in ("NoSchedule", "NoExecute")]
@@ -55,8 +55,8 @@ def in_gang(name: str, **more: Any) -> dict[str, Any]:
 
 
 def on(node: str) -> dict[str, Any]:
-    """A pod that somebody else has put there."""
-    return {"nodeName": node, "schedulerName": "somebody-else"}
+    """Fields of a pod that another scheduler has bound to the node."""
+    return {"nodeName": node, "schedulerName": "another"}
 
 
 # -- a node that is not ready
@@ -83,7 +83,7 @@ def test_nothing_new_goes_to_a_node_that_is_not_ready(kubeconfig: Path) -> None:
 
 
 def test_a_gang_moves_away_from_a_node_that_died(kubeconfig: Path) -> None:
-    """The pod on the dead node hangs in Terminating; its successor goes elsewhere, and the gang is whole again."""
+    """The pod on the dead node hangs in Terminating; its successor starts elsewhere, and the gang is complete again."""
 
     async def story(cluster: Live) -> None:
         async with scheduling(cluster, RESTLESS) as scheduler:
@@ -93,12 +93,12 @@ def test_a_gang_moves_away_from_a_node_that_died(kubeconfig: Path) -> None:
             pods = await cluster.until(lambda ps: bound("train", 2)(ps) and all(p.phase == "Running" for p in ps))
             lost, kept = pods
             (spare,) = {"n0", "n1", "n2"} - {p.node for p in pods}
-            await fall_silent(cluster, lost.node)
+            await stop_responding(cluster, lost.node)
             pods = await after_a_long_time(cluster, scheduler)
-            assert {lost.name: lost.node, kept.name: kept.node} == where(pods), "nobody but the node controller acts"
+            assert {lost.name: lost.node, kept.name: kept.node} == where(pods), "only the node controller acts"
             await cluster.delete(lost.name)
             await cluster.pod("train-2", gpu=8, metadata=in_gang("train"))
-            pods = await cluster.until(bound("train", 2), "the gang is whole again")
+            pods = await cluster.until(bound("train", 2), "the gang is complete again")
             assert {lost.name: lost.node, kept.name: kept.node, "train-2": spare} == where(pods)
             await cluster.pod("waits", gpu=8)
             pods = await after_a_long_time(cluster, scheduler)
@@ -112,7 +112,7 @@ def test_a_gang_moves_away_from_a_node_that_died(kubeconfig: Path) -> None:
 
 
 def test_a_job_is_whole_again_after_its_node_died(box: EmbeddedServer, tmp_path: Path) -> None:
-    """Here kubelets, node controller and job controller act by themselves."""
+    """Here simulated kubelets, node controller and job controller act."""
     kubelets = next(part for part in box.parts if isinstance(part, Kubelets))
     container = {"name": "c", "image": "train", "resources": {"limits": {GPU: "8"}}}
     template = {
@@ -134,17 +134,17 @@ def test_a_job_is_whole_again_after_its_node_died(box: EmbeddedServer, tmp_path:
             dead = pods[0].node
             box.call(kubelets.kill, dead)
             await cluster.until(lambda ps: any(p.leaving for p in ps), "the node controller deletes its pods")
-            pods = await cluster.until(bound("train", 2), "the gang is whole again")
+            pods = await cluster.until(bound("train", 2), "the gang is complete again")
             there = [p for p in pods if not p.leaving]
             assert {"n0", "n1", "n2"} - {dead} == {p.node for p in there}
 
     tell(box.kubeconfig(tmp_path / "kubeconfig"), story, nodes=3)
 
 
-# -- a victim that does not go
+# -- a victim that hangs in deletion
 
 
-def test_a_victim_that_is_stuck_is_waited_for_and_no_other_is_sent_away(kubeconfig: Path) -> None:
+def test_maar_waits_for_a_stuck_victim_and_evicts_no_other(kubeconfig: Path) -> None:
     async def story(cluster: Live) -> None:
         await cluster.priority("high", 1000)
         async with scheduling(cluster, RESTLESS) as scheduler:
@@ -152,8 +152,8 @@ def test_a_victim_that_is_stuck_is_waited_for_and_no_other_is_sent_away(kubeconf
                 await cluster.pod(name, gpu=8, metadata=STUCK)
             await cluster.until(lambda ps: all(p.phase == "Running" for p in ps))
             await cluster.pod("high", gpu=8, priorityClassName="high")
-            await cluster.until(lambda ps: any(p.nominated for p in ps), "room is promised")
-            pods = await cluster.until(lambda ps: any(p.leaving for p in ps), "and being made")
+            await cluster.until(lambda ps: any(p.nominated for p in ps), "room is reserved")
+            pods = await cluster.until(lambda ps: any(p.leaving for p in ps), "a victim is being deleted")
             (victim,) = [p for p in pods if p.leaving]
             pods = await after_a_long_time(cluster, scheduler)
             assert [victim.name] == [p.name for p in pods if p.leaving]
@@ -161,7 +161,7 @@ def test_a_victim_that_is_stuck_is_waited_for_and_no_other_is_sent_away(kubeconf
             assert "" == where(pods)["high"]
             assert 1 == scheduler.outbox.counts["done:Evict"]
             await cluster.let_go(victim.name)
-            pods = await cluster.until(lambda ps: bool(where(ps)["high"]), "the promise is kept")
+            pods = await cluster.until(lambda ps: bool(where(ps)["high"]), "the pod gets the reserved room")
             assert victim.node == where(pods)["high"]
             for pod in pods:
                 await cluster.let_go(pod.name)
@@ -170,7 +170,7 @@ def test_a_victim_that_is_stuck_is_waited_for_and_no_other_is_sent_away(kubeconf
 
 
 def test_a_gang_keeps_the_room_that_is_free_while_one_of_its_victims_is_stuck(kubeconfig: Path) -> None:
-    """One victim went, the other hangs: what is free already is promised, and nobody else may take it."""
+    """One victim is gone, the other hangs: the free room is reserved, and no other job may take it."""
 
     async def story(cluster: Live) -> None:
         await cluster.priority("high", 1000)
@@ -182,7 +182,7 @@ def test_a_gang_keeps_the_room_that_is_free_while_one_of_its_victims_is_stuck(ku
             await cluster.pod("other", gpu=8)
             await cluster.until(lambda ps: all(p.phase == "Running" for p in ps))
             await cluster.gang("high", 2, gpu=8, priorityClassName="high")
-            await cluster.until(lambda ps: "low-0" not in where(ps), "one victim has gone")
+            await cluster.until(lambda ps: "low-0" not in where(ps), "one victim is gone")
             await cluster.pod("thief", gpu=1)
             pods = await after_a_long_time(cluster, scheduler)
             assert ["low-1"] == [p.name for p in pods if p.leaving]
@@ -205,26 +205,26 @@ def test_a_node_with_less_than_is_used_on_it_takes_nothing_more(kubeconfig: Path
             await cluster.gang("train", 2, gpu=4)
             await cluster.until(bound("train", 2))
             await cluster.node_status("n0", allocatable={**has, GPU: "3"})
-            await cluster.eventually(lambda: _has(scheduler, 3), "Maar knows")
+            await cluster.eventually(lambda: _has(scheduler, 3), "Maar has seen it")
             await cluster.pod("light", cpu="1")
-            await cluster.until(lambda ps: where(ps)["light"] == "n0", "there is CPU left")
+            await cluster.until(lambda ps: where(ps)["light"] == "n0", "CPU is left")
             await cluster.pod("waits", gpu=1)
             await cluster.until(lambda ps: bool(ps[-1].message), "it has a reason")
             pods = await after_a_long_time(cluster, scheduler)
             assert {"light": "n0", "train-0": "n0", "train-1": "n0", "waits": ""} == where(pods)
-            assert not any(p.leaving for p in pods), "nobody is sent away for it"
+            assert not any(p.leaving for p in pods), "no pod is evicted for it"
             assert "0/1 nodes fit: 1 short of nvidia.com/gpu (needs 1, best has 0 free)" == pods[-1].message
             await cluster.node_status("n0", allocatable=has)
             pods = await after_a_long_time(cluster, scheduler)
-            assert "" == where(pods)["waits"], "it is as full as before"
+            assert "" == where(pods)["waits"], "the node is as full as before"
             await cluster.delete("train-0")
-            await cluster.until(lambda ps: where(ps)["waits"] == "n0", "room has come")
+            await cluster.until(lambda ps: where(ps)["waits"] == "n0", "there is room now")
 
     tell(kubeconfig, story, nodes=1)
 
 
 def test_room_is_made_for_what_a_shrunken_node_really_has(kubeconfig: Path) -> None:
-    """8 of 4 GPUs are used: two pods of 4 must go before one of 4 fits; if one would do, the node were over-full."""
+    """8 of 4 GPUs are in use: two pods of 4 must be evicted before one of 4 fits; one would leave it over-full."""
 
     async def story(cluster: Live) -> None:
         has = (await cluster.get(NODES.path(name="n0")))["status"]["allocatable"]
@@ -234,7 +234,7 @@ def test_room_is_made_for_what_a_shrunken_node_really_has(kubeconfig: Path) -> N
                 await cluster.pod(name, gpu=4)
             await cluster.until(lambda ps: all(p.phase == "Running" for p in ps))
             await cluster.node_status("n0", allocatable={**has, GPU: "4"})
-            await cluster.eventually(lambda: _has(scheduler, 4), "Maar knows")
+            await cluster.eventually(lambda: _has(scheduler, 4), "Maar has seen it")
             await cluster.pod("high", gpu=4, priorityClassName="high")
             pods = await cluster.until(lambda ps: where(ps)["high"] == "n0", "there is room")
             assert {"high": "n0"} == where(pods)
@@ -246,11 +246,11 @@ def _has(scheduler: Scheduler, gpus: int) -> bool:
     return [gpus] == [node.allocatable[GPU] for node in scheduler.cache.latest.cluster.nodes]
 
 
-# -- a kubelet that says no
+# -- a kubelet that rejects a pod
 
 
 async def reject(cluster: Live, pod: str) -> None:
-    """What a kubelet writes that has no room for a pod that was bound to it."""
+    """Write what a kubelet writes if it has no room for a bound pod."""
     message = "Pod was rejected: Node didn't have enough resource: cpu, requested: 100, used: 32000, capacity: 32000"
     await cluster.pod_status(pod, phase="Failed", reason="OutOfcpu", message=message)
 
@@ -276,7 +276,7 @@ async def _phase(cluster: Live, path: str, phase: str) -> bool:
 
 
 def test_a_gang_that_cannot_be_finished_after_a_rejection_is_released(kubeconfig: Path) -> None:
-    """Somebody else took the room meanwhile: half a gang must not hold a node for ever."""
+    """Another pod took the room meanwhile: half a gang must not hold a node forever."""
 
     async def story(cluster: Live) -> None:
         owner = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "owner", "namespace": NAMESPACE}}
@@ -294,16 +294,16 @@ def test_a_gang_that_cannot_be_finished_after_a_rejection_is_released(kubeconfig
             await reject(cluster, lost.name)
             await cluster.pod("thief", gpu=8, **on(lost.node))
             await cluster.pod("train-2", gpu=8, metadata=metadata)
-            pods = await cluster.until(lambda ps: kept.name not in where(ps), "what is left of it goes")
+            pods = await cluster.until(lambda ps: kept.name not in where(ps), "the rest of the gang is evicted")
             assert {lost.name: lost.node, "thief": lost.node, "train-2": ""} == where(pods)
             await cluster.pod("train-3", gpu=8, metadata=metadata)
             await cluster.delete("thief")
-            await cluster.until(bound("train", 3), "with room for both it starts again")
+            await cluster.until(bound("train", 3), "it starts again when both pods fit")
 
     tell(kubeconfig, story)
 
 
-# -- pods that others bind, and binds that are refused
+# -- pods that other schedulers bind, and refused binds
 
 
 def test_pods_that_others_bind_are_counted(kubeconfig: Path) -> None:
@@ -314,19 +314,19 @@ def test_pods_that_others_bind_are_counted(kubeconfig: Path) -> None:
             pods = await cluster.until(bound("train", 2))
             assert {"early": "n0", "train-0": "n1", "train-1": "n1"} == where(pods)
             await cluster.pod("late", gpu=1, **on("n0"))
-            await cluster.eventually(lambda: "default/late" in scheduler.cache.latest.tasks.number, "Maar knows")
+            await cluster.eventually(lambda: "default/late" in scheduler.cache.latest.tasks.number, "Maar has seen it")
             await cluster.pod("two", gpu=2)
             pods = await after_a_long_time(cluster, scheduler)
             assert "" == where(pods)["two"]
             await cluster.delete("late")
-            await cluster.until(lambda ps: where(ps)["two"] == "n0", "room has come")
+            await cluster.until(lambda ps: where(ps)["two"] == "n0", "there is room now")
 
     tell(kubeconfig, story)
 
 
 @pytest.mark.parametrize("gpus", [8, 20])
 def test_a_node_that_others_fill_or_overfill_takes_nothing_more(box: EmbeddedServer, tmp_path: Path, gpus: int) -> None:
-    """More than it has can stand on a node whose kubelet does not look, as a dead one's."""
+    """A node can be over-full if its kubelet does not check, for example because it is dead."""
 
     async def story(cluster: Live) -> None:
         kubelets = next(part for part in box.parts if isinstance(part, Kubelets))
@@ -336,7 +336,7 @@ def test_a_node_that_others_fill_or_overfill_takes_nothing_more(box: EmbeddedSer
         async with scheduling(cluster, RESTLESS) as scheduler:
             await cluster.pod("small", gpu=1)
             await cluster.until(lambda ps: bool(where(ps)["small"]))
-            await cluster.gang("train", 2, gpu=8)  # After it: an elected gang would lock both nodes.
+            await cluster.gang("train", 2, gpu=8)  # Created last, because an elected gang would lock both nodes.
             pods = await after_a_long_time(cluster, scheduler)
             assert {"train-0": "", "train-1": "", "small": "n1"}.items() <= where(pods).items()
 
@@ -344,7 +344,7 @@ def test_a_node_that_others_fill_or_overfill_takes_nothing_more(box: EmbeddedSer
 
 
 def between(box: EmbeddedServer, scheduler: Scheduler, task: str, do: Any) -> None:
-    """Do something on the server after a task's node was decided and before its bind is sent."""
+    """Call `do` on the server between the decision for a task and its bind."""
 
     def on_cycle(cycle: Cycle) -> None:
         for bind in cycle.plan.bind:
@@ -356,7 +356,7 @@ def between(box: EmbeddedServer, scheduler: Scheduler, task: str, do: Any) -> No
 
 
 def test_a_pod_of_others_that_lands_between_decision_and_bind(box: EmbeddedServer, tmp_path: Path) -> None:
-    """Nobody can prevent it: the kubelet rejects one of the two, and the successor goes elsewhere."""
+    """This cannot be prevented: the kubelet rejects one of the two pods, and its successor starts elsewhere."""
 
     def land(node: str) -> None:
         container = {"name": "c", "image": "i", "resources": {"limits": {GPU: "8"}}}
@@ -367,14 +367,14 @@ def test_a_pod_of_others_that_lands_between_decision_and_bind(box: EmbeddedServe
         async with scheduling(cluster, RESTLESS) as scheduler:
             between(box, scheduler, "default/ours", land)
             await cluster.pod("ours", gpu=8)
-            pods = await cluster.until(lambda ps: any(p.phase == "Failed" for p in ps), "a kubelet says no")
+            pods = await cluster.until(lambda ps: any(p.phase == "Failed" for p in ps), "a kubelet rejects one")
             assert ["ours"] == [p.name for p in pods if p.phase == "Failed"]
             await cluster.pod("again", gpu=8)
             pods = await cluster.until(lambda ps: bool(where(ps)["again"]))
             assert {"n0", "n1"} == {where(pods)["again"], where(pods)["theirs"]}
             await cluster.pod("more", gpu=1)
             pods = await after_a_long_time(cluster, scheduler)
-            assert "" == where(pods)["more"], "the rejected pod takes no room, the other two take all"
+            assert "" == where(pods)["more"], "the rejected pod uses no room, the other two use all of it"
 
     tell(box.kubeconfig(tmp_path / "kubeconfig"), story)
 
@@ -410,9 +410,9 @@ def test_a_pod_of_ours_that_others_bind_first_stays_there_and_the_room_for_it_is
 
 
 def test_a_bind_that_is_refused_for_good_is_tried_again_with_growing_waits(box: EmbeddedServer, tmp_path: Path) -> None:
-    """As by a webhook, or for want of a right: the pod says why, and the server is not flooded."""
+    """As by a webhook or a missing permission: the pod shows the reason, and the server is not flooded."""
 
-    async def said(cluster: Live) -> bool:
+    async def is_reported(cluster: Live) -> bool:
         events = (await cluster.get(EVENTS.path(NAMESPACE)))["items"]
         return any("could not be bound to `n0`: " in e["message"] for e in events if e["reason"] == "FailedScheduling")
 
@@ -421,7 +421,7 @@ def test_a_bind_that_is_refused_for_good_is_tried_again_with_growing_waits(box: 
         async with scheduling(cluster, RESTLESS) as scheduler:
             await cluster.pod("train", gpu=8)
             await cluster.eventually(lambda: scheduler.outbox.counts["failed:Bind"] >= 2, "it is tried again")
-            await cluster.eventually(lambda: said(cluster), "the pod says why")
+            await cluster.eventually(lambda: is_reported(cluster), "the pod shows the reason")
             await after_a_long_time(cluster, scheduler)
             assert scheduler.outbox.counts["failed:Bind"] < A_LONG_TIME / 3
             box.faults.clear()

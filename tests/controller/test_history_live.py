@@ -1,6 +1,6 @@
-"""From an epoch that a training reports to the next decision, and to its account: the live Maar with its history.
+"""The live Maar with its history: from a reported epoch to the next decision and to the recorded events of the job.
 
-On the embedded server with the pretend operator; reports go over HTTP, by the module that users add to their script.
+On the embedded server with the simulated operator; `maar.report` sends the reports over HTTP, as in users' scripts.
 """
 
 from __future__ import annotations
@@ -48,12 +48,12 @@ pools:
 - {name: default, algorithm: optimus, rate-limit: 0, minimum-time: 0, hysteresis: 0, restart: 0}
 """
 EPOCH = 0.004
-"""Seconds: short, so that none reaches back to when its size changed."""
+"""Seconds of one epoch: short, so that no epoch starts before the last resize."""
 
 
 @pytest.fixture
 def kubeconfig(tmp_path: Path) -> Iterator[Path]:
-    """A cluster in which jobs get their pods."""
+    """A cluster with an operator."""
     server = EmbeddedServer(parts=[Kubelets(start=0.01, stop=0.01), TrainingOperator()])
     server.start()
     yield server.kubeconfig(tmp_path / "kubeconfig")
@@ -61,7 +61,7 @@ def kubeconfig(tmp_path: Path) -> Iterator[Path]:
 
 
 class Stage:
-    """A cluster of one node with 8 GPUs, a Maar with a history, and trainings that report."""
+    """A cluster of one node with 8 GPUs, a Maar with a history, and training jobs that report."""
 
     def __init__(self, live: Live, folder: Path) -> None:
         self.live = live
@@ -74,7 +74,7 @@ class Stage:
 
     @asynccontextmanager
     async def maar(self, where: str | None = None, **more: Any) -> AsyncIterator[Scheduler]:
-        """Maar at work, with its port."""
+        """Run Maar with its HTTP server."""
         self.history = History(where or self.database)
         self.history.start()
         settings = Settings(learn_every=0.1)
@@ -98,7 +98,7 @@ class Stage:
     async def submit(
         self, name: str, low: int = 1, high: int = 8, priority: str = "", says: dict[str, str] | None = None
     ) -> None:
-        """A PyTorchJob that waits for its turn."""
+        """Create a suspended PyTorchJob."""
         asks = {"requests": {"cpu": "100m"}, "limits": {GPU: "1"}}
         spec: dict[str, Any] = {
             "schedulerName": "maar",
@@ -119,14 +119,14 @@ class Stage:
         await self.live.api.create(PYTORCH.path(NAMESPACE), job)
 
     async def report(self, job: str, workers: int, *, first: int = 0, seconds: float = EPOCH) -> None:
-        """Three epochs of a training, as the script in its worker 0 tells them."""
+        """Report three epochs, as the script in worker 0 does."""
         reporter = Reporter(self._url, f"{NAMESPACE}/{job}", total_epochs=100, workers=workers, rank=0)
         for epoch in range(first, first + 3):
             reporter.report(epoch, seconds)
         await asyncio.to_thread(reporter.flush, 10.0)
 
     async def until(self, sizes: dict[str, int]) -> None:
-        """Wait until jobs have so many running workers."""
+        """Wait until the jobs have these numbers of running workers."""
 
         async def stand() -> bool:
             pods = [p for p in await self.live.pods() if p.phase == "Running" and not p.leaving]
@@ -139,31 +139,31 @@ class Stage:
         await self.live.api.delete(PYTORCH.path(NAMESPACE, name))
 
     async def pause(self, name: str, suspend: bool) -> None:
-        """By its owner."""
+        """Suspend or resume a job, as its owner."""
         await self.live.api.patch(PYTORCH.path(NAMESPACE, name), {"spec": {"runPolicy": {"suspend": suspend}}})
 
-    async def lives(self, *told: str) -> dict[str, list[tuple[str, int, int]]]:
-        """What `maar history` shows of jobs, once it shows that last of each."""
+    async def lives(self, *expected: str) -> dict[str, list[tuple[str, int, int]]]:
+        """The output of `maar history` for each job, once it contains the last event of each."""
         shown: dict[str, Any] = {}
 
-        def all_told() -> bool:
+        def all_shown() -> bool:
             done = CliRunner().invoke(show_history, ["--history", self.database, "-o", "json"])
             assert 0 == done.exit_code, done.output
             shown.update({job["job"].partition("/")[2]: job for job in json.loads(done.output)["jobs"]})
-            lines = (line.split() for line in told)
+            lines = (line.split() for line in expected)
             return all(job in shown and shown[job]["events"][-1]["kind"] == kind for job, kind in lines)
 
         try:
-            await self.live.eventually(all_told)
+            await self.live.eventually(all_shown)
         except TimeoutError:
-            raise AssertionError(f"not told: {told}, but: {shown}") from None
+            raise AssertionError(f"missing: {expected}, but: {shown}") from None
         return {
             name: [(e["kind"] + (f" {e['how']}" if e["how"] else ""), e["before"], e["after"]) for e in job["events"]]
             for name, job in shown.items()
         }
 
     def events(self, job: str) -> list[Event]:
-        """The account of a job, as it is stored."""
+        """The stored events of a job."""
         store = Store(read_address(self.database), write=False)
         assert store.open()
         found = sorted((e for e in store.events() if e.name == job), key=lambda e: e.at)
@@ -183,13 +183,13 @@ def known(scheduler: Scheduler, job: str) -> Elastic:
 
 
 def tell(kubeconfig: Path, tmp_path: Path, story: Story) -> None:
-    async def told() -> None:
+    async def main() -> None:
         async with connected(kubeconfig) as live:
             await live.nodes(1, gpu=8)
             await live.priority("high", 1000)
             await story(Stage(live, tmp_path))
 
-    asyncio.run(told())
+    asyncio.run(main())
 
 
 def test_what_trainings_report_is_what_the_next_decision_knows(kubeconfig: Path, tmp_path: Path) -> None:
@@ -198,13 +198,13 @@ def test_what_trainings_report_is_what_the_next_decision_knows(kubeconfig: Path,
             await stage.submit("flat-1")
             await stage.until({"flat-1": 8})
             await stage.report("flat-1", 8)
-            await stage.live.eventually(lambda: known(scheduler, "flat-1").remaining < math.inf, "it is known")
-            await stage.submit("keen-1")  # how long it takes nobody knows: optimus lets it go first
+            await stage.live.eventually(lambda: known(scheduler, "flat-1").remaining < math.inf, "the report is known")
+            await stage.submit("keen-1")  # its duration is unknown: optimus serves it first
             await stage.until({"flat-1": 1, "keen-1": 7})
             await stage.report("flat-1", 1, first=3)
-            # As fast on 1 as on 8: what keen-1 leaves is of no use to it, nor to the next run.
+            # It is as fast on 1 worker as on 8: the room that keen-1 leaves does not help it, nor its next run.
             curve = ((1, 1.0), (8, 1.0))
-            await stage.live.eventually(lambda: known(scheduler, "flat-1").speedup == curve, "it is learnt")
+            await stage.live.eventually(lambda: known(scheduler, "flat-1").speedup == curve, "the speed-up is learnt")
             assert {("default/flat", GPU): dict(curve)} == stage.history.curves()
             assert 94 * EPOCH == pytest.approx(known(scheduler, "flat-1").remaining)
             await stage.delete("keen-1")
@@ -222,7 +222,7 @@ def test_what_trainings_report_is_what_the_next_decision_knows(kubeconfig: Path,
         assert [("submitted", 0, 0), ("started", 0, 1)] == lives["flat-2"], "one worker is enough from the start"
 
     tell(kubeconfig, tmp_path, story)
-    # What decisions knew is in the recording: decided again, they come out the same.
+    # The recording contains what decisions knew: decided again, the plans are the same.
     config = read_config(CONFIG, "config", catalog()).config
     cycles = list(read_recording(tmp_path / "recording"))
     assert any(job.elastic is not None and job.elastic.speedup for cycle in cycles for job in cycle.cluster.jobs)
@@ -232,24 +232,26 @@ def test_what_trainings_report_is_what_the_next_decision_knows(kubeconfig: Path,
         assert cycle.plan == decide(snapshot, config, cycle.now)
 
 
-def test_a_job_says_more_of_itself_than_others_know(kubeconfig: Path, tmp_path: Path) -> None:
+def test_a_jobs_own_epochs_count_before_those_of_its_category(kubeconfig: Path, tmp_path: Path) -> None:
     async def story(stage: Stage) -> None:
         async with stage.maar() as scheduler:
-            said = {"maar.dev/category": "vision", "maar.dev/epochs": "10", "maar.dev/restart-seconds": "7"}
-            await stage.submit("a", says=said)
+            annotations = {"maar.dev/category": "vision", "maar.dev/epochs": "10", "maar.dev/restart-seconds": "7"}
+            await stage.submit("a", says=annotations)
             await stage.until({"a": 8})
             await stage.report("a", 8)
-            await stage.submit("b", high=1, says=said)
+            await stage.submit("b", high=1, says=annotations)
             await stage.until({"a": 7, "b": 1})
-            await stage.live.eventually(lambda: known(scheduler, "b").speedup, "it is learnt")
+            await stage.live.eventually(lambda: known(scheduler, "b").speedup, "the speed-up is learnt")
             b = known(scheduler, "b")
             assert (7.0, ((8, 8.0),)) == (b.restart, b.speedup)
-            assert 10 * 8 * EPOCH == pytest.approx(b.remaining), "as many epochs as it says, each as long as another's"
+            assert 10 * 8 * EPOCH == pytest.approx(b.remaining), (
+                "its own number of epochs, each as long as in its category"
+            )
 
     tell(kubeconfig, tmp_path, story)
 
 
-def test_every_change_is_accounted_for_once_whoever_made_it(kubeconfig: Path, tmp_path: Path) -> None:
+def test_every_change_is_recorded_once_whichever_maar_made_it(kubeconfig: Path, tmp_path: Path) -> None:
     async def story(stage: Stage) -> None:
         async with stage.maar():
             await stage.submit("low", 2, 6)
@@ -263,11 +265,11 @@ def test_every_change_is_accounted_for_once_whoever_made_it(kubeconfig: Path, tm
             await stage.pause("low", False)
             await stage.until({"low": 6})
             await stage.lives("low started")
-        async with stage.maar():  # another one, which finds everything as it is
+        async with stage.maar():  # another Maar, which finds everything unchanged
             await stage.submit("more", 2, 2)
             await stage.until({"low": 6, "more": 2})
             await stage.lives("low started", "more started")
-        async with stage.maar("none"):  # and one that tells nobody
+        async with stage.maar("none"):  # a Maar without a history
             await stage.submit("most", 2, 2)
             await stage.until({"low": 4, "more": 2, "most": 2})
             await stage.live.pod_status("more-worker-0", phase="Succeeded")
@@ -278,7 +280,7 @@ def test_every_change_is_accounted_for_once_whoever_made_it(kubeconfig: Path, tm
             await stage.until({"low": 6, "last": 2})
             await stage.submit("least", 1, 1)
             await stage.until({"low": 5, "last": 2, "least": 1})
-        async with stage.maar():  # which catches up
+        async with stage.maar():  # a Maar that catches up
             lives = await stage.lives("low resized", "more ended", "last started", "least started")
             assert [
                 ("submitted", 0, 0),
@@ -296,14 +298,14 @@ def test_every_change_is_accounted_for_once_whoever_made_it(kubeconfig: Path, tm
             assert ("ended failed", 5, 0) == lives["low"][-1]
         had = [event.attained for event in stage.events("low")]
         assert had[0] == 0.0
-        assert had == sorted(had, key=lambda seconds: seconds or 0.0), "GPU seconds only become more"
+        assert had == sorted(had, key=lambda seconds: seconds or 0.0), "GPU seconds never decrease"
         _, started, ended = stage.events("boss")
         assert 8 * (ended.at - started.at) == pytest.approx(ended.attained)
 
     tell(kubeconfig, tmp_path, story)
 
 
-def test_without_its_database_it_decides_with_what_there_is(kubeconfig: Path, tmp_path: Path) -> None:
+def test_without_its_database_maar_still_decides(kubeconfig: Path, tmp_path: Path) -> None:
     async def story(stage: Stage) -> None:
         (tmp_path / "file").write_text("not a folder")
         async with stage.maar(f"{tmp_path}/file/history.db"):

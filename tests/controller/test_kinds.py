@@ -1,4 +1,4 @@
-"""Kinds that come and go while Maar runs, on the embedded server and on a real one."""
+"""CRDs that are created and deleted while Maar runs, on the embedded server and on a real one."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ async def take_away(cluster: Live) -> None:
     async def all_gone() -> bool:
         return not any([await is_there(cluster, f"{PATH}/{name}") for name in NAMES])
 
-    await cluster.eventually(all_gone, "Volcano's CRDs have gone")
+    await cluster.eventually(all_gone, "Volcano's CRDs are deleted")
 
 
 def placed(pods: list[Seen]) -> dict[str, str]:
@@ -51,24 +51,24 @@ def test_crds_come_go_and_come_again_and_nothing_else_stops(kubeconfig: Path) ->
             async with scheduling(cluster, OFTEN) as scheduler:
                 kinds = set(scheduler.informers)
                 assert set() == {volcano_podgroup.KIND.resource, QUEUES} & kinds
-                # 1 they come
+                # 1. Create the CRDs.
                 await cluster.crds(CRDS)
                 await cluster.gang("before", 2, gpu=4)
-                before = placed(await cluster.until(bound("before", 2), "a kind that came later is seen"))
+                before = placed(await cluster.until(bound("before", 2), "a kind that was created later is watched"))
                 await cluster.eventually(lambda: is_there(cluster, QUEUES.path(name="default")), "the default queue")
-                # 2 they go
+                # 2. Delete them.
                 await take_away(cluster)
                 await cluster.eventually(lambda: kinds == set(scheduler.informers), "their informers end")
                 picture = scheduler.picture.objects
                 assert ({}, {}) == (picture.of(volcano_podgroup.KIND), picture.of(QUEUE_KIND))
                 assert "" == scheduler.not_ready()
                 await cluster.pod("alone", gpu=4)
-                during = placed(await cluster.until(lambda ps: len(placed(ps)) == 3, "a pod alone starts meanwhile"))
-                assert before.items() <= during.items(), "what runs goes on"
-                # 3 they come again
+                during = placed(await cluster.until(lambda ps: len(placed(ps)) == 3, "a single pod starts meanwhile"))
+                assert before.items() <= during.items(), "running pods continue"
+                # 3. Create them again.
                 await cluster.crds(CRDS)
                 await cluster.gang("after", 1, gpu=4)
-                await cluster.until(bound("after", 1), "a kind that came again is seen")
+                await cluster.until(bound("after", 1), "a kind that was created again is watched")
                 await cluster.eventually(lambda: is_there(cluster, QUEUES.path(name="default")), "the default queue")
                 assert during.items() <= placed(await cluster.pods()).items()
 

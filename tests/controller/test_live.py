@@ -1,4 +1,4 @@
-"""Maar live, over a socket: the same scenes on the embedded server and on a real one."""
+"""Maar live over a socket: the same scenes on the embedded server and on a real one."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Story = Callable[[Live], Awaitable[None]]
 
 
 def live(kubeconfig: Path, story: Story, *, gpu: int = 8, nodes: int = 2) -> None:
-    """Tell a story on a cluster with some nodes."""
+    """Play a story on a cluster with some nodes."""
 
     async def tell() -> None:
         async with connected(kubeconfig) as cluster:
@@ -95,7 +95,9 @@ def test_a_whole_gang_makes_room_for_a_more_important_one(kubeconfig: Path) -> N
             await cluster.until(bound("low", 2))
             await cluster.gang("high", 1, gpu=8, priorityClassName="high")
             await cluster.until(bound("high", 1))
-            await cluster.until(lambda ps: not [p for p in ps if p.group == "low" and not p.leaving], "all of low goes")
+            await cluster.until(
+                lambda ps: not [p for p in ps if p.group == "low" and not p.leaving], "all pods of low are evicted"
+            )
 
     live(kubeconfig, story)
 
@@ -146,7 +148,7 @@ def test_pods_of_others_and_nodes_of_others_are_left_alone(kubeconfig: Path) -> 
     live(kubeconfig, story)
 
 
-def test_broken_objects_wait_with_a_reason_and_the_rest_goes_on(kubeconfig: Path) -> None:
+def test_broken_objects_wait_with_a_reason_and_the_rest_continues(kubeconfig: Path) -> None:
     async def story(cluster: Live) -> None:
         async with scheduling(cluster):
             await cluster.group("lost", 1, queue="nowhere")
@@ -158,16 +160,16 @@ def test_broken_objects_wait_with_a_reason_and_the_rest_goes_on(kubeconfig: Path
                 lambda ps: all(p.node or p.message for p in ps) and any(p.node for p in ps),
                 "all have a node or a reason",
             )
-            said = {p.name: p.message for p in pods if not p.node}
-            assert "queue `nowhere` does not exist" == said["lost-0"]
-            assert "maar.dev/max-runtime" in said["odd"]
+            messages = {p.name: p.message for p in pods if not p.node}
+            assert "queue `nowhere` does not exist" == messages["lost-0"]
+            assert "maar.dev/max-runtime" in messages["odd"]
             assert ["fine"] == [p.name for p in pods if p.node]
 
     live(kubeconfig, story)
 
 
 def test_many_writers_at_once_lose_nothing(kubeconfig: Path) -> None:
-    """Gangs come, grow and go from many tasks at once: at the end all that are there run, none in part."""
+    """Many tasks create, grow and delete gangs at once: at the end all existing gangs run, none in part."""
 
     async def story(cluster: Live) -> None:
         async with scheduling(cluster):
@@ -188,7 +190,7 @@ def test_many_writers_at_once_lose_nothing(kubeconfig: Path) -> None:
 
 
 def test_what_is_promised_survives_a_restart(kubeconfig: Path) -> None:
-    """The victim takes its time; the scheduler is restarted meanwhile and keeps the room for whom it was freed."""
+    """The victim is slow; the scheduler restarts meanwhile and keeps the room reserved for the same job."""
 
     async def story(cluster: Live) -> None:
         await cluster.priority("high", 1000)
@@ -198,7 +200,7 @@ def test_what_is_promised_survives_a_restart(kubeconfig: Path) -> None:
                 await cluster.pod(name, gpu=8, terminationGracePeriodSeconds=3, metadata=slow)
             await cluster.until(lambda ps: len(ps) == 2 and all(p.node for p in ps), "the cluster is full")
             await cluster.pod("high", gpu=8, priorityClassName="high")
-            await cluster.until(lambda ps: any(p.nominated for p in ps), "the promise is on the pod")
+            await cluster.until(lambda ps: any(p.nominated for p in ps), "the nomination is on the pod")
         async with scheduling(cluster):
             await cluster.pod("small", gpu=1)
             await cluster.until(lambda ps: any(p.name == "small" and p.message for p in ps), "small has a reason")

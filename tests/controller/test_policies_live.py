@@ -1,7 +1,7 @@
-"""Policies that take their time, live: reclaim, reservation, cooldowns and promises, on both servers.
+"""Policies that need time, live: reclaim, reservation, cooldowns and promises, on both servers.
 
-What they decide is tested without a cluster in `tests/actions` and `tests/plugins`; here it is what becomes of it: on
-objects, over restarts, without an event that would ask for it, and whether it comes to rest.
+`tests/actions` and `tests/plugins` test the decisions without a cluster. Here: the state on objects, restarts,
+decisions that no event triggers, and that the cluster settles.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from maar.kube.wire.resources import EVENTS, NODES, PODS
 from maar.model.selectors import Requirement, Selector
 
 RESTLESS = Settings(resync=0.1)
-"""Everybody is looked at again ten times a second: a long time passes quickly."""
+"""All jobs are looked at ten times a second, so that many resyncs take little time."""
 SLEEPY = Settings(resync=3600.0, discover_again=3600.0)
-"""Nobody is looked at again because of a resync: only events and what plans ask for."""
+"""No resync: cycles run only after events and at the times that plans name."""
 A_LONG_TIME = 25
-"""Cycles."""
+"""Number of cycles."""
 
 
 async def after_a_long_time(cluster: Live, scheduler: Scheduler) -> list[Seen]:
@@ -54,7 +54,7 @@ def in_gang(name: str, **more: Any) -> dict[str, Any]:
 
 
 def test_a_queue_gives_back_what_is_not_its_own_and_then_nothing_moves(kubeconfig: Path) -> None:
-    """Two queues of equal weight; one has all four nodes. Whole gangs go, no more than half, and nobody comes back."""
+    """Two queues of equal weight; one has all four nodes. Whole gangs are evicted, at most half; none comes back."""
 
     async def story(cluster: Live) -> None:
         await cluster.queue("research")
@@ -65,14 +65,14 @@ def test_a_queue_gives_back_what_is_not_its_own_and_then_nothing_moves(kubeconfi
             before = await cluster.until(lambda ps: len(ps) == 8 and all(p.node for p in ps), "research has all")
             await cluster.gang("serve", 4, gpu=4, group={"queue": "production"})
             await cluster.until(bound("serve", 4), "production has its share")
-            left = await cluster.until(lambda ps: len(ps) == 8, "the victims have gone")
+            left = await cluster.until(lambda ps: len(ps) == 8, "the victims are gone")
             stay = Counter(p.group for p in left if p.group.startswith("study"))
-            assert {2} == set(stay.values()), "whole gangs go, the others stay whole"
+            assert {2} == set(stay.values()), "whole gangs are evicted, the others stay complete"
             assert 2 == len(stay)
             gone = {p.name for p in before} - {p.name for p in left}
             assert gone == {e["involvedObject"]["name"] for e in await _preempted(cluster, len(gone))}
 
-            for name in sorted(gone):  # As their controllers would.
+            for name in sorted(gone):  # As their controllers would do.
                 await cluster.pod(name, gpu=4, metadata=in_gang(name.rpartition("-")[0]))
             await cluster.until(lambda ps: all(p.message for p in ps if p.name in gone), "they wait, with a reason")
             evicted = scheduler.outbox.counts["done:Evict"]
@@ -84,12 +84,12 @@ def test_a_queue_gives_back_what_is_not_its_own_and_then_nothing_moves(kubeconfi
 
 
 async def _preempted(cluster: Live, count: int) -> list[dict[str, Any]]:
-    """The events on victims, each of which names whom it was for."""
+    """The events on victims, each of which names the beneficiary."""
 
-    async def told() -> bool:
+    async def reported() -> bool:
         return len(await events(cluster, "Preempted")) >= count
 
-    await cluster.eventually(told, "every victim is told")
+    await cluster.eventually(reported, "every victim has an event")
     found = await events(cluster, "Preempted")
     assert all("`default/serve`" in e["message"] for e in found), found
     return found
@@ -98,25 +98,27 @@ async def _preempted(cluster: Live, count: int) -> list[dict[str, Any]]:
 # -- reservation
 
 INTERVAL = 1.0
-"""Seconds between two locks: time enough to stop a scheduler after the first."""
+"""Seconds between two locks: enough time to stop a scheduler after the first."""
 
 
-async def _said(cluster: Live, path: str, annotation: str) -> str:
+async def _annotation(cluster: Live, path: str, annotation: str) -> str:
     value = (await cluster.get(path))["metadata"].get("annotations", {}).get(annotation, "")
     assert isinstance(value, str)
     return value
 
 
 async def locks(cluster: Live) -> dict[str, str]:
-    """The nodes that are locked for `default/big`, and since when; once it runs, another may be elected."""
+    """The nodes that are locked for `default/big`, and since when; once it runs, another job may be elected."""
     return {name: since for name, (job, since) in (await all_locks(cluster)).items() if job == "default/big"}
 
 
 async def all_locks(cluster: Live) -> dict[str, tuple[str, str]]:
-    """The nodes that are locked, for whom and since when."""
+    """The locked nodes, each with its job and since when."""
     nodes = (await cluster.get(NODES.path()))["items"]
-    said = {n["metadata"]["name"]: n["metadata"].get("annotations", {}) for n in nodes}
-    return {name: (a[known.LOCKED_FOR], a[known.LOCKED_SINCE]) for name, a in said.items() if known.LOCKED_FOR in a}
+    annotations = {n["metadata"]["name"]: n["metadata"].get("annotations", {}) for n in nodes}
+    return {
+        name: (a[known.LOCKED_FOR], a[known.LOCKED_SINCE]) for name, a in annotations.items() if known.LOCKED_FOR in a
+    }
 
 
 def _moment(text: str) -> float:
@@ -124,7 +126,7 @@ def _moment(text: str) -> float:
 
 
 def test_nodes_are_locked_for_a_gang_that_small_jobs_would_pass_and_a_restart_keeps_them(kubeconfig: Path) -> None:
-    """Half of each of four nodes is in use by equals; `big` needs three of them whole."""
+    """Half of each of four nodes is in use by jobs of equal priority; `big` needs three whole nodes."""
     group = volcano_podgroup.KIND.resource.path(NAMESPACE, "big")
 
     async def locked(cluster: Live, count: int) -> dict[str, str]:
@@ -144,14 +146,14 @@ def test_nodes_are_locked_for_a_gang_that_small_jobs_would_pass_and_a_restart_ke
             await cluster.until(lambda ps: all(p.node for p in ps), "half of each node is in use")
             await cluster.gang("big", 3, gpu=8)
             first = await locked(cluster, 1)
-            assert 1 == len(first), "one after another"
-            since = await _said(cluster, group, known.ELECTED_SINCE[0])
+            assert 1 == len(first), "nodes are locked one after another"
+            since = await _annotation(cluster, group, known.ELECTED_SINCE[0])
             assert _moment(since) <= _moment(min(first.values()))
 
-        assert first == await locks(cluster), "they live on objects"
+        assert first == await locks(cluster), "the locks are on objects"
         async with scheduling(cluster, SLEEPY) as again:
             three = await locked(cluster, 3)
-            assert since == await _said(cluster, group, known.ELECTED_SINCE[0])
+            assert since == await _annotation(cluster, group, known.ELECTED_SINCE[0])
             assert first.items() <= three.items()
             moments = sorted(map(_moment, three.values()))
             assert all(b - a >= INTERVAL - 1e-3 for a, b in itertools.pairwise(moments)), three
@@ -161,33 +163,33 @@ def test_nodes_are_locked_for_a_gang_that_small_jobs_would_pass_and_a_restart_ke
             await cluster.pod("medium", gpu=4)
             pods = await cluster.until(
                 lambda ps: bool(where(ps)["later"]) and any(p.name == "medium" and p.message for p in ps),
-                "one fits beside the locked nodes, the other waits",
+                "one fits outside the locked nodes, the other waits",
             )
             assert free == where(pods)["later"]
             (reason,) = {p.message for p in pods if p.name == "medium"}
             assert "3 locked for `default/big`" in reason
-            assert three == await locks(cluster), "no more nodes than it takes"
-            assert {"default/big"} == {job for job, _ in (await all_locks(cluster)).values()}, "nobody else is elected"
+            assert three == await locks(cluster), "no more nodes than needed"
+            assert {"default/big"} == {job for job, _ in (await all_locks(cluster)).values()}, "no other job is elected"
 
             for i in range(4):
                 await cluster.delete(f"long-{i}")
             await cluster.until(bound("big", 3), "the gang starts in the end")
-            await cluster.eventually(lambda: _unlocked(cluster, group), "and the locks go")
-            await cluster.until(lambda ps: bool(where(ps)["medium"]), "who waited has a turn")
+            await cluster.eventually(lambda: _unlocked(cluster, group), "the locks are removed")
+            await cluster.until(lambda ps: bool(where(ps)["medium"]), "the waiting pod starts")
             assert 0 == again.outbox.counts["done:Evict"]
 
     tell(kubeconfig, story, nodes=4)
 
 
 async def _unlocked(cluster: Live, group: str) -> bool:
-    return not await locks(cluster) and not await _said(cluster, group, known.ELECTED_SINCE[0])
+    return not await locks(cluster) and not await _annotation(cluster, group, known.ELECTED_SINCE[0])
 
 
 # -- what time alone changes
 
 
 def test_a_victim_goes_when_its_cooldown_ends_though_nothing_happens(kubeconfig: Path) -> None:
-    """Nobody is looked at again for an hour, and no event comes: the plan itself said when."""
+    """No resync for an hour, and no event: the plan names the time of the next cycle."""
     cooldown = 4.0
 
     async def story(cluster: Live) -> None:
@@ -201,18 +203,18 @@ def test_a_victim_goes_when_its_cooldown_ends_though_nothing_happens(kubeconfig:
             await cluster.until(lambda ps: any(p.name == "high" and p.message for p in ps), "high waits")
             assert time.time() < _moment(started) + cooldown, "this machine is too slow for this test"
             assert 0 == scheduler.outbox.counts["done:Evict"]
-            await cluster.until(lambda ps: any(p.name == "high" and p.node for p in ps), "its time has come")
+            await cluster.until(lambda ps: any(p.name == "high" and p.node for p in ps), "the cooldown has ended")
             ends = _moment(started) + cooldown
             (event,) = await events(cluster, "Preempted")
             assert "`default/high`" in event["message"]
-            assert ends <= _moment(event["firstTimestamp"]) + 1.0, "not before, to the second"
-            assert time.time() < ends + 2.0, "and soon after"
+            assert ends <= _moment(event["firstTimestamp"]) + 1.0, "not earlier, to the second"
+            assert time.time() < ends + 2.0, "but soon after"
 
     tell(kubeconfig, story, nodes=1)
 
 
 def test_a_group_is_admitted_when_its_promised_wait_ends_though_nothing_happens(kubeconfig: Path) -> None:
-    """More than the cluster holds is not admitted; the promise to wait no longer than that is kept in time."""
+    """A group that does not fit is not admitted until its longest wait has passed; then it is admitted in time."""
     wait = 3.0
     path = volcano_podgroup.KIND.resource.path(NAMESPACE, "promised")
 
@@ -235,7 +237,7 @@ def test_a_group_is_admitted_when_its_promised_wait_ends_though_nothing_happens(
     tell(kubeconfig, story, nodes=1)
 
 
-# -- who waits rests
+# -- waiting jobs are skipped
 
 
 class Looks:
@@ -249,8 +251,8 @@ class Looks:
         self.at.update(wait.job for wait in cycle.plan.waiting)
 
 
-def test_who_waits_is_left_alone_until_something_could_help(kubeconfig: Path, tmp_path: Path) -> None:
-    """Twenty pods come and start, one after another; the gang that does not fit is not asked again each time."""
+def test_a_waiting_job_is_skipped_until_something_could_help(kubeconfig: Path, tmp_path: Path) -> None:
+    """Twenty pods are created and start, one after another; the gang that does not fit is not looked at each time."""
 
     async def story(cluster: Live) -> None:
         async with scheduling(cluster, SLEEPY, config=without_locks(tmp_path)) as scheduler:
@@ -262,27 +264,27 @@ def test_who_waits_is_left_alone_until_something_could_help(kubeconfig: Path, tm
                 await cluster.pod(f"small-{i}")
                 await cluster.until(lambda ps, i=i: bool(where(ps)[f"small-{i}"]))  # type: ignore[misc]
             assert scheduler.loop.cycles >= cycles + 20
-            assert asked == looks.at["default/huge"], "arrivals cannot help it"
+            assert asked == looks.at["default/huge"], "new pods cannot help it"
             await cluster.nodes(1, gpu=8, first=7)
-            await cluster.until(bound("huge", 3), "a node can")
+            await cluster.until(bound("huge", 3), "a new node helps")
 
     tell(kubeconfig, story, nodes=2)
 
 
-def test_everybody_is_looked_at_again_after_the_resync_time(kubeconfig: Path) -> None:
+def test_all_jobs_are_looked_at_after_the_resync_time(kubeconfig: Path) -> None:
     async def story(cluster: Live) -> None:
         async with scheduling(cluster, Settings(resync=0.2)) as scheduler:
             looks = Looks(scheduler)
             await cluster.pod("huge", gpu=9)
             await cluster.until(lambda ps: bool(ps[0].message), "huge has its reason")
             asked = looks.at["default/huge"]
-            await cluster.eventually(lambda: looks.at["default/huge"] >= asked + 5, "it is asked again and again")
+            await cluster.eventually(lambda: looks.at["default/huge"] >= asked + 5, "it is looked at again and again")
 
     tell(kubeconfig, story, nodes=1)
 
 
-def test_who_wants_company_starts_as_soon_as_it_is_there(kubeconfig: Path) -> None:
-    """Nothing but the decision itself changes anything for `follower`: it is asked again in the next cycle."""
+def test_a_pod_with_affinity_starts_after_its_target(kubeconfig: Path) -> None:
+    """Only the decision itself helps `follower`: the next cycle looks at it again."""
     near = {"labelSelector": {"matchLabels": {"app": "leader"}}, "topologyKey": "kubernetes.io/hostname"}
     affinity = {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [near]}}
 
@@ -292,12 +294,12 @@ def test_who_wants_company_starts_as_soon_as_it_is_there(kubeconfig: Path) -> No
             await cluster.pod("follower", affinity=affinity)
             await cluster.until(lambda ps: bool(ps[0].message), "it waits")
             await cluster.pod("leader", metadata={"labels": {"app": "leader"}})
-            await cluster.until(lambda ps: {"leader": "n0", "follower": "n0"} == where(ps), "both are there")
+            await cluster.until(lambda ps: {"leader": "n0", "follower": "n0"} == where(ps), "both are bound")
 
     tell(kubeconfig, story, nodes=1)
 
 
-# -- whose pods, whose nodes
+# -- Maar's pods and nodes
 
 
 def test_nodes_become_ours_by_their_labels_and_pods_of_others_count_on_them(kubeconfig: Path) -> None:
@@ -314,7 +316,7 @@ def test_nodes_become_ours_by_their_labels_and_pods_of_others_count_on_them(kube
         await label(cluster, "n1", pool="ours", gpu="t4")
         await cluster.pod("theirs", gpu=3, schedulerName="other", nodeName="n0")
         async with scheduling(cluster, settings):
-            # A gang of two schedulers' names is one gang, as long as both are ours.
+            # Pods with two scheduler names are one gang, if both names are Maar's.
             await cluster.group("mixed", 2)
             await cluster.pod("mixed-0", gpu=2, metadata=in_gang("mixed"))
             await cluster.pod("mixed-1", gpu=2, schedulerName="volcano", metadata=in_gang("mixed"))
@@ -325,22 +327,22 @@ def test_nodes_become_ours_by_their_labels_and_pods_of_others_count_on_them(kube
             assert expected == where(pods)
             assert "0/1 nodes fit" in next(p.message for p in pods if p.name == "next")
             await label(cluster, "n1", gpu="a100")
-            await cluster.until(lambda ps: where(ps)["next"] == "n1", "another node has become ours")
+            await cluster.until(lambda ps: where(ps)["next"] == "n1", "another node has the label now")
             await label(cluster, "n1", pool=None)
             await cluster.pod("last", gpu=2)
             pods = await cluster.until(
-                lambda ps: any(p.name == "last" and p.message for p in ps), "and is not any more"
+                lambda ps: any(p.name == "last" and p.message for p in ps), "the node has lost the label"
             )
-            assert "n1" == where(pods)["next"], "what runs there stays"
+            assert "n1" == where(pods)["next"], "running pods stay"
 
     tell(kubeconfig, story, nodes=2)
 
 
-# -- how victims are sent away
+# -- how victims are evicted
 
 
 def without_budgets(folder: Path) -> Path:
-    """Maar's own configuration, but budgets are not asked beforehand."""
+    """Maar's default configuration without the plugin that checks budgets."""
     text, path = files("maar").joinpath("default.yaml").read_text(), folder / "maar.yaml"
     assert "  - name: pdb " in text
     path.write_text(text.replace("  - name: pdb ", "  # - name: pdb "))
@@ -348,7 +350,7 @@ def without_budgets(folder: Path) -> Path:
 
 
 def test_victims_are_evicted_and_deleted_only_where_configured(kubeconfig: Path, tmp_path: Path) -> None:
-    """An API server marks pods that go by the Eviction API, and refuses those that a budget protects."""
+    """An API server marks pods that the Eviction API evicts, and refuses to evict pods that a budget protects."""
     config = without_budgets(tmp_path)
 
     async def reason(cluster: Live, name: str) -> list[str]:
@@ -363,7 +365,7 @@ def test_victims_are_evicted_and_deleted_only_where_configured(kubeconfig: Path,
                 await cluster.pod("low", gpu=8, metadata=stuck)
                 await cluster.until(lambda ps: bool(where(ps)["low"]))
                 await cluster.pod("high", gpu=8, priorityClassName="high")
-                await cluster.until(lambda ps: any(p.name == "low" and p.leaving for p in ps), "low is sent away")
+                await cluster.until(lambda ps: any(p.name == "low" and p.leaving for p in ps), "low is evicted")
                 assert ([] if delete else ["EvictionByEvictionAPI"]) == await reason(cluster, "low")
                 kind = "Delete" if delete else "Evict"
                 await cluster.eventually(lambda: scheduler.outbox.counts[f"done:{kind}"] == 1)  # noqa: B023
@@ -377,7 +379,7 @@ def test_victims_are_evicted_and_deleted_only_where_configured(kubeconfig: Path,
 
 
 def test_a_budget_stops_evictions_and_deletion_goes_past_it(kubeconfig: Path, tmp_path: Path) -> None:
-    """As `--delete-victims` says; here the plugin that asks budgets beforehand is left out."""
+    """With `--delete-victims`; the plugin that checks budgets is not configured here."""
     config = without_budgets(tmp_path)
     budgets = f"/apis/policy/v1/namespaces/{NAMESPACE}/poddisruptionbudgets"
     budget = {
@@ -395,11 +397,13 @@ def test_a_budget_stops_evictions_and_deletion_goes_past_it(kubeconfig: Path, tm
             await cluster.until(lambda ps: ps[0].phase == "Running")
             await cluster.pod("high", gpu=8, priorityClassName="high")
             await cluster.until(lambda ps: any(p.nominated for p in ps), "an eviction was decided")
-            await cluster.eventually(lambda: scheduler.executor.counts.retries >= 3, "and refused, for now")
+            await cluster.eventually(lambda: scheduler.executor.counts.retries >= 3, "the server refuses it for now")
             assert not any(p.leaving for p in await cluster.pods())
-            assert [] == await events(cluster, "Preempted"), "it was not"
+            assert [] == await events(cluster, "Preempted"), "no eviction happened"
         async with scheduling(cluster, Settings(delete_victims=True), config=config):
-            await cluster.until(lambda ps: any(p.name == "high" and p.node for p in ps), "deleted past its budget")
+            await cluster.until(
+                lambda ps: any(p.name == "high" and p.node for p in ps), "the victim is deleted despite its budget"
+            )
             assert 1 == len(await events(cluster, "Preempted"))
         try:
             await cluster.api.delete(f"{budgets}/low")

@@ -1,4 +1,4 @@
-"""What is written, and how often: events once, statuses when they change, and nothing at all where nothing happens."""
+"""How often Maar writes: events once, statuses when they change, and nothing if nothing happens."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from maar.kube.kinds import volcano_podgroup
 from maar.kube.wire.resources import EVENTS
 
 RESTLESS = Settings(resync=0.05)
-"""Everybody is looked at again twenty times a second: as long as an hour of resyncs is for the default."""
+"""All jobs are looked at twenty times a second: a few seconds have as many resyncs as an hour with the default."""
 A_LONG_TIME = 40
-"""Cycles; longer than reasons must stand and counts are gathered, which is a second each."""
+"""Number of cycles; they take longer than the delays of reasons and counts, one second each."""
 Versions = dict[str, str]
 
 
@@ -51,7 +51,7 @@ def about(found: list[dict[str, Any]]) -> Counter[tuple[str, str]]:
     return Counter((e["involvedObject"]["kind"], e["involvedObject"]["name"]) for e in found)
 
 
-def test_where_nothing_happens_nothing_is_written(kubeconfig: Path) -> None:
+def test_if_nothing_happens_nothing_is_written(kubeconfig: Path) -> None:
     """Gangs run, one waits with nodes locked for it, one can never run, one is broken, a queue is over its share."""
 
     async def story(cluster: Live) -> None:
@@ -74,7 +74,7 @@ def test_where_nothing_happens_nothing_is_written(kubeconfig: Path) -> None:
         async with scheduling(cluster, RESTLESS) as again:
             after = await until_quiet(cluster, again)
             changed = {name for name, _ in before.items() ^ after.items()}
-            # Whoever comes new finds on groups what was said; of a pod without one it tells once more, by an event.
+            # A new Maar finds what was written on groups; for a pod without a group it emits the event once more.
             assert {"events"} >= {name.partition("/")[0] for name in changed}, sorted(changed)
             assert {("Pod", "odd")} >= {
                 who for who, n in about(await events(cluster, "FailedScheduling")).items() if n > 1
@@ -94,8 +94,8 @@ def test_one_event_says_that_a_gang_was_scheduled(kubeconfig: Path) -> None:
             found = await events(cluster, "Scheduled")
             assert {("PodGroup", "train"): 1, ("Pod", "alone"): 1} == about(found)
             (node,) = [p.node for p in pods if p.name == "alone"]
-            said = {e["involvedObject"]["name"]: (e["message"], e["count"]) for e in found}
-            assert {"train": ("bound 4 pods of the gang", 1), "alone": (f"bound to {node}", 1)} == said
+            messages = {e["involvedObject"]["name"]: (e["message"], e["count"]) for e in found}
+            assert {"train": ("bound 4 pods of the gang", 1), "alone": (f"bound to {node}", 1)} == messages
 
     tell(kubeconfig, story, nodes=2)
 
@@ -110,14 +110,16 @@ def test_an_event_for_each_pod_on_request(kubeconfig: Path) -> None:
             await until_quiet(cluster, scheduler)
             found = await events(cluster, "Scheduled")
             assert {("PodGroup", "train"): 1, **{("Pod", p.name): 1 for p in pods}} == about(found)
-            said = {e["involvedObject"]["name"]: e["message"] for e in found if e["involvedObject"]["kind"] == "Pod"}
-            assert {p.name: f"bound to {p.node}" for p in pods} == said
+            messages = {
+                e["involvedObject"]["name"]: e["message"] for e in found if e["involvedObject"]["kind"] == "Pod"
+            }
+            assert {p.name: f"bound to {p.node}" for p in pods} == messages
             assert {1} == {e["count"] for e in found}
 
     tell(kubeconfig, story, nodes=2)
 
 
-def test_a_reason_is_said_once_and_again_when_it_is_another(kubeconfig: Path) -> None:
+def test_a_reason_is_reported_once_and_again_when_it_changes(kubeconfig: Path) -> None:
     async def story(cluster: Live) -> None:
         async with scheduling(cluster, RESTLESS) as scheduler:
             await cluster.gang("huge", 2, gpu=9)
@@ -142,7 +144,7 @@ def test_a_reason_is_said_once_and_again_when_it_is_another(kubeconfig: Path) ->
 
 
 def test_cycles_are_no_closer_than_the_minimum_interval(kubeconfig: Path) -> None:
-    """However many things happen: pods come one after the other, and are all bound in a few cycles."""
+    """Whatever the number of events: pods are created one after the other, and a few cycles bind all of them."""
 
     async def story(cluster: Live) -> None:
         begins: list[float] = []

@@ -1,4 +1,4 @@
-"""Recordings: read back and decided again, every cycle gives its plan."""
+"""Recordings: each recorded cycle, decided again, gives its plan."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_a_last_frame_that_was_cut_off_is_left_out(tmp_path: Path) -> None:
     assert 1 == length(path)
 
 
-def test_what_is_no_recording_says_so(tmp_path: Path) -> None:
+def test_a_file_that_is_not_a_recording_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "pods.yaml"
     path.write_text("kind: Pod")
     assert not is_recording(path)
@@ -82,7 +82,7 @@ def test_what_is_no_recording_says_so(tmp_path: Path) -> None:
 def test_a_file_that_cannot_be_written_any_more_ends_the_recording_and_nothing_else(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """As when the disk is full; here it is a pipe that nobody reads any more."""
+    """As with a full disk; here it is a pipe whose reader is closed."""
     path = tmp_path / "pipe"
     os.mkfifo(path)
     reader = os.open(path, os.O_RDONLY | os.O_NONBLOCK)

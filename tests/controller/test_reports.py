@@ -1,4 +1,4 @@
-"""What is written about a job after a plan, without any cluster: first writes, repetitions, changes, restarts."""
+"""The writes about a job after a plan, without a cluster: first writes, repetitions, changes, restarts."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ WAITS = seen(wait=waits(), waiting=TASKS, has_pods=True)
 
 
 def play(*cycles: tuple[float, Seen], record: Record = Record()) -> tuple[list[Writes], Record]:  # noqa: B008
-    """One cycle after the other; what each writes, and the last record."""
+    """Run one cycle after the other; returns the writes of each, and the last record."""
     found = []
     for now, one in cycles:
         writes, record = report(one, record, now)
@@ -70,7 +70,7 @@ def paths(writes: Writes) -> list[str]:
 
 
 def status(writes: Writes) -> dict[str, Any]:
-    """What is written to the group."""
+    """The status that is written to the group."""
     (patch,) = [patch for patch in writes.patches if patch.path.startswith(GROUP_PATH)]
     assert isinstance(patch.body, dict)
     written: dict[str, Any] = patch.body["status"]
@@ -80,7 +80,7 @@ def status(writes: Writes) -> dict[str, Any]:
 # -- reasons
 
 
-def test_a_reason_is_written_once_it_has_stood_and_never_again() -> None:
+def test_a_reason_is_written_once_after_it_has_held() -> None:
     found, record = play(*((now, WAITS) for now in (10.0, 10.5, 10.0 + STANDS, 20.0, 30.0)))
     first = found.pop(2)
     assert [GROUP_PATH, POD_STATUS, POD_STATUS.replace("-0", "-1")] == paths(first)
@@ -96,15 +96,15 @@ def test_a_reason_is_written_once_it_has_stood_and_never_again() -> None:
     assert ("too few GPUs",) * 3 == (record.in_status, record.on_pods, record.in_event)
 
 
-def test_time_alone_asks_for_the_write_of_a_reason() -> None:
+def test_a_reason_is_written_when_its_time_has_come() -> None:
     _, record = play((10.0, WAITS))
     assert 10.0 + STANDS == record.due(10.0)
     (late,), record = play((11.0, seen(looked_at=False, waiting=TASKS)), record=record)
-    assert 3 == len(late.patches), "a cycle that did not look at the job writes what stands"
+    assert 3 == len(late.patches), "a cycle that skips the job writes its last reason"
     assert record.due(11.0) is None
 
 
-def test_another_reason_must_stand_in_its_turn() -> None:
+def test_another_reason_must_hold_too() -> None:
     other = seen(wait=waits("too few CPUs"), waiting=TASKS)
     found, _ = play((10.0, WAITS), (11.0, WAITS), (11.5, other), (12.0, other), (12.5, other))
     assert ["", "too few GPUs", "", "", "too few CPUs"] == [writes.event for writes in found]
@@ -117,7 +117,7 @@ def test_a_reason_that_comes_back_before_another_was_written_writes_nothing() ->
     assert [0, 3, 0, 0, 0] == [len(writes.patches) for writes in found]
 
 
-def test_a_reason_that_goes_by_itself_must_stand_longer() -> None:
+def test_a_reason_that_usually_disappears_must_hold_longer() -> None:
     passing = seen(wait=waits("1 of 2 pods", "NotEnoughTasks"), waiting=TASKS)
     found, _ = play((10.0, passing), (10.0 + STANDS, passing), (10.0 + A_WHILE, passing))
     assert [0, 0, 3] == [len(writes.patches) for writes in found]
@@ -130,7 +130,7 @@ def test_a_job_that_waits_no_more_is_forgotten_with_its_clock() -> None:
     assert 11.5 + STANDS == record.due(11.5)
 
 
-def test_after_pods_were_bound_the_same_reason_is_told_again() -> None:
+def test_after_pods_were_bound_the_same_reason_gets_an_event_again() -> None:
     part = seen(wait=waits(), waiting=TASKS, started=True)
     found, _ = play((10.0, WAITS), (11.0, WAITS), (12.0, part), (13.0, WAITS))
     assert ["", "too few GPUs", "too few GPUs", ""] == [writes.event for writes in found]
@@ -159,7 +159,7 @@ def test_a_gang_that_runs_says_so_once() -> None:
     assert "Running" == record.in_status
 
 
-def test_what_is_bound_after_it_waited_says_so_and_tells_no_reason() -> None:
+def test_a_gang_that_is_bound_after_it_waited_gets_no_reason() -> None:
     runs = seen(Phase.RUNNING, started=True)
     found, record = play((10.0, WAITS), (11.0, WAITS), (12.0, runs))
     assert "Running" == status(found[2])["phase"]
@@ -229,18 +229,20 @@ def test_a_phase_that_the_object_has_is_not_written_again(about: Subject, phase:
         subject(PLUGINS, phase="Scheduling"),
     ],
 )
-def test_a_reason_that_the_object_has_is_neither_written_nor_told_again(about: Subject) -> None:
+def test_a_reason_that_the_object_has_is_neither_written_nor_emitted_again(about: Subject) -> None:
     again = seen(about=about, wait=waits(), waiting=TASKS[:1])
     found, record = play((10.0, again), (11.0, again), (12.0, again))
-    assert [[], [POD_STATUS], []] == [paths(writes) for writes in found], "pods: the same again changes nothing"
+    assert [[], [POD_STATUS], []] == [paths(writes) for writes in found], (
+        "pods get the same reason again, which changes nothing"
+    )
     assert ["", "", ""] == [writes.event for writes in found]
     assert ("too few GPUs", "too few GPUs") == (record.in_status, record.in_event)
     other = seen(about=about, wait=waits("too few CPUs"), waiting=TASKS[:1])
     found, _ = play((20.0, other), (21.0, other), record=record)
-    assert ["", "too few CPUs"] == [writes.event for writes in found], "news are told"
+    assert ["", "too few CPUs"] == [writes.event for writes in found], "a new reason gets an event"
 
 
-def test_another_group_of_the_same_name_is_written_to_anew() -> None:
+def test_another_group_of_the_same_name_is_written_again() -> None:
     runs = seen(Phase.RUNNING, moved=True, tally=Tally(running=2))
     found, record = play((10.0, runs), (11.0, seen(Phase.RUNNING, subject(uid="g2"), tally=Tally(running=2))))
     assert [("Running", 2)] * 2 == [(status(w)["phase"], status(w)["running"]) for w in found]
@@ -297,7 +299,7 @@ def test_pods_that_move_within_a_moment_are_counted_once() -> None:
 # -- brakes
 
 
-def test_a_job_that_brakes_hold_is_told_so() -> None:
+def test_a_job_that_the_brakes_block_gets_that_reason() -> None:
     scene = Snapshot(cluster(node("n1", gpu=8), gang("low", 1, gpu=8, on=["n1"]), gang("train", 1, gpu=8)))
     plan = Plan(evict=(Evict("ns/low-0", KEY, "preempted"),))
     (held,) = Brakes(BrakeSettings(paused=True)).apply(plan, scene, 10.0).waiting
@@ -311,7 +313,7 @@ def test_a_job_that_brakes_hold_is_told_so() -> None:
 
 
 class Scene:
-    """A cluster of one node as watches have shown it; nothing is sent anywhere."""
+    """A cluster of one node as watches have shown it; nothing is sent."""
 
     def __init__(self) -> None:
         self.picture = Picture(frozenset({"maar"}))
@@ -322,7 +324,7 @@ class Scene:
         self.picture.put(kinds.NODES, msgspec.convert(node, Node))
 
     def pod(self, name: str, node: str = "", phase: str = "Pending", group: str = "", **metadata: object) -> None:
-        said = {
+        manifest = {
             "metadata": {"name": name, "namespace": "ns", "uid": f"u-{name}", **metadata},
             "spec": {
                 "containers": [{"name": "c", "resources": {"requests": {"cpu": "1"}}}],
@@ -332,15 +334,15 @@ class Scene:
             },
             "status": {"phase": phase},
         }
-        self.picture.put(kinds.PODS, msgspec.convert(said, Pod))
+        self.picture.put(kinds.PODS, msgspec.convert(manifest, Pod))
 
     def group(self, name: str, **status: object) -> None:
-        said = {
+        manifest = {
             "metadata": {"name": name, "namespace": "ns", "uid": f"u-{name}"},
             "spec": {"minMember": 2},
             "status": status,
         }
-        self.picture.put(VOLCANO, msgspec.convert(said, VOLCANO.resource.struct))
+        self.picture.put(VOLCANO, msgspec.convert(manifest, VOLCANO.resource.struct))
 
     def gang(self, name: str, **status: object) -> None:
         self.group(name, **status)
@@ -351,7 +353,7 @@ class Scene:
         self.cache.snapshot(now)
 
     def cycle(self, now: float, **plan: Any) -> list[Writes]:
-        """A cycle with a plan; what is written about jobs."""
+        """Run a cycle with a plan; returns the writes about jobs."""
         self.snapshot(now)
         decided = Plan(**plan)
         self.cache.assume(decided)
@@ -361,12 +363,12 @@ class Scene:
         return [patch for writes in self.cycle(now, **plan) for patch in writes.patches]
 
 
-def test_a_job_that_has_gone_is_forgotten_and_one_of_its_name_begins_anew() -> None:
+def test_a_deleted_job_is_forgotten_and_another_of_its_name_starts_fresh() -> None:
     scene = Scene()
     for uid in ("first", "second"):
         scene.pod("train", uid=uid)
-        told = [w.event for now in (10.0, 11.0, 12.0) for w in scene.cycle(now, waiting=(waits(),))]
-        assert ["", "too few GPUs", ""] == told
+        events = [w.event for now in (10.0, 11.0, 12.0) for w in scene.cycle(now, waiting=(waits(),))]
+        assert ["", "too few GPUs", ""] == events
         scene.picture.drop(kinds.PODS, KEY)
         assert [] == scene.cycle(13.0)
         assert scene.reports.due(13.0 + MOMENT) is None
@@ -379,7 +381,7 @@ def test_a_gang_that_is_bound_runs_and_its_pods_get_no_reasons() -> None:
     (patch,) = scene.patches(10.0, bind=binds, waiting=(waits(),))
     assert isinstance(patch.body, dict)
     assert (GROUP_PATH, "Running") == (patch.path, patch.body["status"]["phase"])
-    assert [] == scene.patches(11.0 + STANDS, waiting=(waits(),)), "no pod is left that waits"
+    assert [] == scene.patches(11.0 + STANDS, waiting=(waits(),)), "no pod waits"
 
 
 def test_a_job_at_rest_keeps_its_reason_until_a_cycle_looks_at_it() -> None:
@@ -388,7 +390,7 @@ def test_a_job_at_rest_keeps_its_reason_until_a_cycle_looks_at_it() -> None:
     assert [] == scene.patches(10.0, waiting=(waits(),))
     assert 10.0 + STANDS == scene.reports.due(10.0)
     scene.cache.let_rest(frozenset({KEY}))
-    assert 3 == len(scene.patches(10.0 + STANDS)), "it is not in the plan, and stands as it was"
+    assert 3 == len(scene.patches(10.0 + STANDS)), "it is not in the plan, and its reason still holds"
     assert [] == scene.patches(20.0)
 
 
@@ -435,17 +437,17 @@ def test_a_queue_that_comes_again_is_written_whole() -> None:
     ]  # fmt: skip
 
 
-# -- which object stands for a job
+# -- which object represents a job
 
 
 def subjects_of(scene: Scene, *jobs: str) -> list[tuple[str, str]]:
-    """The path and the UID of the object that stands for each job."""
+    """The path and the UID of the object that represents each job."""
     scene.snapshot(1.0)
     found = [scene.subjects.subject_of(job) for job in jobs]
     return [("", "") if one is None else (one.path, one.reference.uid) for one in found]
 
 
-def test_the_group_stands_for_a_gang_in_the_version_that_is_served() -> None:
+def test_the_group_represents_a_gang_in_the_served_version() -> None:
     scene = Scene()
     scene.gang("train")
     metadata = {"name": "up", "namespace": "ns", "uid": "u-up"}
@@ -458,10 +460,10 @@ def test_the_group_stands_for_a_gang_in_the_version_that_is_served() -> None:
     assert [(alpha, "u-up")] == subjects_of(scene, "ns/up")
 
 
-def test_its_own_object_stands_for_an_elastic_job() -> None:
+def test_its_own_object_represents_an_elastic_job() -> None:
     scene, kind = Scene(), pytorchjob.KIND.resource
     template = {"spec": {"schedulerName": "maar", "containers": [{"name": "c"}]}}
-    said = {
+    manifest = {
         "apiVersion": kind.api_version,
         "kind": kind.kind,
         "metadata": {"name": "train", "namespace": "ns", "uid": "u-job"},
@@ -470,7 +472,7 @@ def test_its_own_object_stands_for_an_elastic_job() -> None:
             "pytorchReplicaSpecs": {"Worker": {"replicas": 2, "template": template}},
         },
     }
-    job = msgspec.convert(said, kind.struct)
+    job = msgspec.convert(manifest, kind.struct)
     scene.picture.put(pytorchjob.KIND, job)
     assert [(kind.path("ns", "train"), "u-job")] == subjects_of(scene, KEY)
     owner = scene.picture.job("ns", "train", "u-job")
@@ -479,7 +481,7 @@ def test_its_own_object_stands_for_an_elastic_job() -> None:
     assert scene.picture.job("ns", "train", "of another") is None
 
 
-def test_a_pod_stands_for_itself_and_the_first_one_for_a_gang_without_an_object() -> None:
+def test_a_pod_represents_itself_and_the_first_pod_a_gang_without_an_object() -> None:
     scene = Scene()
     scene.pod("alone")
     for i in range(2):

@@ -1,4 +1,4 @@
-"""Sizes on their way to the API server, embedded and real: written once, never over somebody else's, seen at once."""
+"""Resizes on the embedded and a real API server: written once, assumed at once, never over another client's change."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Story = Callable[[Live, Scheduler], Awaitable[None]]
 
 
 def crd(resource: Resource[Any]) -> dict[str, Any]:
-    """A definition that takes anything."""
+    """A CRD that accepts any spec."""
     anything = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
     names = {"plural": resource.plural, "singular": resource.kind.lower(), "kind": resource.kind}
     version = {
@@ -56,7 +56,7 @@ async def _serves(cluster: Live, resource: Resource[Any]) -> bool:
 
 @asynccontextmanager
 async def watching(cluster: Live) -> AsyncIterator[Scheduler]:
-    """Maar, watching and writing, with a hand in place of its head."""
+    """Maar watches and writes, but the test decides."""
     scheduler = Scheduler(cluster.api, Settings(), ConfigFile(None))
     await scheduler.sync()
     try:
@@ -67,13 +67,13 @@ async def watching(cluster: Live) -> AsyncIterator[Scheduler]:
 
 
 def tell(kubeconfig: Path, story: Story, *resources: Resource[Any]) -> None:
-    async def told() -> None:
+    async def main() -> None:
         async with connected(kubeconfig) as cluster:
             await serve(cluster, *(resources or (PYTORCH,)))
             async with watching(cluster) as scheduler:
                 await story(cluster, scheduler)
 
-    asyncio.run(told())
+    asyncio.run(main())
 
 
 def template() -> dict[str, Any]:
@@ -98,7 +98,7 @@ KEY = f"{NAMESPACE}/t"
 
 
 async def add(cluster: Live, scheduler: Scheduler, item: dict[str, Any], resource: Resource[Any] = PYTORCH) -> None:
-    """Create a job and wait until it is seen."""
+    """Create a job and wait until Maar has seen it."""
     await cluster.api.create(resource.path(NAMESPACE), item)
     await cluster.eventually(lambda: elastic(scheduler) is not None, "the job is seen")
 
@@ -121,7 +121,7 @@ def send(scheduler: Scheduler, **plan: Any) -> None:
 
 
 async def written(cluster: Live, scheduler: Scheduler) -> None:
-    """Wait until all is written and seen."""
+    """Wait until everything is written and watches have shown it."""
     await cluster.eventually(lambda: scheduler.executor.pending == 0, "all is written")
     await cluster.eventually(lambda: not scheduler.picture.elastic.assumed, "all is seen")
 
@@ -146,13 +146,13 @@ def test_a_resize_is_seen_at_once_and_written_with_all_that_belongs_to_it(kubeco
         assert found is not None
         assert (5, 2, PAST, (("n0", 2), ("n1", 1))) == (found.size, found.requested, found.past, found.holds)
         await written(cluster, scheduler)
-        size, suspended, said = await spec(cluster)
+        size, suspended, annotations = await spec(cluster)
         assert (5, False) == (size, suspended)
         assert ("5", "6", "one GPU short", "kept") == tuple(
-            said[key] for key in ("maar.dev/workers", "maar.dev/planned-workers", "maar.dev/why", "mine")
+            annotations[key] for key in ("maar.dev/workers", "maar.dev/planned-workers", "maar.dev/why", "mine")
         )
-        assert {"n0": 2, "n1": 1} == msgspec.json.decode(said["maar.dev/holds"])
-        assert found == elastic(scheduler), "what comes back is what was assumed"
+        assert {"n0": 2, "n1": 1} == msgspec.json.decode(annotations["maar.dev/holds"])
+        assert found == elastic(scheduler), "the watch shows what was assumed"
         assert {"done:ChangeJob": 1} == scheduler.outbox.counts, "one write"
         await cluster.eventually(lambda: _event(cluster, "Resized", "from 2 to 5 workers: room came"))
 
@@ -178,7 +178,7 @@ def test_a_job_is_suspended_and_resumed_with_another_size(kubeconfig: Path) -> N
         await cluster.eventually(lambda: _event(cluster, "Resumed", "resumed with 3 workers"))
         found = elastic(scheduler)
         assert found is not None
-        assert 2 == found.requested, "what its owner asked for"
+        assert 2 == found.requested, "the size that its owner requested"
 
     tell(kubeconfig, story)
 
@@ -197,13 +197,13 @@ def test_a_rigid_job_stays_ours_to_pause(kubeconfig: Path) -> None:
     tell(kubeconfig, story)
 
 
-def test_whoever_changes_the_size_in_between_is_not_overwritten(kubeconfig: Path) -> None:
+def test_a_size_that_another_client_sets_meanwhile_is_not_overwritten(kubeconfig: Path) -> None:
     async def story(cluster: Live, scheduler: Scheduler) -> None:
         await add(cluster, scheduler, pytorch(2))
         scheduler.cache.snapshot(time.time())
         await cluster.api.patch(PATH, {"spec": {"pytorchReplicaSpecs": {"Worker": {"replicas": 4}}}})
         plan = Plan(resize=(Resize(KEY, 2, 1),))
-        if stands(scheduler)[0] == 2:  # the watch is not there yet, as it mostly is not
+        if stands(scheduler)[0] == 2:  # usually the watch has not shown the change yet
             scheduler.outbox.resizes.send(plan)
             await cluster.eventually(lambda: scheduler.executor.pending == 0)
             assert {"failed:ChangeJob": 1} == scheduler.outbox.counts
@@ -221,7 +221,7 @@ def test_what_others_write_beside_the_size_does_not_matter(kubeconfig: Path) -> 
         for i in range(3):
             status = {"conditions": [{"type": "Running", "status": "True", "reason": f"r{i}"}]}
             await cluster.api.patch(f"{PATH}/status", {"status": status})
-        # As if the watch had shown none of it.
+        # As if no watch had shown it.
         scheduler.picture.objects.of(pytorchjob.KIND)[KEY] = found.item
         send(scheduler, resize=(Resize(KEY, 2, 3),))
         await written(cluster, scheduler)
@@ -239,8 +239,8 @@ def test_two_changes_in_a_row_are_both_made(kubeconfig: Path) -> None:
         send(scheduler, hold=())
         assert (4, False) == stands(scheduler)
         await written(cluster, scheduler)
-        size, _, said = await spec(cluster)
-        assert (4, False) == (size, "maar.dev/holds" in said)
+        size, _, annotations = await spec(cluster)
+        assert (4, False) == (size, "maar.dev/holds" in annotations)
         assert {"done:ChangeJob": 2, "done:AnnotateJob": 1} == scheduler.outbox.counts
 
     tell(kubeconfig, story)
@@ -264,14 +264,14 @@ def test_notes_that_are_still_on_their_way_are_known(kubeconfig: Path) -> None:
         for size in (8, 2):
             send(scheduler, targets=(Target(KEY, size, size),))
         await written(cluster, scheduler)
-        said = (await spec(cluster))[2]
-        assert ("2", "2") == (said["maar.dev/workers"], said["maar.dev/planned-workers"])
+        annotations = (await spec(cluster))[2]
+        assert ("2", "2") == (annotations["maar.dev/workers"], annotations["maar.dev/planned-workers"])
 
     tell(kubeconfig, story)
 
 
-def test_another_maar_does_not_say_it_again(kubeconfig: Path) -> None:
-    async def told() -> None:
+def test_another_maar_does_not_write_it_again(kubeconfig: Path) -> None:
+    async def main() -> None:
         async with connected(kubeconfig) as cluster:
             await serve(cluster, PYTORCH)
             for expected in (1, 0):
@@ -283,7 +283,7 @@ def test_another_maar_does_not_say_it_again(kubeconfig: Path) -> None:
                     await written(cluster, scheduler)
                     assert expected == scheduler.outbox.counts["done:AnnotateJob"]
 
-    asyncio.run(told())
+    asyncio.run(main())
 
 
 def test_a_job_that_is_gone_is_forgotten(kubeconfig: Path) -> None:
@@ -364,8 +364,8 @@ def test_a_volcano_job_is_resized_and_paused(kubeconfig: Path) -> None:
         },
     }
 
-    async def phase(cluster: Live, scheduler: Scheduler, said: str, suspended: bool) -> None:
-        await cluster.api.patch(f"{path}/status", {"status": {"state": {"phase": said}}})
+    async def phase(cluster: Live, scheduler: Scheduler, name: str, suspended: bool) -> None:
+        await cluster.api.patch(f"{path}/status", {"status": {"state": {"phase": name}}})
         await cluster.eventually(lambda: not scheduler.picture.elastic.assumed, "seen")
         assert suspended == stands(scheduler)[1]
 

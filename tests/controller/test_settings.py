@@ -1,4 +1,4 @@
-"""How long the loop pauses, by how long it took to decide."""
+"""The pause after a cycle, depending on its duration."""
 
 import pytest
 
@@ -19,10 +19,10 @@ def test_the_pause_after_a_cycle(seconds: float, expected: float) -> None:
     assert pytest.approx(expected) == Settings().pause_after(seconds, 100)
 
 
-def test_a_pause_of_ones_own() -> None:
+def test_the_pause_can_be_configured() -> None:
     assert 0.5 == Settings(quick=0.0, pause=1.0, longest_pause=9.0).pause_after(0.5, 100)
 
 
-def test_no_pause_where_little_goes_on() -> None:
+def test_no_pause_with_few_changes() -> None:
     assert 0.0 == Settings().pause_after(0.5, 3)
     assert 1.0 == Settings().pause_after(0.5, 4)

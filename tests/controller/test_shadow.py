@@ -1,4 +1,4 @@
-"""What a shadow makes of what others do: pods that start, end and go, between two looks too."""
+"""Shadow mode: it compares pods that another scheduler starts, also if they end or are deleted between two cycles."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ CONFIG = default_config(catalog())
 
 
 class Scene:
-    """A cluster of one node, a shadow, and whoever schedules it."""
+    """A cluster of one node, a shadow, and another scheduler."""
 
     def __init__(self) -> None:
         self.picture = Picture(frozenset({"maar"}))
@@ -34,12 +34,12 @@ class Scene:
 
     def pod(self, name: str, node: str = "", phase: str = "Pending") -> None:
         container = {"name": "c", "resources": {"requests": {"cpu": "1"}}}
-        said: dict[str, Any] = {
+        manifest: dict[str, Any] = {
             "metadata": {"name": name, "namespace": "ns", "uid": f"uid-{name}"},
             "spec": {"containers": [container], "schedulerName": "maar", "nodeName": node},
             "status": {"phase": phase},
         }
-        self.picture.put(PODS, msgspec.convert(said, Pod))
+        self.picture.put(PODS, msgspec.convert(manifest, Pod))
 
     def cycle(self) -> None:
         self.now += 1.0
@@ -48,7 +48,7 @@ class Scene:
 
 
 @pytest.mark.parametrize("phase", ["Running", "Succeeded", "Failed"])
-def test_a_pod_that_the_other_starts_is_compared_though_it_has_ended_by_the_next_look(phase: str) -> None:
+def test_a_pod_that_the_other_starts_is_compared_even_if_it_has_ended(phase: str) -> None:
     scene = Scene()
     scene.pod("a")
     scene.cycle()
@@ -59,7 +59,7 @@ def test_a_pod_that_the_other_starts_is_compared_though_it_has_ended_by_the_next
     assert "0 only by Maar" in scene.shadow.line()
 
 
-def test_a_pod_that_is_deleted_before_it_starts_is_nobodys() -> None:
+def test_a_pod_that_is_deleted_before_it_starts_does_not_count() -> None:
     scene = Scene()
     scene.pod("a")
     scene.cycle()
@@ -68,7 +68,7 @@ def test_a_pod_that_is_deleted_before_it_starts_is_nobodys() -> None:
     assert "0 only by the other, 0 only by Maar" in scene.shadow.line()
 
 
-def test_what_ran_before_is_no_news_and_what_the_other_starts_first_is() -> None:
+def test_earlier_pods_do_not_count_and_pods_that_the_other_starts_first_do() -> None:
     scene = Scene()
     scene.cycle()
     scene.pod("quick", "n1", "Running")

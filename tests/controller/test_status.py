@@ -1,4 +1,4 @@
-"""What users see on their PodGroups and Queues, on the embedded server and on a real one."""
+"""Statuses of PodGroups and Queues, on the embedded server and on a real one."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def live(kubeconfig: Path, story: Callable[[Live], Awaitable[None]], crds: Path 
 
 
 async def status_of(cluster: Live, path: str) -> dict[str, Any]:
-    """Without times and conditions."""
+    """The status without times and conditions."""
     status = (await cluster.get(path)).get("status") or {}
     return {name: value for name, value in status.items() if name in ("phase", "running", "succeeded", "failed")}
 
@@ -86,7 +86,7 @@ def test_a_group_of_scheduler_plugins_counts_its_pods(kubeconfig: Path) -> None:
 
 
 def test_a_burst_writes_few_statuses_and_a_restart_none(kubeconfig: Path) -> None:
-    """A PodGroup of Volcano's has no subresource: every write of its status is a generation."""
+    """A PodGroup of Volcano has no status subresource: every write of its status increments the generation."""
     names = [f"g{i}" for i in range(8)]
 
     async def generations(cluster: Live) -> list[int]:
@@ -101,20 +101,20 @@ def test_a_burst_writes_few_statuses_and_a_restart_none(kubeconfig: Path) -> Non
                     cluster, volcano_podgroup.KIND.resource.path(NAMESPACE, name), phase="Running", running=4
                 )
             written = await generations(cluster)
-            # Running, counted; rarely counted twice, where pods started more than a second apart, or admitted before.
+            # Running and counted; sometimes counted twice if pods start more than a second apart, or admitted before.
             assert max(written) <= 5
             assert sum(written) <= 3.5 * len(names)
         async with scheduling(cluster) as again:
             await cluster.pod("probe", gpu=8)
-            await cluster.eventually(lambda: again.outbox.counts["done:Patch"] > 0, "something is written")
-            await cluster.eventually(lambda: again.executor.pending == 0, "all is written")
+            await cluster.eventually(lambda: again.outbox.counts["done:Patch"] > 0, "a status is written")
+            await cluster.eventually(lambda: again.executor.pending == 0, "everything is written")
             assert written == await generations(cluster)
 
     live(kubeconfig, story)
 
 
-def test_an_admission_is_written_where_somebody_may_wait_for_it(kubeconfig: Path) -> None:
-    """By itself, for whoever makes its pods; with the reason, where its pods are there and do not fit."""
+def test_an_admission_is_written_if_a_controller_may_wait_for_it(kubeconfig: Path) -> None:
+    """Alone, for the controller that creates the pods; with the reason, if the pods exist and do not fit."""
 
     async def story(cluster: Live) -> None:
         head = {"apiVersion": volcano_podgroup.KIND.resource.api_version, "kind": "PodGroup"}
@@ -155,7 +155,7 @@ def test_a_queue_says_what_its_jobs_have(kubeconfig: Path) -> None:
                 await until_allocated(queue, cpu="4500m", gpu="6", pods="3")
             await cluster.delete("train-2")
             await until_allocated("vision", cpu="3", gpu="4", pods="2")
-        # The one who comes next takes out what nobody has any more.
+        # The next Maar removes resources that no job has any more.
         for name in ("train-0", "train-1"):
             await cluster.delete(name)
         await cluster.until(lambda pods: not pods)

@@ -1,4 +1,4 @@
-"""Pods with volumes, live: the same scenes on the embedded server and on a real one; the provisioner is played."""
+"""Pods with volumes, live: the same scenes on the embedded server and on a real one, with a simulated provisioner."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Story = Callable[[Live, Provisioner], Awaitable[None]]
 
 
 def live(kubeconfig: Path, story: Story, refuses: Callable[[str, str], bool] = lambda claim, node: False) -> None:
-    """Tell a story on a cluster with a node in each of two zones and volumes that wait for their first pod."""
+    """Play a story on a cluster with a node in each of two zones and volumes that wait for their first consumer."""
 
     async def tell() -> None:
         async with connected(kubeconfig) as cluster:
@@ -38,7 +38,7 @@ async def claims(cluster: Live, *names: str, **more: Any) -> None:
 
 
 async def selected(cluster: Live, name: str) -> str:
-    """For which node a claim's volume is to be made."""
+    """The node that is selected for a claim's volume."""
     found = await cluster.get(CLAIMS.path(NAMESPACE, name))
     return str(found["metadata"].get("annotations", {}).get(SELECTED_NODE, ""))
 
@@ -47,14 +47,14 @@ async def phase(cluster: Live, name: str) -> str:
     return str((await cluster.get(CLAIMS.path(NAMESPACE, name)))["status"]["phase"])
 
 
-async def told(cluster: Live, name: str) -> list[str]:
-    """What was said when a pod was given its node."""
+async def scheduled(cluster: Live, name: str) -> list[str]:
+    """The messages of the Scheduled events of a pod."""
     events = (await cluster.get(EVENTS.path(NAMESPACE)))["items"]
     return [e["message"] for e in events if (e["reason"], e["involvedObject"]["name"]) == ("Scheduled", name)]
 
 
 def one(name: str) -> Callable[[list[Seen]], bool]:
-    """That a pod has a node."""
+    """Whether a pod has a node."""
     return lambda pods: any(p.name == name and p.node for p in pods)
 
 
@@ -69,18 +69,18 @@ def test_a_claim_is_handed_over_and_its_pod_bound_once_it_has_its_volume(kubecon
             await claims(cluster, "data")
             await cluster.pod("train", gpu=8, **using("data"))
             await cluster.eventually(lambda: selected(cluster, "data"), "the claim is handed over")
-            # Its room is kept, nobody else is held up, and it is not bound before its volume is there.
+            # Its room is reserved, no other pod is delayed, and it is not bound before its volume exists.
             await cluster.pod("other", gpu=8)
             pods = await cluster.until(one("other"))
             node = await selected(cluster, "data")
             assert {"train": "", "other": {"n0": "n1", "n1": "n0"}[node]} == {p.name: p.node for p in pods}
             assert 1 == maar.outbox.counts["done:Bind"]
-            await cluster.eventually(lambda: told(cluster, "other"), "an event on who is bound")
-            assert [] == await told(cluster, "train"), "it is not scheduled yet"
+            await cluster.eventually(lambda: scheduled(cluster, "other"), "the bound pod has an event")
+            assert [] == await scheduled(cluster, "train"), "it is not scheduled yet"
             provisioner.go.set()
             pods = await cluster.until(one("train"))
-            await cluster.eventually(lambda: told(cluster, "train"), "its event")
-            assert [f"bound to {node}"] == await told(cluster, "train")
+            await cluster.eventually(lambda: scheduled(cluster, "train"), "its event")
+            assert [f"bound to {node}"] == await scheduled(cluster, "train")
             assert (node, "Bound") == (named(pods, "train").node, await phase(cluster, "data"))
             assert [("data", node)] == provisioner.asked
 
@@ -134,7 +134,7 @@ def test_a_node_takes_no_more_volumes_than_its_driver_says(kubeconfig: Path) -> 
             assert ["n0", "n0", "n1"] == sorted(p.node for p in pods if p.node)
             assert "0/2 nodes fit: 2 at their volume limit of disk.test.dev" == left.message
             await cluster.pod("without")
-            await cluster.until(one("without"), "who brings no volume is not concerned")
+            await cluster.until(one("without"), "a pod without volumes is not affected")
             there = next(p for p in pods if p.node)
             await cluster.delete(there.name)
             assert there.node == named(await cluster.until(one(left.name)), left.name).node
@@ -146,7 +146,7 @@ def test_where_a_volume_is_refused_the_pod_goes_elsewhere(kubeconfig: Path) -> N
     refusing: list[str] = []
 
     def refuses(claim: str, node: str) -> bool:
-        """The first node that is asked for has no disk left."""
+        """The first requested node has no disk left."""
         refusing.append(node)
         return node == refusing[0]
 
@@ -176,7 +176,7 @@ def test_a_restart_between_hand_over_and_bind_finishes_on_the_same_node(kubeconf
             await cluster.pod(name, gpu=8, priorityClassName="polite")
         async with scheduling(cluster):
             pods = await cluster.until(lambda ps: any(p.node for p in ps))
-            assert {node} == {"n0", "n1"} - {p.node for p in pods if p.node}, "its room is kept"
+            assert {node} == {"n0", "n1"} - {p.node for p in pods if p.node}, "its room is reserved"
             provisioner.go.set()
             pods = await cluster.until(one("train"))
             assert (node, [("data", node)]) == (named(pods, "train").node, provisioner.asked)
@@ -184,7 +184,7 @@ def test_a_restart_between_hand_over_and_bind_finishes_on_the_same_node(kubeconf
     live(kubeconfig, story)
 
 
-def test_a_missing_claim_is_named_and_holds_nobody_else_up(kubeconfig: Path) -> None:
+def test_a_missing_claim_is_named_and_delays_no_other_pod(kubeconfig: Path) -> None:
     async def story(cluster: Live, provisioner: Provisioner) -> None:
         async with scheduling(cluster):
             await cluster.pod("train", gpu=1, **using("nowhere"))
@@ -192,7 +192,7 @@ def test_a_missing_claim_is_named_and_holds_nobody_else_up(kubeconfig: Path) -> 
             pods = await cluster.until(lambda ps: one("other")(ps) and any(p.message for p in ps))
             assert "pod `default/train` is held back: claim `nowhere` does not exist" == named(pods, "train").message
             await claims(cluster, "nowhere")
-            await cluster.until(one("train"), "the claim is there now")
+            await cluster.until(one("train"), "the claim exists now")
 
     live(kubeconfig, story)
 

@@ -1,4 +1,4 @@
-"""A snapshot that follows another is the same as one made anew."""
+"""A snapshot made from the one before is equal to a snapshot made from scratch."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ APART = PodTerm(PodSelector(Selector((Requirement("app", "In", ("x",)),)), ("ns"
 
 
 def some_gang(name: str, rng: random.Random) -> Gang:
-    """Any gang: bound in part, leaving, promised, with roles, repelling its like."""
+    """A random gang: partly bound, releasing, nominated, with roles, or with anti-affinity to itself."""
     shapes = [{}, {"anti_affinity": (APART,), "matches": (APART.pods,)}]
     made = gang(
         name,
@@ -102,7 +102,7 @@ def test_following_snapshots_equal_new_ones(seed: int) -> None:
         ({"broken": "it makes no sense"}, {}),
     ],
 )
-def test_elastic_jobs_tell_of_themselves(of_job: dict[str, Any], of_elastic: dict[str, Any]) -> None:
+def test_changes_of_elastic_fields_only(of_job: dict[str, Any], of_elastic: dict[str, Any]) -> None:
     nodes = [node("n0", cpu=8, gpu=4)]
     runs, waits, rigid = elastic("b", 1, 4, on=["n0", "n0"]), elastic("c", 1, 4), gang("a", 2, gpu=1)
     snapshot = Snapshot(cluster(nodes, [runs, waits, rigid]))
@@ -117,10 +117,10 @@ def test_elastic_jobs_tell_of_themselves(of_job: dict[str, Any], of_elastic: dic
     assert_same(fresh, following)
     assert (fresh.jobs.jobs, fresh.jobs.elastic) == (following.jobs.jobs, following.jobs.elastic)
     assert decide(fresh, CONFIG, 10.0) == decide(following, CONFIG, 10.0)
-    assert [runs.job.elastic, waits.job.elastic] == [job.elastic for job in snapshot.jobs.jobs[1:]], "as it was"
+    assert [runs.job.elastic, waits.job.elastic] == [job.elastic for job in snapshot.jobs.jobs[1:]], "unchanged"
 
 
-def test_a_new_resource_asks_for_a_new_snapshot() -> None:
+def test_a_new_resource_needs_a_new_snapshot() -> None:
     snapshot = Snapshot(cluster(node("n0"), gang("a", 1)))
     odd = gang("b", 1, constraints={"resources": {"example.com/fpga": 1}})
     assert snapshot.after(Cluster(), {"ns/b": (odd.job, odd.tasks)}) is None

@@ -1,4 +1,4 @@
-"""Documents: one reader for all YAML and JSON, with the strictness that its caller asks for."""
+"""Documents: one reader for all YAML and JSON; the caller chooses how repeated keys are treated."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_a_key_given_twice(text: str) -> None:
         ("[" * 100_000, "lists and mappings are nested too deeply"),
     ],
 )
-def test_text_that_is_none(text: str, expected: str) -> None:
+def test_invalid_text(text: str, expected: str) -> None:
     with pytest.raises(DocumentError) as error:
         list(documents(text))
     assert expected == str(error.value)

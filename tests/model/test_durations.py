@@ -1,4 +1,4 @@
-"""Durations as people write them."""
+"""Durations in configurations and annotations."""
 
 from __future__ import annotations
 
@@ -30,6 +30,6 @@ def test_durations(text: str | float, seconds: float) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "s", "5 s", "5x", "1h-3m", "-5s", "-1", "nan", "inf", "1h30", "five", True])
-def test_nonsense_is_refused(text: str) -> None:
+def test_invalid_durations_are_refused(text: str) -> None:
     with pytest.raises(ValueError, match=r"^not a duration: `"):
         parse_duration(text)

@@ -51,7 +51,7 @@ def test_rows_are_sorted_by_name_whatever_the_order() -> None:
 )
 def test_requirements(requirement: Requirement, rows: list[int]) -> None:
     assert rows == np.flatnonzero(TABLE.meets(requirement)).tolist()
-    # The table and one map of labels agree.
+    # The table and a single map of labels give the same result.
     assert rows == [i for i, n in enumerate(TABLE.nodes) if requirement.matches(n.labels)]
 
 

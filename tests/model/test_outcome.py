@@ -1,4 +1,4 @@
-"""What a cluster looks like once a plan has been carried out."""
+"""The cluster after a plan is carried out."""
 
 from __future__ import annotations
 

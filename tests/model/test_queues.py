@@ -1,4 +1,4 @@
-"""The tree of queues: always with a root, and with a reason where it makes no sense."""
+"""The tree of queues: it always has a root, and an invalid queue has a reason."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Quantities are exact, requests round up, nodes round down, and sums do not overflow."""
+"""Quantities are exact, requests round up, allocatable rounds down, and sums do not overflow."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Shapes: equal needs are one shape, whatever else tells pods apart."""
+"""Shapes: pods with equal needs share one shape."""
 
 from __future__ import annotations
 

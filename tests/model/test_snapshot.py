@@ -1,4 +1,4 @@
-"""The snapshot: sorted tables, counts of what tasks take, the same whatever order the cluster came in."""
+"""The snapshot: sorted tables and sums over tasks, independent of the order of the cluster's objects."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ WEB = PodSelector(Selector((Requirement("app", "In", ("web",)),)))
 
 
 def arrays(snapshot: Snapshot) -> dict[str, str]:
-    """Everything in a snapshot that is an array or a list, from all its tables."""
+    """All arrays and lists of a snapshot, from all its tables."""
     parts = {"": snapshot, "nodes.": snapshot.nodes, "jobs.": snapshot.jobs, "tasks.": snapshot.tasks}
     parts |= {"shapes.": snapshot.shapes, "queues.": snapshot.queues}
     found: dict[str, str] = {}
@@ -115,7 +115,7 @@ def test_which_jobs_a_cycle_looks_at(what: Gang, active: bool) -> None:
     assert ([0] if active else []) == Snapshot(cluster(node("n1"), what)).jobs.active
 
 
-def test_a_promise_on_a_node_that_has_gone_is_none() -> None:
+def test_a_nomination_to_a_deleted_node_is_void() -> None:
     snapshot = Snapshot(cluster(node("n1"), placed("x", Status.NOMINATED, "gone")))
     assert [Status.PENDING] == snapshot.tasks.status.tolist()
     assert [-1] == snapshot.tasks.node.tolist()
@@ -140,7 +140,7 @@ def test_a_worker_of_ten_comes_after_nine() -> None:
     assert [f"ns/j-{i}" for i in range(12)] == [t.key for t in snapshot.tasks.tasks]
 
 
-def test_a_job_of_no_known_queue_has_none() -> None:
+def test_a_job_of_an_unknown_queue_has_no_queue() -> None:
     snapshot = Snapshot(cluster(gang("a", queue="nowhere"), gang("b")))
     assert [-1, snapshot.queues.number["default"]] == snapshot.jobs.queue.tolist()
 

@@ -1,4 +1,4 @@
-"""HyperNodes become rows of nodes, whatever they hold; pools come from labels."""
+"""HyperNodes become rows of nodes; pools come from labels."""
 
 from __future__ import annotations
 

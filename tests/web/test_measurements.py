@@ -1,4 +1,4 @@
-"""Measurements by HTTP: on bytes over a socket, with a real store behind."""
+"""Measurements over HTTP: bytes over a socket, with a real store."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def test_what_is_posted_is_stored_and_learnt(address: str) -> None:
     run(address, story)
 
 
-def test_a_job_that_nobody_knows_is_taken_and_a_retry_counts_once(address: str) -> None:
+def test_an_unknown_job_is_accepted_and_a_retry_counts_once(address: str) -> None:
     async def story(session: ClientSession, history: History) -> None:
         for _ in range(3):
             assert 202 == (await post(session, GOOD))[0]
@@ -138,7 +138,7 @@ def test_an_epoch_of_two_sizes_is_marked(address: str, more: dict[str, object], 
         (GOOD | {"epoch": 2**60}, f"measurements: Expected `int` <= {2**53} - at `$.epoch`"),
     ],
 )
-def test_what_makes_no_sense_is_refused_with_its_place(address: str, body: Any, error: str) -> None:
+def test_invalid_bodies_are_refused_with_the_field(address: str, body: Any, error: str) -> None:
     async def story(session: ClientSession, history: History) -> None:
         assert (400, {"error": error}) == await post(session, body)
         assert (200, {"measurements": []}) == await get(session)
@@ -198,7 +198,7 @@ def test_what_is_too_long_is_not_read(address: str) -> None:
     run(address, story)
 
 
-def test_a_database_that_is_not_there_is_for_later() -> None:
+def test_a_missing_database_means_retry_later() -> None:
     async def story(session: ClientSession, history: History) -> None:
         await until(lambda: "127.0.0.1" in history.problem)
         for ask in (session.post(URL, json=GOOD), session.get(URL)):
@@ -211,7 +211,7 @@ def test_a_database_that_is_not_there_is_for_later() -> None:
     run("postgresql://me:secret@127.0.0.1:1/maar", story, wait=False)
 
 
-def test_a_full_queue_is_for_later(address: str) -> None:
+def test_a_full_queue_means_retry_later(address: str) -> None:
     async def story(session: ClientSession, history: History) -> None:
         status, answer = await post(session, [GOOD | {"epoch": n} for n in range(3)])
         assert (503, {"error": "queue of measurements is full"}) == (status, answer)
@@ -219,14 +219,14 @@ def test_a_full_queue_is_for_later(address: str) -> None:
     run(address, story, queue=2)
 
 
-def test_with_a_token_only_who_knows_it(address: str, tmp_path: Path) -> None:
+def test_with_a_token_clients_must_send_it(address: str, tmp_path: Path) -> None:
     token = tmp_path / "token"
     token.write_text("s3cret\n")
 
     async def story(session: ClientSession, history: History) -> None:
         wrong = ("Bearer wrong", "s3cret", "Bearer s3cret2", "Bearer \u00e9\udcff")
-        for said in ({}, *({"Authorization": text} for text in wrong)):
-            assert 401 == (await post(session, GOOD, headers=said))[0]
+        for headers in ({}, *({"Authorization": text} for text in wrong)):
+            assert 401 == (await post(session, GOOD, headers=headers))[0]
         assert 401 == (await get(session))[0]
         right = {"Authorization": "Bearer s3cret"}
         assert 202 == (await post(session, GOOD, headers=right))[0]
@@ -240,7 +240,7 @@ def test_with_a_token_only_who_knows_it(address: str, tmp_path: Path) -> None:
     run(address, story, token)
 
 
-def test_without_a_history_there_is_nothing() -> None:
+def test_without_a_history_there_are_no_routes() -> None:
     assert [] == routes(History("none"))
 
     async def story(session: ClientSession, history: History) -> None:

@@ -1,4 +1,4 @@
-"""Metrics as a scraper reads them, of a live Maar on the embedded server with elastic jobs in two pools."""
+"""Metrics as a scraper reads them, from a live Maar on the embedded server with elastic jobs in two pools."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def kubeconfig(tmp_path: Path) -> Iterator[Path]:
 
 
 def scraped(metrics: Metrics) -> dict[str, float]:
-    """What a scrape says of pools and elastic jobs: `name{label,label}` to value."""
+    """The metrics of pools and elastic jobs: from `name{label,label}` to the value."""
     found: dict[str, float] = {}
     for family in text_string_to_metric_families(metrics.text().decode()):
         for sample in family.samples:
@@ -97,7 +97,7 @@ def test_pools_and_elastic_jobs_as_they_breathe(kubeconfig: Path, tmp_path: Path
         )
         assert 9 == found["maar_elastic_workers{default}"]
 
-    async def told() -> None:
+    async def main() -> None:
         async with connected(kubeconfig) as live:
             await live.crds(OUR_CRDS)
             await live.nodes(1, gpu=4, first=9, labels={"gpu": "a100"})
@@ -105,4 +105,4 @@ def test_pools_and_elastic_jobs_as_they_breathe(kubeconfig: Path, tmp_path: Path
                 await play.add_nodes(2)
                 await story(play)
 
-    asyncio.run(told())
+    asyncio.run(main())

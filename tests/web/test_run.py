@@ -1,4 +1,4 @@
-"""From a training to what a person reads: `maar.report`, a running `maar run`, `maar history`."""
+"""From a training job to a user: `maar.report`, a running `maar run`, `maar history`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.support.real.processes import wait_until
 from maar.report import Reporter
 
 PATIENCE = 60.0
-"""Seconds until it has failed: two programs start, on a machine that may be busy."""
+"""Seconds until the test fails: it starts two programs, maybe on a busy machine."""
 MAAR = [sys.executable, "-m", "maar.cli.main"]
 NOBODY = {
     "apiVersion": "v1",
@@ -28,11 +28,11 @@ NOBODY = {
     "users": [{"name": "x", "user": {}}],
     "current-context": "x",
 }
-"""Of an API server that is not there: measurements do not wait for it."""
+"""A kubeconfig for an API server that does not exist: measurements do not need it."""
 
 
 def answers(url: str, process: subprocess.Popen[str]) -> bool:
-    """Whether there is an answer that is not `later`."""
+    """Whether there is a response that does not mean `retry later`."""
     try:
         urllib.request.urlopen(url, timeout=PATIENCE).close()
     except (urllib.error.URLError, ConnectionError) as error:
@@ -58,7 +58,7 @@ def test_what_a_training_reports_is_what_history_shows(tmp_path: Path, monkeypat
         wait_until(lambda: answers(f"http://127.0.0.1:{port}/healthz", process), "an answer", PATIENCE)
         reporter = Reporter(f"http://127.0.0.1:{port}", "team/resnet-7", token="s3cret", total_epochs=10)
         deadline = time.monotonic() + PATIENCE
-        for epoch in range(1000):  # the database may not be open yet: what is refused is told with the next
+        for epoch in range(1000):  # The database may not be open yet: refused reports are sent again with the next.
             reporter.report(epoch, 60.0)
             reporter.flush(PATIENCE)
             shown = subprocess.run(
@@ -77,7 +77,7 @@ def test_what_a_training_reports_is_what_history_shows(tmp_path: Path, monkeypat
     assert "Traceback" not in log
 
 
-def test_a_history_that_makes_no_sense_is_said_at_the_start() -> None:
+def test_an_invalid_history_is_reported_at_the_start() -> None:
     done = subprocess.run(
         [*MAAR, "run", "--history", "mysql://me:pw@db/x"], capture_output=True, text=True, check=False
     )

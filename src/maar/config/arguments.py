@@ -109,7 +109,6 @@ def _loosely(wanted: Any, value: object) -> object:
 
 
 def _refuse(wanted: Any, value: object) -> str | None:
-    """Why a value is not of a type, or `None` if it is."""
     try:
         converted = msgspec.convert(value, wanted, strict=False)
     except (msgspec.ValidationError, OverflowError):

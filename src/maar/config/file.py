@@ -53,7 +53,6 @@ def read_config(text: str, source: str, catalog: Catalog) -> Loaded:
 
 
 def default_config(catalog: Catalog) -> Config:
-    """Maar's default configuration."""
     return read_config(default_text(), "maar/default.yaml", catalog).config
 
 
@@ -89,7 +88,6 @@ class _Reader:
         self._findings = findings
 
     def read(self, document: object) -> Config | None:
-        """The configuration, or `None` if it has problems."""
         if not isinstance(document, dict):
             self._problem("", f"expected a mapping with `actions` and `tiers`, got {shown(document)}")
             return None
@@ -284,7 +282,6 @@ class _Reader:
         return None
 
     def _named(self, item: object, path: str) -> dict[str, object]:
-        """A mapping with a name: one plugin, or the configuration of one action."""
         if isinstance(item, str):
             self._problem(path, f"expected a mapping, got `{item}`; write `- name: {item}`")
             return {}

@@ -48,7 +48,6 @@ def unknown(what: str, name: str, known: Iterable[str], also: Iterable[str] = ()
 
 
 def shown(value: object) -> str:
-    """A value from a file, for a message to its author."""
     if value is None:
         return "nothing"
     if isinstance(value, bool):

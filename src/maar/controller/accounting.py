@@ -51,7 +51,6 @@ class Life(msgspec.Struct):
     last: float = 0.0
 
     def count(self, until: float) -> None:
-        """Add the GPU seconds attained since `last`."""
         self.attained += self.workers * self.gpus * max(until - self.last, 0.0)
         self.last = max(self.last, until)
 
@@ -150,7 +149,6 @@ class Accounting:
         return life
 
     def _turn(self, life: Life, workers: int, at: float) -> None:
-        """The job has `workers` workers from then on."""
         before = life.workers
         if workers == before:
             return
@@ -205,7 +203,6 @@ class Accounting:
         self._turn(life, 0 if change.suspended else work.wanted.size, at)
 
     def given(self, job: str) -> None:
-        """Pods of a gang were bound."""
         uid = self._keys.get(job)
         found = self._cache.picture.elastic_job(job) if uid is not None else None
         if uid is None or found is None or uid != found.item.metadata.uid or self._lives[uid].workers:

@@ -130,7 +130,6 @@ class Brakes:
         )
 
     def _stopped(self, plan: Plan, snapshot: Snapshot) -> set[str]:
-        """The jobs whose sizes must not change."""
         less = {s.job for s in plan.suspend} | {r.job for r in plan.resize if r.after < r.before}
         more = {r.job for r in plan.resume} | {r.job for r in plan.resize if r.after >= r.before}
         limit, recent = self.settings.resizes_per_minute, self._resized

@@ -42,7 +42,6 @@ class Cache:
 
     @property
     def started(self) -> bool:
-        """Whether a cycle has run."""
         return self._snapshot is not None
 
     @property
@@ -71,7 +70,6 @@ class Cache:
         return self._snapshot
 
     def _index(self, changed: dict[str, Changed]) -> None:
-        """Update the index of tasks for changed jobs only."""
         for job in changed:
             for task in self._tasks_of.pop(job, ()):
                 del self._tasks[task.key]
@@ -160,5 +158,4 @@ class Cache:
         return self._tasks[key]
 
     def find(self, key: str) -> Task | None:
-        """A task of the last snapshot, if it exists."""
         return self._tasks.get(key)

@@ -94,7 +94,6 @@ class ConfigFile(WatchedFile):
         super().__init__(path, "configuration", logging.getLogger("maar.config"))
 
     def current(self) -> tuple[Config, str | None]:
-        """The configuration in use and its text."""
         return self.config, self.text
 
     def _take(self, data: bytes, source: str) -> None:

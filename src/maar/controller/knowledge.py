@@ -23,7 +23,6 @@ class FromHistory:
         self._history = history
 
     def of(self, who: Who) -> Learnt:
-        """The current knowledge about one job."""
         history, category = self._history, who.category or category_of(who.namespace, who.name)
         left = history.remaining(f"{who.namespace}/{who.name}", category, who.accelerator, who.epochs)
         return Learnt(
@@ -45,7 +44,6 @@ class Learner:
         self._due: asyncio.TimerHandle | None = None
 
     def news(self) -> None:
-        """The history has news."""
         if self._due is None:
             loop = asyncio.get_running_loop()
             self._due = loop.call_later(max(self._last + self._every - loop.time(), 0.0), self._learn)

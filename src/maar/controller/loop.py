@@ -106,7 +106,6 @@ class Loop:
         self.trigger()
 
     async def run(self) -> None:
-        """Decide until cancelled."""
         self.trigger()
         wake: float | None = None
         while True:

@@ -31,7 +31,6 @@ class Refusals:
         self._waits: dict[tuple[str, str], Backoff] = {}
 
     def refused(self, pod: str, uid: str) -> None:
-        """A write for a pod was refused for good."""
         backoff = self._waits.get((pod, uid))
         if backoff is None:
             self._tidy()
@@ -41,7 +40,6 @@ class Refusals:
             asyncio.get_running_loop().call_later(backoff.next(), self._forget, pod, uid)
 
     def done(self, pod: str, uid: str) -> None:
-        """A write for a pod succeeded."""
         self._waits.pop((pod, uid), None)
 
     def _forget(self, pod: str, uid: str) -> None:

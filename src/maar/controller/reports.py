@@ -139,7 +139,6 @@ def _with_reason(seen: Seen, record: Record, now: float) -> Record:
 
 
 def _group_status(seen: Seen, record: Record, group: PodGroup, now: float) -> tuple[dict[str, Any], Record]:
-    """The part of a group's status that must be written."""
     rules = group.kind.status
     if record.group != group.item.metadata.uid:
         # Another group of the same name, for example of an elastic job that was suspended and resumed.
@@ -277,7 +276,6 @@ def _waiting_pods(cache: Cache, job: Job) -> tuple[Task, ...]:
 
 
 def _phase_after(cache: Cache, job: Job, plan: ByJob) -> Phase:
-    """The phase of a job's group after the plan is carried out."""
     jobs, table = cache.latest.jobs, cache.latest.tasks
     members = jobs.members[job.index]
     status = table.status[members]

@@ -142,7 +142,6 @@ class Resizes:
         return Prepared(found.identity, work, done)
 
     def _settle(self, job: str, identity: Identity, assumed: AssumedJob | None, outcome: Outcome) -> None:
-        """Confirm or forget the assumption, depending on the outcome."""
         if isinstance(outcome, Failed):
             self._noted.pop(job, None)
             if assumed is not None:
@@ -170,7 +169,6 @@ class Resizes:
     # -- notes and holds
 
     def _notes(self, plan: Plan) -> dict[str, Note]:
-        """Changed notes and holds, by job."""
         holds: dict[str, dict[str, int]] = {}
         for hold in plan.hold:
             of = holds.setdefault(hold.job, {})
@@ -187,7 +185,6 @@ class Resizes:
         return found
 
     def _annotations(self, job: ElasticJob, holds: Holds, target: Target | None) -> dict[str, str | None]:
-        """The annotations that must change."""
         changed: dict[str, str | None] = {}
         if holds != job.standing.holds:
             changed[known.HOLDS] = write_holds(holds)
@@ -245,7 +242,6 @@ def kept_after(found: ElasticJob, change: Change) -> Kept:
 
 
 def _event_of(work: ChangeJob, change: Change) -> tuple[str, str]:
-    """The reason and the message of the event for a change."""
     why = f": {change.why}" if change.why else ""
     before, suspended = work.before
     if change.suspended:

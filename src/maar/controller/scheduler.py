@@ -235,7 +235,6 @@ class Scheduler:
         return f"not listed yet: {', '.join(missing)}" if missing else ""
 
     async def close(self) -> None:
-        """Stop watching and writing."""
         self._learner.close()
         for task in list(self._tasks):
             task.cancel()

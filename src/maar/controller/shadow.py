@@ -91,7 +91,6 @@ class Shadow:
         return self.comparison.line(len(self._decided))
 
     def _forget(self) -> None:
-        """Drop deleted pods."""
         if self._cache.started:
             pods = {task.key: task.uid for task in self._cache.latest.tasks.tasks}
             self._decided = {pod: d for pod, d in self._decided.items() if pods.get(pod) == d.uid}

@@ -26,7 +26,6 @@ class Subject(msgspec.Struct, frozen=True):
 
     @property
     def path(self) -> str:
-        """The path of the object on the server."""
         return self.resource.path(self.reference.namespace, self.reference.name)
 
 

@@ -29,7 +29,6 @@ def stage(pod: Object | None) -> str:
 
 
 def tally(cache: Cache, job: Job) -> Tally:
-    """The current counts of a job's pods."""
     pods, tasks = cache.picture.objects.of(PODS), cache.latest.tasks.tasks
     stages = [stage(pods.get(tasks[row].key)) for row in cache.latest.jobs.members[job.index].tolist()]
     return Tally(stages.count("Running"), stages.count("Succeeded"), stages.count("Failed"))
@@ -58,7 +57,6 @@ class Tallies:
         return alone
 
     def take(self, cache: Cache, now: float) -> set[str]:
-        """The jobs to count now."""
         if self._first:
             self._first = False
             return set(cache.latest.jobs.number)
@@ -72,5 +70,4 @@ class Tallies:
         return due
 
     def due(self) -> float | None:
-        """When the next jobs are to be counted."""
         return min((since + MOMENT for since in self._jobs.values()), default=None)

@@ -62,7 +62,6 @@ class Sink:
         self._trigger()
 
     def _put(self, item: Object | Broken) -> str:
-        """Apply an object; returns its key."""
         key = self._kind.key(item.namespace, item.name)
         if isinstance(item, Broken):
             self._broken.add(key)

@@ -98,7 +98,6 @@ class Box:
 
     @property
     def api(self) -> Api:
-        """The client of the server, over its socket."""
         assert self._api is not None, "the box is not open"
         return self._api
 
@@ -150,7 +149,6 @@ class Box:
 
     @property
     def log_length(self) -> int:
-        """The current length of the log."""
         return self.log.stat().st_size if self.log.exists() else 0
 
     # -- changes
@@ -165,7 +163,6 @@ class Box:
         await self.api.create(path, elastic_job(elastic))
 
     async def delete(self, gang: Gang) -> None:
-        """Delete a job with its pods."""
         await self.api.delete(f"/apis/batch/v1/namespaces/default/jobs/{gang.name}")
         await self.until(lambda: not self.pods(gang.name), f"the pods of {gang.name} are gone")
 
@@ -194,7 +191,6 @@ class Box:
         return [item.obj for item in self.server.api.objects(PODS) if owner(item.obj) == job]
 
     def is_done(self, gang: Gang) -> bool:
-        """Whether the job is complete."""
         jobs = [item.obj for item in self.server.api.objects(JOBS) if item.obj["metadata"]["name"] == gang.name]
         conditions = (jobs[0].get("status") or {}).get("conditions") or [] if jobs else []
         return any(c["type"] == "Complete" and c["status"] == "True" for c in conditions)
@@ -209,7 +205,6 @@ class Box:
         return sorted({pod["spec"]["nodeName"] for pod in pods if pod["spec"].get("nodeName")})
 
     def runs(self, gang: Gang) -> bool:
-        """Whether all pods of a job run."""
         return len(self.running(gang.name)) == gang.pods and not self.kubelets.dead.intersection(self.nodes_of(gang))
 
     def reason(self, gang: Gang) -> str:
@@ -227,7 +222,6 @@ class Box:
         return [e["message"] for e in found if e.get("reason") == reason and e["involvedObject"]["name"] in names]
 
     def columns(self) -> list[Column]:
-        """The nodes and their pods, for the picture."""
         objects = self.server.api.objects
         return columns((n.obj for n in objects(NODES)), (p.obj for p in objects(PODS)), self.letters)
 
@@ -260,7 +254,6 @@ def _going(pod: Obj) -> bool:
 
 
 def _message(line: str) -> str:
-    """The message of a log line, which may be JSON."""
     if line.startswith("{"):
         with contextlib.suppress(ValueError):
             fields = json.loads(line)

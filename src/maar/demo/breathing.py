@@ -108,7 +108,6 @@ class Breathing:
         return [(name, text) for name in names for text in self._box.events("Resized", name) if gang.name in text]
 
     def _all_run(self) -> bool:
-        """Whether the running pods match the sizes."""
         jobs = self._box.ledger.sizes.jobs.values()
         return all(len(self._box.running(job.name)) == job.size + bool(job.size) * job.beside for job in jobs)
 

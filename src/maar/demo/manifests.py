@@ -21,7 +21,6 @@ class Gang(NamedTuple):
 
     @property
     def letter(self) -> str:
-        """Its letter in the picture."""
         return self.name[0].upper()
 
     def __str__(self) -> str:
@@ -41,7 +40,6 @@ class Elastic(NamedTuple):
 
     @property
     def letter(self) -> str:
-        """Its letter in the picture."""
         return self.name[0].upper()
 
     def __str__(self) -> str:

@@ -68,7 +68,6 @@ def owner(pod: Obj) -> str:
 
 
 def gpus(pod: Obj) -> int:
-    """The number of GPUs that a pod requests."""
     return sum(int((c.get("resources") or {}).get("limits", {}).get(GPU, 0)) for c in pod["spec"]["containers"])
 
 

@@ -41,7 +41,6 @@ class Life:
 
     @property
     def holds(self) -> bool:
-        """Whether it uses room on its node."""
         return bool(self.node) and not self.gone and self.phase not in ("Succeeded", "Failed")
 
 
@@ -67,7 +66,6 @@ class Ledger:
     last: float | None = None
 
     def take(self, table: str, type: str, obj: Obj, now: float) -> None:
-        """Take one event of a watch."""
         self.let_time_pass(now)
         gone = type == "DELETED"
         if table == "pods":
@@ -137,12 +135,10 @@ class Ledger:
 
     @property
     def gpus_offered(self) -> int:
-        """GPUs of all ready nodes."""
         return sum(offered.get(GPU, 0) for ready, offered in self.nodes.values() if ready)
 
     @property
     def bound(self) -> list[Life]:
-        """All pods that were ever bound."""
         return [life for life in self.lives.values() if life.bound is not None]
 
     def disrupted(self, why: str) -> list[Life]:

@@ -39,7 +39,6 @@ class Breather(NamedTuple):
 
     @property
     def within(self) -> bool:
-        """Whether its size is 0 or within its bounds."""
         return self.size == 0 or self.low <= self.size <= self.high
 
 
@@ -57,7 +56,6 @@ class SizeLedger:
     """Each time that a job's size was out of its bounds."""
 
     def take(self, table: str, gone: bool, obj: Obj) -> None:
-        """Take one event of a watch."""
         now = read(table, obj)
         before = self.jobs.pop(now.name, None)
         self.known.add(now.name)
@@ -69,7 +67,6 @@ class SizeLedger:
             self.outside.append(f"{now.name}: {now.size} workers, of {now.low} to {now.high}")
 
     def sizes(self) -> dict[str, int]:
-        """The current size of each job."""
         return {name: job.size for name, job in self.jobs.items()}
 
     def score(self) -> list[tuple[str, str]]:
@@ -93,7 +90,6 @@ def _change(before: int, after: int) -> str:
 
 
 def read(table: str, obj: Obj) -> Breather:
-    """The state of a job, from its object."""
     spec = obj["spec"]
     roles = spec[ROLES[table]]
     worker = roles["Worker"]

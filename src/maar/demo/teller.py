@@ -29,7 +29,6 @@ class Teller:
         self._act = 0
 
     def title(self, title: str) -> None:
-        """Start a new act."""
         self._act += 1
         self.say("")
         self.say(f"── {self._act}  {title} {'─' * max(72 - len(title), 3)}")
@@ -55,10 +54,8 @@ class Teller:
         await self.pause()
 
     async def pause(self, seconds: float = READING) -> None:
-        """Give time to read."""
         await asyncio.sleep(seconds / self._speed)
 
     async def until_running(self, *gangs: Gang) -> None:
-        """Wait until all pods of some gangs run."""
         for gang in gangs:
             await self.box.until(partial(self.box.runs, gang), f"all pods of {gang.name} run")

@@ -45,7 +45,6 @@ class LabelColumn(msgspec.Struct, frozen=True):
     values: tuple[str, ...]
 
     def one_of(self, wanted: Iterable[str]) -> Mask:
-        """The rows whose value is one of `wanted`."""
         chosen = set(wanted)
         hit = np.array([value in chosen for value in self.values] + [False])
         return np.asarray(hit[self.codes], dtype=np.bool_)
@@ -112,7 +111,6 @@ class NodeTable:
 def _classes(
     sets: Sequence[tuple[Taint, ...]],
 ) -> tuple[tuple[tuple[Taint, ...], ...], npt.NDArray[np.int32]]:
-    """The distinct taint sets, and the index of each node's set."""
     known: dict[tuple[Taint, ...], int] = {}
     codes = np.array([known.setdefault(s, len(known)) for s in sets], dtype=np.int32)
     return tuple(known), codes

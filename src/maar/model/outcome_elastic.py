@@ -34,7 +34,6 @@ def sizes_of(plan: Plan) -> NewSizes:
 
 
 def jobs_after(jobs: Iterable[Job], plan: Plan) -> tuple[Job, ...]:
-    """The jobs with their new sizes and holds."""
     sizes = sizes_of(plan)
     holds: dict[str, list[tuple[str, int]]] = {}
     for hold in plan.hold:

@@ -124,7 +124,6 @@ class Port(msgspec.Struct, frozen=True, order=True):
     address: str = "0.0.0.0"
 
     def conflicts(self, other: Port) -> bool:
-        """Whether the two ports cannot be open on the same node."""
         if self.port != other.port or self.protocol != other.protocol:
             return False
         return self.address == other.address or "0.0.0.0" in (self.address, other.address)

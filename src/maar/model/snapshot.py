@@ -168,7 +168,6 @@ def _worker_shapes(jobs: Iterable[Job]) -> list[Shape]:
 
 
 def _resource_names(cluster: Cluster) -> Iterable[str]:
-    """All resources that any object names."""
     names: set[str] = set()
     for node in cluster.nodes:
         names.update(node.allocatable)

@@ -120,7 +120,6 @@ class TaskTable:
         return {task.key: i for i, task in enumerate(self.tasks)}
 
     def only(self, rows: Ints) -> TaskTable:
-        """The columns of some tasks."""
         table = TaskTable.__new__(TaskTable)
         table.tasks = [self.tasks[row] for row in rows.tolist()]
         table.job = self.job[rows]

@@ -43,7 +43,6 @@ class Pool(msgspec.Struct, frozen=True):
     value: str = ""
 
     def rows(self, nodes: NodeTable) -> Mask:
-        """The rows of its nodes."""
         if not self.label:
             return np.ones(len(nodes), dtype=np.bool_)
         return nodes.label(self.label).one_of([self.value])

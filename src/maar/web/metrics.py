@@ -55,7 +55,6 @@ class Metrics:
         scheduler.config.on_refused.append(lambda _: self._refused.inc())
 
     def on_cycle(self, cycle: Cycle) -> None:
-        """Update the metrics after a cycle."""
         self._of_pools.on_cycle(cycle)
         self._cycle.observe(cycle.seconds)
         self._binds.inc(len(cycle.plan.bind))
@@ -71,7 +70,6 @@ class Metrics:
             self._waiting.labels(code).set(count)
 
     def text(self) -> bytes:
-        """The response to a scrape."""
         self._update_queues()
         self._of_pools.update()
         self._lag.clear()

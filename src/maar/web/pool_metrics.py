@@ -47,7 +47,6 @@ class PoolMetrics:
         self._used: Gauge = made(Gauge, "pool_gpus_used", "GPUs of the nodes of a pool that pods use", "pool")
 
     def on_cycle(self, cycle: Cycle) -> None:
-        """Update the counters after a cycle."""
         plan = cycle.plan
         self._targets = {target.job: target for target in plan.targets}
         self._sizes = {job: size for job, (size, _) in sizes_of(plan).items()}
@@ -62,7 +61,6 @@ class PoolMetrics:
         return "" if target is None else target.pool
 
     def update(self) -> None:
-        """Update the gauges from the last snapshot."""
         if not self._cache.started:
             return
         snapshot = self._cache.latest
@@ -99,7 +97,6 @@ def kinds_of_changes(plan: Plan) -> Iterable[tuple[str, str]]:
 
 
 def nodes_under(snapshot: Snapshot, row: int) -> int:
-    """The number of nodes with workers of an elastic job."""
     job, table = snapshot.jobs.jobs[row], snapshot.tasks
     assert job.elastic is not None
     members = snapshot.jobs.members[row]

@@ -33,7 +33,6 @@ def _checked(path: str, check: Check) -> web.RouteDef:
 async def serving(
     scheduler: Scheduler, history: History, *, port: int, token_file: Path | None = None
 ) -> AsyncIterator[None]:
-    """Serve a running scheduler while the context is open."""
     runner = await serve(
         port,
         healthy=lambda: scheduler.trouble,
