@@ -218,7 +218,6 @@ class Reporter:
     # -- rank and size
 
     def _get_size(self) -> int:
-        """Number of processes."""
         if self._hvd is not None:
             return int(self._hvd.size())
         torch = _torch()

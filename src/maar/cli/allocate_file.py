@@ -74,7 +74,6 @@ def read_jobs(text: str, source: str) -> Jobs:
 
 
 def _document(text: str, findings: Findings) -> object:
-    """The text as plain data."""
     try:
         found = list(documents(text, refuse_repeated))
     except TooDeep as error:

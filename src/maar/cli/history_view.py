@@ -77,7 +77,6 @@ class Everything(msgspec.Struct, frozen=True):
         return Everything(jobs, tuple(c for c in self.categories if c.category in wanted))
 
     def names(self) -> list[str]:
-        """All jobs and categories."""
         return sorted({j.job for j in self.jobs} | {c.category for c in self.categories})
 
 

@@ -92,7 +92,6 @@ class Loop:
         self.cycles = 0
 
     def trigger(self) -> None:
-        """Run a cycle soon."""
         self._happened.set()
 
     def trigger_later(self) -> None:

@@ -31,7 +31,6 @@ class Account(msgspec.Struct):
 
     @property
     def job(self) -> str:
-        """`namespace/name`"""
         return f"{self.namespace}/{self.name}"
 
     @property

@@ -62,7 +62,6 @@ class Model:
     # -- input
 
     def feed(self, record: Record) -> None:
-        """Add one record."""
         if isinstance(record, Measurement):
             self._measured(record)
         else:

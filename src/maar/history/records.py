@@ -37,7 +37,6 @@ class Measurement(msgspec.Struct, frozen=True):
 
     @property
     def job(self) -> str:
-        """`namespace/name`"""
         return f"{self.namespace}/{self.name}"
 
     @property
@@ -82,7 +81,6 @@ class Event(msgspec.Struct, frozen=True):
 
     @property
     def job(self) -> str:
-        """`namespace/name`"""
         return f"{self.namespace}/{self.name}"
 
 

@@ -76,7 +76,6 @@ class Store:
         return True
 
     def close(self) -> None:
-        """Close the connections."""
         if self._engine is not None:
             self._engine.dispose()
             self._engine = None

@@ -152,7 +152,6 @@ class JobTable:
 
     @cached_property
     def number(self) -> dict[str, int]:
-        """Key to row."""
         return {job.key: i for i, job in enumerate(self.jobs)}
 
     @cached_property

@@ -116,7 +116,6 @@ class TaskTable:
 
     @cached_property
     def number(self) -> dict[str, int]:
-        """Key to row."""
         return {task.key: i for i, task in enumerate(self.tasks)}
 
     def only(self, rows: Ints) -> TaskTable:

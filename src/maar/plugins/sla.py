@@ -28,7 +28,6 @@ class Arguments(OpenArguments, frozen=True, forbid_unknown_fields=True):
 
     @classmethod
     def normalise(cls, raw: dict[str, object]) -> dict[str, object]:
-        """Parse the duration."""
         text = raw.get(ARGUMENT)
         if text is None:
             return raw

@@ -48,7 +48,6 @@ class Register:
             to.append(Entry(self.tier, self.plugin, call))
 
     def job_order(self, key: JobKey) -> None:
-        """Smaller keys go first."""
         self._add("job_order", self._hooks.job_order, key)
 
     def queue_order(self, key: QueueKey) -> None:

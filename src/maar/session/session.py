@@ -103,7 +103,6 @@ class Session:
     # -- jobs and tasks
 
     def job(self, index: int) -> Job:
-        """A job by its row."""
         return self.snapshot.jobs.jobs[index]
 
     def queue_of(self, job: Job) -> Queue:
@@ -211,7 +210,6 @@ class Session:
     # -- acting
 
     def statement(self) -> Statement:
-        """Begin a transaction."""
         return Statement(self)
 
     def evict(self, task: int, beneficiary: Job, reason: str, cause: Cause) -> None:
@@ -220,7 +218,6 @@ class Session:
         self.state.put(self.evictions, task, Eviction(beneficiary, reason, cause))
 
     def spare(self, task: int) -> None:
-        """Cancel an eviction."""
         self.state.spare(task)
         self.state.drop(self.evictions, task)
 

@@ -43,7 +43,6 @@ class Statement:
         self._session.state.rollback(mark or self._start)
 
     def commit(self) -> None:
-        """Keep the changes."""
         self._committed = True
 
     def __exit__(

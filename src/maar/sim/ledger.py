@@ -70,7 +70,6 @@ class Ledger:
             self._changes[number].append((now, size))
 
     def finish(self, now: float, numbers: Sequence[int]) -> None:
-        """Record the end of jobs."""
         self.change(now, numbers, [0] * len(numbers))
         for number in numbers:
             self._end[number] = now

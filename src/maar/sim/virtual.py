@@ -104,7 +104,6 @@ class Virtual:
         self._snapshot: Snapshot | None = None
 
     def put(self, job: Job, tasks: tuple[Task, ...]) -> None:
-        """Add or replace a job."""
         old = self.jobs.get(job.key)
         for task in old[1] if old else ():
             self._job_of.pop(task.key, None)

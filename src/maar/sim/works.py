@@ -64,7 +64,6 @@ class Work:
 
 
 def make_work(number: int, job: TraceJob) -> Work:
-    """The work of a new job."""
     speedup: Curve = curve(dict(job.speedup))
     speeds: list[float] = speedup.values(max(job.max, job.workers)).tolist()
     work = job.duration * speeds[job.workers]

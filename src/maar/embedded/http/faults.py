@@ -51,7 +51,6 @@ class Faults:
     _dice: random.Random | None = field(default=None, repr=False)
 
     def clear(self) -> None:
-        """Remove all faults."""
         for fault in fields(self):
             if fault.name not in ("seed", "_dice"):
                 setattr(self, fault.name, fault.default)

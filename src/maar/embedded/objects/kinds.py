@@ -70,7 +70,6 @@ class Kind:
 
     @property
     def api_version(self) -> str:
-        """`v1`, `batch/v1`"""
         return f"{self.group}/{self.version}" if self.group else self.version
 
     @property

@@ -122,7 +122,6 @@ def _quality(spec: Obj) -> str:
 
 
 def check_pod(pod: Obj) -> list[Cause]:
-    """The errors in a pod."""
     spec, causes = pod["spec"], []
     containers = spec.get("containers")
     if not containers:

@@ -68,7 +68,6 @@ def fill(value: Any, schema: Obj) -> None:
 
 
 def check(value: Any, schema: Obj, path: str = "") -> list[Cause]:
-    """The errors in a value."""
     if value is None and schema.get("nullable"):
         return []
     wrong = _wrong_type(value, schema, path) or _wrong_value(value, schema, path)

@@ -28,7 +28,6 @@ class Dirty(Generic[K]):
         self._scheduled = False
 
     def add(self, key: K) -> None:
-        """Process a key soon."""
         self.keys[key] = None
         if not self._scheduled and not self.closed:
             self._scheduled = True

@@ -179,7 +179,6 @@ class _State:
         )
 
     def leaving(self) -> list[Obj]:
-        """Pods to delete now."""
         if self.suspended and not self.ended:
             gone = self.pods
         elif self.ended:

@@ -98,7 +98,6 @@ class Identity(NamedTuple):
 
     @classmethod
     def of(cls, source: GangSource, namespace: str, name: str, part: str = "") -> Identity:
-        """The gang of a source."""
         return cls(_RANKS[source], namespace, name, part)
 
     @property

@@ -32,7 +32,6 @@ class Spec(Wire, frozen=True):
 
     @property
     def pods(self) -> int:
-        """Pods that run at once."""
         return self.parallelism if self.completions is None else min(self.parallelism, self.completions)
 
 
@@ -57,14 +56,12 @@ def is_gang(annotations: Mapping[str, str]) -> bool:
 
 
 def end(item: BatchJob) -> End | None:
-    """How a Job has ended."""
     if item.status.holds("Complete"):
         return End(COMPLETED, item.status.ended_at)
     return End(FAILED, item.status.ended_at) if item.status.holds("Failed") else None
 
 
 def look(item: BatchJob, made: Object | None) -> Stated | None:
-    """What a Job states."""
     if item.status.holds("Complete", "Failed"):
         return None
     template = item.spec.template

@@ -104,7 +104,6 @@ def set_closeness(gang: GangSpec, field: str, wire: NetworkTopology | None) -> N
 
 
 def broken(gang: GangSpec, field: str, problem: str) -> None:
-    """Keep the first problem."""
     gang.broken = gang.broken or f"{field}: {problem}"
 
 

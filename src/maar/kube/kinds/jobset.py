@@ -130,7 +130,6 @@ def part(item: JobSet | None, pod: Pod) -> str:
 
 
 def gangs(item: JobSet) -> list[GangSpec]:
-    """A gang for each part."""
     made = []
     for name, members in parts(item).items():
         gang = from_object(item)
@@ -141,7 +140,6 @@ def gangs(item: JobSet) -> list[GangSpec]:
 
 
 def end(item: JobSet) -> End | None:
-    """How a JobSet has ended."""
     if item.status.holds("Completed"):
         return End(COMPLETED, item.status.ended_at)
     return End(FAILED, item.status.ended_at) if item.status.holds("Failed") else None

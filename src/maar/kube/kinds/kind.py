@@ -65,7 +65,6 @@ class Kind(Generic[T]):
         return f"{namespace or 'default'}/{name}" if self.resource.namespaced else name
 
     def key_of(self, item: Object) -> str:
-        """The key of an object."""
         return item.key if self.resource.namespaced else item.name
 
 
@@ -155,7 +154,6 @@ class Wanted(msgspec.Struct, frozen=True):
 
     @property
     def notes(self) -> dict[str, str | None]:
-        """All annotations."""
         return {**self.annotations, known.ELASTIC: write_kept(self.kept)}
 
 

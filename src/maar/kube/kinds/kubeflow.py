@@ -89,7 +89,6 @@ class Spec(Wire, frozen=True):
 
     @property
     def roles(self) -> dict[str, ReplicaSpec]:
-        """The map that is there."""
         return (
             self.pytorch_replica_specs
             or self.tf_replica_specs
@@ -151,7 +150,6 @@ def late(item: KubeflowJob) -> tuple[str, ...]:
 
 
 def end(item: KubeflowJob) -> End | None:
-    """How a job has ended."""
     if item.status.holds("Succeeded"):
         return End(COMPLETED, item.status.ended_at)
     return End(FAILED, item.status.ended_at) if item.status.holds("Failed") else None

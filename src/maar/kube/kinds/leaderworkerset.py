@@ -80,7 +80,6 @@ def _workers(group: str) -> str:
 
 
 def gangs(item: LeaderWorkerSet) -> Iterator[GangSpec]:
-    """A gang for each group, or two."""
     size = item.spec.leader_worker_template.size
     for group in map(str, range(item.spec.groups)):
         yield _gang(item, group, 1 if leads(item) else size)

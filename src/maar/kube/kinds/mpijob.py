@@ -14,7 +14,6 @@ EVICTED = "MPIJobEvicted"
 
 
 def look(item: KubeflowJob) -> Stated | None:
-    """What an MPIJob of the training operator states."""
     return None if gave_up(item) else _stated(item)
 
 

@@ -7,7 +7,6 @@ from maar.kube.kinds.kubeflow import KubeflowJob, fragile, gave_up, kind, stated
 
 
 def look(item: KubeflowJob) -> Stated | None:
-    """What a PaddleJob states."""
     return None if gave_up(item) else stated(item, keeps=fragile(item))
 
 

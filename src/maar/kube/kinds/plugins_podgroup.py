@@ -34,7 +34,6 @@ class PluginsGroup(Object, frozen=True):
 
 
 def gang(item: PluginsGroup) -> GangSpec:
-    """What a group states."""
     made = from_object(item)
     made.stands = True
     set_minimum(made, "spec.minMember", item.spec.min_member)
@@ -43,7 +42,6 @@ def gang(item: PluginsGroup) -> GangSpec:
 
 
 def phase_of(phase: Phase) -> str:
-    """A phase in the words of scheduler-plugins."""
     return PHASES.get(phase, "Scheduling")
 
 
@@ -58,7 +56,6 @@ def says(item: PluginsGroup, phase: Phase) -> bool:
 
 
 def tally(item: PluginsGroup) -> Tally:
-    """The pods that the object counts."""
     return Tally.of(item.status)
 
 

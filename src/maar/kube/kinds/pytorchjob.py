@@ -10,7 +10,6 @@ from maar.kube.kinds.kubeflow import KubeflowJob, fragile, gave_up, kind, stated
 
 
 def look(item: KubeflowJob) -> Stated | None:
-    """What a PyTorchJob states."""
     policy = item.spec.elastic_policy
     if gave_up(item) or (policy is not None and policy.metrics):
         return None

@@ -48,7 +48,6 @@ class RayJob(Object, frozen=True):
 
 
 def gangs(item: RayJob) -> tuple[GangSpec, ...]:
-    """The gang of the cluster that it makes."""
     return () if item.spec.cluster is None else (raycluster.gang(item, item.spec.cluster),)
 
 

@@ -35,7 +35,6 @@ class TrainJob(Object, frozen=True):
 
 
 def end(item: TrainJob) -> End | None:
-    """How a TrainJob has ended."""
     for condition in item.status.conditions:
         if condition.status == "True" and condition.type in ("Complete", "Failed") and condition.reason != NO_RUNTIME:
             return End(COMPLETED if condition.type == "Complete" else FAILED)

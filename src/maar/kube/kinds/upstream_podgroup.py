@@ -65,7 +65,6 @@ class UpstreamGroup(Object, frozen=True):
 
 
 def gang(item: UpstreamGroup) -> GangSpec:
-    """What a group states."""
     spec, made = item.spec, from_object(item)
     policy = spec.scheduling_policy.gang
     if policy is None:

@@ -52,7 +52,6 @@ class VolcanoGroup(Object, frozen=True):
 
 
 def name_in(pod: Pod) -> str:
-    """The name in the pod's annotation."""
     annotations = pod.metadata.annotations
     if annotations:
         for key in known.GROUP_NAME:
@@ -74,7 +73,6 @@ def missing(namespace: str, name: str, pods: list[Pod]) -> GangSpec:
 
 
 def gang(item: VolcanoGroup) -> GangSpec:
-    """What a group states."""
     spec, made = item.spec, from_object(item)
     set_minimum(made, "spec.minMember", spec.min_member)
     for role, minimum in spec.min_task_member.items():
@@ -118,7 +116,6 @@ def says_why(item: VolcanoGroup, phase: Phase, reason: str) -> bool:
 
 
 def tally(item: VolcanoGroup) -> Tally:
-    """The pods that the object counts."""
     return Tally.of(item.status)
 
 

@@ -77,13 +77,11 @@ def gangs(item: VolcanoJob) -> tuple[GangSpec]:
 
 
 def end(item: VolcanoJob) -> End | None:
-    """How a Volcano Job has ended."""
     phase = item.status.state.phase
     return None if phase not in ENDS else End(COMPLETED if phase == "Completed" else FAILED)
 
 
 def look(item: VolcanoJob, made: Object | None) -> Stated | None:
-    """What a Volcano Job states."""
     tasks, phase = item.spec.tasks, item.status.state.phase
     if not tasks or phase in ENDS:
         return None

@@ -69,7 +69,6 @@ class Gangs:
         return self._keys.keys()
 
     def jobs(self) -> Iterator[Job]:
-        """All of them."""
         return (gang.job for gang, _ in self._made.values())
 
     def tasks(self) -> Iterator[Task]:

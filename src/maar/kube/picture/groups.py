@@ -160,7 +160,6 @@ class Groups:
         return self._passed_over.pop(group, set())
 
     def forget_pod(self, pod: Pod) -> None:
-        """A pod is gone."""
         for source in BY_PODS if self._passed_over else ():
             group = Identity.of(source, pod.namespace, source.name_in(pod))
             if (pods := self._passed_over.get(group)) is not None:

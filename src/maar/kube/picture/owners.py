@@ -25,7 +25,6 @@ class Owner(NamedTuple):
 
     @property
     def place(self) -> tuple[AnyJobKind, str]:
-        """Its kind and key."""
         return self.kind, f"{self.namespace}/{self.name}"
 
     def identity(self, part: str = "") -> Identity:
@@ -121,7 +120,6 @@ class Owners:
                         yield child
 
     def inside_of(self, kind: AnyJobKind, item: Object) -> Iterator[Owner]:
-        """The same, of an object."""
         return self.inside(Owner(kind, item.namespace, item.name, item))
 
     def made_by(self, kind: AnyJobKind, item: Object) -> Owner | None:

@@ -141,7 +141,6 @@ class Picture:
         return self._note(kind, key, before, item) or fresh
 
     def drop(self, kind: AnyKind, key: str) -> bool:
-        """An object is gone."""
         before = self.objects.of(kind).pop(key, None)
         if kind is PODS:
             self._unreadable.discard(key)

@@ -33,7 +33,6 @@ class Roster:
     # -- gangs and pods
 
     def gangs(self) -> Set[Identity]:
-        """Gangs that have pods."""
         return self._pods_of.keys()
 
     def has_pods(self, gang: Identity) -> bool:

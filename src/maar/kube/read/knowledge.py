@@ -88,7 +88,6 @@ class Learning:
 
 
 def who_is(spec: ElasticSpec, elastic: Elastic) -> Who:
-    """Who an elastic job is."""
     made = spec.worker.metadata
     return Who(made.namespace, made.name, spec.category, accelerator_of(elastic), spec.epochs)
 

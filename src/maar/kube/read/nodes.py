@@ -19,7 +19,6 @@ NOT_READY = {"False": "node.kubernetes.io/not-ready", "Unknown": "node.kubernete
 
 
 def node(wire: WireNode) -> Node:
-    """One node."""
     return Node(
         name=wire.name,
         allocatable=_allocatable(wire),

@@ -15,7 +15,6 @@ NOTHING = Selector((Requirement("", "In"),))
 
 @lru_cache(maxsize=65536)
 def requirement(expression: Expression) -> Requirement:
-    """One expression."""
     return Requirement(expression.key, expression.operator, expression.values)
 
 

@@ -65,7 +65,6 @@ class Object(Wire, frozen=True):
 
     @property
     def key(self) -> str:
-        """`namespace/name`"""
         return f"{self.namespace}/{self.metadata.name}"
 
 

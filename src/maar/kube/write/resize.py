@@ -49,7 +49,6 @@ class AnnotateJob(Own):
 
     @property
     def key(self) -> str:
-        """The job."""
         return self.path
 
     async def once(self, api: Api) -> Done | Failed | Again:
@@ -75,7 +74,6 @@ class ChangeJob(Own):
 
     @property
     def key(self) -> str:
-        """The job."""
         return self.resource.path(self.item.namespace, self.item.name)
 
     def __str__(self) -> str:

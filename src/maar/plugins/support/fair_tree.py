@@ -56,7 +56,6 @@ class FairTree:
         session.state.listen(self._changed)
 
     def key(self, queue: int) -> tuple[tuple[bool, Fraction], ...]:
-        """The sort key of a queue."""
         stamp = int(self._stamp[-1])
         if self._keys_of != stamp:
             standings = self._tree.standings(self._all_parts())

@@ -32,7 +32,6 @@ class Tier:
         return np.asarray(np.add.reduceat(counts[self._all], self._starts))
 
     def mask(self, domain: int) -> Mask:
-        """The nodes of a domain."""
         mask = self._masks.get(domain)
         if mask is None:
             mask = np.zeros(self._nodes, dtype=np.bool_)

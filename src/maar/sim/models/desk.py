@@ -106,7 +106,6 @@ class Desk:
         self.remove(rows)
 
     def remove(self, rows: Ints) -> None:
-        """Remove jobs."""
         stays = np.ones(len(self), dtype=np.bool_)
         stays[rows] = False
         left = stays.nonzero()[0]

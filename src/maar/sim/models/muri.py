@@ -60,7 +60,6 @@ OTHER = 10
 
 
 def overhead(model: str, gpus: int) -> int:
-    """Seconds per start."""
     column = min(int(np.searchsorted(GPUS, gpus)), len(GPUS) - 1)
     return OVERHEAD[model][column] if model in OVERHEAD else OTHER
 

@@ -35,7 +35,6 @@ Steps = list[tuple[float, float]]
 
 
 def bars(runs: Sequence[Run], trace: Trace) -> list[Figure]:
-    """One figure per run."""
     order = [job.name for job in sorted(trace.jobs, key=lambda job: (job.submit, job.name))]
     known = [{job.name: job for job in run.jobs} for run in runs]
     first = window([sum(jobs[name].waited for jobs in known if name in jobs) for name in order], MOST)

@@ -45,7 +45,6 @@ class Life:
 
     @property
     def gpus(self) -> int:
-        """GPUs per worker."""
         requests = self._shape.requests if self._shape is not None else ()
         return sum(amount for name, amount in requests if is_accelerator(name))
 

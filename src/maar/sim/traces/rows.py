@@ -181,7 +181,6 @@ class Rows:
             self._jobs.append(job)
 
     def trace(self) -> Trace:
-        """The trace of all rows."""
         if self._problems:
             # A format may read one column of all rows before the next column.
             in_order = sorted(self._problems, key=lambda problem: problem[0])
