@@ -129,22 +129,10 @@ def task(
     ):
         return made
     of.said = promise, checkpoint
-    of.made = _task(of, job, shape, budgets, promise, checkpoint)
-    return of.made
-
-
-def _task(
-    of: Member,
-    job: str,
-    shape: Shape,
-    budgets: tuple[str, ...],
-    promise: float | None,
-    checkpoint: float | None,
-) -> Task:
     pod = of.pod
     bound = of.status in (Status.BOUND, Status.RELEASING)
     started = pod.status.start_time
-    return Task(
+    of.made = Task(
         key=pod.key,
         job=job,
         shape=shape,
@@ -166,6 +154,7 @@ def _task(
         budgets=budgets,
         blocked=of.blocked,
     )
+    return of.made
 
 
 def smaller(a: float | None, b: float | None) -> float | None:
