@@ -90,6 +90,13 @@ def test_locks_of_a_deleted_job_go() -> None:
     assert [b.task for b in plans[0].bind] == ["ns/small-0"]
 
 
+def test_without_elect_an_election_of_a_deleted_job_stops_no_decision() -> None:
+    left: list[Part] = [Elect("ns/gone", 0.0), Lock("n1", "ns/gone", 0.0)]
+    scenery = cluster(node("n1", gpu=8), node("n2", gpu=8), gang("short", 1, gpu=1, promise=10.0), left)
+    (plan,), _ = cycles(scenery, configured(RESERVE.replace("elect, ", "")), 1, now=10.0)
+    assert [b.node for b in plan.bind] == ["n2"]
+
+
 def test_highest_priority_then_longest_wait_is_elected() -> None:
     jobs = [
         gang("young", 2, gpu=8, priority=5, created=50.0),

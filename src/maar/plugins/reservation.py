@@ -213,8 +213,8 @@ def promised_runtime(session: Session, job: Job) -> float | None:
 def earliest_start(session: Session, target: str) -> float | None:
     """The time by which the target's minimum fits, if running jobs keep their promises; `None` if unknown."""
     snapshot, state = session.snapshot, session.state
-    job = session.job(snapshot.jobs.number[target])
-    needs = needs_of(session, job)
+    number = snapshot.jobs.number.get(target)
+    needs = [] if number is None else needs_of(session, session.job(number))
     if not needs:
         return None
     running = np.flatnonzero((state.status == Status.BOUND) & (state.node >= 0))
