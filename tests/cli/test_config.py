@@ -134,4 +134,4 @@ def test_settings_are_what_differs_from_the_defaults() -> None:
 
 def test_a_strangers_plugin_may_have_no_words() -> None:
     assert "" == meaning(Registration("toy", msgspec.json.Decoder))
-    assert "`maar config`: what a person sees of a configuration, and how it exits" == meaning(Registration("toy", Toy))
+    assert "`maar config`: output and exit codes" == meaning(Registration("toy", Toy))
