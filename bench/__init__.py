@@ -1,1 +1,1 @@
-"""Benchmarks: what a decision costs. Figures, not tests."""
+"""Benchmarks: they print figures and test nothing."""

@@ -1,8 +1,8 @@
-"""What a live Maar costs on a real API server: `make bench-cluster`.
+"""Measures a live Maar on a real API server: `make bench-cluster`.
 
-Throughput, all in one run, each on a fresh server: a bare loop that only binds (no policy, no gangs), Maar on the same
-gangs, and the bare loop again. Then latency on an idle cluster, and the start with many pods that run already. Last
-one line of JSON. `--only burst` measures Maar's throughput alone.
+Measures throughput in one run, each on a new server: a bare loop that only binds (no policy, no gangs), Maar on the
+same gangs, and the bare loop again. Then measures latency on an idle cluster, and the start with many running pods. The
+last line is JSON. `--only burst` measures only Maar's throughput.
 """
 
 from __future__ import annotations
@@ -37,14 +37,13 @@ from maar.kube.wire.resources import NODES, PODS
 GANG = 20
 NAMESPACE = "default"
 CREATING = 32
-"""Creates at once."""
+"""Parallel creates."""
 BINDING = 64
-"""Binds at once in the bare loop: as many as Maar's."""
+"""Parallel binds in the bare loop, as in Maar."""
 TICKS = os.sysconf("SC_CLK_TCK")
 
 
 def pod(name: str, group: str, node: str = "") -> dict[str, Any]:
-    """A pod of a gang."""
     return {
         "apiVersion": "v1",
         "kind": "Pod",
@@ -58,13 +57,12 @@ def pod(name: str, group: str, node: str = "") -> dict[str, Any]:
 
 
 def group(name: str) -> dict[str, Any]:
-    """A gang's PodGroup."""
     head = {"apiVersion": volcano_podgroup.KIND.resource.api_version, "kind": "PodGroup"}
     return {**head, "metadata": {"name": name, "namespace": NAMESPACE}, "spec": {"minMember": GANG}}
 
 
 async def in_parallel(works: list[Callable[[], Any]], many: int) -> None:
-    """All of them, so many at once."""
+    """Await all calls, with limited parallelism."""
     left = iter(works)
 
     async def worker() -> None:
@@ -75,7 +73,7 @@ async def in_parallel(works: list[Callable[[], Any]], many: int) -> None:
 
 
 async def make_nodes(api: Api, count: int) -> None:
-    """Nodes that hold all of it."""
+    """Create nodes with room for all pods."""
     has = {"cpu": "32", "memory": "128Gi", "pods": "110"}
     nodes = [
         {"apiVersion": "v1", "kind": "Node", "metadata": {"name": f"node-{i:05}"}, "status": {"allocatable": has}}
@@ -85,7 +83,7 @@ async def make_nodes(api: Api, count: int) -> None:
 
 
 class Watcher:
-    """Counts pods with a node and groups that run, as watches show them."""
+    """Watches for pods with a node and running groups."""
 
     def __init__(self, api: Api) -> None:
         self.bound: set[str] = set()
@@ -97,7 +95,7 @@ class Watcher:
         self._tasks = [asyncio.create_task(i.run()) for i in (self._pods, self._groups)]
 
     async def synced(self) -> None:
-        """Until both have been listed."""
+        """Wait until both are listed."""
         await asyncio.gather(self._pods.synced.wait(), self._groups.synced.wait())
 
     def _pod(self, delta: Delta[Pod]) -> None:
@@ -120,21 +118,20 @@ class Watcher:
         self.changed.set()
 
     async def until(self, done: Callable[[], bool], patience: float = 180.0) -> None:
-        """Wait until something holds of what was seen."""
+        """Wait until a condition on the watched objects holds."""
         async with asyncio.timeout(patience):
             while not done():
                 self.changed.clear()
                 await self.changed.wait()
 
     async def close(self) -> None:
-        """Stop watching."""
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
 
 async def burst(api: Api, watcher: Watcher, prefix: str, pods: int, groups: bool) -> float:
-    """Create gangs as fast as the server takes them; seconds from the first create to the last bind and status."""
+    """Create gangs as fast as possible. Returns the seconds from the first create to the last bind and status."""
     names = [f"{prefix}-{i:04}" for i in range(pods // GANG)]
     path, group_path = PODS.path(NAMESPACE), volcano_podgroup.KIND.resource.path(NAMESPACE)
 
@@ -152,7 +149,7 @@ async def burst(api: Api, watcher: Watcher, prefix: str, pods: int, groups: bool
 
 
 async def bare(kubeconfig: Path, nodes: int, pods: int) -> float:
-    """Pods a second of a loop that only binds: the next pod to the next node."""
+    """Pods per second of a loop that only binds the next pod to the next node."""
     api, binder = await Api.open(load_access(str(kubeconfig))), await Api.open(load_access(str(kubeconfig)))
     watcher = Watcher(api)
     await watcher.synced()
@@ -187,7 +184,7 @@ async def bare(kubeconfig: Path, nodes: int, pods: int) -> float:
 
 
 class Maar:
-    """`maar run` as a child process, with what it costs."""
+    """`maar run` as a child process, with its CPU time and memory."""
 
     def __init__(self, kubeconfig: Path) -> None:
         with socket.socket() as free:
@@ -201,7 +198,7 @@ class Maar:
         )
 
     def cycles(self) -> float:
-        """How many cycles it has run; 0 while it does not answer."""
+        """The number of its cycles; 0 while it does not answer."""
         try:
             with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/metrics", timeout=1) as page:
                 lines = page.read().decode().splitlines()
@@ -210,7 +207,7 @@ class Maar:
         return next((float(line.split()[1]) for line in lines if line.startswith("maar_cycle_seconds_count")), 0.0)
 
     async def started(self, patience: float = 120.0) -> float:
-        """Seconds until its first cycle has ended."""
+        """Seconds until the end of its first cycle."""
         while self.cycles() < 1:
             if time.perf_counter() - self.begun > patience or self._process.poll() is not None:
                 raise RuntimeError("maar did not start")
@@ -218,17 +215,16 @@ class Maar:
         return time.perf_counter() - self.begun
 
     def cpu_seconds(self) -> float:
-        """What it has burnt."""
+        """CPU seconds used so far."""
         fields = Path(f"/proc/{self._process.pid}/stat").read_text().rpartition(")")[2].split()
         return (int(fields[11]) + int(fields[12])) / TICKS
 
     def rss_mb(self) -> float:
-        """Its memory at most."""
+        """Peak memory."""
         status = Path(f"/proc/{self._process.pid}/status").read_text().splitlines()
         return int(next(line for line in status if line.startswith("VmHWM")).split()[1]) / 1024
 
     def stop(self) -> None:
-        """End it."""
         self._process.send_signal(signal.SIGTERM)
         try:
             self._process.wait(15)
@@ -239,7 +235,6 @@ class Maar:
 
 @contextmanager
 def maar(kubeconfig: Path) -> Iterator[Maar]:
-    """A running Maar."""
     child = Maar(kubeconfig)
     try:
         yield child
@@ -248,7 +243,7 @@ def maar(kubeconfig: Path) -> Iterator[Maar]:
 
 
 async def throughput(kubeconfig: Path, pods: int) -> tuple[float, float, float]:
-    """Pods a second, CPU seconds and memory of Maar."""
+    """Pods per second, CPU seconds and memory of Maar."""
     api = await Api.open(load_access(str(kubeconfig)))
     with maar(kubeconfig) as child:
         await child.started()
@@ -263,7 +258,7 @@ async def throughput(kubeconfig: Path, pods: int) -> tuple[float, float, float]:
 
 
 async def latencies(kubeconfig: Path, times: int) -> list[float]:
-    """Milliseconds from a create to its bind, one pod at a time."""
+    """Milliseconds from create to bind, one pod at a time."""
     api = await Api.open(load_access(str(kubeconfig)))
     taken = []
     with maar(kubeconfig) as child:
@@ -283,7 +278,7 @@ async def latencies(kubeconfig: Path, times: int) -> list[float]:
 
 
 async def startup(kubeconfig: Path, nodes: int, pods: int) -> float:
-    """Seconds from the start to the end of the first cycle, with so many pods running already."""
+    """Seconds from the start to the end of the first cycle, with many pods already running."""
     api = await Api.open(load_access(str(kubeconfig)))
     await make_nodes(api, nodes)
     path = PODS.path(NAMESPACE)
@@ -307,7 +302,7 @@ def main() -> None:
     given = parser.parse_args()
     parts = given.only or PARTS
     found: dict[str, float] = {}
-    # The bare loop before and after the burst, and the mean of both: a shared machine changes meanwhile.
+    # The bare loop runs before and after the burst, and the mean counts: the speed of a shared machine changes.
     bare_speeds = [bare_once(given.nodes, given.pods)] if "bare" in parts else []
     if "burst" in parts:
         found |= burst_once(given.nodes, given.pods)
@@ -324,7 +319,6 @@ def main() -> None:
 
 
 def bare_once(nodes: int, pods: int) -> float:
-    """The bare loop, on a server of its own."""
     with RealCluster() as cluster:
         asyncio.run(_nodes(cluster.kubeconfig, nodes))
         speed = asyncio.run(bare(cluster.kubeconfig, nodes, pods))
@@ -333,7 +327,6 @@ def bare_once(nodes: int, pods: int) -> float:
 
 
 def burst_once(nodes: int, pods: int) -> dict[str, float]:
-    """Maar under a burst of gangs, on a server of its own."""
     with RealCluster() as cluster:
         asyncio.run(_nodes(cluster.kubeconfig, nodes))
         speed, cpu, memory = asyncio.run(throughput(cluster.kubeconfig, pods))
@@ -346,7 +339,6 @@ def burst_once(nodes: int, pods: int) -> dict[str, float]:
 
 
 def latency_once(nodes: int) -> dict[str, float]:
-    """Single pods, on a server of its own."""
     with RealCluster() as cluster:
         asyncio.run(_nodes(cluster.kubeconfig, nodes))
         taken = sorted(asyncio.run(latencies(cluster.kubeconfig, 200)))
@@ -358,7 +350,6 @@ def latency_once(nodes: int) -> dict[str, float]:
 
 
 def startup_once(nodes: int, pods: int) -> dict[str, float]:
-    """The start of Maar, on a server of its own."""
     with RealCluster() as cluster:
         start = asyncio.run(startup(cluster.kubeconfig, nodes, pods))
     print(f"start with {nodes:,} nodes and {pods:,} bound pods: first cycle after {start:.1f} s", flush=True)

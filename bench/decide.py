@@ -1,7 +1,7 @@
-"""What a decision costs: `make bench-decide`.
+"""Measures decisions: `make bench-decide`.
 
-Prints (a) to (e) for people and last one line of JSON. Ratios are taken in one run, since machines are shared; each
-figure is the best of a few tries, the reference's too.
+Prints (a) to (e), and one line of JSON at the end. Ratios are taken within one run, because machines are shared. Each
+figure is the best of a few tries, also for the reference.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from maar.model.snapshot import Cluster, Snapshot
 from maar.registry import catalog
 
 VOLCANO_PODS_PER_S = 419
-"""Volcano's allocate in process, 1,000 nodes, measured on this kind of machine."""
+"""Volcano's allocate in process with 1,000 nodes, measured on the same kind of machine."""
 
 CONFIG = default_config(catalog())
 
 
 def best(call: Callable[[], object], tries: int = 3) -> float:
-    """Seconds of the fastest of a few tries."""
+    """Seconds of the fastest try."""
     times = []
     for _ in range(tries):
         gc.collect()
@@ -42,7 +42,7 @@ def best(call: Callable[[], object], tries: int = 3) -> float:
 
 
 def placing(nodes: int, pods: int, tries: int = 3) -> tuple[float, float]:
-    """Pods a second of a whole cycle, and of the reference on the same snapshot."""
+    """Pods per second of a whole cycle, and of the reference on the same snapshot."""
     cluster = scenes.arriving(nodes, pods)
     snapshot = Snapshot(cluster)
     plan = decide(snapshot, CONFIG, 1e6)
@@ -64,7 +64,7 @@ def idle_ms() -> float:
 
 
 def search_ms(cluster: Cluster, evicted_gangs: int) -> float:
-    """Milliseconds of a cycle in which a gang wants room on a full cluster."""
+    """Milliseconds of a cycle in which a gang needs room on a full cluster."""
     snapshot = Snapshot(cluster)
     plan = decide(snapshot, CONFIG, 1e6)
     assert len({e.task.rsplit("-", 1)[0] for e in plan.evict}) == evicted_gangs, plan.evict[:3]
@@ -74,14 +74,14 @@ def search_ms(cluster: Cluster, evicted_gangs: int) -> float:
 
 
 def rss_mb() -> float:
-    """The memory of a process that holds 5,000 nodes and 50,000 pods and has decided once."""
+    """The memory of a process after one decision on 5,000 nodes and 50,000 pods."""
     command = [sys.executable, "-m", "bench.decide", "--memory"]
     done = subprocess.run(command, check=True, capture_output=True, text=True)
     return float(done.stdout)
 
 
 def machine() -> str:
-    """What this ran on."""
+    """The machine of this run."""
     model = platform.processor() or platform.machine()
     for line in Path("/proc/cpuinfo").read_text().splitlines() if Path("/proc/cpuinfo").exists() else []:
         if line.startswith("model name"):

@@ -1,7 +1,7 @@
-"""What the sizes of elastic jobs cost: `make bench-elastic`.
+"""Measures elastic algorithms: `make bench-elastic`.
 
-Prints a line for each algorithm, and last one line of JSON with the seconds of one plan for 10,000 jobs on 10,000 GPUs.
-Each figure is the worst of a few scenes, of which each is timed once: plans are asked for once, not repeatedly.
+Prints one line per algorithm, and at the end one line of JSON with the seconds of one plan for 10,000 jobs on 10,000
+GPUs. Each figure is the slowest of a few scenes. Each scene is timed once, because a plan is computed once.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from maar.registry import ALGORITHMS
 JOBS = GPUS = 10_000
 MAX = 16
 SIMULATED = 100
-"""Jobs of one question of the simulator."""
+"""Jobs in one question of the simulator."""
 
 
 def scene(seed: int, jobs: int, min: int, gpus_per_worker: tuple[int, ...]) -> Jobs:
-    """Jobs of all ages and lengths, of 200 categories with a speed-up each."""
+    """Jobs of all ages and durations, in 200 categories with their own speed-up."""
     dice = np.random.default_rng(seed)
     sizes = np.arange(1, MAX + 1)
     curves = [
@@ -53,7 +53,7 @@ def scene(seed: int, jobs: int, min: int, gpus_per_worker: tuple[int, ...]) -> J
 
 
 def scenes() -> dict[str, Jobs]:
-    """Few jobs that can grow far, many that cannot all start, and workers of several sizes."""
+    """A few jobs that can grow far, many jobs that cannot all start, and workers of several sizes."""
     return {
         "crowded": scene(1, JOBS, 1, (1,)),
         "roomy": make_roomy(),
@@ -62,13 +62,13 @@ def scenes() -> dict[str, Jobs]:
 
 
 def make_roomy() -> Jobs:
-    """Half of the jobs end at their minimum, so that the others grow."""
+    """Half of the jobs stay at their minimum, so that the others grow."""
     jobs = scene(2, JOBS, 1, (1,))
     return jobs.bounded(max=np.where(np.arange(JOBS) % 10 == 0, MAX, 1)).only(np.arange(0, JOBS, 2))
 
 
 def seconds(algorithm: Registration, jobs: Jobs, gpus: int) -> float:
-    """Of one plan."""
+    """Seconds of one plan."""
     gc.collect()
     start = time.perf_counter()
     allocate(algorithm, jobs, gpus)

@@ -1,6 +1,6 @@
-"""The yardstick: a numpy loop that best-fits gang after gang, with no policy at all.
+"""The reference: a numpy loop that places one gang after the other by best fit, without a policy.
 
-No queues, no plugins, no constraints, no reasons, nothing to undo: what a decision costs at least in this language.
+It has no queues, plugins, constraints, reasons or rollback: it is the minimum cost of a decision in this language.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from maar.model.snapshot import Snapshot
 
 
 def best_fit(snapshot: Snapshot) -> int:
-    """Place every job whole or not at all, on the fullest nodes that take it; how many pods were placed."""
+    """Place every job completely or not at all, on the fullest nodes with room. Returns the number of placed pods."""
     free = snapshot.nodes.allocatable - snapshot.used
     placed = 0
     for members in snapshot.jobs.members:

@@ -1,4 +1,4 @@
-"""The clusters that the decision is measured on."""
+"""Clusters for benchmarks of the decision."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ LABEL, TAINT = "pool", Taint("dedicated", "batch", "NoSchedule")
 
 
 def nodes(count: int) -> list[object]:
-    """Nodes of 8 GPUs: one in ten labelled, another one in ten tainted."""
+    """Nodes with 8 GPUs: one in ten has a label, another one in ten has a taint."""
     made: list[object] = []
     for i in range(count):
         labels = {LABEL: "a"} if i % 10 == 0 else {}
@@ -24,7 +24,7 @@ def nodes(count: int) -> list[object]:
 
 
 def work(pods: int, *, on_nodes: int = 0) -> list[Gang]:
-    """Gangs of 20 in 50 shapes and 10 queues; on so many nodes already if that is given."""
+    """Gangs of 20 pods in 50 shapes and 10 queues; already running on that many nodes if `on_nodes` is given."""
     return [_gang(i, on_nodes) for i in range(pods // GANG)]
 
 
@@ -50,24 +50,24 @@ def _gang(i: int, on_nodes: int) -> Gang:
 
 
 def queues() -> list[Queue]:
-    """Ten equal ones."""
+    """Ten equal queues."""
     return [Queue(f"queue-{i}") for i in range(QUEUES)]
 
 
 def arriving(node_count: int, pods: int) -> Cluster:
-    """An empty cluster and all the work at once."""
+    """An empty cluster with all work pending."""
     return cluster(nodes(node_count), queues(), work(pods))  # type: ignore[arg-type]
 
 
 def running(node_count: int, pods: int) -> Cluster:
-    """The same work, all of it running."""
+    """The same work, all running."""
     return cluster(nodes(node_count), queues(), work(pods, on_nodes=node_count))  # type: ignore[arg-type]
 
 
 def full(victims: bool) -> Cluster:
-    """500 nodes, each full with a gang of 8 one-GPU pods, and a gang of 10 eight-GPU pods that wants room.
+    """500 nodes, each full with a gang of 8 one-GPU pods, and a pending gang of 10 eight-GPU pods.
 
-    With `victims` the running gangs have lower priority and may go; without, none may.
+    With `victims`, the running gangs have a lower priority and may be evicted; without it, they may not.
     """
     names = [f"node-{i:03}" for i in range(500)]
     low = [

@@ -1,9 +1,9 @@
-"""What simulations cost: `make bench-sim`.
+"""Measures simulations: `make bench-sim`.
 
-Prints a line for each figure, and last one line of JSON: the seconds of one policy on 5,755 jobs on 64 GPUs and on
-82,000 jobs on 2,000 GPUs (pool depth), and of 1,000 jobs with gangs on 200 nodes (cluster depth). The traces are made
-here from a seed, loaded so that jobs wait. `python -m bench.sim 3 tiresias` loads the GPUs of pool depth three times
-over, and tens of thousands wait; only the policies that are named are measured.
+Prints one line per figure, and one line of JSON at the end: the seconds of one policy on 5,755 jobs on 64 GPUs and on
+82,000 jobs on 2,000 GPUs (pool depth), and of 1,000 jobs with gangs on 200 nodes (cluster depth). The traces come from
+a seed, with a load at which jobs wait. `python -m bench.sim 3 tiresias` runs pool depth at a load of 3, at which tens
+of thousands of jobs wait, and measures only the named policies.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ POLICIES = ("fifo", "elastic-fifo", "srtf", "tiresias")
 
 
 def made(jobs: int, gpus: int, load: float, seed: int, largest: int = 64, elastic: float = 0.3) -> Trace:
-    """Jobs of all lengths, most of them small, that ask for `load` times the GPUs while they come."""
+    """Jobs of all durations, most of them small, that request `load` times the GPUs while they arrive."""
     dice = np.random.default_rng(seed)
     sizes = np.array([1, 2, 4, 8, 16, 32, 64])
     share = np.array([0.5, 0.15, 0.15, 0.12, 0.05, 0.02, 0.01])[sizes <= largest]
@@ -51,7 +51,7 @@ def made(jobs: int, gpus: int, load: float, seed: int, largest: int = 64, elasti
 
 
 def seconds_of(trace: Trace, policy: str, setting: Setting) -> float:
-    """Of one policy."""
+    """Seconds of one policy."""
     start = time.perf_counter()
     run = pool.simulate(trace, catalog().algorithms[policy], setting)
     took = time.perf_counter() - start
@@ -62,7 +62,7 @@ def seconds_of(trace: Trace, policy: str, setting: Setting) -> float:
 
 
 def seconds_of_cluster(trace: Trace, setting: Setting) -> float:
-    """Of full sessions under Maar's own configuration."""
+    """Seconds of full sessions with Maar's default configuration."""
     start = time.perf_counter()
     run = cluster.simulate(trace, default_config(catalog()), setting, "default")
     took = time.perf_counter() - start
@@ -73,7 +73,7 @@ def seconds_of_cluster(trace: Trace, setting: Setting) -> float:
 
 
 def main() -> None:
-    """All figures, or those of the policies that are named; a number is another load of the GPUs."""
+    """Measure all figures, or only the named policies; a number sets the load."""
     named = [word for word in sys.argv[1:] if word in catalog().algorithms]
     load = next((float(word) for word in sys.argv[1:] if word not in named), 1.0)
     small, large = made(5755, 64, load, 1), made(82_000, 2000, load, 2)

@@ -29,7 +29,7 @@ Write = Callable[[object], str]
 
 @pytest.fixture
 def write(tmp_path: Path) -> Write:
-    """Put jobs, or text, into a file and say where it is."""
+    """Write jobs or text to a file, and return its path."""
 
     def written(content: object) -> str:
         file = tmp_path / "jobs.yaml"
@@ -50,7 +50,7 @@ def plan(file: str, algorithm: str = "elastic-fifo", gpus: int = 8, *more: str) 
 
 
 def refused(file: str, *arguments: str) -> list[str]:
-    """What is said of a file that cannot be used, without the file's name."""
+    """The errors of an invalid file, without its name."""
     result = run(*(arguments or ("--algorithm", "fifo", "--gpus", "8")), file)
     assert (2, "") == (result.exit_code, result.stdout)
     lines = result.stderr.splitlines()
@@ -140,7 +140,7 @@ def test_a_job_that_nothing_but_others_keeps_waiting(write: Write) -> None:
 
 
 def test_a_mistyped_algorithm_gets_a_suggestion_and_no_plan(write: Write) -> None:
-    """To Voda a mistyped name was an allocation that failed, and that a plan in which nobody runs."""
+    """In Voda a mistyped name made the allocation fail, and a failed allocation was a plan that stops all jobs."""
     result = run("--algorithm", "tiresia", "--gpus", "8", "-o", "json", write([{"name": "a"}]))
     assert (2, "") == (result.exit_code, result.stdout)
     known = ", ".join(sorted(algorithm.name for algorithm in ALGORITHMS))
@@ -275,12 +275,12 @@ def test_many_jobs_are_read_quickly_enough_to_be_read_at_all() -> None:
 
 
 def tidy(text: str) -> str:
-    """The lines that say something."""
+    """The lines that are not empty."""
     return "\n".join(line.strip() for line in text.splitlines() if line.strip())
 
 
 def shown_commands() -> list[tuple[str, str]]:
-    """The commands of the page, each with what it shows."""
+    """The commands of the page, with their shown output."""
     found = re.findall(r"^    \$ maar allocate (.*)\n((?:(?:    .*)?\n)*)", DOCS, re.MULTILINE)
     return [(command, tidy(shown)) for command, shown in found]
 

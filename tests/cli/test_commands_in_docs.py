@@ -1,4 +1,4 @@
-"""Every command that the pages show is one of `maar`'s, with options that it has."""
+"""Every `maar` command in the documentation exists, with its options."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 
 
 def shown(page: Path) -> Iterator[str]:
-    """Commands of a page's indented blocks, without what is piped into or from them, and without synopses."""
+    """The commands in the indented blocks of a page, without pipes and synopses."""
     text = page.read_text().replace("\\\n", " ")
     for line in re.findall(r"^    (.*)$", text, re.MULTILINE):
         for part in re.split(r"\s+#\s|\s*\|\s*|\s+>\s", line):
@@ -27,7 +27,7 @@ def shown(page: Path) -> Iterator[str]:
 
 
 def parse(words: list[str]) -> None:
-    """Raise where a command or an option is unknown; nothing is run and no file opened."""
+    """Raise if a command or an option is unknown, without running it or opening a file."""
     command: click.Command = main
     context = click.Context(main, info_name="maar")
     while isinstance(command, click.Group):

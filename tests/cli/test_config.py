@@ -1,4 +1,4 @@
-"""`maar config`: what a person sees of a configuration, and how it exits."""
+"""`maar config`: output and exit codes."""
 
 from pathlib import Path
 
@@ -29,7 +29,7 @@ def run(*arguments: str, stdin: bytes | str | None = None) -> Result:
 
 
 def words(text: str) -> list[list[str]]:
-    """The rows of a table, without its lines."""
+    """The rows of a table, without its rules."""
     return [line.split() for line in text.splitlines() if line.split()]
 
 
@@ -134,4 +134,4 @@ def test_settings_are_what_differs_from_the_defaults() -> None:
 
 def test_a_strangers_plugin_may_have_no_words() -> None:
     assert "" == meaning(Registration("toy", msgspec.json.Decoder))
-    assert "`maar config`: what a person sees of a configuration, and how it exits" == meaning(Registration("toy", Toy))
+    assert "`maar config`: output and exit codes" == meaning(Registration("toy", Toy))

@@ -1,4 +1,4 @@
-"""`maar demo`: the picture, the ledger and its score from made-up events; the whole story in a process of its own."""
+"""`maar demo`: the picture, the ledger and its score from invented events; the whole story in a separate process."""
 
 import asyncio
 import os
@@ -50,7 +50,7 @@ def pod(name: str, on: str = "", *, gang: str = "g", gpus: int = 1, phase: str =
 
 
 def ledger(*events: tuple[float, str, Obj], pods: int = 2) -> Ledger:
-    """A ledger of two nodes of two GPUs and a gang, that has seen some events of pods."""
+    """A ledger of two nodes with two GPUs each and a gang, after some pod events."""
     made = Ledger()
     for name in ("n-01", "n-02"):
         made.take("nodes", "ADDED", node(name), 0.0)
@@ -91,7 +91,7 @@ def test_on_a_terminal_a_long_line_goes_on_below_its_first_word(line: str, expec
 
 
 def said(line: str, *, terminal: bool) -> list[str]:
-    """A line as it is printed where 50 characters fit."""
+    """A line as printed on a terminal with 50 columns."""
     file = StringIO()
     Sayer(Console(file=file, force_terminal=terminal, no_color=True, width=50, highlight=False, soft_wrap=True))(line)
     return [part.rstrip() for part in re.sub(r"\x1b\[[0-9;]*m", "", file.getvalue()).splitlines()]
@@ -256,7 +256,7 @@ def test_bars_show_what_a_job_has_what_it_could_use_and_what_it_had() -> None:
 
 @contextmanager
 def demo(folder: Path, *options: str, **variables: str) -> Iterator[subprocess.Popen[str]]:
-    """`maar demo` without a terminal, in a session of its own; its files in `folder`."""
+    """`maar demo` without a terminal, in its own process session, with its files in `folder`."""
     command = [sys.executable, "-m", "maar.cli.main", "demo", "--speed", "50", *options]
     environment = {**os.environ, "TMPDIR": str(folder), "XDG_STATE_HOME": str(folder), **variables}
     process = subprocess.Popen(
@@ -276,7 +276,7 @@ def demo(folder: Path, *options: str, **variables: str) -> Iterator[subprocess.P
 
 
 def left_behind(folder: Path) -> list[str]:
-    """Files, and processes that were told of them."""
+    """Files, and processes that refer to them."""
     running = []
     for place in Path("/proc").glob("[0-9]*/cmdline"):
         try:
@@ -287,7 +287,7 @@ def left_behind(folder: Path) -> list[str]:
 
 
 async def look_around(kubeconfig: Path) -> None:
-    """What is kept is a cluster with a scheduler, for whoever comes with its kubeconfig."""
+    """`--keep` leaves a cluster with a scheduler, usable with its kubeconfig."""
     async with connected(kubeconfig) as cluster:
         assert {"default", "product", "research"} == {
             queue["metadata"]["name"] for queue in (await cluster.get(QUEUES.path()))["items"]
@@ -357,7 +357,7 @@ def test_an_interrupted_story_ends_cleanly(tmp_path: Path) -> None:
         for line in process.stdout:
             if "all 6 gangs run" in line:
                 break
-        os.killpg(process.pid, signal.SIGINT)  # as a terminal does: to everybody
+        os.killpg(process.pid, signal.SIGINT)  # to the whole group, as a terminal does
         out, _ = process.communicate(timeout=60)
     assert 130 == process.returncode, out
     assert "interrupted" in out

@@ -1,4 +1,4 @@
-"""`maar history`: what a person sees, on a database that a running Maar filled."""
+"""`maar history`: output for a database that a running Maar filled."""
 
 from __future__ import annotations
 
@@ -154,7 +154,7 @@ def test_nothing_yet(file: str, tmp_path: Path) -> None:
 
 def test_the_default_is_the_state_folder(tmp_path: Path) -> None:
     place = tmp_path / "maar" / "history.db"
-    assert run(env={"XDG_STATE_HOME": str(tmp_path)}).stdout.startswith(f"{place}: nothing yet")
+    assert run(env={"XDG_STATE_HOME": str(tmp_path)}).stdout.startswith(f"{place}: empty;")
     fill(str(place), STORY)
     assert "team/resnet-1" in run(env={"XDG_STATE_HOME": str(tmp_path)}).stdout
     assert "team/resnet-1" in run(env={"MAAR_HISTORY": str(place)}).stdout

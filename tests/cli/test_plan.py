@@ -49,7 +49,7 @@ Write = Callable[[str], str]
 
 @pytest.fixture
 def write(tmp_path: Path) -> Write:
-    """Put text into a file and say where it is."""
+    """Write text to a file, and return its path."""
 
     def written(text: str) -> str:
         file = tmp_path / "objects.yaml"

@@ -1,4 +1,4 @@
-"""A plan as JSON and as text, from plans made by hand."""
+"""Plans as JSON and as text, from hand-written plans."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""What commands print for people."""
+"""Printing of text and tables."""
 
 from rich.table import Table
 

@@ -1,4 +1,4 @@
-"""`maar run`, the command itself: a process beside a cluster, on the embedded server and on a real one."""
+"""`maar run` as a process, on the embedded API server and on a real one."""
 
 from __future__ import annotations
 
@@ -39,14 +39,14 @@ MAAR = [sys.executable, "-m", "maar.cli.main"]
 
 
 class Run(Child):
-    """A child that can be asked over HTTP."""
+    """A child process with an HTTP port."""
 
     def __init__(self, kubeconfig: Path, log: Path, *options: str) -> None:
         self.port = free_port()
         super().__init__(kubeconfig, log, "--http-port", str(self.port), *options)
 
     def get(self, path: str) -> tuple[int, str]:
-        """Status and text; 0 while nobody answers."""
+        """Status and text; the status is 0 while the server does not answer."""
         try:
             with urllib.request.urlopen(f"http://127.0.0.1:{self.port}{path}", timeout=5.0) as answer:
                 return answer.status, answer.read().decode()
@@ -58,7 +58,7 @@ class Run(Child):
             return 0, ""
 
     def metrics(self) -> dict[str, float]:
-        """The page for Prometheus, by names and labels as one writes them: `maar_evictions_total{queue="default"}`."""
+        """The Prometheus metrics, by name and labels: `maar_evictions_total{queue="default"}`."""
         status, text = self.get("/metrics")
         assert 200 == status
         found: dict[str, float] = {}
@@ -78,7 +78,7 @@ Start = Callable[..., Run]
 
 @pytest.fixture
 def start(tmp_path: Path) -> Iterator[Start]:
-    """Starts processes, which end with the test."""
+    """Starts processes, and ends them with the test."""
     runs: list[Run] = []
 
     def begin(kubeconfig: Path, *options: str) -> Run:
@@ -100,7 +100,7 @@ async def events(cluster: Live, reason: str) -> list[dict[str, Any]]:
 
 
 async def holder(cluster: Live) -> str | None:
-    """Who has the lease; `None` if there is none."""
+    """The holder of the lease; `None` without a lease."""
     try:
         lease = await cluster.get(LEASES.path(NAMESPACE, "maar"))
     except NotFound:
@@ -112,7 +112,7 @@ async def holder(cluster: Live) -> str | None:
 
 
 def test_health_readiness_and_every_metric(kubeconfig: Path, start: Start) -> None:
-    """The leader shows it all; a standby is as ready, and decides nothing."""
+    """The leader serves all metrics; a standby is ready too, and decides nothing."""
 
     async def story(cluster: Live) -> None:
         await cluster.priority("high", 1000)
@@ -224,7 +224,7 @@ def test_every_line_of_a_json_log_is_an_object(kubeconfig: Path, start: Start, t
 def test_a_stop_gives_the_lease_back_and_lets_writes_arrive(
     kubeconfig: Path, start: Start, request: pytest.FixtureRequest
 ) -> None:
-    """A gang of 150 is being bound, 64 pods at a time: it is whole when the process has gone."""
+    """A gang of 150 pods is being bound, 64 pods at a time: it is complete when the process has ended."""
 
     async def story(cluster: Live) -> None:
         await cluster.group("train", 150)
@@ -248,7 +248,7 @@ def test_a_stop_gives_the_lease_back_and_lets_writes_arrive(
 
 
 def test_nobody_is_taken_for_another_in_the_lease() -> None:
-    """Of two with the same identity each would renew the other's lease, and both lead."""
+    """Two replicas with the same identity would renew each other's lease, and both would lead."""
     assert 2 == len({identity(), identity()})
     assert identity().startswith(f"{socket.gethostname()}_")
 
@@ -259,7 +259,7 @@ def test_nobody_is_taken_for_another_in_the_lease() -> None:
 def test_a_mounted_configuration_with_a_typo_is_refused_in_log_event_and_metric(
     kubeconfig: Path, start: Start, tmp_path: Path
 ) -> None:
-    """As the kubelet does it: a new folder, and a link that is swapped. Without `gang` a gang starts in part."""
+    """The file changes as by the kubelet: a new folder and a swapped link. Without `gang`, a part of a gang starts."""
     mount = tmp_path / "mount"
     mount.mkdir()
 
@@ -314,8 +314,8 @@ def test_a_bad_configuration_at_the_start_ends_the_command(tmp_path: Path) -> No
 
 
 def test_what_cannot_be_read_written_or_served_at_the_start_ends_the_command_with_a_word(tmp_path: Path) -> None:
-    """Brakes with a typo too: they must not mean that there are none."""
-    kubeconfig = EmbeddedServer().kubeconfig(tmp_path / "kubeconfig")  # nobody is asked
+    """Also brakes with a typo: they must not disable all brakes."""
+    kubeconfig = EmbeddedServer().kubeconfig(tmp_path / "kubeconfig")  # the server is not used
     brakes = tmp_path / "brakes.yaml"
     brakes.write_text("pausd: true")
     record = tmp_path / "no" / "such" / "folder.rec"
@@ -338,7 +338,7 @@ def test_what_cannot_be_read_written_or_served_at_the_start_ends_the_command_wit
 
 
 def test_brakes_hold_and_let_go_while_it_runs(kubeconfig: Path, start: Start, tmp_path: Path) -> None:
-    """Two gangs of two pods run, two pods of high priority want a node each: what happens is up to the file."""
+    """Two gangs of two pods run, and two pods of high priority need a node each: the file decides what happens."""
     brakes = tmp_path / "brakes.yaml"
     brakes.write_text("paused: true")
 
@@ -382,7 +382,7 @@ def test_brakes_hold_and_let_go_while_it_runs(kubeconfig: Path, start: Start, tm
 def test_shadow_mode_beside_another_scheduler_writes_nothing_and_says_how_they_differ(
     kubeconfig: Path, start: Start, tmp_path: Path
 ) -> None:
-    """The other one never evicts, and does not know the pods of a second name."""
+    """The other scheduler never evicts, and ignores pods with a second scheduler name."""
     gentle = tmp_path / "gentle.yaml"
     gentle.write_text(ALLOCATE)
 
@@ -407,7 +407,7 @@ def test_shadow_mode_beside_another_scheduler_writes_nothing_and_says_how_they_d
         )
         assert 0 == await stop(other)
         at_rest = await cluster.versions()
-        await cluster.nodes(1, gpu=4, first=9)  # Something happens, so that there is a cycle.
+        await cluster.nodes(1, gpu=4, first=9)  # a change, so that there is a cycle
         await cluster.eventually(lambda: shadow.metrics()["maar_cycle_seconds_count"] > cycles, "it decides again")
         assert 0 == await stop(shadow)
         changed = {name for name, _ in at_rest.items() ^ (await cluster.versions()).items()}
@@ -425,7 +425,7 @@ def test_shadow_mode_beside_another_scheduler_writes_nothing_and_says_how_they_d
 def test_a_recording_of_the_command_is_decided_again_to_the_byte_by_the_command(
     kubeconfig: Path, start: Start, tmp_path: Path
 ) -> None:
-    """Also where the configuration changed in the middle, and the scheduler was killed."""
+    """Also if the configuration changed in between and the scheduler was killed."""
     path, config = tmp_path / "live.rec", tmp_path / "maar.yaml"
     config.write_text(ALLOCATE)
 
@@ -507,7 +507,7 @@ def test_victims_are_deleted_if_the_option_says_so(kubeconfig: Path, start: Star
 
 @pytest.mark.real
 def test_a_missing_right_is_named_and_found_once_it_is_granted(real: RealCluster, start: Start) -> None:
-    """The user may do nothing; then everything but bind; then all that it needs."""
+    """The user has no rights, then all but bind, then all that it needs."""
     rights, granted = "/apis/rbac.authorization.k8s.io/v1", list[str]()
 
     def grant(name: str, *rules: dict[str, list[str]]) -> None:

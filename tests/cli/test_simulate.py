@@ -1,4 +1,4 @@
-"""`maar simulate`: what a person types, sees and is told."""
+"""`maar simulate`: options, output and errors."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from click.testing import CliRunner, Result
 from maar.cli.main import main
 
 TRACE = "timestamp,duration,num_gpus\n0,100,4\n10,50,4\n20,500,4\n"
-"""On 8 GPUs the third waits until 60."""
+"""On 8 GPUs the third job waits until 60."""
 CONTRACT = {
     *("policy", "jobs", "avg_jct", "p50_jct", "p99_jct", "makespan", "avg_wait", "gpu_utilisation", "restarts"),
 }
@@ -99,7 +99,7 @@ def test_a_configuration_plays_a_whole_cluster(trace: str, tmp_path: Path) -> No
 
 def test_a_policy_at_cluster_depth(trace: str) -> None:
     (run,) = runs(trace, "--policy", "fifo", "--depth", "cluster", *ON_ONE)
-    # The pool is left alone for 30 s after it changed at 0: the second job starts then, the third when it ends.
+    # Sizes change at most every 30 s, and changed at 0: the second job starts at 30, the third when it ends.
     assert ("fifo", 3) == (run["policy"], run["jobs"])
     assert run["avg_jct"] == (100 + (30 - 10 + 50) + (80 - 20 + 500)) / 3
 
@@ -127,7 +127,7 @@ def test_jobs_that_do_not_fit_are_named(trace: str) -> None:
         (("--model", "mury"), "unknown model `mury`; did you mean `muri`? known: default, muri"),
         (("--format", "phily"), "unknown format `phily`; did you mean `philly`?"),
         (("--config", "no.yaml"), "no.yaml: no such file"),
-        (("--config", "no.yaml", "--depth", "pool"), "--depth pool and --config: a configuration needs a cluster"),
+        (("--config", "no.yaml", "--depth", "pool"), "--depth pool and --config: a configuration needs depth cluster"),
         (("--model", "muri", "--depth", "cluster"), "--model muri: only supported with --depth pool"),
         (("--model", "muri", "--fail", "100"), "--model muri: does not support failing or draining nodes"),
         (("--fail", "often"), "expected seconds above 0, `BETWEEN[,REPAIR[,SEED]]`, got `often`"),

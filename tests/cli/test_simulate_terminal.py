@@ -1,4 +1,4 @@
-"""`maar simulate` on a terminal: how far it is while it runs, and at the end a table that fits and nothing else."""
+"""`maar simulate` on a terminal: progress while it runs, and at the end only a table that fits."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ COLUMNS = 80
 CODES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 CURSOR_IS_BACK = "\x1b[?25h"
 ERASED = "\x1b[1A\x1b[2K"
-"""One line up, which is then empty."""
+"""Terminal code: one line up, and clear it."""
 
 
 @pytest.fixture
@@ -33,7 +33,7 @@ def trace(tmp_path: Path) -> Path:
 
 
 def started(trace: Path, *options: str, out: Path | None = None) -> tuple[subprocess.Popen[bytes], int]:
-    """`maar simulate` on a terminal, and our end of it; standard output may go to a file instead."""
+    """`maar simulate` on a terminal, and our end of the terminal; standard output may go to a file."""
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, COLUMNS, 0, 0))
     environment = {k: v for k, v in os.environ.items() if k not in ("COLUMNS", "NO_COLOR")} | {"TERM": "xterm-256color"}
@@ -48,13 +48,13 @@ def started(trace: Path, *options: str, out: Path | None = None) -> tuple[subpro
 
 
 def on_a_terminal(trace: Path, *options: str, out: Path | None = None) -> str:
-    """All that it sends to the terminal."""
+    """All output to the terminal."""
     process, terminal = started(trace, *options, out=out)
     sent = bytearray()
     while True:
         try:
             part = os.read(terminal, 65536)
-        except OSError:  # how Linux says that nobody writes any more
+        except OSError:  # on Linux: the other end is closed
             break
         if not part:
             break
@@ -114,7 +114,7 @@ def test_who_is_killed_leaves_no_processes(tmp_path: Path) -> None:
     trace.write_text("timestamp,duration,num_gpus\n" + "".join(f"{i},{100 + i},{1 + i % 8}\n" for i in range(jobs)))
     process, terminal = started(trace, "--policy", "tiresias,elastic-tiresias", "--processes", "2")
     shown = ""
-    while re.search(rf"[1-9]\d*/{jobs}", CODES.sub("", shown)) is None:  # until one of them is at work
+    while re.search(rf"[1-9]\d*/{jobs}", CODES.sub("", shown)) is None:  # until a run has progress
         shown = shown[-1000:] + os.read(terminal, 65536).decode(errors="replace")
     workers = workers_of(process.pid)
     process.kill()
@@ -128,13 +128,13 @@ def test_who_is_killed_leaves_no_processes(tmp_path: Path) -> None:
 
 
 def workers_of(parent: int) -> list[int]:
-    """The processes that play policies for another."""
+    """The child processes that run policies."""
     children = Path(f"/proc/{parent}/task/{parent}/children").read_text().split()
     return [int(pid) for pid in children if b"spawn_main" in Path(f"/proc/{pid}/cmdline").read_bytes()]
 
 
 def is_alive(pid: int) -> bool:
-    """Whether it is there, and no mere entry that waits for its parent to look."""
+    """Whether the process exists and is not a zombie."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except FileNotFoundError:

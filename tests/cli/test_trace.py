@@ -1,4 +1,4 @@
-"""`maar trace`: what a person types, sees and is told."""
+"""`maar trace`: options, output and errors."""
 
 from __future__ import annotations
 

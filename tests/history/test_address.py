@@ -1,4 +1,4 @@
-"""What a person writes for a database."""
+"""Addresses of databases."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Which jobs are runs of the same training."""
+"""Categories: which jobs repeat the same training."""
 
 import pytest
 from hypothesis import given

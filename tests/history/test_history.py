@@ -1,4 +1,4 @@
-"""History beside a running scheduler: it learns, and whatever happens to the database, nobody waits."""
+"""The history beside a running scheduler: it learns, and it never blocks, whatever the database does."""
 
 from __future__ import annotations
 
@@ -173,7 +173,7 @@ def test_too_much_is_refused_or_lost_and_said_once(tmp_path: Path, caplog: pytes
         assert "" == history.add([epoch(1, 100, n) for n in range(3)])
 
     run(str(tmp_path / "h.db"), story, queue=3)
-    assert 1 == sum("accounting is being lost" in message for message in caplog.messages)
+    assert 1 == sum("accounting events are lost" in message for message in caplog.messages)
 
 
 def test_a_record_that_no_database_takes_does_not_hold_up_the_others(address: str) -> None:

@@ -1,4 +1,4 @@
-"""The speed-up model: which epochs count for which size, what is believed beyond them, what a resize costs."""
+"""The speed-up model: the epochs that count for a size, the curve beyond them, and the cost of a resize."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ KEY = ("vision", "a100")
 
 
 def told(*records: Record) -> Model:
-    """A model that has heard of records, numbered as a store does."""
+    """A model fed with records, numbered as by a store."""
     model = Model()
     numbers = count(1)
     for record in records:
@@ -83,7 +83,7 @@ def test_sizes_that_were_not_heard_of_for_long_are_forgotten() -> None:
 
 
 def test_categories_that_were_not_heard_of_for_long_are_forgotten() -> None:
-    """Whoever reaches the port may invent as many as they like."""
+    """Any client may invent as many as it likes."""
     numbers = range(KEYS - 1)
     invented = [epoch(1, 100, name=f"job-{i}", key=(f"invented-{i}", "a100"), total=5) for i in numbers]
     model = told(epoch(1, 100), *invented, epoch(2, 50), epoch(1, 100, key=("last", "a100")))
@@ -99,7 +99,7 @@ def test_below_the_smallest_size_measured_it_is_linear() -> None:
 
 @pytest.mark.parametrize("seconds", [(1e8, 5e-324), (5e-324, 1e8), (1e8, 1e-200, 1e8, 5e-324), (1e-300, 1e-300)])
 def test_times_that_cannot_be_make_a_curve_all_the_same(seconds: tuple[float, ...]) -> None:
-    """All of them are positive numbers, as the port takes them."""
+    """All of these are positive numbers, which the port accepts."""
     model = told(*(epoch(workers, time, total=9) for workers, time in enumerate(seconds, 1)))
     values = Estimates(model).curve(KEY).values(9)
     assert np.isfinite(values).all()
@@ -197,7 +197,7 @@ def test_safety_the_order_of_hearing_does_not_matter_for_points(records: list[Re
     assert told(*in_order).epoch_times(KEY) == told(*shuffled).epoch_times(KEY)
 
 
-# -- what is left
+# -- remaining time
 
 
 def remaining(model: Model, job: str = "team/resnet", *key: str, total: int | None = None) -> float | None:
@@ -241,11 +241,11 @@ def test_a_new_job_of_the_same_name_begins_anew() -> None:
         assert 1000 == remaining(told(*old, again), "team/resnet", *KEY)
 
 
-# -- what a resize costs
+# -- cost of a resize
 
 
 def resized_three_times(first: Measurement, *, known: bool = True) -> float | None:
-    """The restart cost after three resizes from 2 to 4 at 1000, each followed by that epoch."""
+    """The restart cost after three resizes from 2 to 4 workers at 1000, each followed by the given epoch."""
     records: list[Record] = [epoch(n, s, name="x") for n, s in ((2, 100), (4, 60)) for _ in range(5)] if known else []
     for n in range(3):
         job = f"j{n}"
@@ -262,7 +262,7 @@ def test_a_restart_on_a_size_never_measured_costs_the_pause() -> None:
 
 
 def test_a_resize_within_an_epoch_costs_what_the_rest_of_it_takes_longer() -> None:
-    # Half done on 2 workers at 1000; the other half takes 30 s on 4; it took 50.
+    # Half of the epoch is done on 2 workers at 1000. The other half usually takes 30 s on 4, and took 50 s.
     assert 20 == resized_three_times(epoch(4, 100, started=950, resized=True))
 
 

@@ -1,4 +1,4 @@
-"""The store, on SQLite and on a real PostgreSQL: what goes in comes out, once, and errors say what is wrong."""
+"""The store, on SQLite and on a real PostgreSQL: each record is returned once, and errors name the problem."""
 
 from __future__ import annotations
 
@@ -133,7 +133,7 @@ def test_tables_of_a_newer_maar_are_refused(store: Store, address: str) -> None:
         connection.execute(text("UPDATE maar_history SET version = 7"))
     engine.dispose()
     for write in (True, False):
-        with pytest.raises(NewerSchema, match="tables are version 7, known is 1"):
+        with pytest.raises(NewerSchema, match="table version 7, newest known version 1"):
             Store(read_address(address), write=write).open()
 
 

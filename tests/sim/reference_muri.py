@@ -1,4 +1,4 @@
-"""The published rules once more, job by job and without any of Maar: what `test_muri` compares with."""
+"""A second implementation of the published rules, job by job and without Maar, for `test_muri`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SECONDS = {
 
 @dataclass(eq=False)
 class Job:
-    """One job. Times of a trace are milliseconds."""
+    """One job. Times of a trace are in milliseconds."""
 
     name: str
     gpus: int
@@ -43,7 +43,7 @@ class Job:
 
     @property
     def lost(self) -> int:
-        """Seconds lost after each event; between two sizes, the larger's."""
+        """Seconds lost after each event; between two sizes, the value of the larger one."""
         size = next((size for size in SIZES if size >= self.gpus), SIZES[-1])
         return SECONDS[self.model][SIZES.index(size)] if self.model in SECONDS else 10
 
@@ -54,7 +54,7 @@ class Job:
 
 
 def place(jobs: list[Job], nodes: int, each: int) -> None:
-    """All anew on empty nodes."""
+    """Place all jobs again on empty nodes."""
     free = [each] * nodes
     for job in jobs:
         chosen: dict[int, int] = {}
@@ -74,7 +74,7 @@ def place(jobs: list[Job], nodes: int, each: int) -> None:
 
 
 def first_end(ends: list[tuple[float, Job]]) -> tuple[float, list[Job]]:
-    """The first of the groups of ends that are equal; each has the time of whoever stands first in the list."""
+    """The first group of equal ends; the time of a group is that of its first job in the list."""
     groups: list[tuple[float, list[Job]]] = []
     for end, job in ends:
         for time, members in groups:
@@ -87,7 +87,7 @@ def first_end(ends: list[tuple[float, Job]]) -> tuple[float, list[Job]]:
 
 
 def shortest_first(jobs: list[Job], by_service: bool, nodes: int, each: int) -> dict[str, float]:
-    """srtf, or srsf."""
+    """Place jobs by srtf or srsf."""
     coming = sorted(jobs, key=lambda job: job.submit)
     there: list[Job] = []
     last = 0.0
@@ -134,7 +134,7 @@ def tiresias(jobs: list[Job], gpus: int) -> dict[str, float]:
                     queue.remove(job)
         while coming and coming[0].submit == now:
             queues[0].append(coming.pop(0))
-        for job in [job for job in jobs if job.runs and job.end < 0]:  # in the order in which they came
+        for job in [job for job in jobs if job.runs and job.end < 0]:  # in the order of arrival
             number = next(number for number, queue in enumerate(queues) if job in queue)
             if number < len(limits) and job.executed * job.gpus >= limits[number]:
                 queues[number].remove(job)

@@ -1,4 +1,4 @@
-"""Cluster depth: full sessions on virtual nodes, tiny cases computed by hand, and what always holds."""
+"""Cluster depth: full sessions on virtual nodes, in small cases computed by hand, and properties."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def ends(run: Run) -> dict[str, float]:
 
 
 def test_gangs_wait_for_whole_room_and_for_nodes() -> None:
-    # Of 8 GPUs 2 are free on node-0 and 2 on node-1: a gang of 2 x 2 fits, a pod of 4 does not until a has ended.
+    # Two GPUs are free on node-0 and two on node-1: a gang of 2 x 2 fits, a pod of 4 fits only after a has ended.
     a, b = gang("a", 0, 100, 1, 2), gang("b", 0, 500, 1, 2, queue="default")
     config = configured("""
 actions: "allocate"
@@ -67,7 +67,7 @@ tiers:
 
 def test_an_evicted_gang_loses_what_it_did_not_save_and_starts_again() -> None:
     run = play(PREEMPTING, SMALL, gang("low", 0, 300, 8, priority=1), gang("high", 100, 50, 8, priority=10))
-    # low has saved at 60 when it goes at 100; it is back at 150 and stands still for 10 s: 240 s are left.
+    # low has saved at 60 and is evicted at 100. It starts again at 150 and pauses for 10 s: 240 s are left.
     assert {"low": 150 + 10 + 240.0, "high": 150.0} == ends(run)
     assert ((0.0, 8), (100.0, 0), (150.0, 8), (400.0, 0)) == run.jobs[0].sizes
     assert 1 == run.summary.restarts
@@ -106,7 +106,7 @@ def test_jobs_that_never_fit_are_left() -> None:
 
 
 def test_a_worker_that_needs_more_than_a_node_is_left_whatever_fails() -> None:
-    # Half of the time a node is down, so that all 20 are hardly ever there at once: nobody waits for that.
+    # Each node is down half of the time, so all 20 are almost never up at once: no job waits for that.
     faults = Faults(chance=Chance(between=100.0, repair=100.0))
     setting = Setting(20, 1, faults=faults)
     run = play(DEFAULT, setting, gang("a", 0, 10, 1), gang("cpus", 0, 10, 1, cpu=17.0), gang("wide", 0, 10, 1, 2))
@@ -114,7 +114,7 @@ def test_a_worker_that_needs_more_than_a_node_is_left_whatever_fails() -> None:
 
 
 def test_a_run_ends_with_its_last_job_though_a_node_is_down() -> None:
-    # 4 of 8 GPUs for 10 s, then of the 4 that are left: 40 + 360 of 80 + 360 GPU seconds.
+    # 4 of 8 GPUs for 10 s, then 4 of the 4 that are left: 40 + 360 of 80 + 360 GPU seconds.
     faults = Faults((NodeEvent(10.0, 1, What.FAIL), NodeEvent(1e6, 1, What.REPAIR)))
     run = play(DEFAULT, msgspec.structs.replace(SMALL, faults=faults), gang("a", 0, 100, 1, 4))
     assert ({"a": 100.0}, 100.0) == (ends(run), run.samples[-1].time)
@@ -145,7 +145,7 @@ JOBS = st.lists(
 @example([(0, 1, (8, 8, 8), 1, 0, "default"), (0, 1, (8, 8, 8), 1, 0, "other")], False, False)
 @settings(max_examples=60)
 def test_safety_and_liveness(drawn: list, managed: bool, fails: bool) -> None:  # type: ignore[type-arg]
-    """No node is over-committed, gangs run whole or not at all, and every job that fits ends."""
+    """No node is over-committed, gangs run completely or not at all, and every job that fits ends."""
     jobs = tuple(
         TraceJob(
             f"job-{i}", float(submit), float(duration), workers * each, workers, each, least, most, queue, priority
@@ -166,7 +166,7 @@ def test_safety_and_liveness(drawn: list, managed: bool, fails: bool) -> None:  
     ended = {job.name for job in run.jobs}
     assert ended <= {j.name for j in fit}
     left = {j for j in fit if j.name not in ended}
-    # By the rules of `proportion` two gangs wait for each other that are each larger than their queue's half.
+    # Under `proportion`, two gangs that are both larger than half of their queue wait for each other.
     assert not left or {"default", "other"} == {j.queue for j in left if least[j] * j.gpus_per_worker > 4}
     assert all(least[j] * j.gpus_per_worker > 4 for j in left)
     for record in run.jobs:

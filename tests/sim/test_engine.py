@@ -1,4 +1,4 @@
-"""The engine: what happens next, in an order that never varies."""
+"""The engine: the next event, in a fixed order."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Synthetic traces are what was asked for, and the same for everybody."""
+"""Synthetic traces follow their recipe, and are equal on every machine."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from maar.sim.traces.curves import CLASSES
 from maar.sim.traces.own import write_csv
 
 MANY = Recipe(seed=1, jobs=10_000, rate=120.0)
-"""Enough that a mean lies within a few percent."""
+"""Enough jobs for a mean within a few percent."""
 
 
 def made(**fields: object) -> Trace:

@@ -1,4 +1,4 @@
-"""Long queues: a policy that need not be asked about all who wait answers as if it were."""
+"""Long queues: asking a policy about some of the waiting jobs gives the same answer as asking about all."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SIZES = ((1, 1, 1), (2, 2, 2), (4, 4, 4), (1, 2, 4), (3, 4, 9), (16, 16, 16), (5
 
 
 def overloaded(seed: int, jobs: int, at_once: bool = False) -> Trace:
-    """Many more jobs than there is room for, many of them alike, so that there are ties."""
+    """Many more jobs than fit, many of them equal, so that there are ties."""
     dice = random.Random(seed)
     made = []
     for i in range(jobs):
@@ -37,9 +37,9 @@ def overloaded(seed: int, jobs: int, at_once: bool = False) -> Trace:
 
 
 def played(policy: str, trace: Trace, setting: Setting, in_line: bool) -> tuple[bytes, int, int]:
-    """What it gave; the most jobs that were there at once, and that the policy was asked about once they had come."""
+    """The result, the maximum of jobs at once, and the maximum of jobs in a question after all have arrived."""
     algorithm = catalog().algorithms[policy]
-    if not in_line:  # the same function, but the simulator is not told that it serves one after the other
+    if not in_line:  # the same function, but the simulator does not know that it serves in order
         algorithm = msgspec.structs.replace(algorithm, serving=Serving.TOGETHER)
     pool = Play(trace, algorithm, setting)
     there = asked = 0
@@ -80,7 +80,7 @@ def test_who_came_to_the_desk_already_is_no_longer_due() -> None:
     line = Line(desk)
     line.set_aside(np.arange(jobs), np.ones(jobs, dtype=np.int64), np.arange(100.0, 100.0 + jobs))
     assert (list(range(FRONT)), 100.0 + FRONT) == (desk.number.tolist(), line.next_due())
-    assert not line.suffices(np.zeros(FRONT, dtype=np.int64), now=0.0)  # the front is served: more come
+    assert not line.suffices(np.zeros(FRONT, dtype=np.int64), now=0.0)  # the front is served: more jobs are added
     assert (list(range(2 * FRONT)), 100.0 + 2 * FRONT) == (desk.number.tolist(), line.next_due())
     assert line.suffices(np.zeros(FRONT, dtype=np.int64), now=0.0)
     assert line.bring_due(0.0, 100.0 + 2 * FRONT)

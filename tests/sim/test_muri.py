@@ -1,4 +1,4 @@
-"""The model `muri`: published results to the last digit, and the rules on traces of our own."""
+"""The model `muri`: published results to the last digit, and the rules on our own traces."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ ODD_SIZES = (1, 3, 5, 8, 9, 12, 20, 24)
 def drawn(
     seed: int, jobs: int, arrivals: float, sizes: tuple[int, ...] = PUBLISHED_SIZES, least: int = 100
 ) -> list[dict[str, Any]]:
-    """Jobs by chance: whole numbers as in the file, many of them alike, so that there are ties."""
+    """Random jobs: whole numbers as in the file, many of them equal, so that there are ties."""
     dice = random.Random(seed)
     submit, rows = 0.0, []
     for number in range(jobs):
@@ -105,9 +105,9 @@ def test_odd_sizes_and_no_work_too(policy: str, seed: int, arrivals: float, node
 
 
 def test_who_are_demoted_together_go_in_the_order_in_which_they_came() -> None:
-    # On 48 GPUs `a` and `b` (16 each) run, `early` (32) waits and `late` (16), which came after it, runs. At 103.1
-    # `early` begins. Both reach the limit by 205, when `late` stands before `early` in the list. At 300 `new` (16)
-    # comes, and there is room for one of them: `early`, until it reaches the next limit.
+    # On 48 GPUs `a` and `b` (16 each) run, `early` (32) waits, and the later job `late` (16) runs. At 103.1
+    # `early` starts. Both reach the limit by 205, when `late` is before `early` in the list. At 300 `new` (16)
+    # arrives, and there is room for one of them: `early`, until it reaches the next limit.
     jobs = [("a", 16, 0, 503), ("b", 16, 0, 503), ("early", 32, 0, 9999), ("late", 16, 1000, 9999)]
     rows = [
         {"name": name, "gpus": gpus, "submit_ms": submit, "left": left, "model": "bert", "iteration_ms": 200}
@@ -130,14 +130,14 @@ def test_ends_that_are_equal_are_one_at_the_time_of_the_first_in_the_list() -> N
 @pytest.mark.parametrize("policy", ["srtf", "srsf"])
 @pytest.mark.parametrize(("comes", "ends"), [(1014999.9995, 1025.0), (1015000, 1015.0), (1015000.0005, 1015.0)])
 def test_an_arrival_that_is_nearly_an_end_is_another_event(policy: str, comes: float, ends: float) -> None:
-    # `a` would end at 1015: whoever comes half a microsecond before costs it another 10 s, as in the published results.
+    # `a` would end at 1015: an arrival half a microsecond before costs it another 10 s, as in the published results.
     a = {"name": "a", "gpus": 1, "submit_ms": 0, "left": 1000, "model": "bert", "iteration_ms": 1000}
     run = play(as_trace([a, {**a, "name": "b", "submit_ms": comes}]), policy)
     assert ends == pytest.approx(run.jobs[0].end, abs=1e-5)
 
 
 def test_nodes_pass_over_what_does_not_fit() -> None:
-    # 12 GPUs take an idle node and half of another; then 8 do not fit, 4 do, and 16 never do.
+    # 12 GPUs take an idle node and half of another. Then 8 do not fit, 4 fit, and 16 never fit.
     nodes = Nodes(2, 8)
     served, left = nodes.serve(np.array([12, 8, 16, 4, 1]))
     assert ([0, 3], 0) == (served.tolist(), left)

@@ -1,4 +1,4 @@
-"""Pool depth: tiny cases computed by hand, and what holds for every policy on any trace."""
+"""Pool depth: small cases computed by hand, and properties of every policy on any trace."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def ends(run: Run) -> dict[str, float]:
 
 
 def test_fifo_passes_over_what_does_not_fit() -> None:
-    # b (4 GPUs) waits for a; c (1 GPU) runs beside a, and is stopped when b's turn comes at 100.
+    # b (4 GPUs) waits for a. c (1 GPU) runs beside a, and stops when b starts at 100.
     run = play("fifo", ONE, rigid("a", 0, 100, 3), rigid("b", 10, 50, 4), rigid("c", 20, 200, 1))
     assert {"a": 100.0, "b": 150.0, "c": 270.0} == ends(run)
     c = run.jobs[2]
@@ -62,8 +62,8 @@ def test_numbers_of_a_run() -> None:
         summary.gpu_utilisation,
         summary.restarts,
     )
-    # a: two jobs were there all its time, so its share is half of the GPUs, on which it would take 200 s.
-    # b: two for 100 s, one for 300 s, 1.25 on average; on its share it would take 375 s.
+    # a: two jobs were present all the time, so its share is half of the GPUs, on which it would take 200 s.
+    # b: two jobs for 100 s and one for 300 s, 1.25 on average; on its share it would take 375 s.
     assert [0.5, 400 / 375] == [job.ratio for job in run.jobs]
 
 
@@ -86,7 +86,7 @@ def test_elastic_jobs_grow_into_what_is_free_and_shrink_for_others() -> None:
 def test_growth_that_does_not_pay_for_its_restart_is_not_made() -> None:
     setting = msgspec.structs.replace(ONE, restart=30.0)
     run = play("elastic-fifo", setting, rigid("a", 0, 95, 2), elastic("b", 0, 100, 2, 2, 4))
-    # When a ends, b has 10 worker-seconds left: 30 s of standing still would not pay.
+    # When a ends, b has 10 worker-seconds left: growth would not pay for a pause of 30 s.
     assert {"a": 95.0, "b": 100.0} == ends(run)
     assert 0 == run.summary.restarts
 
@@ -97,7 +97,7 @@ def test_speedups_count() -> None:
 
 
 def test_tiresias_demotes_when_time_alone_says_so() -> None:
-    # a passes 3600 GPU seconds at 900; b came later and waits until then, in the first queue.
+    # a passes 3600 GPU seconds at 900; b arrived later and waits until then, in the first queue.
     run = play("tiresias", ONE, rigid("a", 0, 2000, 4), rigid("b", 100, 300, 4))
     sizes = {job.name: [(round(time), size) for time, size in job.sizes] for job in run.jobs}
     assert {"a": [(0, 4), (900, 0), (1200, 4), (2300, 0)], "b": [(900, 4), (1200, 0)]} == sizes
@@ -114,13 +114,13 @@ def test_no_jobs_give_no_numbers() -> None:
 
 
 def test_a_failing_node_stops_what_lies_there_and_loses_unsaved_work() -> None:
-    # a lies on node 0, b on node 1. Node 0 fails at 100; a has saved at 60 and loses 40 s: 240 are left.
+    # a is on node 0, b on node 1. Node 0 fails at 100; a has saved at 60 and loses 40 s: 240 s are left.
     faults = Faults((NodeEvent(100, 0, What.FAIL), NodeEvent(200, 0, What.REPAIR)))
     setting = Setting(2, 4, restart=5.0, checkpoint=60.0, faults=faults)
     run = play("fifo", setting, rigid("a", 0, 300, 4), rigid("b", 0, 300, 4))
-    # The policy serves a first, so b is stopped for it at 100: a moves over, b waits for the repair.
+    # The policy serves a first, so b stops at 100: a moves to its node, and b waits for the repair.
     assert {"a": 100 + 5 + 240.0, "b": 200 + 5 + 200.0} == ends(run)
-    # a had 4 GPUs for 345 s, b for 100 and 205; of 8 GPUs, but 4 while one node was down.
+    # a had 4 GPUs for 345 s, b for 100 s and 205 s, of 8 GPUs, or 4 while one node was down.
     assert 4 * (345 + 100 + 205) / (8 * 405 - 4 * 100) == pytest.approx(run.gpu_utilisation)
 
 
@@ -196,7 +196,7 @@ TRACES = st.lists(
 @given(TRACES, st.sampled_from([0.0, 20.0]), st.booleans(), st.sampled_from([kind.name for kind in ALGORITHMS]))
 @settings(max_examples=150)
 def test_safety_and_liveness(drawn: list, restart: float, fails: bool, policy: str) -> None:  # type: ignore[type-arg]
-    """GPUs are never over-committed, every job that fits ends, and has then done exactly the work it brought."""
+    """GPUs are never over-committed, and every job that fits ends after exactly its work."""
     jobs = [
         TraceJob(
             f"job-{i}", float(submit), float(duration), workers * each, workers, each, least, most, "default", priority
@@ -228,12 +228,12 @@ def test_safety_and_liveness(drawn: list, restart: float, fails: bool, policy: s
 
 
 def speed(job: TraceJob, workers: int) -> float:
-    """By hand: linear, or 1.0 at 1 and 2.5 at 4 with straight lines between and beyond."""
+    """Computed by hand: linear, or 1.0 at 1 and 2.5 at 4 with straight lines between and beyond."""
     return 1 + (workers - 1) * 0.5 if job.speedup and workers else float(workers)
 
 
 def work_done(job: TraceJob, sizes: tuple[tuple[float, int], ...], restart: float) -> tuple[float, int]:
-    """Worker-seconds of a life, and how often it began anew."""
+    """The worker-seconds of a job, and its number of restarts."""
     done, restarts = 0.0, 0
     for i, ((since, size), (until, _)) in enumerate(pairwise(sizes)):
         begins_anew = i > 0 and size > 0
@@ -252,6 +252,6 @@ def test_the_same_inputs_give_the_same_bytes_whatever_the_order_of_jobs(policy: 
 
 
 def test_long_queues_are_the_same_as_short_ones() -> None:
-    # More jobs at once than fit on the first desk, which is then laid anew often: fifo of equal jobs is plain.
+    # More jobs at once than fit on the first desk, which then grows often. fifo of equal jobs is easy to compute.
     run = play("fifo", ONE, *(rigid(f"{i:04}", 0.0, 10.0, 2) for i in range(600)))
     assert {f"{i:04}": 10.0 * (i // 2 + 1) for i in range(600)} == ends(run)

@@ -1,4 +1,4 @@
-"""The report: a page that stands alone, whose drawings say what the runs did."""
+"""The report: a self-contained page whose drawings show the runs."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ START = 1000.0
 
 
 def record(name: str, submit: float, started: float, end: float, gpus: int = 2, **fields: object) -> JobRecord:
-    """A job that ran in one piece, unless its sizes say otherwise."""
+    """A job that ran without interruption, unless its sizes say otherwise."""
     waited, ran = started - submit, end - started
     return JobRecord(name, submit, started, end, waited, ran, 0, ran * gpus, gpus, gpus, **fields)  # type: ignore[arg-type]
 
 
 def scene(count: int = 5, policies: tuple[str, ...] = ("fifo", "srtf")) -> tuple[list[Run], Trace]:
-    """Jobs a minute apart; each policy makes them wait a minute longer than the one before."""
+    """Jobs a minute apart; under each policy they wait a minute longer than under the one before."""
     jobs = tuple(TraceJob(f"job-{i}", START + 60.0 * i, 600.0, 2, 2, 1, 2, 2) for i in range(count))
     runs = []
     for late, policy in enumerate(policies):
@@ -50,7 +50,7 @@ def scene(count: int = 5, policies: tuple[str, ...] = ("fifo", "srtf")) -> tuple
 
 
 class Page(HTMLParser):
-    """Checks that tags are closed in order, and keeps what there is."""
+    """Checks that tags are closed in order, and collects them."""
 
     VOID = frozenset({"meta", "br", "hr"})
 
@@ -134,7 +134,7 @@ def test_a_drawing_stands_alone_too() -> None:
 
 
 def points(path: str) -> list[tuple[float, float]]:
-    """Where a path goes, by its moves and its steps."""
+    """The points of a path, from its moves and steps."""
     found: list[tuple[float, float]] = []
     x = y = 0.0
     for command, rest in re.findall(r"([MHVL])([^MHVLZ]*)", path):

@@ -1,8 +1,8 @@
 """The simulator decides as the live scheduler does: the same small workload, event by event, on the embedded server.
 
-The simulated run is the script: whatever arrives or ends there is made to arrive or end on the cluster in a box, where
-the real scheduler, over a socket, must come to the same workers on the same nodes before the next event. In the end
-every job must also have had the same sizes in the same order.
+The simulated run is the script: each arrival or end is repeated on the embedded server. There the real scheduler, over
+a socket, must give the same workers on the same nodes before the next event. At the end, every job must also have had
+the same sizes in the same order.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ pools:
 - {name: default, algorithm: elastic-fifo, rate-limit: 0, minimum-time: 0, hysteresis: 0, restart: 0}
 """
 GATHER = 0.3
-"""Seconds: all that belongs to one event arrives within them, and events are further apart."""
+"""Seconds: all parts of one event arrive within them, and events are further apart."""
 NODES = 2
 GPUS = 8
 
@@ -67,11 +67,11 @@ TRACE = Trace(
     "a small workload",
 )
 Places = dict[str, list[str]]
-"""Job to the nodes of its workers, by index."""
+"""The nodes of the workers of each job, by index."""
 
 
 def script() -> Iterator[tuple[float, list[str], list[str], Places, dict[str, list[int]]]]:
-    """What arrives and ends at each moment, where everything then is, and which sizes were decided."""
+    """The arrivals and ends of each moment, the placement after it, and the decided sizes."""
     config = read_config(CONFIG, "same", catalog()).config
     play = Simulated(TRACE, config, Setting(NODES, GPUS, restart=0.0, patience=0.0))
     before: set[str] = set()
@@ -144,7 +144,7 @@ async def end(play: Play, job: TraceJob) -> None:
 
 
 async def comes_to(play: Play, expected: Places, what: str) -> None:
-    """The workers are where the simulator has them."""
+    """Whether the workers are on the nodes that the simulator chose."""
 
     async def seen() -> Places:
         places: Places = {name: [] for name in expected}

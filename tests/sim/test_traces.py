@@ -1,4 +1,4 @@
-"""Traces from files: what is read is what was written, and what is wrong is named, all of it."""
+"""Traces from files: a written trace reads back, and all errors are reported."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def problems(text: str, format: str | None = None, name: str = "t.csv") -> list[
     return caught.value.problems
 
 
-# What is written reads back
+# Write and read
 
 
 @st.composite
@@ -98,7 +98,7 @@ def test_safety_philly_keeps_numbers_and_order(rows: list[tuple[float, float, in
     assert [job.name for job in read] == sorted(job.name for job in read)
 
 
-# The formats
+# Formats
 
 
 def test_own_format_has_defaults() -> None:
@@ -183,7 +183,7 @@ def test_each_format_is_recognised() -> None:
     assert {name: name for name in texts} == {name: recognised(source(text)).NAME for name, text in texts.items()}
 
 
-# What is wrong
+# Errors
 
 
 def test_a_bad_cell_is_named_by_line_and_column() -> None:

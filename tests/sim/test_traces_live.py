@@ -1,4 +1,4 @@
-"""A trace from a recording of the real scheduler, on a cluster in a box."""
+"""A trace from a recording of the real scheduler on the embedded server."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_what_ran_on_a_cluster_can_be_played_again(tmp_path: Path) -> None:
 
 
 async def end(cluster: Live, name: str, count: int) -> None:
-    """A job is over, and its owner deletes it."""
+    """A job ends, and its owner deletes it."""
     await cluster.api.delete(volcano_podgroup.KIND.resource.path(NAMESPACE, name))
     for i in range(count):
         await cluster.delete(f"{name}-{i}")

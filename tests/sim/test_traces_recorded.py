@@ -1,4 +1,4 @@
-"""Recordings as traces: what a live cluster did becomes jobs that can be played again."""
+"""Recordings as traces: the jobs of a live cluster can be simulated again."""
 
 from __future__ import annotations
 
@@ -23,15 +23,13 @@ BEGIN = 1_000_000.0
 
 
 class Seen(NamedTuple):
-    """A cycle."""
-
     now: float
     cluster: Cluster
     plan: Plan = Plan()
 
 
 def seen(*cycles: tuple[float, list[Gang]], bind: dict[float, str] | None = None) -> Trace:
-    """The trace of a recording; times are counted from its beginning. At some of them a job is given nodes."""
+    """The trace of a recording; times count from its beginning. In some cycles a job gets nodes."""
     made = []
     for at, gangs in cycles:
         given = [t.key for g in gangs for t in g.tasks if t.job == (bind or {}).get(at)]
@@ -50,7 +48,7 @@ def runs(name: str, created: float, count: int = 2, started: float | None = None
 
 
 def stretches(size: int, **fields: Any) -> Gang:
-    """An elastic job of 1 to 4 workers, with that many on nodes; nobody says when they started."""
+    """An elastic job of 1 to 4 workers, with that many on nodes, and no start times."""
     made = elastic("a", 1, 4, on=["n1"] * size, requested=2, job={"created": BEGIN, "uid": "u"}, **fields)
     return Gang(made.job, tuple(msgspec.structs.replace(task, started=None) for task in made.tasks))
 
@@ -125,7 +123,7 @@ def test_one_that_failed_and_was_made_anew_runs_on() -> None:
 def test_the_recordings_beginning_is_the_traces() -> None:
     trace = seen((0, [runs("old", -500, started=-400)]), (60, []))
     assert [(0.0, 60.0)] == [times(job) for job in trace.jobs]
-    assert ("1 job older than the recording: counted from its beginning",) == trace.notes
+    assert ("1 job existed before the recording: counted from its beginning",) == trace.notes
 
 
 def test_what_the_recording_cannot_know_is_said() -> None:
@@ -136,9 +134,9 @@ def test_what_the_recording_cannot_know_is_said() -> None:
     )
     assert {"ns/a": 100.0, "ns/b": 1000.0} == {job.name: job.duration for job in trace.jobs}
     assert (
-        "1 job requested no GPUs: left out",
-        "2 jobs not ended when the recording ended: counted as far as recorded or estimated",
+        "2 jobs had not ended when the recording ended: counted as far as recorded or estimated",
         "1 job never ran: left out",
+        "1 job requested no GPUs: left out",
     ) == trace.notes
 
 

@@ -90,9 +90,9 @@ def settings(option: PluginOption | ActionOption) -> list[str]:
     for name, field in defaults.items():
         value = getattr(option.arguments, name)
         if field.required or value != _default(field):
-            lines.append(f"{field.encode_name}: {_said(value)}")
+            lines.append(f"{field.encode_name}: {_yaml(value)}")
     if isinstance(option, PluginOption):
-        lines += [f"enable{flag[0].upper()}{flag[1:]}: {_said(on)}" for flag, on in option.flags.items()]
+        lines += [f"enable{flag[0].upper()}{flag[1:]}: {_yaml(on)}" for flag, on in option.flags.items()]
     return lines
 
 
@@ -100,7 +100,7 @@ def _default(field: msgspec.structs.FieldInfo) -> object:
     return field.default_factory() if callable(field.default_factory) else field.default
 
 
-def _said(value: object) -> str:
+def _yaml(value: object) -> str:
     """A value as YAML on one line."""
     match msgspec.to_builtins(value):
         case bool() as truth:
@@ -108,8 +108,8 @@ def _said(value: object) -> str:
         case float() as number:
             return f"{number:g}"
         case dict() as mapping:
-            return "{" + ", ".join(f"{key}: {_said(item)}" for key, item in mapping.items()) + "}"
+            return "{" + ", ".join(f"{key}: {_yaml(item)}" for key, item in mapping.items()) + "}"
         case list() | tuple() as items:
-            return "[" + ", ".join(map(_said, items)) + "]"
+            return "[" + ", ".join(map(_yaml, items)) + "]"
         case other:
             return str(other)

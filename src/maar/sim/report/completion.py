@@ -14,7 +14,7 @@ from maar.sim.result import Run
 HEIGHT = 320.0
 
 POINTS = 500
-"""Maximum points of a line: close to one per pixel."""
+"""Maximum points of a line, evenly by rank: less than a pixel apart vertically."""
 
 DECADES = 6
 """Decades on the axis: times below a millionth of the longest are drawn at its start."""

@@ -77,21 +77,21 @@ def _about(runs: Sequence[Run], trace: Trace) -> str:
         return "<p>The trace has no jobs.</p>"
     found = describe(trace, runs[0].gpus if runs else None)
     load = f", a load of {percent(found.load)}" if found.load is not None else ""
-    said = (
+    text = (
         f"{trace.source}: {found.jobs:,} jobs in {duration(found.span)}, {found.gpu_hours:,.0f} GPU hours{load}; "
         f"half of them run for at most {duration(found.durations['p50'])}, "
         f"{percent(found.elastic_jobs / found.jobs)} are elastic."
     )
     notes = "".join(f'<p class="quiet">{escape(note)}</p>' for note in trace.notes)
-    return f"<p>{escape(said)}</p>{notes}"
+    return f"<p>{escape(text)}</p>{notes}"
 
 
 def _table_notes(runs: Sequence[Run]) -> str:
-    said = "Bold: the best of the column." if len(runs) > 1 else ""
+    text = "Bold: the best of the column." if len(runs) > 1 else ""
     for run in runs:
         if run.unfinished:
-            said += f" Under {escape(run.policy)} {len(run.unfinished):,} jobs could never run; they are not counted."
-    return said
+            text += f" Under {escape(run.policy)} {len(run.unfinished):,} jobs could never run; they are not counted."
+    return text
 
 
 def _section(figure: Figure) -> str:

@@ -50,8 +50,8 @@ def of_cycles(cycles: Iterable[Cycle], name: str) -> Trace:
         elif not life.ran:
             counts["never ran: left out"] += 1
         else:
-            counts["older than the recording: counted from its beginning"] += life.was_there
-            counts["not ended when the recording ended: counted as far as recorded or estimated"] += not life.ended
+            counts["existed before the recording: counted from its beginning"] += life.was_there
+            counts["had not ended when the recording ended: counted as far as recorded or estimated"] += not life.ended
             jobs.append(life.trace_job())
     notes = tuple(f"{n} {'job' if n == 1 else 'jobs'} {what}" for what, n in sorted(counts.items()) if n)
     if not jobs:
