@@ -15,7 +15,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "kinds.md"
 def test_the_documentation_lists_all_kinds() -> None:
     if not PAGE.is_file():
         pytest.skip("there is no page docs/kinds.md yet")
-    before, marker, rest = PAGE.read_text().partition(MARKER)
+    _, marker, rest = PAGE.read_text().partition(MARKER)
     assert marker, f"no marker `{MARKER}` in docs/kinds.md"
     assert table() == rest.partition(END)[0].strip(), "print it with `python tools/kinds_table.py`"
 
