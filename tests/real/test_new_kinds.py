@@ -278,8 +278,9 @@ def test_a_resumed_train_job_goes_on_with_its_nodes(cluster: RealCluster, tmp_pa
         counts = {name: int(name == "succeeded") for name in ("ready", "succeeded", "failed", "active", "suspended")}
         status = {"replicatedJobsStatus": [{"name": "data", **counts}]}
         await play.api.patch(f"{path_of(inner)}/status", {"status": status}, "merge")
+        await play.delete("set-data-0-0")  # as `ttlSecondsAfterFinished` does
         await create_all(play, "node", inner)
-        await play.until(bound(9), "then all nodes")
+        await play.until(bound(8), "then all nodes")
 
     tell(cluster, tmp_path, story)
 
