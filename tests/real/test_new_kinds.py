@@ -260,15 +260,19 @@ def test_a_suspended_job_is_resumed_when_it_fits(
 
 
 def test_a_resumed_train_job_goes_on_with_its_nodes(cluster: RealCluster, tmp_path: Path) -> None:
-    """Once its initializer has completed, no room is kept for it: the nodes need all there is."""
+    """Once its initializer has completed, the nodes are what is suspended for an important pod, and resumed."""
 
     async def story(play: Live) -> None:
+        await play.priority("high", 10)
         outer = await create(play, make.train_job(suspend=True))
         jobs = (make.replicated("data"), make.replicated("node", 1, 8, "data"))
         inner = await create(play, make.job_set(*jobs, metadata=make.owned(outer), suspend=True))
 
+        async def suspended() -> bool:
+            return bool((await play.get(path_of(outer)))["spec"]["suspend"])
+
         async def resumed() -> bool:
-            return not (await play.get(path_of(outer)))["spec"]["suspend"]
+            return not await suspended()
 
         await play.eventually(resumed, "it is resumed")
         await play.api.patch(path_of(inner), {"spec": {"suspend": False}}, "merge")
@@ -281,6 +285,14 @@ def test_a_resumed_train_job_goes_on_with_its_nodes(cluster: RealCluster, tmp_pa
         await play.delete("set-data-0-0")  # as `ttlSecondsAfterFinished` does
         await create_all(play, "node", inner)
         await play.until(bound(8), "then all nodes")
+        await play.pod("important", gpu=8, priorityClassName="high")
+        await play.eventually(suspended, "it is suspended for a more important pod")
+        for pod in await play.pods():
+            if pod.name != "important":
+                await play.delete(pod.name)
+        await play.until(bound(1), "which starts")
+        await play.delete("important")
+        await play.eventually(resumed, "and it is resumed")
 
     tell(cluster, tmp_path, story)
 
