@@ -1,5 +1,4 @@
-"""The table of kinds as Markdown: `python tools/kinds_table.py` prints what stands between the markers in
-docs/kinds.md.
+"""The table of kinds as Markdown: `python tools/kinds_table.py` prints the part of docs/kinds.md between its markers.
 
 It comes from `maar.kube.kinds.SOURCES`, the one table that also drives watches, gangs, resizing and rights.
 """

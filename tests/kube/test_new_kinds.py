@@ -72,6 +72,10 @@ def ended(item: Json) -> str | None:
     return None if end is None else end.how
 
 
+def body_of(request: Request) -> Any:
+    return request.body
+
+
 def written(item: Json, *, size: int | None = None, suspended: bool = False, made: Json | None = None) -> Request:
     """The request that gives an object another state."""
     kind, owner = decoded(item)
@@ -246,7 +250,7 @@ def test_a_ray_job_is_resumed_only_if_it_survives_being_suspended() -> None:
     assert made.elastic is not None
     assert (3, 2, 2) == (made.min_member, made.elastic.min, made.elastic.max)
     request = written(safe, suspended=False)
-    assert ("merge", {"suspend": False}) == (request.patch, dict(request.body)["spec"])
+    assert ("merge", {"suspend": False}) == (request.patch, body_of(request)["spec"])
 
 
 @pytest.mark.parametrize(
@@ -366,7 +370,7 @@ def test_a_suspended_job_set_waits_as_a_whole_and_keeps_its_size() -> None:
     found = job("set", made)
     assert found.elastic is not None
     assert (5, 4, 4, "workers") == (found.min_member, found.elastic.min, found.elastic.max, found.elastic.role)
-    assert {"suspend": False} == dict(written(made, suspended=False).body)["spec"]
+    assert {"suspend": False} == body_of(written(made, suspended=False))["spec"]
 
 
 def test_a_job_set_that_is_resumed_goes_on_with_the_part_that_has_not_completed() -> None:
@@ -422,7 +426,7 @@ def test_a_suspended_train_job_is_resumed_by_itself_only() -> None:
     assert ("TrainJob", "uid-TrainJob-set") == (str(elastic.kind), elastic.item.metadata.uid)
     request = written(outer, suspended=False, made=inner)
     assert "/apis/trainer.kubeflow.org/v1alpha1/namespaces/default/trainjobs/set" == request.path
-    assert {"suspend": False} == dict(request.body)["spec"]
+    assert {"suspend": False} == body_of(request)["spec"]
 
 
 def test_whether_a_train_job_is_suspended_is_known_before_it_has_a_job_set() -> None:

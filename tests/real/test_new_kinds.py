@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -204,7 +203,6 @@ def test_a_ray_job_starts_whole_and_its_submitter_by_itself(cluster: RealCluster
         inner = make.ray_cluster(make.worker_group("a", 1), name="job-x2v5l", metadata=make.owned(outer))
         ray = await create(play, inner)
         await create(play, make.ray_pod(ray, "head"))
-        await play.until(waits(2, 1), "the head waits for its worker")
         submits = await create(play, make.batch_job("job", outer))
         await create(play, make.pod("submitter", submits, {}))
         pods = await play.until(lambda pods: nodes_of(pods).get("submitter", False), "the submitter starts")
@@ -236,8 +234,8 @@ def test_a_suspended_job_is_resumed_when_it_fits(
     cluster: RealCluster, tmp_path: Path, made: Callable[[], list[Json]]
 ) -> None:
     async def story(play: Live) -> None:
-        await play.pod("other", gpu=5)
-        await play.until(bound(1), "another pod leaves 3 GPUs")
+        await play.pod("other", gpu=6)
+        await play.until(bound(1), "another pod leaves 2 GPUs")
         outer, *items = made()
         outer = await create(play, outer)
         inner = [await create(play, {**i, "metadata": {**i["metadata"], **make.owned(outer)}}) for i in items]
@@ -263,59 +261,92 @@ def test_a_suspended_job_is_resumed_when_it_fits(
     tell(cluster, tmp_path, story)
 
 
+def test_a_resumed_train_job_goes_on_with_its_nodes(cluster: RealCluster, tmp_path: Path) -> None:
+    """Once its initializer has completed, the nodes are what is suspended for an important pod, and resumed."""
+
+    async def story(play: Live) -> None:
+        await play.priority("high", 10)
+        outer = await create(play, make.train_job(suspend=True))
+        jobs = (make.replicated("data"), make.replicated("node", 1, 8, "data"))
+        inner = await create(play, make.job_set(*jobs, metadata=make.owned(outer), suspend=True))
+
+        async def suspended() -> bool:
+            return bool((await play.get(path_of(outer)))["spec"]["suspend"])
+
+        async def resumed() -> bool:
+            return not await suspended()
+
+        await play.eventually(resumed, "it is resumed")
+        await play.api.patch(path_of(inner), {"spec": {"suspend": False}}, "merge")
+        await create_all(play, "data", inner)
+        await play.until(bound(1), "the initializer starts")
+        await play.pod_status("set-data-0-0", phase="Succeeded")
+        counts = {name: int(name == "succeeded") for name in ("ready", "succeeded", "failed", "active", "suspended")}
+        status = {"replicatedJobsStatus": [{"name": "data", **counts}]}
+        await play.api.patch(f"{path_of(inner)}/status", {"status": status}, "merge")
+        await play.delete("set-data-0-0")  # as `ttlSecondsAfterFinished` does
+        await create_all(play, "node", inner)
+        await play.until(bound(8), "then all nodes")
+        await play.pod("important", gpu=8, priorityClassName="high")
+        await play.eventually(suspended, "it is suspended for a more important pod")
+        for pod in await play.pods():
+            if pod.name != "important":
+                await play.delete(pod.name)
+        await play.until(bound(1), "which starts")
+        await play.delete("important")
+        await play.eventually(resumed, "and it is resumed")
+
+    tell(cluster, tmp_path, story)
+
+
 class Operator:
-    """KubeRay, played: makes and deletes the worker pods of a cluster."""
+    """KubeRay, played: makes the pods of a cluster that runs, and deletes those of one that is suspended."""
 
     def __init__(self, play: Live, ray: Json) -> None:
         self.play = play
         self.ray = ray
         self.made = 0
 
-    async def replicas(self) -> int:
-        (group,) = (await self.play.get(path_of(self.ray)))["spec"]["workerGroupSpecs"]
-        return int(group["replicas"])
+    @classmethod
+    async def of(cls, play: Live, name: str, most: int) -> Operator:
+        notes = {"annotations": {"maar.dev/min-workers": "1", "maar.dev/max-workers": str(most)}}
+        return cls(play, await create(play, make.ray_cluster(make.worker_group("a", 1), name=name, metadata=notes)))
 
     async def follow(self) -> int:
-        """Make the pods as many as the cluster says."""
-        wanted, name = await self.replicas(), f"{self.ray['metadata']['name']}-a-worker"
+        """Let the pods be those that the cluster asks for: how many workers that is."""
+        spec, name = (await self.play.get(path_of(self.ray)))["spec"], self.ray["metadata"]["name"]
         there = sorted(p.name for p in await self.play.pods() if p.name.startswith(name) and not p.leaving)
-        for pod in there[wanted:]:
+        workers = [pod for pod in there if pod != f"{name}-head"]
+        wanted = 0 if spec.get("suspend") else int(spec["workerGroupSpecs"][0]["replicas"])
+        for pod in workers[wanted:] if wanted else there:
             await self.play.delete(pod)
-        for _ in range(wanted - len(there)):
+        if wanted and f"{name}-head" not in there:
+            await create(self.play, make.ray_pod(self.ray, "head"))
+        for _ in range(wanted - len(workers)):
             self.made += 1
             await create(self.play, make.ray_pod(self.ray, f"a-worker-{'bcdfghjklmnpqrstvwxz'[self.made]}", "a"))
         return wanted
 
 
-@asynccontextmanager
-async def elastic_ray(play: Live, name: str, most: int) -> AsyncIterator[Operator]:
-    notes = {"annotations": {"maar.dev/min-workers": "1", "maar.dev/max-workers": str(most)}}
-    ray = await create(play, make.ray_cluster(make.worker_group("a", 1), name=name, metadata=notes))
-    await create(play, make.ray_pod(ray, "head"))
-    operator = Operator(play, ray)
-    await operator.follow()
-    yield operator
-
-
 def test_an_elastic_ray_cluster_grows_and_shrinks(cluster: RealCluster, tmp_path: Path) -> None:
     async def story(play: Live) -> None:
-        async with elastic_ray(play, "one", 9) as one:
+        one = await Operator.of(play, "one", 9)
 
-            async def has(ray: Operator, size: int) -> bool:
-                return await ray.follow() == size
+        async def grown() -> bool:
+            return await one.follow() == 8
 
-            await play.eventually(lambda: has(one, 7), "it takes all that its head leaves")
-            await play.until(bound(8), "and all of it runs")
-            async with elastic_ray(play, "two", 2) as two:
+        await play.eventually(grown, "it takes all there is")
+        await play.until(bound(9), "and all of it runs")
+        two = await Operator.of(play, "two", 2)
 
-                async def shared() -> bool:
-                    return (await one.follow(), await two.follow()) == (4, 2)
+        async def shared() -> bool:
+            return [await one.follow(), await two.follow()] == [6, 2]
 
-                await play.eventually(shared, "it makes room for another one")
-                await play.until(bound(8), "two heads and six workers run")
-            (group,) = (await play.get(path_of(one.ray)))["spec"]["workerGroupSpecs"]
-            assert ("a", INT32_MAX) == (group["groupName"], group["maxReplicas"]), "nothing else is written"
-            assert "example.com/main:1" == group["template"]["spec"]["containers"][0]["image"]
+        await play.eventually(shared, "it makes room for another one")
+        await play.until(bound(10), "two heads and eight workers run")
+        (group,) = (await play.get(path_of(one.ray)))["spec"]["workerGroupSpecs"]
+        assert ("a", INT32_MAX) == (group["groupName"], group["maxReplicas"]), "nothing else is written"
+        assert "example.com/main:1" == group["template"]["spec"]["containers"][0]["image"]
 
     tell(cluster, tmp_path, story)
 
@@ -332,7 +363,8 @@ def test_parts_of_a_train_job_start_one_after_the_other(cluster: RealCluster, tm
         if grouped:
             await create(play, make.pod_group("set", 5, outer))
         await create_all(play, "data", inner, **notes)
-        await play.until(waits(2, 1), "one initializer waits for the other")
+        if not grouped:
+            await play.until(waits(2, 1), "one initializer waits for the other")
         await create_all(play, "model", inner, **notes)
         await play.until(bound(2), "the initializers start without the nodes")
         for pod in await play.pods():

@@ -20,7 +20,7 @@ GPU = "nvidia.com/gpu"
 
 def template(gpu: int = 1, **spec: Any) -> Json:
     """A pod template of ours with one container."""
-    resources = {"requests": {"cpu": "100m"}, "limits": {GPU: str(gpu)}}
+    resources = {"requests": {"cpu": "100m"}, **({"limits": {GPU: str(gpu)}} if gpu else {})}
     container = {"name": "main", "image": "example.com/main:1", "resources": resources}
     return {"spec": {"schedulerName": "maar", "containers": [container], **spec}}
 
@@ -52,7 +52,7 @@ def worker_group(name: str, replicas: int, **more: Any) -> Json:
 
 
 def ray_spec(*groups: Json, **more: Any) -> Json:
-    return {"headGroupSpec": {"template": template()}, "workerGroupSpecs": list(groups), **more}
+    return {"headGroupSpec": {"template": template(gpu=0)}, "workerGroupSpecs": list(groups), **more}
 
 
 def ray_cluster(*groups: Json, name: str = "ray", metadata: Json | None = None, **spec: Any) -> Json:
@@ -68,7 +68,7 @@ def ray_pod(cluster: Json, name: str, group: str = "headgroup", **metadata: Any)
     node_type = "head" if group == "headgroup" else "worker"
     of = cluster["metadata"]["name"]
     labels = {"ray.io/is-ray-node": "yes", "ray.io/cluster": of, "ray.io/node-type": node_type, "ray.io/group": group}
-    return pod(f"{of}-{name}", cluster, labels, **metadata)
+    return pod(f"{of}-{name}", cluster, labels, gpu=int(node_type == "worker"), **metadata)
 
 
 def batch_job(name: str, owner: Json) -> Json:
