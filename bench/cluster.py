@@ -30,9 +30,9 @@ from maar.kube.client.api import Api
 from maar.kube.client.informer import Changed, Delta, Informer, Removed, Replaced
 from maar.kube.kinds import volcano_podgroup
 from maar.kube.kinds.volcano_podgroup import VolcanoGroup
+from maar.kube.wire.api_resources import NODES, PODS
 from maar.kube.wire.base import Object
 from maar.kube.wire.pods import Pod
-from maar.kube.wire.resources import NODES, PODS
 
 GANG = 20
 NAMESPACE = "default"

@@ -27,7 +27,7 @@ from maar.controller.brakes import BrakeSettings
 from maar.history.history import History
 from maar.kube.kinds import rights, upstream_podgroup
 from maar.kube.read.claims import SELECTED_NODE
-from maar.kube.wire.resources import CLAIMS, NODES, PODS, QUEUES, STORAGE_CLASSES, VOLUMES
+from maar.kube.wire.api_resources import CLAIMS, NODES, PODS, QUEUES, STORAGE_CLASSES, VOLUMES
 from maar.kube.write.leases import LeaderElection
 from maar.registry import catalog
 

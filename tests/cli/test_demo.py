@@ -22,7 +22,7 @@ from maar.demo.box import definitions
 from maar.demo.picture import GPU, Column, columns, picture
 from maar.demo.score import EVICTED, LOST, Ledger, scoreboard
 from maar.demo.sizes import POOL, bars, read
-from maar.kube.wire.resources import QUEUES
+from maar.kube.wire.api_resources import QUEUES
 
 Obj = dict[str, Any]
 

@@ -33,7 +33,7 @@ from maar.controller.record import read_recording
 from maar.embedded.server import EmbeddedServer
 from maar.kube.client.access import load_access
 from maar.kube.client.errors import NotFound
-from maar.kube.wire.resources import EVENTS, LEASES, PODS
+from maar.kube.wire.api_resources import EVENTS, LEASES, PODS
 
 MAAR = [sys.executable, "-m", "maar.cli.main"]
 

@@ -15,7 +15,7 @@ from maar.embedded.objects.kinds import PODS as EMBEDDED_PODS
 from maar.embedded.server import EmbeddedServer
 from maar.kube.client.errors import ApiError
 from maar.kube.kinds import volcano_podgroup
-from maar.kube.wire.resources import EVENTS, PODS, QUEUES
+from maar.kube.wire.api_resources import EVENTS, PODS, QUEUES
 
 GROUPS = "podgroups.scheduling.volcano.sh"
 ALL_QUEUES = "queues.scheduling.volcano.sh"

@@ -8,7 +8,7 @@ from pathlib import Path
 from tests.support.live import NAMESPACE, Live, bound, connected, scheduling
 
 from maar.controller.batches import Batches
-from maar.kube.wire.resources import EVENTS
+from maar.kube.wire.api_resources import EVENTS
 
 CRDS = Path(__file__).parents[2] / "deploy" / "crds"
 

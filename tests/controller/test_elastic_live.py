@@ -23,7 +23,7 @@ from maar.controller.scheduler import Scheduler
 from maar.embedded.parts.kubelets import Kubelets
 from maar.embedded.parts.operators import TrainingOperator
 from maar.embedded.server import EmbeddedServer
-from maar.kube.wire.resources import NODES
+from maar.kube.wire.api_resources import NODES
 
 Scene = Callable[[Play], Awaitable[None]]
 PATIENCE = 20.0

@@ -19,7 +19,7 @@ from maar.embedded.objects.store import Event
 from maar.embedded.server import EmbeddedServer
 from maar.kube.kinds import cluster as kinds
 from maar.kube.picture.picture import Picture
-from maar.kube.wire.resources import PODS, QUEUES
+from maar.kube.wire.api_resources import PODS, QUEUES
 
 CRDS = Path(__file__).parents[2] / "deploy" / "crds"
 SIZES = [2 + i % 4 for i in range(30)]

@@ -19,7 +19,7 @@ from maar.embedded.objects.kinds import PODS as EMBEDDED_PODS
 from maar.embedded.parts.kubelets import Kubelets
 from maar.embedded.server import EmbeddedServer
 from maar.kube.kinds import volcano_podgroup
-from maar.kube.wire.resources import EVENTS, NODES
+from maar.kube.wire.api_resources import EVENTS, NODES
 
 RESTLESS = Settings(resync=0.1)
 """All jobs are looked at ten times a second, so that many resyncs take little time."""

@@ -12,7 +12,7 @@ from maar.controller.settings import Settings
 from maar.kube.client.errors import NotFound
 from maar.kube.kinds import volcano_podgroup
 from maar.kube.kinds.cluster import QUEUES as QUEUE_KIND
-from maar.kube.wire.resources import QUEUES
+from maar.kube.wire.api_resources import QUEUES
 
 CRDS = Path(__file__).parents[2] / "deploy" / "crds"
 OFTEN = Settings(discover_again=0.2)

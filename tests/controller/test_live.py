@@ -16,7 +16,7 @@ from maar.controller.record import read_recording
 from maar.controller.settings import Settings
 from maar.controller.shadow import Shadow
 from maar.kube.kinds import volcano_podgroup
-from maar.kube.wire.resources import PODS, QUEUES
+from maar.kube.wire.api_resources import PODS, QUEUES
 from maar.model.selectors import Requirement, Selector
 
 CRDS = Path(__file__).parents[2] / "deploy" / "crds"

@@ -23,7 +23,7 @@ from maar.controller.settings import Settings
 from maar.kube.client.errors import NotFound
 from maar.kube.kinds import volcano_podgroup
 from maar.kube.wire import annotations as known
-from maar.kube.wire.resources import EVENTS, NODES, PODS
+from maar.kube.wire.api_resources import EVENTS, NODES, PODS
 from maar.model.selectors import Requirement, Selector
 
 RESTLESS = Settings(resync=0.1)

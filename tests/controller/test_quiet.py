@@ -12,7 +12,7 @@ from tests.support.live import NAMESPACE, Live, bound, scheduling, tell
 from maar.controller.scheduler import Scheduler
 from maar.controller.settings import Settings
 from maar.kube.kinds import volcano_podgroup
-from maar.kube.wire.resources import EVENTS
+from maar.kube.wire.api_resources import EVENTS
 
 RESTLESS = Settings(resync=0.05)
 """All jobs are looked at twenty times a second: a few seconds have as many resyncs as an hour with the default."""

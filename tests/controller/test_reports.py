@@ -17,9 +17,9 @@ from maar.kube.kinds import plugins_podgroup, pytorchjob, upstream_podgroup, vol
 from maar.kube.kinds.kind import PodGroupKind
 from maar.kube.kinds.status import Tally
 from maar.kube.picture.picture import Picture, PodGroup
+from maar.kube.wire.api_resources import PODS
 from maar.kube.wire.cluster import Node, Queue
 from maar.kube.wire.pods import Pod
-from maar.kube.wire.resources import PODS
 from maar.kube.write.events import Reference
 from maar.kube.write.status import QueueStatus, quantity
 from maar.kube.write.work import Patch

@@ -18,7 +18,7 @@ from maar.controller.scheduler import Scheduler
 from maar.controller.settings import Settings
 from maar.embedded.server import EmbeddedServer
 from maar.kube.kinds import batchjob, mpijob, pytorchjob, volcanojob
-from maar.kube.wire.resources import EVENTS, Resource
+from maar.kube.wire.api_resources import EVENTS, Resource
 from maar.model.elastic import Elastic, Past
 from maar.model.plan import Hold, Plan, Resize, Resume, Suspend, Target
 

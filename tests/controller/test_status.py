@@ -10,7 +10,7 @@ from typing import Any
 from tests.support.live import NAMESPACE, Live, bound, connected, scheduling
 
 from maar.kube.kinds import plugins_podgroup, volcano_podgroup
-from maar.kube.wire.resources import PODS, QUEUES
+from maar.kube.wire.api_resources import PODS, QUEUES
 
 CRDS = Path(__file__).parents[2] / "deploy" / "crds"
 OWNER = {"apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job", "name": "owned", "uid": "1", "controller": True}

@@ -11,7 +11,7 @@ from tests.support.live import NAMESPACE, Live, Seen, bound, connected, scheduli
 from tests.support.provisioner import ZONE, Provisioner, claim, csi_node, storage_class, using, volume
 
 from maar.kube.read.claims import SELECTED_NODE
-from maar.kube.wire.resources import CLAIMS, CSI_NODES, EVENTS, PRIORITY_CLASSES, STORAGE_CLASSES, VOLUMES
+from maar.kube.wire.api_resources import CLAIMS, CSI_NODES, EVENTS, PRIORITY_CLASSES, STORAGE_CLASSES, VOLUMES
 
 CRDS = Path(__file__).parents[2] / "deploy" / "crds"
 Story = Callable[[Live, Provisioner], Awaitable[None]]

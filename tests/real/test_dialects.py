@@ -12,7 +12,7 @@ from tests.support.live import NAMESPACE, Live, Seen, connected, scheduling, whe
 from tests.support.real.cluster import RealCluster
 
 from maar.kube.kinds import plugins_podgroup, upstream_podgroup
-from maar.kube.wire.resources import HYPERNODES
+from maar.kube.wire.api_resources import HYPERNODES
 
 CRDS = Path(__file__).parents[1] / "data" / "crds"
 Story = Callable[[Live], Awaitable[None]]

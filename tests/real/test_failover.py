@@ -15,7 +15,7 @@ from tests.support.real.cluster import RealCluster
 from tests.support.scheduler import Child
 
 from maar.kube.client.errors import NotFound
-from maar.kube.wire.resources import LEASES
+from maar.kube.wire.api_resources import LEASES
 
 LEASE_S = 15.0
 """How long a leader that stops renewing keeps the lease."""

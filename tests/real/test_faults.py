@@ -21,7 +21,7 @@ from tests.support.scheduler import Child
 
 from maar.kube.client.errors import ApiError
 from maar.kube.client.informer import Informer
-from maar.kube.wire.resources import PODS
+from maar.kube.wire.api_resources import PODS
 
 NODES = 40
 KILLS = 30

@@ -21,7 +21,7 @@ from maar.embedded.parts.kubelets import Kubelets
 from maar.embedded.parts.operators import TrainingOperator
 from maar.embedded.server import EmbeddedServer
 from maar.kube.kinds import volcano_podgroup
-from maar.kube.wire.resources import PODS
+from maar.kube.wire.api_resources import PODS
 from maar.model.tasks import Status
 from maar.registry import catalog
 from maar.sim.cluster import Play as Simulated

@@ -21,8 +21,8 @@ from maar.kube.client.errors import AlreadyExists, ApiError, NotFound, ServerFau
 from maar.kube.client.informer import Changed, Delta, Removed, Replaced
 from maar.kube.client.streams import Broken
 from maar.kube.kinds import volcano_podgroup
+from maar.kube.wire.api_resources import PODS
 from maar.kube.wire.pods import Pod
-from maar.kube.wire.resources import PODS
 
 PER_NODE = 4
 """Pods that fit on a node: each needs a quarter of its 8 GPUs."""

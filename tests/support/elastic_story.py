@@ -18,7 +18,7 @@ from tests.support.live import NAMESPACE, Live
 from maar.elastic.allocate import allocate
 from maar.elastic.jobs import make_jobs
 from maar.kube.client.errors import NotFound
-from maar.kube.wire.resources import NODES, PODS, Resource
+from maar.kube.wire.api_resources import NODES, PODS, Resource
 from maar.registry import catalog
 
 CONFIG = """

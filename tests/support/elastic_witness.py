@@ -15,8 +15,8 @@ import msgspec
 
 from maar.kube.client.api import Api
 from maar.kube.client.informer import Changed, Delta, Informer, Removed, Replaced
+from maar.kube.wire.api_resources import NODES, PODS, Resource
 from maar.kube.wire.base import Object
-from maar.kube.wire.resources import NODES, PODS, Resource
 
 GPU = "nvidia.com/gpu"
 

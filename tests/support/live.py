@@ -25,7 +25,7 @@ from maar.kube.client.access import load_access
 from maar.kube.client.api import Api
 from maar.kube.client.errors import AlreadyExists, NotFound
 from maar.kube.kinds import KINDS, volcano_podgroup
-from maar.kube.wire.resources import EVENTS, LEASES, NODES, PODS, PRIORITY_CLASSES, QUEUES
+from maar.kube.wire.api_resources import EVENTS, LEASES, NODES, PODS, PRIORITY_CLASSES, QUEUES
 
 NAMESPACE = "default"
 GPU = "nvidia.com/gpu"

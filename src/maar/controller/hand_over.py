@@ -25,7 +25,7 @@ from maar.kube.picture.pods import Assumed
 from maar.kube.read.claims import BOUND_BY_CONTROLLER, SELECTED_NODE, is_bound, selected_node
 from maar.kube.read.free_volumes import wanted
 from maar.kube.read.reach import reaches, volume_ways
-from maar.kube.wire.resources import CLAIMS, VOLUMES
+from maar.kube.wire.api_resources import CLAIMS, VOLUMES
 from maar.kube.wire.volumes import PersistentVolume, PersistentVolumeClaim
 from maar.kube.write.executor import Failed, Outcome, Patch
 from maar.model.nodes import Node

@@ -35,7 +35,7 @@ from maar.kube.client.access import load_access
 from maar.kube.client.api import Api
 from maar.kube.client.errors import AccessError, ApiError
 from maar.kube.kinds.cluster import NODES, PODS
-from maar.kube.wire.resources import LEASES
+from maar.kube.wire.api_resources import LEASES
 from maar.kube.write.events import Reference
 from maar.kube.write.leases import LeaderElection
 

@@ -22,7 +22,7 @@ from maar.controller.subjects import Subjects, pod_reference
 from maar.kube.client.errors import Conflict, NotFound
 from maar.kube.kinds.cluster import PODS as PODS_KIND
 from maar.kube.wire import annotations as known
-from maar.kube.wire.resources import NODES, PODS
+from maar.kube.wire.api_resources import NODES, PODS
 from maar.kube.write.events import EventWriter
 from maar.kube.write.executor import Bind, Delete, Evict, Executor, Failed, Outcome, Patch, Work
 from maar.model.plan import Elect, Lock, Plan

@@ -37,8 +37,8 @@ from maar.kube.client.informer import Informer
 from maar.kube.kinds.cluster import QUEUES as QUEUE_KIND
 from maar.kube.picture.picture import Picture
 from maar.kube.wire import cluster as wire
+from maar.kube.wire.api_resources import QUEUES, Resource
 from maar.kube.wire.base import Object
-from maar.kube.wire.resources import QUEUES, Resource
 from maar.kube.write.events import EventWriter
 from maar.kube.write.executor import Executor
 from maar.model.queues import DEFAULT

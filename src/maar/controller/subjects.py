@@ -10,8 +10,8 @@ import msgspec
 from maar.controller.cache import Cache
 from maar.kube.picture.elastic_jobs import ElasticJob
 from maar.kube.picture.picture import PodGroup
+from maar.kube.wire.api_resources import PODS, Resource
 from maar.kube.wire.base import Object
-from maar.kube.wire.resources import PODS, Resource
 from maar.kube.write.events import Reference
 
 

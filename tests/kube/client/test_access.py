@@ -17,7 +17,7 @@ from tests.support.sockets import answer, refusal, serving
 from maar.kube.client import errors
 from maar.kube.client.access import Access, load_access, proxy_for
 from maar.kube.client.api import Api
-from maar.kube.wire.resources import PODS
+from maar.kube.wire.api_resources import PODS
 
 # kubernetes_asyncio uses a function that is deprecated since Python 3.12.
 pytestmark = pytest.mark.filterwarnings("ignore:datetime.datetime.utc:DeprecationWarning")

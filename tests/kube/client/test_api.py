@@ -16,8 +16,8 @@ from maar.kube.client.access import Access
 from maar.kube.client.api import Api
 from maar.kube.client.streams import Broken, WatchEvent
 from maar.kube.kinds import KINDS
+from maar.kube.wire.api_resources import NODES, PODS, PRIORITY_CLASSES, QUEUES
 from maar.kube.wire.pods import Pod
-from maar.kube.wire.resources import NODES, PODS, PRIORITY_CLASSES, QUEUES
 
 
 @asynccontextmanager

@@ -9,7 +9,7 @@ from tests.kube.client.peers import OK, Peer, certified, opened, pooled, run, se
 from tests.support.sockets import until
 
 from maar.kube.client.errors import Unreachable
-from maar.kube.wire.resources import PODS
+from maar.kube.wire.api_resources import PODS
 
 
 def test_a_server_that_closes_idle_connections_loses_no_request() -> None:

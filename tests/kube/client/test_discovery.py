@@ -11,8 +11,8 @@ from maar.kube.client.api import Api
 from maar.kube.client.discovery import served
 from maar.kube.client.errors import ServerFault
 from maar.kube.kinds import upstream_podgroup, volcano_podgroup
+from maar.kube.wire.api_resources import NODES, PODS, PRIORITY_CLASSES, QUEUES, Resource
 from maar.kube.wire.base import Object
-from maar.kube.wire.resources import NODES, PODS, PRIORITY_CLASSES, QUEUES, Resource
 
 CORE = {"/api/v1": ["nodes", "nodes/status", "pods", "secrets"], "/apis/scheduling.k8s.io/v1": ["priorityclasses"]}
 

@@ -15,8 +15,8 @@ from maar.kube.client.access import Access
 from maar.kube.client.api import Api
 from maar.kube.client.informer import Changed, Delta, Informer, Pace, Removed, Replaced
 from maar.kube.client.streams import Broken
+from maar.kube.wire.api_resources import PODS
 from maar.kube.wire.pods import Pod
-from maar.kube.wire.resources import PODS
 
 PACE = Pace(first=0.001, most=0.01, watch=1000.0, stall=20.0, healthy=20.0)
 

@@ -19,7 +19,7 @@ from maar.kube.client.access import Access
 from maar.kube.client.api import Api
 from maar.kube.client.errors import ApiError, Unreachable
 from maar.kube.client.pool import REST_SECONDS
-from maar.kube.wire.resources import PODS
+from maar.kube.wire.api_resources import PODS
 
 
 def test_the_connection_that_was_used_last_is_used_next() -> None:

@@ -11,7 +11,7 @@ from tests.support.sockets import serving, stream
 
 from maar.kube.client.access import Access
 from maar.kube.client.errors import Unauthorized, Unreachable
-from maar.kube.wire.resources import PODS
+from maar.kube.wire.api_resources import PODS
 
 
 def test_a_request_is_one_write_of_these_bytes() -> None:

@@ -10,9 +10,9 @@ from tests.support.sockets import answer, refusal, serving, until
 
 from maar.kube.client.access import Access
 from maar.kube.client.api import Api
+from maar.kube.wire.api_resources import PODS
 from maar.kube.wire.base import Metadata
 from maar.kube.wire.pods import Pod
-from maar.kube.wire.resources import PODS
 from maar.kube.write.events import EventWriter, Reference
 
 POD = Reference.to(PODS, Pod(Metadata("a", "ns", "u1")))

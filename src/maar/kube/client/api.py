@@ -15,8 +15,8 @@ from maar.kube.client.access import Access
 from maar.kube.client.errors import Gone
 from maar.kube.client.streams import Broken, Listed, Page, WatchEvent, event, lines, page
 from maar.kube.client.transport import CONNECTIONS, JSON, Transport
+from maar.kube.wire.api_resources import PODS, Resource
 from maar.kube.wire.base import Object
-from maar.kube.wire.resources import PODS, Resource
 
 __all__ = ["Api", "Broken", "Listed", "WatchEvent"]
 

@@ -14,8 +14,8 @@ import msgspec
 from maar.kube.client.api import Api
 from maar.kube.client.errors import NotFound, ServerFault
 from maar.kube.kinds import KINDS, AnyKind
+from maar.kube.wire.api_resources import Resource
 from maar.kube.wire.base import Object
-from maar.kube.wire.resources import Resource
 
 
 class _Served(msgspec.Struct):

@@ -25,8 +25,8 @@ from maar.kube.client.api import PAGE, Api
 from maar.kube.client.backoff import Backoff
 from maar.kube.client.errors import ApiError, Gone, NotFound, ServerFault
 from maar.kube.client.streams import Broken
+from maar.kube.wire.api_resources import Resource
 from maar.kube.wire.base import Object
-from maar.kube.wire.resources import Resource
 
 log = logging.getLogger(__name__)
 

@@ -16,10 +16,10 @@ import msgspec
 from msgspec import Raw
 
 from maar.kube.client.errors import ServerFault, refusal
+from maar.kube.wire.api_resources import Resource
 from maar.kube.wire.base import Object
 from maar.kube.wire.decoding import decode_json
 from maar.kube.wire.errors import FieldError
-from maar.kube.wire.resources import Resource
 
 T = TypeVar("T", bound=Object)
 S = TypeVar("S")

@@ -33,9 +33,9 @@ from maar.kube.kinds import (
 from maar.kube.kinds.gang import GangSpec
 from maar.kube.kinds.kind import GangSource, JobKind, Kind, PodGroupKind, Right
 from maar.kube.wire import annotations as known
+from maar.kube.wire.api_resources import api_group
 from maar.kube.wire.base import OwnerReference
 from maar.kube.wire.pods import Pod
-from maar.kube.wire.resources import api_group
 
 AnyKind = Kind[Any]
 AnyJobKind = JobKind[Any]

@@ -13,9 +13,9 @@ from maar.kube.kinds.gang import GangSpec, from_object, set_minimum
 from maar.kube.kinds.kind import COMPLETED, FAILED, End, JobKind, Numbering, Request, Wanted, merge
 from maar.kube.wire import annotations as known
 from maar.kube.wire.annotations import Notes
+from maar.kube.wire.api_resources import Resource
 from maar.kube.wire.base import Int, Object, Wire
 from maar.kube.wire.jobs import JobStatus, PodTemplate
-from maar.kube.wire.resources import Resource
 from maar.kube.wire.values import yes
 
 INDEX_LABEL = "batch.kubernetes.io/job-completion-index"

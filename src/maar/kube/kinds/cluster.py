@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from maar.kube.kinds.kind import Kind, Right
-from maar.kube.wire import resources
+from maar.kube.wire import api_resources as resources
 
 NODES = Kind(resource=resources.NODES, writes={"": ("patch",)})
 PODS = Kind(

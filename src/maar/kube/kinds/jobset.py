@@ -15,10 +15,10 @@ from maar.kube.kinds.batchjob import Spec as JobSpec
 from maar.kube.kinds.elastic import Role, Stated
 from maar.kube.kinds.gang import GangSpec, from_object, set_minimum
 from maar.kube.kinds.kind import COMPLETED, FAILED, End, JobKind, Numbering, write_suspend
+from maar.kube.wire.api_resources import Resource
 from maar.kube.wire.base import Int, Metadata, Object, Wire
 from maar.kube.wire.jobs import JobStatus
 from maar.kube.wire.pods import Pod
-from maar.kube.wire.resources import Resource
 
 NAME_LABEL, ROLE_LABEL = "jobset.sigs.k8s.io/jobset-name", "jobset.sigs.k8s.io/replicatedjob-name"
 JOB_LABEL, JOBS_LABEL = "jobset.sigs.k8s.io/job-index", "jobset.sigs.k8s.io/replicatedjob-replicas"

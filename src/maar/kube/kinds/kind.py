@@ -18,9 +18,9 @@ from maar.kube.kinds.elastic import ElasticSpec, Kept, Stated, elastic_spec, wri
 from maar.kube.kinds.gang import GangSpec
 from maar.kube.kinds.status import Tally
 from maar.kube.wire import annotations as known
+from maar.kube.wire.api_resources import Resource
 from maar.kube.wire.base import Object
 from maar.kube.wire.pods import Pod
-from maar.kube.wire.resources import Resource
 from maar.model.jobs import Phase
 
 T = TypeVar("T", bound=Object)

@@ -16,9 +16,9 @@ from msgspec import field
 from maar.kube.kinds.elastic import Bound, ElasticSpec, Role, Stated
 from maar.kube.kinds.gang import GangSpec, from_object, set_min_resources, set_minimum
 from maar.kube.kinds.kind import COMPLETED, FAILED, End, JobKind, Numbering, Request, Wanted, Write, merge
+from maar.kube.wire.api_resources import Resource
 from maar.kube.wire.base import Int, Object, Quantities, Wire
 from maar.kube.wire.jobs import JobStatus, PodTemplate
-from maar.kube.wire.resources import Resource
 
 WORKER = "Worker"
 ENDS = ("Succeeded", "Failed")

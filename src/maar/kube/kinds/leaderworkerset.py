@@ -11,9 +11,9 @@ from collections.abc import Iterator
 from maar.kube.kinds.elastic import MOST
 from maar.kube.kinds.gang import GangSpec, from_object, set_minimum
 from maar.kube.kinds.kind import JobKind, Numbering
+from maar.kube.wire.api_resources import Resource
 from maar.kube.wire.base import Int, Object, Percentage, Wire
 from maar.kube.wire.pods import Pod
-from maar.kube.wire.resources import Resource
 
 PREFIX = "leaderworkerset.sigs.k8s.io/"
 NAME_LABEL, GROUP_LABEL, INDEX_LABEL = f"{PREFIX}name", f"{PREFIX}group-index", f"{PREFIX}worker-index"

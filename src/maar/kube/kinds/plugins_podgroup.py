@@ -11,8 +11,8 @@ from maar.kube.kinds.gang import GangSpec, does_not_exist, from_object, set_min_
 from maar.kube.kinds.kind import PodGroupKind, StatusRules
 from maar.kube.kinds.status import CountingStatus, Tally
 from maar.kube.wire import annotations as known
+from maar.kube.wire.api_resources import Resource
 from maar.kube.wire.base import Int, Object, Quantities, Wire
-from maar.kube.wire.resources import Resource
 from maar.model.jobs import Phase
 
 PHASES = {Phase.RUNNING: "Running", Phase.COMPLETED: "Finished"}

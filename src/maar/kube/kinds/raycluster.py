@@ -16,10 +16,10 @@ from maar.kube.kinds.elastic import Bound, ElasticSpec, Role, Stated
 from maar.kube.kinds.gang import GangSpec, from_object, set_minimum
 from maar.kube.kinds.kind import JobKind, Request, Wanted, json_patch
 from maar.kube.wire import annotations as known
+from maar.kube.wire.api_resources import Resource
 from maar.kube.wire.base import Int, Object, Wire
 from maar.kube.wire.jobs import PodTemplate
 from maar.kube.wire.pods import Pod
-from maar.kube.wire.resources import Resource
 
 GROUP_LABEL, TYPE_LABEL = "ray.io/group", "ray.io/node-type"
 HEAD, HEAD_GROUP, WORKER = "head", "headgroup", "worker"

@@ -13,8 +13,8 @@ from maar.kube.kinds import raycluster
 from maar.kube.kinds.elastic import Stated
 from maar.kube.kinds.gang import GangSpec
 from maar.kube.kinds.kind import COMPLETED, FAILED, End, JobKind, write_suspend
+from maar.kube.wire.api_resources import Resource
 from maar.kube.wire.base import Object, Time, Wire
-from maar.kube.wire.resources import Resource
 
 
 class Spec(Wire, frozen=True):

@@ -11,9 +11,9 @@ import msgspec
 from maar.kube.kinds import jobset
 from maar.kube.kinds.elastic import Role, Stated
 from maar.kube.kinds.kind import COMPLETED, FAILED, End, JobKind, write_suspend
+from maar.kube.wire.api_resources import Resource
 from maar.kube.wire.base import Object, Wire
 from maar.kube.wire.jobs import JobStatus, PodTemplate
-from maar.kube.wire.resources import Resource
 
 CONTROLLER = "trainer.kubeflow.org/trainjob-controller"
 NO_RUNTIME = "TrainingRuntimeNotSupported"

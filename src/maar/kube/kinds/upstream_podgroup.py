@@ -11,8 +11,8 @@ from typing import Any
 from maar.kube.kinds.gang import GangSpec, does_not_exist, from_object, set_minimum
 from maar.kube.kinds.kind import PodGroupKind, StatusRules
 from maar.kube.kinds.status import Condition, runs, time_text
+from maar.kube.wire.api_resources import Resource
 from maar.kube.wire.base import Int, Object, Wire
-from maar.kube.wire.resources import Resource
 from maar.model.jobs import Closeness, Phase
 
 SCHEDULED = "PodGroupScheduled"

@@ -24,9 +24,9 @@ from maar.kube.kinds.kind import PodGroupKind, StatusRules
 from maar.kube.kinds.status import CountingStatus, Tally, runs, time_text
 from maar.kube.wire import annotations as known
 from maar.kube.wire.annotations import Notes
+from maar.kube.wire.api_resources import Resource
 from maar.kube.wire.base import Int, Object, Quantities, Wire
 from maar.kube.wire.pods import Pod
-from maar.kube.wire.resources import Resource
 from maar.kube.wire.values import whole
 from maar.model.jobs import Phase
 

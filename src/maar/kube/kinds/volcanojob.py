@@ -16,9 +16,9 @@ from maar.kube.kinds.gang import GangSpec, NetworkTopology, from_object, set_clo
 from maar.kube.kinds.kind import COMPLETED, FAILED, End, JobKind, Numbering, Request, Right, Wanted, json_patch
 from maar.kube.kinds.status import CountingStatus
 from maar.kube.wire import annotations as known
+from maar.kube.wire.api_resources import Plain, Resource
 from maar.kube.wire.base import Int, Object, Wire
 from maar.kube.wire.jobs import PodTemplate
-from maar.kube.wire.resources import Plain, Resource
 
 ENDS = ("Completed", "Terminated", "Failed")
 PAUSED = ("Aborting", "Aborted")

@@ -43,9 +43,9 @@ from maar.kube.read.knowledge import Knowledge
 from maar.kube.read.storage import KINDS as STORAGE_KINDS
 from maar.kube.read.storage import Storage
 from maar.kube.wire import cluster as wire
+from maar.kube.wire.api_resources import Resource
 from maar.kube.wire.base import Object
 from maar.kube.wire.pods import Pod
-from maar.kube.wire.resources import Resource
 from maar.model.jobs import Job
 from maar.model.nodes import Node
 from maar.model.snapshot import Changed, Cluster

@@ -17,8 +17,8 @@ from typing import Any, NamedTuple
 
 from maar.kube.client.api import Api
 from maar.kube.client.errors import ApiError, Forbidden, NotFound
+from maar.kube.wire.api_resources import EVENTS, Resource
 from maar.kube.wire.base import Object
-from maar.kube.wire.resources import EVENTS, Resource
 
 log = logging.getLogger(__name__)
 

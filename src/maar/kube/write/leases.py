@@ -26,7 +26,7 @@ import msgspec
 
 from maar.kube.client.api import Api
 from maar.kube.client.errors import ApiError, Conflict, NotFound, ServerFault
-from maar.kube.wire.resources import LEASES
+from maar.kube.wire.api_resources import LEASES
 
 log = logging.getLogger(__name__)
 

@@ -18,10 +18,10 @@ from maar.kube.client.errors import AlreadyExists, ApiError, Conflict, Invalid, 
 from maar.kube.kinds import AnyJobKind
 from maar.kube.kinds.elastic import ElasticSpec
 from maar.kube.kinds.kind import Wanted
+from maar.kube.wire.api_resources import Resource
 from maar.kube.wire.base import Object
 from maar.kube.wire.decoding import decode_json
 from maar.kube.wire.errors import FieldError
-from maar.kube.wire.resources import Resource
 from maar.kube.write.work import Again, Done, Failed, Own
 
 LOOKS = 4

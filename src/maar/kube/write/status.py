@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from maar.kube.kinds.status import time_text
-from maar.kube.wire.resources import PODS, QUEUES
+from maar.kube.wire.api_resources import PODS, QUEUES
 from maar.kube.write.work import Patch
 from maar.model.resources import CPU, EPHEMERAL, MEMORY
 

@@ -23,7 +23,7 @@ from maar.kube.client.errors import (
     Unauthorized,
     Unreachable,
 )
-from maar.kube.wire.resources import PODS
+from maar.kube.wire.api_resources import PODS
 
 SUBRESOURCES = ("status", "scale", "resize", "ephemeralcontainers")
 

@@ -9,7 +9,7 @@ from tools.kinds_table import END, HEAD, MARKER, table
 
 from maar.kube.kinds import SOURCES
 
-PAGE = Path(__file__).parents[2] / "docs" / "kinds.md"
+PAGE = Path(__file__).parents[3] / "docs" / "kinds.md"
 
 
 def test_the_documentation_lists_all_kinds() -> None:
