@@ -102,7 +102,6 @@ class Desk:
         self._promised = [a + b for a, b in zip(self._promised, lacks, strict=True)]
 
     def close(self) -> None:
-        """Undo all trial evictions."""
         for task in reversed(self._gone):
             self._session.state.spare(task)
         self._session.state.soften(self._soft)

@@ -34,7 +34,6 @@ class Teller:
         self.say(f"── {self._act}  {title} {'─' * max(72 - len(title), 3)}")
 
     def tell(self, line: str) -> None:
-        """Print a line with the time."""
         self.say(f"{time.monotonic() - self._started:6.1f} s  {line}")
 
     def why(self, line: str, where: str) -> None:

@@ -92,7 +92,6 @@ class _Scan:
             self._grow(winner)
 
     def _winner(self) -> int:
-        """Continue the scan to its end."""
         champions = self._champions
         if not champions:
             champions.append(int(np.argmax(self._need > 0)))

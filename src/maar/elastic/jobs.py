@@ -70,7 +70,6 @@ class Jobs:
         return self.curves[start : start + int(self.max[row]) + 1]
 
     def only(self, rows: npt.ArrayLike) -> Jobs:
-        """The given jobs, in this order."""
         part = np.asarray(rows)
         if part.dtype == bool:
             part = np.flatnonzero(part)

@@ -101,7 +101,6 @@ class Capacity:
         return -queue.priority, tuple(self._share(q) for q in below_root)
 
     def _victim_order(self, queue: Queue, claimant: Job) -> int:
-        """The nearest relatives first."""
         return self._meeting(self._of(claimant), self._queues.number[queue.name]) if self._tree else 0
 
     # -- what a queue may have

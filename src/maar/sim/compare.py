@@ -65,7 +65,6 @@ def compare(
 
 
 def play(trace: Trace, entry: Entry, setting: Setting, progress: pool.Progress | None = None) -> Run:
-    """Run one entry in this process."""
     if entry.depth == "pool":
         return pool.simulate(trace, catalog().algorithms[entry.name], setting, progress)
     managed = entry.config is None

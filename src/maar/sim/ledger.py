@@ -52,7 +52,6 @@ class Ledger:
         self.there += last - first
 
     def change(self, now: float, numbers: Iterable[int], sizes: Iterable[int]) -> None:
-        """Record new sizes of jobs."""
         for number, size in zip(numbers, sizes, strict=True):
             before, width = self._size[number], self._width[number]
             if before:

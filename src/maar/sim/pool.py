@@ -28,7 +28,6 @@ Progress = Callable[[int, int], None]
 
 
 def simulate(trace: Trace, policy: Registration, setting: Setting, progress: Progress | None = None) -> Run:
-    """Run one policy on one trace."""
     pool = Play(trace, policy, setting)
     while pool.step():
         if progress is not None:

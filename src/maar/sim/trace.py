@@ -44,7 +44,6 @@ class TraceJob(msgspec.Struct, frozen=True):
 
     @property
     def elastic(self) -> bool:
-        """Whether its size may change."""
         return self.min < self.max
 
 

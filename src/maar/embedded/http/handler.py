@@ -174,7 +174,6 @@ class Handler:
         return answer
 
     async def _hold_back(self) -> None:
-        """Apply the faults of watches."""
         if self.faults.watch_lag:
             await asyncio.sleep(self.faults.watch_lag)
         while self.faults.stall_watches:

@@ -13,7 +13,6 @@ from maar.embedded.objects.errors import Obj, bad_request
 
 
 def scale_of(api: Api, target: Target) -> Obj:
-    """The Scale object of an object."""
     item, paths = api.get(target.kind, target.namespace, target.name), target.kind.scale
     assert paths is not None, "routes offer a scale only for kinds that have one"
     metadata = item.obj["metadata"]

@@ -70,7 +70,6 @@ def pod_cells(pod: Obj) -> list[Any]:
 
 
 def node_cells(node: Obj) -> list[Any]:
-    """Status, roles, age, version."""
     conditions = {c["type"]: c["status"] for c in node["status"].get("conditions") or []}
     ready = {"True": "Ready", "False": "NotReady"}.get(conditions.get("Ready", "Unknown"), "NotReady")
     if "Ready" not in conditions:
@@ -95,7 +94,6 @@ def event_cells(event: Obj) -> list[Any]:
 
 
 def job_cells(job: Obj) -> list[Any]:
-    """Status, completions, age."""
     done = [c["type"] for c in job["status"].get("conditions") or [] if c["status"] == "True"]
     wanted = job["spec"].get("completions") or job["spec"].get("parallelism", 1)
     state = done[0] if done else "Suspended" if job["spec"].get("suspend") else "Running"

@@ -65,7 +65,6 @@ def stamped(obj: Obj, kind: Kind) -> None:
 
 
 def generated(prefix: str) -> str:
-    """A name for `generateName`."""
     return prefix[: 63 - 5] + "".join(secrets.choice(ALPHABET) for _ in range(5))
 
 

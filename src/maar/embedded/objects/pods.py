@@ -43,7 +43,6 @@ FIXED = (
 
 
 def new_pod(api: Api, pod: Obj) -> None:
-    """Set the defaults of a new pod."""
     spec = pod.setdefault("spec", {})
     spec.setdefault("restartPolicy", "Always")
     spec.setdefault("terminationGracePeriodSeconds", GRACE)

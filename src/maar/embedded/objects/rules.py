@@ -34,7 +34,6 @@ class Rules:
 
 
 def no_status(api: Api, obj: Obj) -> None:
-    """A new object has no status."""
     obj.pop("status", None)
     obj["status"] = {}
 

@@ -116,7 +116,6 @@ class Kubelets:
             self._cancel_node(node)
 
     def kill(self, node: str) -> None:
-        """Stop the kubelet of a node."""
         self.dead.add(node)
         for running in self._on(node):
             _cancel(running)

@@ -30,7 +30,6 @@ def _address(name: str) -> str:
 
 
 def running(pod: Obj) -> None:
-    """The pod runs and is ready."""
     status, metadata, spec = pod["status"], pod["metadata"], pod["spec"]
     time = now()
     address = _address(metadata["uid"])

@@ -102,7 +102,6 @@ class Identity(NamedTuple):
 
     @property
     def source(self) -> GangSource:
-        """Where the gang is stated."""
         return SOURCES[self.rank]
 
     @property

@@ -28,7 +28,6 @@ class Spec(Wire, frozen=True):
 
     @property
     def cluster(self) -> raycluster.Spec | None:
-        """The cluster that it makes."""
         return None if self.cluster_selector else self.ray_cluster_spec
 
 

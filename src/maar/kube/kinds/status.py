@@ -36,7 +36,6 @@ class Tally(NamedTuple):
 
     @classmethod
     def of(cls, status: CountingStatus) -> Tally:
-        """The pods that a status counts."""
         return cls(status.running, status.succeeded, status.failed)
 
     def since(self, before: Tally) -> dict[str, int]:

@@ -72,7 +72,6 @@ class Gangs:
         return (gang.job for gang, _ in self._made.values())
 
     def tasks(self) -> Iterator[Task]:
-        """All of them, gang by gang."""
         return (task for _, tasks in self._made.values() for task in tasks)
 
     def elect(self) -> Elect | None:

@@ -173,7 +173,6 @@ class Groups:
         return None if owner is None else owner.identity()
 
     def parts(self, job: Identity) -> tuple[Identity, ...]:
-        """The gangs that a job states."""
         source = job.source
         if not isinstance(source, JobKind):
             return ()

@@ -62,7 +62,6 @@ class Owners:
                     del self._children[parent]
 
     def note_pod(self, key: str, pod: Pod | None) -> None:
-        """A pod came, went or changed."""
         names = frozenset[str]() if pod is None else frozenset(_named(pod))
         before = self._names.get(key, frozenset())
         if names == before:

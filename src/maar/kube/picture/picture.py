@@ -258,7 +258,6 @@ class Picture:
         return None
 
     def node(self, name: str) -> Node | None:
-        """A node of ours, as it is now."""
         return self._around.nodes.get(name)
 
     def group_of(self, job: str) -> PodGroup | None:

@@ -39,7 +39,6 @@ class Roster:
         return gang in self._pods_of
 
     def pods(self, gang: Identity) -> list[str]:
-        """The pods of a gang, in order."""
         return sorted(self._pods_of.get(gang, ()))
 
     def grew(self, gang: Identity) -> float:

@@ -18,7 +18,6 @@ from maar.model.tasks import Status
 
 
 def cover(wire: PodDisruptionBudget, members: Iterable[Member]) -> list[Member]:
-    """The pods that a budget covers."""
     chosen = selector(wire.spec.selector)
     return [m for m in members if chosen.matches(m.pod.metadata.labels)]
 

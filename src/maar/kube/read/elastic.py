@@ -38,7 +38,6 @@ class AssumedJob(msgspec.Struct, frozen=True):
 
 
 def laid_over(spec: ElasticSpec, assumed: AssumedJob | None) -> ElasticSpec:
-    """A spec with the decided state."""
     if assumed is None:
         return spec
     of = assumed

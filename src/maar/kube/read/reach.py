@@ -27,7 +27,6 @@ NO_ZONE = NodeTerm(tuple(Requirement(key, "DoesNotExist") for pair in ZONE_LABEL
 
 
 def volume_ways(volume: PersistentVolume) -> tuple[Ways, ...]:
-    """Where a volume can be reached."""
     found: list[Ways] = []
     required = volume.spec.node_affinity.required
     if required is not None:

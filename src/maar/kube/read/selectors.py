@@ -43,5 +43,4 @@ def same_labels(keys: tuple[str, ...], unlike: tuple[str, ...], labels: Mapping[
 
 
 def node_term(wire: NodeSelectorTerm) -> NodeTerm:
-    """One term of node affinity."""
     return NodeTerm(tuple(map(requirement, wire.match_expressions)), tuple(map(requirement, wire.match_fields)))

@@ -37,7 +37,6 @@ class Reference(NamedTuple):
 
     @classmethod
     def to(cls, resource: Resource[Object], item: Object) -> Reference:
-        """A reference to an object."""
         metadata = item.metadata
         return cls(resource.api_version, resource.kind, metadata.namespace, metadata.name, metadata.uid)
 

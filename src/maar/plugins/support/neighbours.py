@@ -33,7 +33,6 @@ class Domains:
         self._known = self.codes if self._all else self.codes[self.has]
 
     def sums(self, counts: Ints) -> Ints:
-        """Node counts summed by domain."""
         known = counts if self._all else counts[self.has]
         return np.bincount(self._known, weights=known, minlength=self.size).astype(np.int64)
 

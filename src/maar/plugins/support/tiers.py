@@ -28,7 +28,6 @@ class Tier:
         self._masks: dict[int, Mask] = {}
 
     def sums(self, counts: Ints) -> Ints:
-        """Node counts, summed by domain."""
         return np.asarray(np.add.reduceat(counts[self._all], self._starts))
 
     def mask(self, domain: int) -> Mask:

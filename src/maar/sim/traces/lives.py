@@ -99,7 +99,6 @@ class Life:
         return float(curve(dict(elastic.speedup)).values(workers)[workers]) if elastic is not None else 1.0
 
     def trace_job(self) -> TraceJob:
-        """The job as a row of a trace."""
         elastic = self.job.elastic
         if elastic is not None:
             low, high = elastic.min, elastic.max

@@ -39,7 +39,6 @@ class Row:
         self._titles = titles or {}
 
     def wrong(self, column: str, expected: str, got: object) -> None:
-        """Note that a cell is invalid."""
         shown = "nothing" if got in (None, "") else f"`{got}`"
         self.problem(f"{self.title(column)}: expected {expected}, got {shown}")
 
@@ -48,12 +47,10 @@ class Row:
         return self._titles.get(column, column)
 
     def problem(self, what: str) -> None:
-        """Note that the line is invalid."""
         self.good = False
         self._problems.append((self.line, what))
 
     def has(self, column: str) -> bool:
-        """Whether the cell has a value."""
         return self.cells.get(column) not in (None, "")
 
     def text(self, column: str, default: str | None = None) -> str:
