@@ -159,7 +159,7 @@ class Wanted(msgspec.Struct, frozen=True):
 
 Write = Callable[[T, Resource[Object], ElasticSpec, Wanted], list[Request]]
 """The requests that give a job another state: from the object as last seen, the resource as the server serves it, what
-the object says, and what is wanted. They name the version that was seen, so that nobody else's change is
+the object says, and what is wanted. They name the version that was seen, so that no other change is
 overwritten."""
 
 
@@ -215,7 +215,7 @@ class JobKind(Kind[T], GangSource):
         return self.end(item) or (End(DELETED) if item.metadata.deletion_timestamp is not None else None)
 
     def is_suspended(self, item: T, made: Object | None = None) -> bool:
-        """Whether somebody, Maar or its owner, has suspended a job."""
+        """Whether Maar or the owner has suspended a job."""
         stated = self.look(item, made)
         return stated is not None and stated.suspended
 

@@ -2,7 +2,7 @@
 
 KubeRay ignores changes of `rayClusterSpec` while the cluster is there: a RayJob keeps its size. It gives up for good a
 RayJob that is suspended without `shutdownAfterJobFinishes`, or with `clusterSelector`: Maar never suspends these. With
-`clusterSelector` a RayJob runs in a cluster of somebody else and has no gang.
+`clusterSelector` a RayJob uses an existing cluster and has no gang.
 """
 
 from __future__ import annotations

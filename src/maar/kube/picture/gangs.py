@@ -1,7 +1,7 @@
 """Gangs to jobs and tasks.
 
 A part of the picture, and the last in a cycle: pods have been read (`pods`) and entered (`roster`), and gangs are
-stated (`groups`, `elastic_jobs`). Whoever sees a change marks the gang in `dirty`; only those are made again.
+stated (`groups`, `elastic_jobs`). Every part that sees a gang change marks it in `dirty`; only those are made again.
 """
 
 from __future__ import annotations

@@ -103,7 +103,7 @@ class Groups:
         return gangs
 
     def set_broken(self, kind: PodGroupKind[Any], namespace: str, name: str, error: str) -> None:
-        """An object of which only the name is known: nobody knows its minimum, so it is all pods that are there."""
+        """An object of which only the name is known: its minimum is unknown, so it is all existing pods."""
         gang = self.there[Identity.of(kind, namespace, name)]
         gang.broken, gang.gang, gang.minimum = error, True, None
 

@@ -51,7 +51,7 @@ from maar.model.nodes import Node
 from maar.model.snapshot import Changed, Cluster
 
 SETTLING = 2.0
-"""Seconds without a new pod after which a gang whose size nobody states is taken to be complete."""
+"""Seconds without a new pod after which a gang of unknown size is taken to be complete."""
 
 
 class Update(msgspec.Struct, frozen=True):
@@ -84,7 +84,7 @@ class Picture:
     ) -> None:
         """Pods with one of `scheduler_names` are ours (`None`: all are), and nodes by `ours`.
 
-        Without `settling`, gangs whose size nobody states are complete as they are.
+        Without `settling`, gangs of unknown size are complete as they are.
         """
         self.objects = Store()
         self.served: dict[AnyKind, Resource[Object]] = {}

@@ -1,7 +1,7 @@
 """The job that a gang's statement and its pods make.
 
 What a statement leaves open (queue, closeness, deadline) the pods may state; the first in order of their keys counts.
-Whatever makes no sense becomes `Job.broken`: the job waits with that reason and all others go on.
+An invalid field becomes `Job.broken`: the job waits with that reason, and all other jobs continue.
 """
 
 from __future__ import annotations

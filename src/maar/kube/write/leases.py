@@ -158,7 +158,7 @@ class LeaderElection:
             if held:
                 continue
             if self.holder != self.identity:
-                log.error("lost the lease to %s", self.holder or "nobody")
+                log.error("lost the lease to %s", self.holder or "no one")
                 return
             if self._clock() - self._renewed >= self._renew_seconds:
                 log.error("lost the lease: not renewed for %.1f s", self._clock() - self._renewed)

@@ -3,7 +3,7 @@
 A write names the version of the object that it is based on. If the server refuses it, the object is read again. If its
 state is still the one that the decision was based on (an operator wrote the status, or Maar a note), the write is
 repeated for the new version. If its state is the wanted one, the write succeeded and only the answer was lost. Any
-other state is somebody else's change and is never overwritten: the next cycle decides again.
+other state is a change by another writer and is never overwritten: the next cycle decides again.
 """
 
 from __future__ import annotations
