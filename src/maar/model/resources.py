@@ -54,6 +54,11 @@ _SUFFIX = {
 _QUANTITY = re.compile(r"([+-]?(?:\d+\.?\d*|\.\d+))(?:[eE]([+-]?\d{1,4})|([numkMGTPE]|[KMGTPE]i)?)")
 
 
+LONGEST = 64
+"""Characters of a quantity. The API server accepts any number of digits; Python refuses to convert more than 4,300, and
+a few thousand already cost milliseconds each. The longest useful quantity has about 30."""
+
+
 class QuantityError(ValueError):
     """The text is not a Kubernetes quantity."""
 
@@ -77,8 +82,13 @@ def parse_quantity(value: str | int | float) -> Fraction:
     """
     if isinstance(value, bool) or not isinstance(value, (str, int, float)):
         raise QuantityError(f"not a quantity: `{value}`")
+    if isinstance(value, int) and value.bit_length() > 4 * LONGEST:
+        raise QuantityError(f"not a quantity: more than {LONGEST} digits")
     # `repr` keeps what the author wrote in YAML: 0.1 stays one tenth, which the binary float is not.
-    return _parse(value.strip() if isinstance(value, str) else repr(value))
+    text = value.strip() if isinstance(value, str) else repr(value)
+    if len(text) > LONGEST:
+        raise QuantityError(f"not a quantity: `{text[:20]}...` has {len(text)} characters, expected at most {LONGEST}")
+    return _parse(text)
 
 
 @lru_cache(maxsize=65536)

@@ -45,7 +45,7 @@ def _scaled(value: Percentage, of: int, field: str) -> int:
         number = value
     else:
         text = value.removesuffix("%")
-        if text == value or not text.isascii() or not text.isdecimal():
-            raise FieldError(field, f"expected a number or a percentage like `50%`, got `{value}`")
+        if text == value or not text.isascii() or not text.isdecimal() or len(text) > 9:
+            raise FieldError(field, f"expected a number or a percentage like `50%`, got `{value[:20]}`")
         number = -(-int(text) * of // 100)
     return max(number, 0)

@@ -50,6 +50,10 @@ LOCKED_FOR = "maar.dev/locked-for"
 LOCKED_SINCE = "maar.dev/locked-since"
 
 
+LONGEST_PROBLEM = 200
+"""Characters of a reason that quotes an annotation; tuned by hand."""
+
+
 class Notes:
     """Reads the annotations, and optionally the labels, of one object."""
 
@@ -68,7 +72,8 @@ class Notes:
                     try:
                         return parse(text)
                     except ValueError as error:
-                        self.problem = self.problem or f"`{key}`: {error}"
+                        # A tenant may write any length; reasons go on to conditions and events.
+                        self.problem = self.problem or f"`{key}`: {error}"[:LONGEST_PROBLEM]
                         return None
         return None
 
