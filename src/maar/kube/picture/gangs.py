@@ -17,6 +17,7 @@ from maar.kube.picture.elastic_jobs import ElasticJobs
 from maar.kube.picture.groups import Groups
 from maar.kube.picture.images import Images
 from maar.kube.picture.pods import Pods
+from maar.kube.picture.problems import Problems
 from maar.kube.picture.roster import Roster
 from maar.kube.read.elastic import with_elastic
 from maar.kube.read.jobs import Gang, alone, gang_of
@@ -41,6 +42,7 @@ class Gangs:
         pods: Pods,
         elastic: ElasticJobs,
         images: Images,
+        problems: Problems,
         knowledge: Knowledge | None,
         dirty: set[Identity],
         settling: float | None,
@@ -50,6 +52,7 @@ class Gangs:
         self._pods = pods
         self._elastic = elastic
         self._images = images
+        self._problems = problems
         self._learning = Learning(knowledge)
         self._dirty = dirty
         self._settling = settling
@@ -167,10 +170,13 @@ class Gangs:
         elif group is None:
             group = source.missing(identity.namespace, identity.name, [m.pod for m in members])
         key = self._key(identity)
-        gang = gang_of(key, group, members, pods.priorities, now)
-        gang.job = self._groups.with_admission(identity, group, gang.job)
-        gang.job = with_elastic(gang.job, gang.elastic, shapes, matcher, self._images_of(identity, gang.elastic))
-        gang.job = self._learning.laid_over(identity, gang.job, gang.elastic)
+        try:
+            gang = gang_of(key, group, members, pods.priorities, now)
+            gang.job = self._groups.with_admission(identity, group, gang.job)
+            gang.job = with_elastic(gang.job, gang.elastic, shapes, matcher, self._images_of(identity, gang.elastic))
+            gang.job = self._learning.laid_over(identity, gang.job, gang.elastic)
+        except Exception as error:
+            gang = Gang(Job(key, broken=self._problems.bug(f"gang `{key}`", error)), members)
         if self._settling is not None and source.settles and group.minimum is None:
             gang.job = msgspec.structs.replace(gang.job, settles=self._roster.grew(identity) + self._settling)
         return gang, tuple(

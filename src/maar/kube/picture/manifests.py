@@ -58,6 +58,10 @@ class _Files(Problems):
         """A field of an object cannot be used."""
         raise self.places[kind, kind.key_of(item)].error(error.field, error.problem) from None
 
+    def bug(self, what: str, error: Exception) -> str:
+        """Files are read once: a bug, or an error that says where it is, ends the reading."""
+        raise error
+
 
 def read(paths: Iterable[str], scheduler_names: frozenset[str] | None = None, now: float = 0.0) -> Manifests:
     """The cluster that manifests describe.

@@ -94,11 +94,11 @@ class Picture:
         of = self.objects.of
         self.storage = Storage(of(CLAIMS), of(VOLUMES), of(STORAGE_CLASSES), self.assumed)
         self._names = scheduler_names
-        problems = problems or Problems()
+        self.problems = problems or Problems()
         self._dirty: set[Identity] = set()
         """Gangs that the next cycle makes again; every part that sees a gang change marks it here."""
         self._images = Images()
-        self._around = Surroundings(self.objects, self.storage, self._images, problems, ours)
+        self._around = Surroundings(self.objects, self.storage, self._images, self.problems, ours)
         self._owners = Owners(self.objects)
         self._groups = Groups(self._owners, scheduler_names)
         self.elastic = ElasticJobs(self.objects, self._owners, self._groups, self._dirty)
@@ -114,19 +114,37 @@ class Picture:
             self._groups,
             self._roster,
             self._unreadable,
-            problems,
+            self.problems,
             scheduler_names,
         )
         self._broken_jobs: tuple[Job, ...] = ()
         """Jobs of unreadable pods as the last cycle took them: watches go on while it decides."""
         self._gangs = Gangs(
-            self._groups, self._roster, self._pods, self.elastic, self._images, knowledge, self._dirty, settling
+            self._groups,
+            self._roster,
+            self._pods,
+            self.elastic,
+            self._images,
+            self.problems,
+            knowledge,
+            self._dirty,
+            settling,
         )
 
     # -- what watches say
 
     def put(self, kind: AnyKind, item: Any) -> bool:
         """Take in an object as it is now. False if it changes nothing that a decision could see."""
+        try:
+            return self._put(kind, item)
+        except Exception as error:
+            reason = self.problems.bug(f"{kind} `{item.key}`", error)
+            self.objects.of(kind).pop(kind.key_of(item), None)
+            if kind is PODS:
+                self._unreadable.add(item.key, reason)
+            return True
+
+    def _put(self, kind: AnyKind, item: Any) -> bool:
         key = kind.key_of(item)
         fresh = self._note_images(key, item.status.images) if kind is NODES else False
         if kind is NODES and item.status.images:

@@ -205,6 +205,11 @@ class Pods:
             if not foreign:
                 self._unreadable.add(key, f"{error.field}: {error.problem}")
             return None
+        except Exception as error:
+            reason = self._problems.bug(f"Pod `{key}`", error)
+            if not foreign:
+                self._unreadable.add(key, reason)
+            return None
         return self._overlaid(key, made)
 
     def _overlaid(self, key: str, made: Member) -> Member:
