@@ -25,7 +25,7 @@ from maar.config.file import ConfigError
 from maar.controller.brake_file import BrakeFile
 from maar.controller.brakes import Brakes
 from maar.controller.config_file import ConfigFile
-from maar.controller.scheduler import Scheduler
+from maar.controller.scheduler import BackgroundTaskFailed, Scheduler
 from maar.controller.settings import Settings
 from maar.controller.shadow import Shadow
 from maar.history.address import NONE, default_address
@@ -79,7 +79,7 @@ def run(options: Options, web: Web | None = None) -> None:
         brake_file = None if options.brakes is None else BrakeFile(options.brakes, brakes)
         gc.set_threshold(*GC_THRESHOLD)
         asyncio.run(_run(options, config, brakes, brake_file, history, web))
-    except (ConfigError, AccessError, ApiError, BadAddress) as error:
+    except (ConfigError, AccessError, ApiError, BadAddress, BackgroundTaskFailed) as error:
         raise RunError(str(error)) from None
     except OSError as error:
         if error.filename is None:
@@ -110,7 +110,7 @@ async def _run(
             config.on_refused.append(lambda problems: _tell_refused(scheduler, options, problems))
         if web is not None:
             await parts.enter_async_context(web(scheduler, history))
-        works = [_work(api, scheduler, options)]
+        works = [_work(api, scheduler, options), scheduler.failed()]
         if brake_file is not None:
             brake_file.on_changed.append(scheduler.look_again)
             works.append(brake_file.watch())

@@ -51,6 +51,10 @@ LAST_WRITES = 5.0
 """Seconds that a stop waits for writes in flight."""
 
 
+class BackgroundTaskFailed(Exception):
+    """A task that decisions depend on has ended unexpectedly."""
+
+
 class Scheduler:
     """One running Maar."""
 
@@ -96,7 +100,8 @@ class Scheduler:
         self.leading = False
         """Whether this instance decides for the cluster."""
         self.trouble = ""
-        """The error that ended a background task; the process should be restarted."""
+        """The error that ended a background task."""
+        self._failed = asyncio.Event()
         config.on_changed.append(self._trigger)
 
     def _remember(self, history: History) -> None:
@@ -131,10 +136,10 @@ class Scheduler:
     async def sync(self) -> None:
         """Watch everything that the server serves, and wait until every kind is listed once."""
         await self._discover_first()
-        self._spawn(self._discover_again())
-        self._spawn(self.config.watch())
+        self.background(self._discover_again())
+        self.background(self.config.watch())
         await asyncio.gather(*(informer.synced.wait() for informer in self.informers.values()))
-        self._spawn(self._make_default_queue())
+        self.background(self._make_default_queue())
 
     async def _discover_first(self) -> None:
         """Discover what the server serves; retry while it does not answer, for example during a restart."""
@@ -155,7 +160,7 @@ class Scheduler:
             self.picture.served[kind] = resource
             sink = Sink(self.picture, kind, self._trigger, self.cache.wake_all, self.loop.trigger_later, self._moved)
             informer = self.informers[resource] = Informer(self._api, resource, sink)
-            self._spawn(self._watch(resource, informer))
+            self.background(self._watch(resource, informer))
 
     async def _watch(self, resource: Resource[Object], informer: Informer[Object]) -> None:
         """Watch until the kind is no longer served: its CRD was deleted, and may be created again."""
@@ -174,7 +179,7 @@ class Scheduler:
             with contextlib.suppress(ApiError):
                 await self._discover()
             if QUEUES in self.informers and not queues_before:
-                self._spawn(self._make_default_queue())
+                self.background(self._make_default_queue())
 
     async def _make_default_queue(self) -> None:
         """Create the default queue if the server serves Volcano's queues."""
@@ -201,15 +206,22 @@ class Scheduler:
                 logger.warning("creating the default queue failed: %s", error)
                 return
 
-    def _spawn(self, work: Coroutine[Any, Any, Any]) -> None:
+    def background(self, work: Coroutine[Any, Any, Any]) -> None:
+        """Run beside the loop; if it fails, `failed` raises and the process ends."""
         task = asyncio.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._ended)
+
+    async def failed(self) -> None:
+        """Raises once a background task has failed: a process that no longer watches must not keep its lease."""
+        await self._failed.wait()
+        raise BackgroundTaskFailed(f"a background task of the scheduler failed: {self.trouble}")
 
     def _ended(self, task: asyncio.Task[Any]) -> None:
         self._tasks.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
             self.trouble = f"{type(error).__name__}: {error}"
+            self._failed.set()
             logger.error("a background task of the scheduler failed: %s", self.trouble, exc_info=error)
 
     # -- running

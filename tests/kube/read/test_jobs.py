@@ -70,6 +70,7 @@ def test_closeness_by_label(load: Load, on_group: str, on_pod: str, expected: Cl
     [
         ("", ("", ""), None, [None, None]),
         ("maar.dev/max-runtime: 1m", ("", ""), 60.0, [60.0, 60.0]),
+        ("maar.dev/max-runtime: 0s", ("maar.dev/max-runtime: '0'", ""), None, [None, None]),
         ("", ("maar.dev/max-runtime: 1m", ""), None, [60.0, None]),
         ("", ("maar.dev/max-runtime: 1m", "maar.dev/max-runtime: 2m"), 120.0, [60.0, 120.0]),
         ("maar.dev/max-runtime: 90s", ("maar.dev/max-runtime: 1m", "maar.dev/max-runtime: 2m"), 90.0, [60.0, 90.0]),

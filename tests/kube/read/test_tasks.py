@@ -208,6 +208,7 @@ def test_what_does_not_say_when_it_was_created_is_new(load: Load) -> None:
     [
         ("", "", None),
         ("annotations: {maar.dev/max-runtime: 1h}", "", 3600.0),
+        ("annotations: {maar.dev/max-runtime: 0s}", "", None),
         ('annotations: {maar.dev/max-runtime: "60"}', "activeDeadlineSeconds: 90", 60.0),
         ("annotations: {maar.dev/max-runtime: 1h}", "activeDeadlineSeconds: 90", 90.0),
     ],

@@ -13,8 +13,9 @@ from maar.kube.kinds.gang import GangSpec
 from maar.kube.read.priorities import Priorities, Priority
 from maar.kube.read.tasks import Member
 from maar.kube.wire import annotations as known
+from maar.kube.wire import values
 from maar.kube.wire.annotations import Notes, text
-from maar.kube.wire.values import first, moment, runtime
+from maar.kube.wire.values import first, moment
 from maar.model.durations import duration
 from maar.model.jobs import Closeness, Job
 from maar.model.plan import Elect
@@ -61,7 +62,7 @@ def gang_of(key: str, stated: GangSpec, members: list[Member], priorities: Prior
     notes = Notes(stated.annotations, _from_pods(members))
     own = Notes(stated.annotations)
     value, preempts, unknown_class = _priority(stated, members, priorities)
-    promise, checkpoint = own.read(known.MAX_RUNTIME, runtime), own.read(known.CHECKPOINT, moment)
+    promise, checkpoint = own.read(known.MAX_RUNTIME, values.promise), own.read(known.CHECKPOINT, moment)
     elected = notes.read(known.ELECTED_SINCE, moment)
     job = Job(
         key=key,

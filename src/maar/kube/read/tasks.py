@@ -15,9 +15,10 @@ from maar.kube.read.priorities import SYSTEM, Priorities, Priority
 from maar.kube.read.requests import negative_request
 from maar.kube.read.volumes import Needs
 from maar.kube.wire import annotations as known
+from maar.kube.wire import values
 from maar.kube.wire.annotations import Notes
 from maar.kube.wire.pods import Pod, PodSpec
-from maar.kube.wire.values import moment, runtime, seconds, whole, yes
+from maar.kube.wire.values import moment, seconds, whole, yes
 from maar.model.durations import duration
 from maar.model.shapes import Shape
 from maar.model.tasks import Status, Task
@@ -88,7 +89,7 @@ def member(
     preemptable = both.read(known.PREEMPTABLE, yes) if both.maps else None
     status, node, blocked = _stands(pod, draft, nodes, needs)
     problem = priority.problem or negative_request(pod)
-    promise = notes.read(known.MAX_RUNTIME, runtime) if notes.maps else None
+    promise = notes.read(known.MAX_RUNTIME, values.promise) if notes.maps else None
     made = Member(
         pod=pod,
         draft=draft,

@@ -21,6 +21,11 @@ def runtime(text: str) -> float:
     return float(text) if text.isascii() and text.isdecimal() and len(text) < 11 else duration(text)
 
 
+def promise(text: str) -> float | None:
+    """A promised run time in seconds; zero promises nothing, or work that never ends would pass every lock."""
+    return runtime(text) or None
+
+
 @lru_cache(maxsize=4096)
 def moment(text: str) -> float:
     """An RFC 3339 time in Unix seconds."""
