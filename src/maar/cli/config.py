@@ -101,7 +101,6 @@ def _default(field: msgspec.structs.FieldInfo) -> object:
 
 
 def _yaml(value: object) -> str:
-    """A value as YAML on one line."""
     match msgspec.to_builtins(value):
         case bool() as truth:
             return str(truth).lower()

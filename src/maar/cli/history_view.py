@@ -71,7 +71,6 @@ class Everything(msgspec.Struct, frozen=True):
     categories: tuple[Category, ...]
 
     def only(self, what: str) -> Everything:
-        """Only a job or a category."""
         jobs = tuple(j for j in self.jobs if what in (j.job, j.job.partition("/")[2], j.category))
         wanted = {what} | {j.category for j in jobs}
         return Everything(jobs, tuple(c for c in self.categories if c.category in wanted))

@@ -38,7 +38,6 @@ USUAL = Setting(8, 8)
 
 
 def _policies(ctx: click.Context, param: click.Parameter, value: str | None) -> list[str]:
-    """Known algorithms, each once."""
     names = [name.strip() for name in (value or "").split(",") if name.strip()]
     known = catalog().algorithms
     for name in names:

@@ -35,7 +35,6 @@ def as_json(runs: Sequence[Run]) -> str:
 
 
 def as_text(runs: Sequence[Run], trace: Trace) -> str:
-    """A table with one row per run."""
     what = f"{trace.source}: {len(trace.jobs):,} jobs on {runs[0].gpus:,} GPUs"
     words = "mean to p99: time from submission to end; ratio, worst: that time divided by the time with a fair share"
     return printed([what, "", Comparison(runs), words])

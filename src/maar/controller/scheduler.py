@@ -169,7 +169,6 @@ class Scheduler:
         self._look_for_kinds.set()
 
     async def _discover_again(self) -> None:
-        """Look for created and deleted CRDs."""
         while True:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(self._settings.discover_again):

@@ -42,7 +42,6 @@ class Estimates:
         return None if left is None or alone is None else left * alone
 
     def _alone(self, key: Key, job: Progress) -> float | None:
-        """Seconds of an epoch on one worker."""
         if job.epochs:
             return median(m.seconds * self._speed(key, m.workers) for m in job.epochs)
         for k in (key, *self._model.kin(key[0])):

@@ -259,7 +259,6 @@ class History:
             pass
 
     async def _turn(self, thread: Thread, store: Store, news: News) -> None:
-        """Write the queue and read new rows."""
         while self._queue:
             batch = [self._queue[i] for i in range(min(BATCH, len(self._queue)))]
             await self._write(thread, store, batch)

@@ -153,7 +153,6 @@ class Model:
         return self._counts.get(key, 0)
 
     def measured(self) -> list[Key]:
-        """All keys with measurements."""
         return sorted(self._counts)
 
     def kin(self, category: str) -> list[Key]:

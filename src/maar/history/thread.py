@@ -31,7 +31,6 @@ class Thread:
         return await future
 
     def stop(self) -> None:
-        """Stop after the queued calls."""
         self._work.put(None)
 
     def _run(self) -> None:

@@ -249,7 +249,6 @@ class Whole(NamedTuple):
 
 
 def _asking(session: Session) -> Mask:
-    """Valid jobs in open, valid queues."""
     snapshot = session.snapshot
     open_queues = [
         q.open and not broken for q, broken in zip(snapshot.queues.queues, snapshot.queues.broken, strict=True)

@@ -149,7 +149,6 @@ class Register:
         self._hooks.gang = rules
 
     def close(self, call: Callable[[], None]) -> None:
-        """Called when the session ends."""
         self._add("close", self._hooks.close, call)
 
 

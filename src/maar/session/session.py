@@ -106,7 +106,6 @@ class Session:
         return self.snapshot.jobs.jobs[index]
 
     def queue_of(self, job: Job) -> Queue:
-        """The queue that pays for a job."""
         return self.snapshot.queues.queues[int(self.snapshot.jobs.queue[job.index])]
 
     def active(self) -> list[Job]:
@@ -222,7 +221,6 @@ class Session:
         self.state.drop(self.evictions, task)
 
     def note(self, job: Job, reason: Reason) -> None:
-        """Add a reason why a job waits."""
         self.state.put(self.notes, job.index, (*self.notes.get(job.index, ()), reason))
 
     def clear_notes(self, job: Job) -> None:
@@ -251,7 +249,6 @@ class Session:
         self.clear_target()
 
     def clear_target(self) -> None:
-        """Elect no job and lock no node."""
         self.state.assign(self, "elect", None)
         self.state.assign(self, "locks", {})
 

@@ -88,7 +88,6 @@ class Budgets:
 
 
 def _desired(spec: Obj, expected: int) -> int:
-    """How many pods must stay healthy."""
     if "maxUnavailable" in spec:
         return max(expected - _scaled(spec["maxUnavailable"], expected), 0)
     return _scaled(spec.get("minAvailable", 0), expected)

@@ -248,7 +248,6 @@ def write_holds(holds: tuple[tuple[str, int], ...]) -> str | None:
 
 
 def _stated(notes: Notes, keys: tuple[str, ...], field: Bound) -> Bound:
-    """A bound by annotation, else by field."""
     problem = notes.problem
     value = notes.read(keys, _positive)
     if notes.problem != problem:
@@ -271,7 +270,6 @@ def _problem(least: Bound, most: Bound, low: int, high: int, beside: int) -> str
 
 
 def _pod(item: Object, role: Role) -> Pod:
-    """A pod as the operator will create it."""
     meta = role.template.metadata
     labels = {**meta.labels, **role.labels}
     made = Metadata(name=item.name, namespace=item.namespace, labels=labels, annotations=meta.annotations)

@@ -179,17 +179,9 @@ class Gangs:
             gang = Gang(Job(key, broken=self._problems.bug(f"gang `{key}`", error)), members)
         if self._settling is not None and source.settles and group.minimum is None:
             gang.job = msgspec.structs.replace(gang.job, settles=self._roster.grew(identity) + self._settling)
-        return gang, tuple(
-            task(
-                m,
-                key,
-                shapes.finish(m.draft, m.pod, matcher),
-                covered.get(m.pod.key, ()),
-                gang.promise,
-                gang.checkpoint,
-            )
-            for m in members
-        )
+        promise, checkpoint = gang.promise, gang.checkpoint
+        finished = ((m, shapes.finish(m.draft, m.pod, matcher), covered.get(m.pod.key, ())) for m in members)
+        return gang, tuple(task(m, key, shape, budgets, promise, checkpoint) for m, shape, budgets in finished)
 
     def _images_of(self, identity: Identity, elastic: ElasticSpec | None) -> frozenset[str]:
         """The images of a job's future pods that are on some node."""

@@ -195,7 +195,6 @@ class Groups:
         return gang is not None and gang.elastic is not None
 
     def _job_of(self, pod: Pod) -> Identity | None:
-        """The gang of the job that owns a pod."""
         owner = self._owners.of_pod(pod)
         if owner is None:
             return None

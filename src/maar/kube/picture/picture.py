@@ -105,31 +105,15 @@ class Picture:
         self._roster = Roster(self._groups, self._dirty)
         self._unreadable = Unreadable()
         self._pods = Pods(
-            self.objects,
-            self.assumed,
-            self._around.nodes,
-            self._images,
-            self.storage,
-            self._owners,
-            self._groups,
-            self._roster,
-            self._unreadable,
-            self.problems,
-            scheduler_names,
-        )
+            self.objects, self.assumed, self._around.nodes, self._images, self.storage, self._owners, self._groups,
+            self._roster, self._unreadable, self.problems, scheduler_names,
+        )  # fmt: skip
         self._broken_jobs: tuple[Job, ...] = ()
         """Jobs of unreadable pods as the last cycle took them: watches go on while it decides."""
         self._gangs = Gangs(
-            self._groups,
-            self._roster,
-            self._pods,
-            self.elastic,
-            self._images,
-            self.problems,
-            knowledge,
-            self._dirty,
+            self._groups, self._roster, self._pods, self.elastic, self._images, self.problems, knowledge, self._dirty,
             settling,
-        )
+        )  # fmt: skip
 
     # -- what watches say
 
@@ -165,15 +149,6 @@ class Picture:
         if kind is NODES:
             self._note_images(key, None)
         return before is not None and self._note(kind, key, before, None)
-
-    def replace(self, kind: AnyKind, items: Iterable[Any]) -> None:
-        """All objects of a kind, after a list: those that are not among them are gone."""
-        kept = set()
-        for item in items:
-            kept.add(kind.key_of(item))
-            self.put(kind, item)
-        for key in [k for k in self.objects.of(kind) if k not in kept]:
-            self.drop(kind, key)
 
     def broken(self, kind: AnyKind, namespace: str, name: str, error: str, scheduler: str | None = None) -> None:
         """An object does not decode: what it was before is gone, and whatever depends on it waits with the reason.

@@ -166,7 +166,6 @@ def smaller(a: float | None, b: float | None) -> float | None:
 
 
 def _stands(pod: Pod, draft: Shape, nodes: Container[str], volumes: Needs | None) -> tuple[Status, str, str]:
-    """Status, node, and why it is blocked."""
     spec = pod.spec
     if pod.finished:
         return Status.SUCCEEDED if pod.status.phase == "Succeeded" else Status.FAILED, spec.node_name, ""

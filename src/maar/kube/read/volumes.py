@@ -86,7 +86,6 @@ def _why_not(storage: Storage, pod: Pod, claim: PersistentVolumeClaim | None) ->
 
 
 def _ways(storage: Storage, claim: PersistentVolumeClaim, nodes: Container[str]) -> Iterable[Ways]:
-    """Where a pod with this claim may run."""
     volume = storage.volume_of(claim)
     if volume is not None:
         yield from volume_ways(volume)

@@ -38,7 +38,6 @@ class Resource(Generic[T_co]):
 
     @property
     def group_kind(self) -> tuple[str, str]:
-        """The kind without its version."""
         return self.group, self.kind
 
     @property

@@ -62,7 +62,6 @@ class CsiSource(Wire, frozen=True):
     """The driver of a volume, and the volume's name in the driver; the limits of nodes count these names."""
 
     driver: str = ""
-    volume_handle: str = ""
 
 
 class VolumeNodeAffinity(Wire, frozen=True):
@@ -115,7 +114,6 @@ class DriverLimit(Wire, frozen=True):
 
 class NodeDriver(Wire, frozen=True):
     name: str = ""
-    topology_keys: tuple[str, ...] = ()
     allocatable: DriverLimit = DriverLimit()
 
 

@@ -146,7 +146,6 @@ class LeaderElection:
         return left if left > 0 else self._retry_seconds
 
     async def _renew(self) -> None:
-        """Returns when the lease is lost."""
         while True:
             # Not longer than the lease is certain: one retry time later would be too late for the last writes.
             await asyncio.sleep(min(self._retry_seconds, self._sure_for()))
@@ -165,7 +164,6 @@ class LeaderElection:
                 return
 
     def _sure_for(self) -> float:
-        """Seconds left for renewing the lease."""
         return max(self._renewed + self._renew_seconds - self._clock(), 0.0)
 
     async def _try(self) -> bool:
@@ -248,14 +246,12 @@ async def _awaited(work: Awaitable[None]) -> None:
 
 
 async def _rung(bell: asyncio.Event, seconds: float) -> None:
-    """Wait for a signal, at most this long."""
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(seconds):
             await bell.wait()
 
 
 async def _ended(task: asyncio.Task[None] | None) -> None:
-    """Cancel a task and wait for its end."""
     if task is not None:
         task.cancel()
         await asyncio.wait([task])

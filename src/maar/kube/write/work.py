@@ -214,6 +214,5 @@ async def _look(api: Api, work: OnPod) -> _Pod | None:
 
 
 def _said(error: ApiError, kind: type[ApiError], what: str) -> ApiError:
-    """The refusal, with what was found."""
     name = error.path.removesuffix("/binding").rpartition("/")[2]
     return kind(f"pod `{name}` {what}", reason=error.reason, verb=error.verb, path=error.path)

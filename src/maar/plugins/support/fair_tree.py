@@ -102,7 +102,6 @@ class FairTree:
         return row
 
     def _used_up(self) -> Mask:
-        """The resources that are fully used."""
         return np.array([a <= b for a, b in zip(self._session.total, self._in_use.row(), strict=True)], dtype=np.bool_)
 
     def _changed(self, job: int, shape: int, count: int) -> None:

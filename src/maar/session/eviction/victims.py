@@ -41,7 +41,6 @@ class Unit(NamedTuple):
 
     @property
     def words(self) -> str:
-        """What is evicted, for messages."""
         return "gang" if self.whole else "workers" if self.shrinks else "surplus pod"
 
 

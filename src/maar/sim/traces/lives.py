@@ -88,7 +88,6 @@ class Life:
         return min(max(max(starts, default=decided), self._looked), now)
 
     def _count(self, now: float) -> None:
-        """Add the time since the last count."""
         if self._size:
             self.ran += now - self._at
             self._work += (now - self._at) * self._speed(self._size)
