@@ -177,7 +177,7 @@ def nodes_of(pods: list[Seen]) -> dict[str, bool]:
 
 def waits(needs: int, there: int) -> Callable[[list[Seen]], bool]:
     """That no pod has a node, and all say why."""
-    line = f"needs {needs} pods, {there} can be placed"
+    line = f"needs {needs} pods, only {there} can be placed (the others do not exist, are blocked or have ended)"
     return lambda pods: len(pods) == there and all(p.message == line and not p.node for p in pods)
 
 
@@ -382,7 +382,7 @@ def test_with_leader_ready_a_leader_starts_and_then_its_workers(cluster: RealClu
             await create(play, make.group_pod(group, 0))
         await play.until(bound(2), "both leaders start")
         await create(play, make.group_pod(0, 1))
-        line = "needs 2 pods, 1 can be placed"
+        line = "needs 2 pods, only 1 can be placed (the others do not exist, are blocked or have ended)"
         await play.until(lambda pods: [line] == [p.message for p in pods if p.name == "serve-0-1"], "a worker waits")
         await create(play, make.group_pod(0, 2))
         await play.until(bound(4), "the workers start together")
