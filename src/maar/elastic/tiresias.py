@@ -88,5 +88,5 @@ def promotes_after(arguments: Arguments) -> float:
 
 
 def _least(values: Floats) -> float:
-    """The smallest value, or infinity if there is none. Faster than `min` for short arrays."""
+    """The smallest value; infinity for an empty array. Faster than `min` for short arrays."""
     return float(values[values.argmin()]) if len(values) else math.inf

@@ -1,6 +1,6 @@
 """The tables, equal in SQLite and PostgreSQL, and their version.
 
-A change of the tables increases `VERSION` and adds a migration of older tables here; there is none yet.
+A change of the tables increases `VERSION` and adds a migration of older tables here. No migration exists yet.
 """
 
 from __future__ import annotations

@@ -183,7 +183,7 @@ def _identity(body: bytes, resource: Resource[T], error: str) -> Broken:
 
 
 def _code(body: bytes) -> int:
-    """The HTTP status in a Status object; 500 if there is none."""
+    """The HTTP status in a Status object; 500 if the object has no code."""
     document = msgspec.json.decode(body)
     code = document.get("code") if isinstance(document, dict) else None
     return code if isinstance(code, int) and code >= 400 else 500

@@ -35,7 +35,7 @@ def pod_requests(pod: Pod) -> Requests:
 
 
 def negative_request(pod: Pod) -> str:
-    """The first negative request, with its field; empty if there is none."""
+    """The first negative request, with its field; empty if all requests are valid."""
     for field, quantities in _quantities(pod):
         for name, value in quantities.items():
             if units(name, value, up=True) < 0:

@@ -36,7 +36,7 @@ def moment(text: str) -> float:
 
 
 def seconds(time: datetime | None, missing: float = 0.0) -> float:
-    """A decoded time in Unix seconds; `missing` if there is none."""
+    """A decoded time in Unix seconds; `missing` for a missing time."""
     return missing if time is None else time.timestamp()
 
 

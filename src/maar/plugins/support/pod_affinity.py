@@ -42,7 +42,7 @@ class Affinity:
             self._keyed &= domains.has
 
     def limit(self, later: bool) -> Limit:
-        """Nodes near a pod that matches all terms; if there is none yet, all nodes with a domain."""
+        """Nodes near a pod that matches all terms; all nodes with a domain while no pod matches."""
         around = self._around(later)
         if self._may_begin(around):
             words = f"lack a label required by its pod affinity: {_quoted(self._keys)}"
