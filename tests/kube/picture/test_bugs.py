@@ -62,12 +62,17 @@ def test_safety_a_gang_that_cannot_be_made_waits_with_the_reason_and_keeps_its_r
 
 def test_safety_an_object_that_cannot_be_taken_in_is_left_out() -> None:
     def ours(item: Node) -> bool:
-        if item.name == "bad":
+        if item.name == "bad" and item.metadata.labels:
             raise KeyError("label")
         return True
 
     picture = Picture(ours=ours)
     for item in (node("bad"), node("good")):
         picture.put(*decoded(item))
-    assert ["good"] == [found.name for found in picture.cluster(picture.take(NOW).around).nodes]
+    assert ["bad", "good"] == [found.name for found in picture.take(NOW).around.nodes]
+    labelled = node("bad")
+    labelled["metadata"]["labels"] = {"x": "y"}
+    assert picture.put(*decoded(labelled))
+    update = picture.take(NOW)
+    assert (["good"], True) == ([found.name for found in update.around.nodes], update.rebuild)
     assert 1 == picture.problems.bugs

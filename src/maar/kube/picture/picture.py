@@ -124,6 +124,8 @@ class Picture:
         except Exception as error:
             reason = self.problems.bug(f"{kind} `{item.key}`", error)
             self.objects.of(kind).pop(kind.key_of(item), None)
+            self._around.note()
+            self._around.rebuild = True  # it may have been a node or a queue
             if kind is PODS:
                 self._unreadable.add(item.key, reason)
             return True
