@@ -1,1 +1,4 @@
-"""Builders and scenarios for tests of plugins; the simulator, the docs and Maar's own tests use them too."""
+"""Builders and scenarios for tests of plugins, yours and Maar's own. They need no package beyond Maar's dependencies.
+
+Only tests and benchmarks import from here.
+"""
