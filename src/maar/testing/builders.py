@@ -1,4 +1,4 @@
-"""Builders: a cluster in a few words, for tests, the simulator and the documentation.
+"""Builders: a cluster in a few words, for tests, benchmarks and the documentation.
 
     cluster(
         node("n1", gpu=8),
