@@ -20,9 +20,8 @@ from maar.controller.resizes import Resizes
 from maar.controller.settings import Settings
 from maar.controller.subjects import Subjects, pod_reference
 from maar.kube.client.errors import Conflict, NotFound
-from maar.kube.kinds.cluster import PODS as PODS_KIND
 from maar.kube.wire import annotations as known
-from maar.kube.wire.api_resources import NODES, PODS
+from maar.kube.wire.api_resources import NODES
 from maar.kube.write.events import EventWriter
 from maar.kube.write.executor import Bind, Delete, Evict, Executor, Failed, Outcome, Patch, Work
 from maar.model.plan import Elect, Lock, Plan
@@ -59,21 +58,21 @@ class Outbox:
             cache.picture, self._submit_patch, self._submit_bind, self._give_up_volumes, trigger
         )
         self._hand_overs.on_left.append(partial(self._batches.ended, given=False))
-        self.resizes = Resizes(cache, subjects, self._submit_patch, events.emit, trigger)
+        self.resizes = Resizes(cache, subjects, self._submit_patch, events.emit, trigger, reports.pace)
 
     def send(self, plan: Plan, now: float) -> None:
         """Carry out a plan. The cache has assumed it already, except for sizes, which are assumed here."""
-        self.resizes.send(plan)
+        self.resizes.send(plan, now)
         self._send_binds(plan, now)
         self._hand_overs.go_on(now)
         self._send_evictions(plan)
-        self._send_nominations(plan)
         self._send_elections(plan)
         for writes in self._reports.after(plan, now):
             for patch in writes.patches:
                 self._submit(patch, None)
             if writes.event and writes.subject is not None:
-                self._events.emit(writes.subject.reference, "Warning", "FailedScheduling", writes.event)
+                about = writes.subject.tells
+                self._events.emit(about, "Warning", "FailedScheduling", writes.event, code=writes.code)
 
     async def has_room(self, patience: float) -> None:
         """Wait until all pending writes can be in flight at once, up to a limit in seconds."""
@@ -81,7 +80,7 @@ class Outbox:
 
     def due(self, now: float) -> float | None:
         """When a write is due because of time alone."""
-        moments = (self._reports.due(now), self._hand_overs.due(now))
+        moments = (self._reports.due(now), self._hand_overs.due(now), self.resizes.due(now))
         return min((moment for moment in moments if moment is not None), default=None)
 
     def _submit(self, work: Work, task: str | None, then: Callable[[], None] | None = None) -> None:
@@ -136,7 +135,7 @@ class Outbox:
 
     def _report_bound(self, batch: Batch) -> None:
         if (subject := self._subjects.subject_of(batch.job)) is not None:
-            self._events.emit(subject.reference, "Normal", "Scheduled", f"{batch}")
+            self._events.emit(subject.tells, "Normal", "Scheduled", f"{batch}")
         for listener in self.on_given:
             listener(batch.job)
 
@@ -174,20 +173,6 @@ class Outbox:
             # Emitted after the eviction: a budget may refuse it.
             emit = partial(self._events.emit, pod_reference(evict.task, task.uid), "Normal", "Preempted", evict.reason)
             self._submit(kind(namespace, name, task.uid), evict.task, emit)
-
-    def _send_nominations(self, plan: Plan) -> None:
-        promised = {n.task: n.node for n in plan.nominate}
-        bound = {b.task for b in plan.bind}
-        pods = self._cache.picture.objects.of(PODS_KIND)
-        for key, assumed in self._cache.picture.assumed.items():
-            node = promised.get(key, "")
-            pod = pods.get(key)
-            if key in bound or pod is None or (not node and assumed.status.name != "PENDING"):
-                continue
-            if pod.status.nominated_node_name != node:
-                namespace, _, name = key.partition("/")
-                body = {"status": {"nominatedNodeName": node or None}}
-                self._submit(Patch(PODS.path(namespace, name, "status"), body, "merge"), None)
 
     # -- elections and locks: annotations on objects
 
