@@ -122,6 +122,7 @@ class Reports:
         cache = self._cache
         subject, wait = self._subjects.subject_of(job.key), plan.waiting.get(job.key)
         waits = wait is not None or job.key in self._waits
+        alone = subject is not None and subject.tells.kind == "Pod" and subject.path == PODS.resource.path(*_place(job))
         return Seen(
             job,
             _phase_after(cache, job, plan),
@@ -133,6 +134,7 @@ class Reports:
             tally=Tally() if subject is None or subject.group is None else tally(cache, job),
             has_pods=len(cache.latest.jobs.members[job.index]) > 0,
             waiting=self._waiting_pods(job, plan) if waits else (),
+            alone=alone,
         )
 
     def _waiting_pods(self, job: Job, plan: ByJob) -> tuple[Waiting, ...]:
@@ -172,6 +174,11 @@ class Reports:
         shown = {name: objects[name].status.allocated for name in allocated}
         patches, self._queues_due = self._queues.patches(allocated, shown, snapshot.axes.names, now)
         return patches
+
+
+def _place(job: Job) -> tuple[str, str]:
+    namespace, _, name = job.key.partition("/")
+    return namespace, name
 
 
 def _print(wait: Wait) -> Print:
