@@ -87,7 +87,7 @@ class Scheduler:
         pods = self.picture.objects.of(PODS_KIND)
         self.executor = Executor(api, in_flight=settings.in_flight, gate=intents, watched=pods.get)
         self.events = EventWriter(self._writer, "maar")
-        self.foreign = ForeignBinds(settings.scheduler_names, lambda: self.leading)
+        self.foreign = ForeignBinds(settings.scheduler_names, self._leads)
         self._subjects = Subjects(self.cache)
         self._reports = Reports(self.cache, self._subjects)
         self._recorder = None if record is None else Recorder(record)
@@ -114,6 +114,10 @@ class Scheduler:
         """The error that ended a background task."""
         self._failed = asyncio.Event()
         config.on_changed.append(self._trigger)
+
+    def _leads(self) -> bool:
+        """Whether no other instance of Maar decides: false at once after this one was frozen for too long."""
+        return self.leading and (self._intents is None or not self._intents.lost)
 
     @property
     def _writer(self) -> Api:
