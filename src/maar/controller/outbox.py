@@ -1,4 +1,4 @@
-"""From a plan to writes: binds, evictions, sizes, nominations, elections and locks, statuses and events.
+"""From a plan to writes: binds, evictions, sizes, nominations, statuses and events.
 
 The executor carries out all writes in the background. If one fails for good, the cache forgets the assumption, and the
 next cycle decides again.
@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from datetime import UTC, datetime
 from functools import partial
 
 from maar.controller.batches import Batch, Batches
 from maar.controller.cache import Cache
 from maar.controller.hand_over import HandOvers
+from maar.controller.memory import Memory
 from maar.controller.refusals import Refusals
 from maar.controller.reports import Reports
 from maar.controller.resizes import Resizes
@@ -21,11 +21,10 @@ from maar.controller.settings import Settings
 from maar.controller.subjects import Subjects, pod_reference
 from maar.kube.client.errors import Conflict, NotFound
 from maar.kube.kinds.cluster import PODS as PODS_KIND
-from maar.kube.wire import annotations as known
-from maar.kube.wire.api_resources import NODES, PODS
+from maar.kube.wire.api_resources import PODS
 from maar.kube.write.events import EventWriter
 from maar.kube.write.executor import Bind, Delete, Evict, Executor, Failed, Outcome, Patch, Work
-from maar.model.plan import Elect, Lock, Plan
+from maar.model.plan import Plan
 
 
 class Outbox:
@@ -48,8 +47,6 @@ class Outbox:
         self._reports = reports
         self._settings = settings
         self._trigger = trigger
-        self._elect: Elect | None = None
-        self._locks: dict[str, Lock] | None = None
         self.counts: Counter[str] = Counter()
         self.on_given: list[Callable[[str], None]] = []
         """Called for gangs whose pods were bound."""
@@ -60,6 +57,7 @@ class Outbox:
         )
         self._hand_overs.on_left.append(partial(self._batches.ended, given=False))
         self.resizes = Resizes(cache, subjects, self._submit_patch, events.emit, trigger)
+        self.memory = Memory(cache, subjects, self._submit_patch)
 
     def send(self, plan: Plan, now: float) -> None:
         """Carry out a plan. The cache has assumed it already, except for sizes, which are assumed here."""
@@ -68,7 +66,7 @@ class Outbox:
         self._hand_overs.go_on(now)
         self._send_evictions(plan)
         self._send_nominations(plan)
-        self._send_elections(plan)
+        self.memory.send(plan, now)
         for writes in self._reports.after(plan, now):
             for patch in writes.patches:
                 self._submit(patch, None)
@@ -189,36 +187,6 @@ class Outbox:
                 body = {"status": {"nominatedNodeName": node or None}}
                 self._submit(Patch(PODS.path(namespace, name, "status"), body, "merge"), None)
 
-    # -- elections and locks: annotations on objects
-
-    def _send_elections(self, plan: Plan) -> None:
-        if self._locks is None:
-            self._locks = {k.node: k for k in self._cache.latest.cluster.locks}
-            self._elect = self._cache.latest.cluster.elect
-        for job in plan.expired:
-            self._annotate_job(job, {known.ELECTION_EXPIRED[0]: _time(datetime.now(UTC).timestamp())})
-        if plan.elect != self._elect:
-            if self._elect is not None and (plan.elect is None or plan.elect.job != self._elect.job):
-                self._annotate_job(self._elect.job, {known.ELECTED_SINCE[0]: None})
-            if plan.elect is not None:
-                self._annotate_job(plan.elect.job, {known.ELECTED_SINCE[0]: _time(plan.elect.since)})
-            self._elect = plan.elect
-        locks = {k.node: k for k in plan.locks}
-        for node in self._locks.keys() | locks.keys():
-            if self._locks.get(node) != locks.get(node):
-                lock = locks.get(node)
-                notes = {known.LOCKED_FOR: lock and lock.job, known.LOCKED_SINCE: lock and _time(lock.since)}
-                self._submit(Patch(NODES.path(name=node), {"metadata": {"annotations": notes}}, "merge"), None)
-        self._locks = locks
-
-    def _annotate_job(self, job: str, annotations: dict[str, str | None]) -> None:
-        if (subject := self._subjects.subject_of(job)) is not None:
-            self._submit(Patch(subject.path, {"metadata": {"annotations": annotations}}, "merge"), None)
-
 
 def _uid(work: Work) -> str:
     return work.uid if isinstance(work, Bind | Evict | Delete) else ""
-
-
-def _time(now: float) -> str:
-    return datetime.fromtimestamp(now, UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
