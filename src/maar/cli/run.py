@@ -48,7 +48,11 @@ FILE = click.Path(path_type=Path)
     help="Elect one of several replicas with a lease. Without it, this replica starts at once.",
 )  # fmt: skip
 @click.option(
-    "--lease-namespace", default=LEASE_NAMESPACE, show_default=True, metavar="NAME", help="Namespace of the lease."
+    "--lease-namespace",
+    default=LEASE_NAMESPACE,
+    show_default=True,
+    metavar="NAME",
+    help="Maar's own namespace: of the lease and of the ConfigMap `maar-state`. Tenants must not write there.",
 )
 @click.option(
     "--http-port",
@@ -95,6 +99,7 @@ def run(
     options = Options(
         settings=Settings(
             scheduler_names=frozenset(names),
+            namespace=lease_namespace,
             node_selector=_selector(node_selector),
             dry_run=dry_run,
             delete_victims=delete_victims,

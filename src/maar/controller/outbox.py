@@ -57,11 +57,11 @@ class Outbox:
         )
         self._hand_overs.on_left.append(partial(self._batches.ended, given=False))
         self.resizes = Resizes(cache, subjects, self._submit_patch, events.emit, trigger)
-        self.memory = Memory(cache, subjects, self._submit_patch)
+        self.memory = Memory(cache, self._submit_patch, trigger, settings.namespace, settings.scheduler_names)
 
     def send(self, plan: Plan, now: float) -> None:
         """Carry out a plan. The cache has assumed it already, except for sizes, which are assumed here."""
-        self.resizes.send(plan)
+        self.resizes.send(plan, now)
         self._send_binds(plan, now)
         self._hand_overs.go_on(now)
         self._send_evictions(plan)
@@ -79,7 +79,7 @@ class Outbox:
 
     def due(self, now: float) -> float | None:
         """When a write is due because of time alone."""
-        moments = (self._reports.due(now), self._hand_overs.due(now))
+        moments = (self._reports.due(now), self._hand_overs.due(now), self.memory.due())
         return min((moment for moment in moments if moment is not None), default=None)
 
     def _submit(self, work: Work, task: str | None, then: Callable[[], None] | None = None) -> None:

@@ -73,8 +73,9 @@ class Resizes:
         self.on_written: list[Callable[[ElasticJob, Change, ChangeJob], None]] = []
         """Called for changes that were written."""
 
-    def send(self, plan: Plan) -> None:
+    def send(self, plan: Plan, now: float) -> None:
         """Carry out a plan's sizes, holds and notes."""
+        self._cache.pool_times.decide(plan, now)
         for key in (key for key, changed in self._cache.changed.items() if changed is None):
             self._noted.pop(key, None)
         notes = self._notes(plan)
@@ -120,12 +121,14 @@ class Resizes:
         for job, prepared in self._waiting.items():
             self._noted.pop(job, None)
             self._cache.forget_job(prepared.identity)
+            self._cache.pool_times.settle(job, made=False)
         self._waiting.clear()
         self._trigger()
 
     def _prepare(self, change: Change, notes: dict[str, Note]) -> Prepared | None:
         found = self._cache.picture.elastic_job(change.job)
         if found is None:
+            self._cache.pool_times.settle(change.job, made=False)
             return None
         note = notes.pop(change.job, Note(found.standing.holds, {}))
         standing = found.standing
@@ -151,6 +154,7 @@ class Resizes:
 
     def _report(self, found: ElasticJob, change: Change, work: ChangeJob, outcome: Outcome) -> None:
         regarding = self._subjects.of_elastic(found).reference
+        self._cache.pool_times.settle(change.job, made=isinstance(outcome, Done))
         if isinstance(outcome, Done):
             self._emit(regarding, "Normal", *_event_of(work, change))
             for listener in self.on_written:

@@ -159,7 +159,13 @@ class Scheduler:
                 continue
             self.picture.served[kind] = resource
             sink = Sink(self.picture, kind, self._trigger, self.cache.wake_all, self.loop.trigger_later, self._moved)
-            informer = self.informers[resource] = Informer(self._api, resource, sink)
+            informer = self.informers[resource] = Informer(
+                self._api,
+                resource,
+                sink,
+                namespace=self._settings.namespace if kind.only else None,
+                field_selector=f"metadata.name={kind.only}" if kind.only else "",
+            )
             self.background(self._watch(resource, informer))
 
     async def _watch(self, resource: Resource[Object], informer: Informer[Object]) -> None:

@@ -20,7 +20,7 @@ This is the front, which says what an object matters to. Behind it are parts, ea
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
 import msgspec
@@ -48,6 +48,7 @@ from maar.kube.wire.base import Object
 from maar.kube.wire.pods import Pod
 from maar.model.jobs import Job
 from maar.model.nodes import Node
+from maar.model.plan import Lock
 from maar.model.snapshot import Changed, Cluster
 
 SETTLING = 2.0
@@ -98,7 +99,7 @@ class Picture:
         self._dirty: set[Identity] = set()
         """Gangs that the next cycle makes again; every part that sees a gang change marks it here."""
         self._images = Images()
-        self._around = Surroundings(self.objects, self.storage, self._images, self.problems, ours)
+        self._around = Surroundings(self.objects, self.storage, self._images, self.problems, ours, scheduler_names)
         self._owners = Owners(self.objects)
         self._groups = Groups(self._owners, scheduler_names)
         self.elastic = ElasticJobs(self.objects, self._owners, self._groups, self._dirty)
@@ -227,7 +228,7 @@ class Picture:
         # Last: what a cycle that fails has not made of it is left to the next.
         self._pods.outdated = False
         rebuild, self._around.rebuild = self._around.rebuild, False
-        return Update(msgspec.structs.replace(around, elect=self._gangs.elect()), changed, rebuild)
+        return Update(around, changed, rebuild)
 
     def cluster(self, around: Cluster) -> Cluster:
         """Everything, for tables that are built again or a record."""
@@ -251,6 +252,11 @@ class Picture:
             if item is not None and item.metadata.uid == uid:
                 return Owner(kind, namespace, name, item)
         return None
+
+    @property
+    def locks(self) -> Mapping[str, Lock]:
+        """The locks that nodes show."""
+        return self._around.locks
 
     def node(self, name: str) -> Node | None:
         return self._around.nodes.get(name)

@@ -75,6 +75,7 @@ NAMESPACES = Resource("", "v1", "namespaces", "Namespace", False, wire.Namespace
 QUOTAS = Resource("", "v1", "resourcequotas", "ResourceQuota", True, wire.ResourceQuota)
 CLAIMS = Resource("", "v1", "persistentvolumeclaims", "PersistentVolumeClaim", True, wire_volumes.PersistentVolumeClaim)
 VOLUMES = Resource("", "v1", "persistentvolumes", "PersistentVolume", False, wire_volumes.PersistentVolume)
+CONFIG_MAPS = Resource("", "v1", "configmaps", "ConfigMap", True, wire.ConfigMap)
 EVENTS = Resource("", "v1", "events", "Event", True, Plain)
 """Maar only writes events. It uses the core group, which `kubectl describe` and dashboards read."""
 STORAGE_CLASSES = Resource("storage.k8s.io", "v1", "storageclasses", "StorageClass", False, wire_volumes.StorageClass)
