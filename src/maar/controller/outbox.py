@@ -108,9 +108,7 @@ class Outbox:
         """Emit an event for a refused bind, unless the pod is gone or already has a node."""
         if isinstance(work, Bind) and not isinstance(outcome.error, (Conflict, NotFound)):
             what = f"could not be bound to `{work.node}`: {outcome.error}"
-            self._events.emit(
-                pod_reference(f"{work.namespace}/{work.name}", work.uid), "Warning", "FailedScheduling", what
-            )
+            self._events.emit(pod_reference(work.pod.key, work.uid), "Warning", "FailedScheduling", what)
 
     def _count(self, work: Work, outcome: Outcome) -> None:
         self.counts[f"{'failed' if isinstance(outcome, Failed) else 'done'}:{type(work).__name__}"] += 1
@@ -139,8 +137,11 @@ class Outbox:
             listener(batch.job)
 
     def _submit_bind(self, pod: str, uid: str, node: str) -> None:
-        namespace, _, name = pod.partition("/")
-        self._submit(Bind(namespace, name, uid, node), pod)
+        seen = self._cache.picture.pod(pod)
+        if seen is None or seen.metadata.uid != uid:  # gone since the decision
+            self._batches.ended(pod, given=False)
+            return
+        self._submit(Bind(seen, node), pod)
         if self._settings.pod_events and not self._is_alone(pod):  # the batch of a single pod emits the same event
             self._events.emit(pod_reference(pod, uid), "Normal", "Scheduled", f"bound to {node}")
 
@@ -167,11 +168,13 @@ class Outbox:
     def _send_evictions(self, plan: Plan) -> None:
         for evict in plan.evict:
             task = self._cache.task(evict.task)
-            namespace, _, name = evict.task.partition("/")
+            seen = self._cache.picture.pod(evict.task)
+            if seen is None or seen.metadata.uid != task.uid:
+                continue
             kind = Delete if self._settings.delete_victims else Evict
             # Emitted after the eviction: a budget may refuse it.
             emit = partial(self._events.emit, pod_reference(evict.task, task.uid), "Normal", "Preempted", evict.reason)
-            self._submit(kind(namespace, name, task.uid), evict.task, emit)
+            self._submit(kind(seen), evict.task, emit)
 
     def _send_nominations(self, plan: Plan) -> None:
         promised = {n.task: n.node for n in plan.nominate}

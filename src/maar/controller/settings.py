@@ -45,6 +45,8 @@ class Settings(msgspec.Struct, frozen=True):
     """Minimum seconds between two checks for new measurements. Tuned by hand: epochs take minutes."""
     in_flight: int = 64
     """Writes in flight at once."""
+    announce: bool = True
+    """Announce dangerous writes on the lease. False only to measure what that costs."""
     dry_run: bool = False
     """Shadow mode: decide and write nothing."""
     delete_victims: bool = False

@@ -258,6 +258,11 @@ class Picture:
         """The locks that nodes show."""
         return self._around.locks
 
+    def pod(self, key: str) -> Pod | None:
+        """A pod as the last decision saw it; watches may have shown more since."""
+        found = self._pods.members.get(key)
+        return None if found is None else found.pod
+
     def node(self, name: str) -> Node | None:
         return self._around.nodes.get(name)
 

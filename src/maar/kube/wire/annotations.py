@@ -47,6 +47,11 @@ WHY = "maar.dev/why"
 LOCKED_FOR = "maar.dev/locked-for"
 LOCKED_SINCE = "maar.dev/locked-since"
 LOCKED_UID = "maar.dev/locked-uid"
+FENCED = "maar.dev/fenced"
+"""Written by Maar, and never read: it only moves the version of an object."""
+EPOCH = "maar.dev/epoch"
+INTENTS = "maar.dev/intents"
+"""On the Lease: how often the leader has changed, and the objects that the leader may be writing to."""
 
 
 LONGEST_PROBLEM = 200
