@@ -20,10 +20,8 @@ from maar.controller.resizes import Resizes
 from maar.controller.settings import Settings
 from maar.controller.subjects import Subjects, pod_reference
 from maar.kube.client.errors import Conflict, NotFound
-from maar.kube.kinds.cluster import PODS as PODS_KIND
-from maar.kube.wire.api_resources import PODS
 from maar.kube.write.events import EventWriter
-from maar.kube.write.executor import Bind, Delete, Evict, Executor, Failed, Outcome, Patch, Work
+from maar.kube.write.executor import Bind, Delete, Evict, Executor, Failed, Outcome, Work
 from maar.model.plan import Plan
 
 
@@ -56,7 +54,7 @@ class Outbox:
             cache.picture, self._submit_patch, self._submit_bind, self._give_up_volumes, trigger
         )
         self._hand_overs.on_left.append(partial(self._batches.ended, given=False))
-        self.resizes = Resizes(cache, subjects, self._submit_patch, events.emit, trigger)
+        self.resizes = Resizes(cache, subjects, self._submit_patch, events.emit, trigger, reports.pace)
         self.memory = Memory(cache, self._submit_patch, trigger, settings.namespace, settings.scheduler_names)
 
     def send(self, plan: Plan, now: float) -> None:
@@ -65,13 +63,13 @@ class Outbox:
         self._send_binds(plan, now)
         self._hand_overs.go_on(now)
         self._send_evictions(plan)
-        self._send_nominations(plan)
         self.memory.send(plan, now)
         for writes in self._reports.after(plan, now):
             for patch in writes.patches:
                 self._submit(patch, None)
             if writes.event and writes.subject is not None:
-                self._events.emit(writes.subject.reference, "Warning", "FailedScheduling", writes.event)
+                about = writes.subject.tells
+                self._events.emit(about, "Warning", "FailedScheduling", writes.event, code=writes.code)
 
     async def has_room(self, patience: float) -> None:
         """Wait until all pending writes can be in flight at once, up to a limit in seconds."""
@@ -79,7 +77,7 @@ class Outbox:
 
     def due(self, now: float) -> float | None:
         """When a write is due because of time alone."""
-        moments = (self._reports.due(now), self._hand_overs.due(now), self.memory.due())
+        moments = (self._reports.due(now), self._hand_overs.due(now), self.memory.due(), self.resizes.due(now))
         return min((moment for moment in moments if moment is not None), default=None)
 
     def _submit(self, work: Work, task: str | None, then: Callable[[], None] | None = None) -> None:
@@ -132,7 +130,7 @@ class Outbox:
 
     def _report_bound(self, batch: Batch) -> None:
         if (subject := self._subjects.subject_of(batch.job)) is not None:
-            self._events.emit(subject.reference, "Normal", "Scheduled", f"{batch}")
+            self._events.emit(subject.tells, "Normal", "Scheduled", f"{batch}")
         for listener in self.on_given:
             listener(batch.job)
 
@@ -175,20 +173,6 @@ class Outbox:
             # Emitted after the eviction: a budget may refuse it.
             emit = partial(self._events.emit, pod_reference(evict.task, task.uid), "Normal", "Preempted", evict.reason)
             self._submit(kind(seen), evict.task, emit)
-
-    def _send_nominations(self, plan: Plan) -> None:
-        promised = {n.task: n.node for n in plan.nominate}
-        bound = {b.task for b in plan.bind}
-        pods = self._cache.picture.objects.of(PODS_KIND)
-        for key, assumed in self._cache.picture.assumed.items():
-            node = promised.get(key, "")
-            pod = pods.get(key)
-            if key in bound or pod is None or (not node and assumed.status.name != "PENDING"):
-                continue
-            if pod.status.nominated_node_name != node:
-                namespace, _, name = key.partition("/")
-                body = {"status": {"nominatedNodeName": node or None}}
-                self._submit(Patch(PODS.path(namespace, name, "status"), body, "merge"), None)
 
 
 def _uid(work: Work) -> str:

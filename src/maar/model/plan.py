@@ -148,6 +148,8 @@ class Wait(msgspec.Struct, frozen=True):
 
     job: str
     reasons: tuple[Reason, ...]
+    surplus: tuple[str, ...] = ()
+    """Its pending tasks above the missing minimum, for which no new nodes are asked."""
 
 
 class Plan(msgspec.Struct, frozen=True):

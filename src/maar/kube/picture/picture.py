@@ -25,7 +25,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from maar.kube.kinds import JOB_KINDS, AnyKind, Identity
+from maar.kube.kinds import ALONE, JOB_KINDS, AnyKind, Identity
 from maar.kube.kinds.cluster import CLAIMS, NAMESPACES, NODES, PODS, PRIORITY_CLASSES, QUEUES, STORAGE_CLASSES, VOLUMES
 from maar.kube.kinds.kind import JobKind, PodGroupKind
 from maar.kube.picture.elastic_jobs import ElasticJob, ElasticJobs
@@ -44,7 +44,7 @@ from maar.kube.read.storage import KINDS as STORAGE_KINDS
 from maar.kube.read.storage import Storage
 from maar.kube.wire import cluster as wire
 from maar.kube.wire.api_resources import Resource
-from maar.kube.wire.base import Object
+from maar.kube.wire.base import Object, OwnerReference
 from maar.kube.wire.pods import Pod
 from maar.model.jobs import Job
 from maar.model.nodes import Node
@@ -136,6 +136,8 @@ class Picture:
         fresh = self._note_images(key, item.status.images) if kind is NODES else False
         if kind is NODES and item.status.images:
             item = msgspec.structs.replace(item, status=msgspec.structs.replace(item.status, images=()))
+        if kind is PODS:
+            item = item.slim()
         there = self.objects.of(kind)
         before = there.get(key)
         there[key] = item
@@ -274,6 +276,28 @@ class Picture:
         item = self.objects.of(kind).get(f"{identity.namespace}/{identity.name}")
         return None if item is None else PodGroup(kind, item)
 
+    def owner_of(self, job: str) -> Owner | OwnerReference | None:
+        """The object that the owner of a job submitted, where neither its PodGroup nor its pods are it.
+
+        A reference, if Maar does not know the kind. Gangs that only their pods state have one if all have the same.
+        """
+        identity = self._gangs.identity(job)
+        if identity is None:
+            return None
+        if isinstance(identity.source, JobKind):
+            item = self.objects.of(identity.source).get(f"{identity.namespace}/{identity.name}")
+            return None if item is None else Owner(identity.source, identity.namespace, identity.name, item)
+        if (group := self.group_of(job)) is not None:
+            return self._owners.submitted(identity.namespace, group.item.metadata.owner_references)
+        members = (self._pods.members.get(pod) for pod in self._roster.pods(identity))
+        found = [
+            self._owners.submitted(identity.namespace, m.pod.metadata.owner_references)
+            for m in members
+            if m is not None
+        ]
+        alone = identity.source is ALONE and not isinstance(found[0] if found else None, Owner)
+        return None if alone or not found or any(_uid(o) != _uid(found[0]) for o in found) else found[0]
+
     def elastic_job(self, job: str) -> ElasticJob | None:
         """The elastic job that a job is, with its own object."""
         identity = self._gangs.identity(job)
@@ -352,6 +376,13 @@ class Picture:
         return self._owners.chain(Owner(kind, item.namespace, item.name, item))[1:]
 
 
+def _uid(owner: Owner | OwnerReference | None) -> str:
+    """What tells owners apart."""
+    if isinstance(owner, Owner):
+        return str(owner.item.metadata.uid)
+    return "" if owner is None else owner.uid
+
+
 def _only_named(kind: AnyKind, namespace: str, name: str) -> Any:
     return msgspec.convert({"metadata": {"namespace": namespace, "name": name}}, kind.resource.struct)
 
@@ -364,6 +395,11 @@ def _turned(change: Any) -> bool:
 def _same(before: Object, after: Object, *, status: bool = False) -> bool:
     """Whether an object changed in nothing that is read of it; with `status`, in nothing but its status."""
     old, new = before.metadata, after.metadata
+    if isinstance(before, Pod) and isinstance(after, Pod):
+        before = before.with_conditions_of(after)
+    if isinstance(before, wire.Queue) and isinstance(after, wire.Queue):
+        same = msgspec.structs.replace(before.status, allocated=after.status.allocated)
+        before = msgspec.structs.replace(before, status=same)
     if status:
         before = msgspec.structs.replace(before, **{"status": getattr(after, "status")})  # noqa: B009
     if old.resource_version != new.resource_version:

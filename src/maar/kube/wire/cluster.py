@@ -142,9 +142,10 @@ class QueueSpec(Wire, frozen=True):
 
 
 class QueueStatus(Wire, frozen=True):
-    """Whether a queue accepts jobs."""
+    """Whether a queue accepts jobs, and what its jobs have (written by Maar, so no decision depends on it)."""
 
     state: str = ""
+    allocated: Quantities | None = None
 
 
 class Queue(Object, frozen=True):

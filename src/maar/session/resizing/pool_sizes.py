@@ -14,6 +14,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 import numpy as np
+from msgspec.structs import replace
 
 from maar.elastic.allocate import InvalidPlan, allocate, promoted, wake_after
 from maar.elastic.damping import Damping, damped
@@ -172,7 +173,8 @@ class PoolSizes:
                 most[row] = min(most[row], self._now[row])
                 what = f"room is left for gang `{gang.key}`, which is waiting for it"
                 if not self._now[row]:
-                    self._session.note(job, self._reason(job, "GangWaits", what))
+                    lasting = "room is left for a gang that is waiting for it"
+                    self._session.note(job, replace(self._reason(job, "GangWaits", what), lasting=lasting))
         return most
 
     def _ask(self, gpus: int, shares: Shares, most: Ints, frozen: Mask) -> Ints:
