@@ -122,8 +122,10 @@ class PoolOption(msgspec.Struct, frozen=True):
 
 
 class Autoscaling(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="kebab"):
-    """What autoscalers are asked for."""
+    """For which waiting pods an autoscaler is asked to create nodes."""
 
+    surplus: bool = False
+    """Also for pods above the minimum of their gang, such as further workers of an elastic job."""
     provisioning_class: str = ""
     """The class of the ProvisioningRequest for each gang that needs new nodes; empty: no such requests."""
 

@@ -109,8 +109,7 @@ class _Reader:
         autoscaling = self._autoscaling(top)
         self._lost(top)
         self._check_reclaim(actions, [e for tier in tiers for e in tier])
-        config = self._config(actions, tiers, pools)
-        return None if config is None or autoscaling is None else replace(config, autoscaling=autoscaling)
+        return self._config(actions, tiers, pools, autoscaling)
 
     # -- actions
 
@@ -245,12 +244,12 @@ class _Reader:
 
     # -- the end
 
-    def _autoscaling(self, top: dict[str, object]) -> Autoscaling | None:
+    def _autoscaling(self, top: dict[str, object]) -> Autoscaling:
         """What autoscalers are asked for; the short name of a class of Cluster Autoscaler is completed."""
         raw = self._mapping(top.get("autoscaling"), "autoscaling")
         read = read_arguments("autoscaling", Autoscaling, raw, "autoscaling", self._findings)
         if not isinstance(read, Autoscaling):
-            return None
+            return Autoscaling()
         name = read.provisioning_class
         if name and "." not in name:
             if name not in PROVISIONING_CLASSES:
@@ -263,7 +262,9 @@ class _Reader:
             self._warn("metrics", "ignored: Maar uses requests, not measured usage")
         self._findings.warnings.extend(self._catalog.broken.values())
 
-    def _config(self, actions: list[_Entry], tiers: list[list[_Entry]], pools: tuple[PoolOption, ...]) -> Config | None:
+    def _config(
+        self, actions: list[_Entry], tiers: list[list[_Entry]], pools: tuple[PoolOption, ...], asks: Autoscaling
+    ) -> Config | None:
         acting = [(e.registration, e.build(self._findings)) for e in actions]
         asked = [[(e, e.build(self._findings)) for e in tier] for tier in tiers]
         if self._findings.problems:
@@ -277,6 +278,7 @@ class _Reader:
                 for tier in asked
             ),
             pools,
+            asks,
         )
 
     # -- names, mappings and lists

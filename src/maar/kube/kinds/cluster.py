@@ -26,6 +26,7 @@ PROVISIONING_REQUESTS = Kind(
     writes={"": ("create", "delete")},
     also=(Right(resources.POD_TEMPLATES.group, resources.POD_TEMPLATES.plural, ("create", "delete")),),
 )
+STATE = Kind(resource=resources.CONFIG_MAPS, writes={"": ("create", "patch")}, only="maar-state")
 
 WRITTEN_ONLY = (Right(resources.EVENTS.group, resources.EVENTS.plural, ("create", "patch")),)
 """Rights on kinds that Maar never reads."""
