@@ -14,6 +14,7 @@ from maar.controller.batches import Batch, Batches
 from maar.controller.cache import Cache
 from maar.controller.hand_over import HandOvers
 from maar.controller.memory import Memory
+from maar.controller.provisioning import Provisioning
 from maar.controller.refusals import Refusals
 from maar.controller.reports import Reports
 from maar.controller.resizes import Resizes
@@ -35,6 +36,7 @@ class Outbox:
         events: EventWriter,
         subjects: Subjects,
         reports: Reports,
+        provisioning: Provisioning,
         settings: Settings,
         trigger: Callable[[], None],
     ) -> None:
@@ -43,6 +45,7 @@ class Outbox:
         self._events = events
         self._subjects = subjects
         self._reports = reports
+        self._provisioning = provisioning
         self._settings = settings
         self._trigger = trigger
         self.counts: Counter[str] = Counter()
@@ -70,6 +73,13 @@ class Outbox:
             if writes.event and writes.subject is not None:
                 about = writes.subject.tells
                 self._events.emit(about, "Warning", "FailedScheduling", writes.event, code=writes.code)
+        if self._provisioning.has_work:
+            self._ask_for_nodes(now)
+
+    def _ask_for_nodes(self, now: float) -> None:
+        if settled := self._provisioning.after(self._reports.lacking_nodes(now), now):
+            self._reports.look_again(settled, now)
+            self._trigger()
 
     async def has_room(self, patience: float) -> None:
         """Wait until all pending writes can be in flight at once, up to a limit in seconds."""
@@ -77,7 +87,8 @@ class Outbox:
 
     def due(self, now: float) -> float | None:
         """When a write is due because of time alone."""
-        moments = (self._reports.due(now), self._hand_overs.due(now), self.memory.due(), self.resizes.due(now))
+        parts = (self._reports.due(now), self._hand_overs.due(now), self.resizes.due(now))
+        moments = (*parts, self.memory.due(), self._provisioning.due())
         return min((moment for moment in moments if moment is not None), default=None)
 
     def _submit(self, work: Work, task: str | None, then: Callable[[], None] | None = None) -> None:

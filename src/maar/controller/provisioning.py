@@ -25,8 +25,9 @@ from maar.kube.wire import annotations as known
 from maar.kube.wire.api_resources import PODS
 from maar.kube.wire.provisioning import ProvisioningRequest
 from maar.kube.write.events import Reference
+from maar.kube.write.outcomes import Failed, Outcome
 from maar.kube.write.provisioning import MOST_SETS, AskForNodes, PodSet, Withdraw, request_name
-from maar.kube.write.work import Failed, Outcome, Patch, Work
+from maar.kube.write.work import Patch, Work
 from maar.model.jobs import Job
 from maar.model.shapes import Shape
 from maar.model.tasks import Status, Task
@@ -135,7 +136,7 @@ class Provisioning:
         cache: Cache,
         subjects: Subjects,
         class_name: Callable[[], str],
-        submit: Callable[[Work, Callable[[Outcome], None]], None],
+        submit: Callable[[Work, Callable[[Work, Outcome], None]], None],
         emit: Callable[[Reference, str, str, str], None],
     ) -> None:
         """`class_name` returns the configured class, or an empty text if no requests are to be made."""
@@ -161,21 +162,30 @@ class Provisioning:
         """Whether the conditions of a job's pods may say `Unschedulable`, which makes autoscalers add nodes."""
         return not self.on or job in self._settled
 
-    def due(self, now: float) -> float | None:
+    @property
+    def has_work(self) -> bool:
+        """Whether there are requests to make, or to withdraw."""
+        return self.on or bool(self._cache.picture.objects.of(PROVISIONING_REQUESTS))
+
+    def due(self) -> float | None:
+        """When something is due because of time alone."""
         return self._due
 
-    def after(self, lacking: Iterable[str], now: float) -> None:
-        """Send what is due after a cycle; `lacking` are the jobs for which nodes are missing."""
-        asked = self._by_job()
+    def after(self, lacking: Iterable[str], now: float) -> set[str]:
+        """Send what is due after a cycle; `lacking` are the jobs for which nodes are missing.
+
+        Returns the jobs for which `may_be_unschedulable` has changed.
+        """
         if not self.on:
             lacking = ()
+        asked, before = self._by_job(), self._settled
+        self._settled = set()
         lacks = set(lacking)
         for job in lacks - {job for job, (does, _) in self._lacking.items() if does}:
             self._lacking[job] = (True, now)
         for job in [job for job, (does, _) in self._lacking.items() if does and job not in lacks]:
             self._lacking[job] = (False, now)
         dues: list[float] = []
-        self._settled.clear()
         for job in asked.keys() - self._lacking.keys():  # of an earlier leader
             self._lacking[job] = (False, now)
         for job in sorted(self._lacking):
@@ -183,6 +193,7 @@ class Provisioning:
             if due is not None:
                 dues.append(due)
         self._due = min(dues, default=None)
+        return before ^ self._settled
 
     def _by_job(self) -> dict[str, list[Asked]]:
         """Our requests, by job."""
@@ -261,7 +272,7 @@ class Provisioning:
             return
         self._on_its_way.add(what)
 
-        def done(outcome: Outcome) -> None:
+        def done(_: Work, outcome: Outcome) -> None:
             if seen or isinstance(outcome, Failed):
                 self._on_its_way.discard(what)
 

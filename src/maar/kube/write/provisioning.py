@@ -19,7 +19,8 @@ from maar.kube.wire import annotations as known
 from maar.kube.wire.api_resources import POD_TEMPLATES, PODS, Resource
 from maar.kube.wire.base import Object
 from maar.kube.write.events import Reference
-from maar.kube.write.work import Again, Done, Failed, Own
+from maar.kube.write.outcomes import Again, Done, Failed
+from maar.kube.write.work import Own
 
 MOST_SETS = 32
 """Pod sets that one request may have: a limit of the API."""
