@@ -49,7 +49,8 @@ FILE = click.Path(path_type=Path)
 )  # fmt: skip
 @click.option(
     "--lease-namespace", default=LEASE_NAMESPACE, show_default=True, metavar="NAME",
-    help="Namespace of the lease. There is one lease for each scheduler name.",
+    help="Maar's own namespace: of the lease of each scheduler name, and of the ConfigMap `maar-state`. "
+    "Tenants must not write there.",
 )  # fmt: skip
 @click.option(
     "--lease-duration", type=click.IntRange(3, 300), default=LEASE_SECONDS, show_default=True, metavar="SECONDS",
@@ -101,6 +102,7 @@ def run(
     options = Options(
         settings=Settings(
             scheduler_names=frozenset(names),
+            namespace=lease_namespace,
             node_selector=_selector(node_selector),
             dry_run=dry_run,
             delete_victims=delete_victims,

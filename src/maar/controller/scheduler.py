@@ -23,6 +23,7 @@ from maar.controller.foreign import ForeignBinds
 from maar.controller.knowledge import FromHistory, Learner
 from maar.controller.loop import Loop
 from maar.controller.outbox import Outbox
+from maar.controller.provisioning import Provisioning
 from maar.controller.record import Recorder
 from maar.controller.reports import Reports
 from maar.controller.settings import Settings
@@ -89,10 +90,20 @@ class Scheduler:
         self.events = EventWriter(self._writer, "maar")
         self.foreign = ForeignBinds(settings.scheduler_names, self._leads)
         self._subjects = Subjects(self.cache)
-        self._reports = Reports(self.cache, self._subjects)
+        self._provisioning = Provisioning(
+            self.cache, self._subjects, self._provisioning_class, self.executor.submit, self.events.emit
+        )
+        self._reports = Reports(self.cache, self._subjects, may_ask=self._provisioning.may_be_unschedulable)
         self._recorder = None if record is None else Recorder(record)
         self.outbox = Outbox(
-            self.cache, self.executor, self.events, self._subjects, self._reports, settings, self._trigger
+            self.cache,
+            self.executor,
+            self.events,
+            self._subjects,
+            self._reports,
+            self._provisioning,
+            settings,
+            self._trigger,
         )
         self.loop = Loop(
             self.cache,
@@ -134,6 +145,10 @@ class Scheduler:
             self.loop.on_cycle.append(accounting.on_cycle)
             self.outbox.on_given.append(accounting.given)
             self.outbox.resizes.on_written.append(accounting.wrote)
+
+    def _provisioning_class(self) -> str:
+        config, _ = self.config.current()
+        return config.autoscaling.provisioning_class
 
     def _trigger(self) -> None:
         self.loop.trigger()
@@ -188,7 +203,13 @@ class Scheduler:
                 self._moved,
                 self.foreign.bound,
             )
-            informer = self.informers[resource] = Informer(self._api, resource, sink)
+            informer = self.informers[resource] = Informer(
+                self._api,
+                resource,
+                sink,
+                namespace=self._settings.namespace if kind.only else None,
+                field_selector=f"metadata.name={kind.only}" if kind.only else "",
+            )
             self.background(self._watch(resource, informer))
 
     async def _watch(self, resource: Resource[Object], informer: Informer[Object]) -> None:

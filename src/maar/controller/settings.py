@@ -15,6 +15,8 @@ class Settings(msgspec.Struct, frozen=True):
 
     scheduler_names: frozenset[str] = frozenset({"maar"})
     """Maar schedules pods with these scheduler names."""
+    namespace: str = "kube-system"
+    """Maar's own namespace, with the ConfigMap `maar-state`."""
     node_selector: Selector | None = None
     """Maar uses only matching nodes."""
     gather: float = 0.005
