@@ -69,12 +69,12 @@ def test_a_gang_that_can_still_start_keeps_its_election_and_other_nodes_are_lock
 
 
 def test_a_target_whose_queue_may_not_have_that_much_any_more_loses_its_election() -> None:
-    queues = [Queue("default"), Queue("team", capability={GPU: 8})]
+    queues = [Queue("default"), Queue("team", capability={GPU: 4})]
     config = configured(RESERVE.replace("{name: gang}", "{name: gang}\n  - {name: proportion}"))
     running = [gang(f"long-{n}", 1, gpu=4, on=[n]) for n in ("n1", "n2", "n3")]
-    scenery = cluster(queues, busy(), running, wide(2, queue="team"), elected("wide", "n2"))
+    scenery = cluster(queues, busy(), running, wide(1, queue="team"), elected("wide", "n2"))
     assert None is scene(scenery, config, now=NOW)[0].elect
-    roomy = replace(scenery, queues=(queues[0], Queue("team", capability={GPU: 16})))
+    roomy = replace(scenery, queues=(queues[0], Queue("team", capability={GPU: 8})))
     assert None is not scene(roomy, config, now=NOW)[0].elect
 
 
