@@ -64,6 +64,9 @@ class Proxy:
         """How many watches were cut."""
         self.bound: dict[str, list[str]] = defaultdict(list)
         """The nodes to which the server bound each pod, by uid, from its own responses."""
+        self.evictions: set[str] = set()
+        """Uids of pods whose eviction was requested. Not every evicted pod shows it: the server deletes one that does not
+        run yet without a condition."""
         self._server = server
         self._tls = ssl.create_default_context(cafile=str(ca))
         self._dice = random.Random(seed)
@@ -135,6 +138,8 @@ class Proxy:
             return _refusal(429, "TooManyRequests")
         if fate is Fate.FAILED:
             return _refusal(500, "InternalError")
+        if request.path.endswith("/eviction"):
+            self._note_eviction(body)
         # A write that was sent reaches the server, even if the client disconnects before the response.
         forwarding = asyncio.create_task(self._forward(request, body, fate))
         if request.method in WRITES:
@@ -192,6 +197,10 @@ class Proxy:
         finally:
             self._watches.discard(connection)
         return response
+
+    def _note_eviction(self, body: bytes) -> None:
+        options = msgspec.json.decode(body).get("deleteOptions") or {}
+        self.evictions.add((options.get("preconditions") or {}).get("uid", ""))
 
     def _note_bind(self, request: web.Request, body: bytes, status: int) -> None:
         if request.path.endswith("/binding") and status < 300:

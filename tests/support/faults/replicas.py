@@ -22,6 +22,7 @@ from maar.cli.run import run
 
 LEASE_S = 4.0
 """The duration of the lease: short, so that a standby takes over soon after a kill."""
+ALONE = "--no-leader-elect"
 CHECK_EVERY_S = 0.5
 ENDED_NORMALLY = re.compile("lost the lease")
 """What the log of a replica says that ended by itself for a good reason."""
@@ -145,7 +146,9 @@ class Replicas:
         return self.start()
 
     def leader(self) -> Replica | None:
-        """The replica that holds the lease, as the API server stores it."""
+        """The replica that holds the lease, as the API server stores it; without an election, the first one."""
+        if ALONE in self._options:
+            return next((r for r in self._running if r.lives), None)
         holders = [(lease.get("spec") or {}).get("holderIdentity") or "" for lease in self._leases()]
         found = [r for r in self._running if r.lives and any(h.endswith(f"_{r.pid}") for h in holders)]
         return found[0] if found else None

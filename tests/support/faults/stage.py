@@ -58,9 +58,17 @@ class Stage:
     """Everything that a fault can touch."""
 
     def __init__(
-        self, cluster: RealCluster, proxy: Proxy, live: Live, watching: Watching, dice: random.Random, users: Users
+        self,
+        cluster: RealCluster,
+        etcd: Etcd,
+        proxy: Proxy,
+        live: Live,
+        watching: Watching,
+        dice: random.Random,
+        users: Users,
     ) -> None:
         self.cluster = cluster
+        self.etcd = etcd
         self.proxy = proxy
         self.live = live
         self.watching = watching
@@ -143,8 +151,9 @@ async def staged(
         live = await parts.enter_async_context(connected(cluster.kubeconfig))
         etcd = await parts.enter_async_context(Etcd(cluster.etcd))
         watching = await parts.enter_async_context(Watching(etcd))
+        watching.witness.evictions = proxy.evictions
         users = Users(live, watching.witness, random.Random(seed), nodes, kinds)
-        stage = Stage(cluster, proxy, live, watching, dice, users)
+        stage = Stage(cluster, etcd, proxy, live, watching, dice, users)
         await users.begin()
         kubeconfig = proxy.kubeconfig(folder / "kubeconfig", cluster.token)
         common = ["--kubeconfig", str(kubeconfig), "--config", str(file), *(options or ("--history", "none"))]

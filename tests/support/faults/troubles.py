@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from collections.abc import AsyncIterator
+from typing import Any
 
 from tests.support.faults import flood, shaken
 from tests.support.faults.replicas import LEASE_S, Replica
@@ -27,6 +27,8 @@ FAIL_SHARE = 0.5
 QUEUE_COUNT = 5000
 FAN_OUT = 8
 """Children of a queue in the tree: 5,000 queues are 5 levels."""
+STORED_QUEUES = "scheduling.volcano.sh/queues"
+"""Where the API server stores queues."""
 CONNECTIONS = 10_000
 BINDS = 12
 """Binds that a trouble outlasts in a short test."""
@@ -137,19 +139,17 @@ async def many_queues(stage: Stage, count: int = QUEUE_COUNT, binds: int = BINDS
 async def queue_tree(stage: Stage, count: int) -> AsyncIterator[int]:
     """A tree of queues below `root`."""
 
-    def queue(number: int) -> dict[str, object]:
+    def queue(number: int) -> dict[str, Any]:
         parent = f"tree-{(number - 1) // FAN_OUT}" if number else "root"
         spec = {"weight": 1, "parent": parent, "reclaimable": True}
-        labels = {"part-of": "tree"}
-        meta = {"name": f"tree-{number}", "labels": labels}
-        return {"apiVersion": QUEUES.api_version, "kind": "Queue", "metadata": meta, "spec": spec}
+        head = {"apiVersion": QUEUES.api_version, "kind": "Queue"}
+        return {**head, "metadata": {"name": f"tree-{number}"}, "spec": spec}
 
-    await asyncio.to_thread(stage.cluster.apply, [queue(i) for i in range(count)])
+    await stage.etcd.put_all(STORED_QUEUES, [queue(i) for i in range(count)])
     try:
         yield count
     finally:
-        path = f"{QUEUES.path()}?labelSelector=part-of%3Dtree"
-        await asyncio.to_thread(stage.cluster.request, "DELETE", path)
+        await stage.etcd.delete_all(f"{STORED_QUEUES}/tree-")
 
 
 async def connections(stage: Stage, count: int = CONNECTIONS, binds: int = BINDS) -> int:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter, defaultdict, deque
-from collections.abc import Callable
+from collections.abc import Callable, Set
 from decimal import Decimal
 from enum import StrEnum
 
@@ -52,6 +52,8 @@ class Witness:
         self.gangs = Gangs()
         self.expected: set[str] = set()
         """Objects that users delete: their uids, or resource and key."""
+        self.evictions: Set[str] = frozenset()
+        """Uids of pods whose eviction was requested, from a proxy."""
         self.objects: dict[str, dict[str, Json]] = defaultdict(dict)
         """All objects of `KEPT` as they are now, by resource and key."""
         self.revision = 0
@@ -119,7 +121,8 @@ class Witness:
 
     def _removed(self, write: Write, before: Json) -> None:
         meta, status = before["metadata"], before.get("status") or {}
-        evicted = any(c["type"] == "DisruptionTarget" for c in status.get("conditions") or ())
+        marked = any(c["type"] == "DisruptionTarget" for c in status.get("conditions") or ())
+        evicted = marked or meta["uid"] in self.evictions
         self.counts["evicted" if evicted else "removed"] += write.resource == "pods"
         owned = any(owner.get("controller") for owner in meta.get("ownerReferences") or ())
         if write.resource not in ("pods", *OWNERS) or owned or evicted:
