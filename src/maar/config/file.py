@@ -15,14 +15,14 @@ from importlib.resources import files
 import msgspec
 
 from maar.config import gangs
-from maar.config.arguments import build, clean
-from maar.config.config import ActionOption, Catalog, Config, PluginOption, PoolOption, Registration
+from maar.config.arguments import build, clean, read_arguments
+from maar.config.config import ActionOption, Autoscaling, Catalog, Config, PluginOption, PoolOption, Registration
 from maar.config.flags import HIERARCHY, read_flags
 from maar.config.pools import read_pools
 from maar.config.problems import ConfigError, Findings, shown, unknown
 from maar.config.yaml_text import read_yaml
 
-KEYS = ("actions", "tiers", "configurations", "pools", "metrics")
+KEYS = ("actions", "tiers", "configurations", "pools", "autoscaling", "metrics")
 
 SHARING = ("proportion", "capacity")
 """Plugins that define what each queue deserves, and so which queues lose resources to `reclaim`."""
@@ -103,7 +103,9 @@ class _Reader:
         pools = read_pools(self._list(top.get("pools"), "pools"), dict(self._catalog.algorithms), self._findings)
         self._lost(top)
         self._check_reclaim(actions, [e for tier in tiers for e in tier])
-        return self._config(actions, tiers, pools)
+        raw = self._mapping(top.get("autoscaling"), "autoscaling")
+        asks = read_arguments("autoscaling", Autoscaling, raw, "autoscaling", self._findings)
+        return self._config(actions, tiers, pools, asks if isinstance(asks, Autoscaling) else Autoscaling())
 
     # -- actions
 
@@ -243,7 +245,9 @@ class _Reader:
             self._warn("metrics", "ignored: Maar uses requests, not measured usage")
         self._findings.warnings.extend(self._catalog.broken.values())
 
-    def _config(self, actions: list[_Entry], tiers: list[list[_Entry]], pools: tuple[PoolOption, ...]) -> Config | None:
+    def _config(
+        self, actions: list[_Entry], tiers: list[list[_Entry]], pools: tuple[PoolOption, ...], asks: Autoscaling
+    ) -> Config | None:
         acting = [(e.registration, e.build(self._findings)) for e in actions]
         asked = [[(e, e.build(self._findings)) for e in tier] for tier in tiers]
         if self._findings.problems:
@@ -257,6 +261,7 @@ class _Reader:
                 for tier in asked
             ),
             pools,
+            asks,
         )
 
     # -- names, mappings and lists

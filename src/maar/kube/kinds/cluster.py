@@ -20,6 +20,7 @@ PRIORITY_CLASSES = Kind(resource=resources.PRIORITY_CLASSES)
 BUDGETS = Kind(resource=resources.BUDGETS)
 QUEUES = Kind(resource=resources.QUEUES, writes={"": ("create",), "status": ("patch",)})
 HYPERNODES = Kind(resource=resources.HYPERNODES)
+STATE = Kind(resource=resources.CONFIG_MAPS, writes={"": ("create", "patch")}, only="maar-state")
 
 WRITTEN_ONLY = (Right(resources.EVENTS.group, resources.EVENTS.plural, ("create", "patch")),)
 """Rights on kinds that Maar never reads."""

@@ -32,8 +32,6 @@ MAX_RUNTIME = ("maar.dev/max-runtime",)
 GANG = ("maar.dev/gang",)
 TOPOLOGY_KEY = ("maar.dev/topology-key",)
 TOPOLOGY_MODE = ("maar.dev/topology-mode",)
-ELECTED_SINCE = ("maar.dev/elected-since",)
-ELECTION_EXPIRED = ("maar.dev/election-expired",)
 MIN_WORKERS = ("maar.dev/min-workers",)
 MAX_WORKERS = ("maar.dev/max-workers",)
 EPOCHS = ("maar.dev/epochs",)
@@ -48,6 +46,12 @@ PLANNED = "maar.dev/planned-workers"
 WHY = "maar.dev/why"
 LOCKED_FOR = "maar.dev/locked-for"
 LOCKED_SINCE = "maar.dev/locked-since"
+LOCKED_UID = "maar.dev/locked-uid"
+FENCED = "maar.dev/fenced"
+"""Written by Maar, and never read: it only moves the version of an object."""
+EPOCH = "maar.dev/epoch"
+INTENTS = "maar.dev/intents"
+"""On the Lease: how often the leader has changed, and the objects that the leader may be writing to."""
 
 
 LONGEST_PROBLEM = 200
