@@ -117,5 +117,3 @@ def test_a_mixed_load_survives_20_kills(cluster: RealCluster, tmp_path: Path) ->
         return stage.witness.counts["evicted"]
 
     assert 0 < play(cluster, tmp_path, trouble, kinds=MIXED)
-
-

@@ -8,13 +8,11 @@ import msgspec
 from tests.support.faults.gangs import ENDED
 from tests.support.faults.writes import Json
 
-LOCKS = ("maar.dev/locked-for", "maar.dev/locked-since")
-ON_JOBS = {"maar.dev/holds": "hold", "maar.dev/elected-since": "election"}
-"""Annotations on pods and on the objects of jobs."""
+LOCKED = "maar.dev/locked-for"
+HOLDS = "maar.dev/holds"
+INTENTS = "maar.dev/intents"
 STATE = "kube-system/maar-state"
-"""The ConfigMap with elections and the last resize of each pool."""
-RESIZES = ("resizes",)
-"""The entries of the ConfigMap that may stay."""
+"""The ConfigMap with the election."""
 
 
 def left_over(objects: Mapping[str, Mapping[str, Json]]) -> list[str]:
@@ -23,14 +21,14 @@ def left_over(objects: Mapping[str, Mapping[str, Json]]) -> list[str]:
     for resource, things in objects.items():
         for key, thing in things.items():
             notes = thing["metadata"].get("annotations") or {}
-            if resource == "nodes":
-                found += [f"lock on node {key}: {name}: {notes[name]}" for name in LOCKS if name in notes]
-            elif resource == "configmaps":
-                found += _elections(key, thing)
-            elif resource == "leases":
-                found += _intents(key, notes)
-            else:
-                found += [f"{ON_JOBS[name]} on {resource} {key}: {notes[name]}" for name in ON_JOBS if name in notes]
+            if LOCKED in notes:
+                found.append(f"lock on {resource} {key}: {notes[LOCKED]}")
+            if HOLDS in notes:
+                found.append(f"hold on {resource} {key}: {notes[HOLDS]}")
+            if resource == "leases" and not _is_empty(notes.get(INTENTS, "")):
+                found.append(f"intents on lease {key}: {notes[INTENTS][:200]}")
+            if resource == "configmaps" and key == STATE:
+                found += _elections(thing)
             if resource == "pods":
                 found += _nomination(key, thing)
     return sorted(found)
@@ -43,19 +41,9 @@ def _nomination(key: str, pod: Json) -> list[str]:
     return [f"nomination of {key}: {node}"] if node and waits else []
 
 
-def _elections(key: str, config_map: Json) -> list[str]:
-    if key != STATE:
-        return []
-    entries = (config_map.get("data") or {}).items()
-    return [f"{STATE}: {name}: {text}" for name, text in entries if name not in RESIZES and not _is_empty(text)]
-
-
-def _intents(key: str, notes: Mapping[str, str]) -> list[str]:
-    return [
-        f"intent on lease {key}: {name}: {text[:200]}"
-        for name, text in notes.items()
-        if name.startswith("maar.dev/") and not _is_empty(text)
-    ]
+def _elections(config_map: Json) -> list[str]:
+    entries = {name: msgspec.json.decode(text) for name, text in (config_map.get("data") or {}).items() if text}
+    return [f"election of {name}: {state['elect']}" for name, state in entries.items() if state.get("elect")]
 
 
 def _is_empty(text: str) -> bool:

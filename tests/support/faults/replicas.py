@@ -18,9 +18,7 @@ from tests.support.faults.witness import Witness
 from tests.support.real.cluster import RealCluster
 from tests.support.real.processes import free_port
 
-from maar.cli.run import run
-
-LEASE_S = 4.0
+LEASE_S = 3
 """The duration of the lease: short, so that a standby takes over soon after a kill."""
 ALONE = "--no-leader-elect"
 CHECK_EVERY_S = 0.5
@@ -100,7 +98,7 @@ class Replicas:
 
     def __init__(self, cluster: RealCluster, options: Sequence[str], witness: Witness, dice: random.Random) -> None:
         self._cluster = cluster
-        self._options = [*options, *_short_lease()]
+        self._options = ["--lease-duration", str(LEASE_S), *options]
         self._witness = witness
         self._dice = dice
         self._started = 0
@@ -184,7 +182,3 @@ class Replicas:
         if "Traceback" in text:
             at = text.index("Traceback")
             self.crashes.append(f"{replica.name}: {text[max(at - 500, 0) : at + 2500]}")
-
-
-def _short_lease() -> list[str]:
-    return ["--lease-duration", f"{LEASE_S:g}"] if any(p.name == "lease_duration" for p in run.params) else []

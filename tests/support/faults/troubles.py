@@ -186,5 +186,3 @@ async def cordon(stage: Stage) -> int:
     await stage.progress(1)
     await stage.users.cordon(node, False)
     return 1
-
-
