@@ -88,6 +88,7 @@ class Resizes:
 
     def send(self, plan: Plan, now: float) -> None:
         """Carry out a plan's sizes, holds and notes."""
+        self._cache.pool_times.decide(plan, now)
         for key in (key for key, changed in self._cache.changed.items() if changed is None):
             self._noted.pop(key, None)
         notes = self._notes(plan)
@@ -136,12 +137,14 @@ class Resizes:
         for job, prepared in self._waiting.items():
             self._noted.pop(job, None)
             self._cache.forget_job(prepared.identity)
+            self._cache.pool_times.settle(job, made=False)
         self._waiting.clear()
         self._trigger()
 
     def _prepare(self, change: Change, notes: dict[str, Note]) -> Prepared | None:
         found = self._cache.picture.elastic_job(change.job)
         if found is None:
+            self._cache.pool_times.settle(change.job, made=False)
             return None
         note = notes.pop(change.job, Note(found.standing.holds, {}))
         self._keep(change.job, note)
@@ -168,6 +171,7 @@ class Resizes:
 
     def _report(self, found: ElasticJob, change: Change, work: ChangeJob, outcome: Outcome) -> None:
         regarding = self._subjects.of_elastic(found).reference
+        self._cache.pool_times.settle(change.job, made=isinstance(outcome, Done))
         if isinstance(outcome, Done):
             self._emit(regarding, "Normal", *_event_of(work, change))
             for listener in self.on_written:

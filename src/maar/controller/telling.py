@@ -25,7 +25,17 @@ from maar.kube.write.status import waits
 from maar.kube.write.work import Patch
 from maar.model.jobs import Job, Phase
 from maar.model.plan import Wait
-from maar.model.verdicts import BLOCKED, CODES, MEMBERS, NOMINATED, SURPLUS, UNSCHEDULABLE, Verdict, verdict
+from maar.model.verdicts import (
+    BLOCKED,
+    CODES,
+    MEMBERS,
+    NOMINATED,
+    PROVISIONING,
+    SURPLUS,
+    UNSCHEDULABLE,
+    Verdict,
+    verdict,
+)
 
 STANDS = 0.5
 """Seconds for which a verdict must hold before it is written, so that autoscalers see it within a second; tuned by
@@ -132,6 +142,8 @@ class Seen(msgspec.Struct, frozen=True):
     """The job is a pod that its owner submitted as it is: this pod has the details."""
     waiting: tuple[Waiting, ...] = ()
     """The job's waiting pods, without those that have scheduling gates."""
+    may_ask: bool = True
+    """False while its pods do not name their ProvisioningRequest: an autoscaler would add nodes for them as well."""
     refresh: bool = False
     """It is this job's turn to have its details refreshed."""
 
@@ -150,6 +162,8 @@ def report(seen: Seen, record: Record, now: float) -> tuple[Writes, Record]:
     """The writes that are due, and the record once they are written."""
     record = _with_verdict(seen, record, now)
     standing = record.verdict if record.verdict is not None and now >= record.stands_at else None
+    if standing is not None and standing.condition == UNSCHEDULABLE and not seen.may_ask:
+        standing = standing._replace(condition=PROVISIONING)
     record = _with_group(seen, record, standing, now)
     record = _with_note(seen, record, standing)
     pods = _pods(seen, record, standing)

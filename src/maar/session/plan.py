@@ -37,7 +37,7 @@ def plan_of(session: Session) -> Plan:
         targets=tuple(sizes.targets),
         elect=session.elect,
         locks=tuple(session.locks[node] for node in sorted(session.locks)),
-        expired=tuple(sorted(session.expired)),
+        expired=tuple(session.expired[job] for job in sorted(session.expired)),
         wake_at=session.wake_at,
         waiting=tuple(waiting),
     )

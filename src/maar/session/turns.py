@@ -65,14 +65,18 @@ class Turns:
         return None
 
     def _queue_key(self, queue: str) -> Key:
-        queues = self._session.snapshot.queues
-        return self._session.hooks.queue_key(queues.queues[queues.number[queue]])
+        queues, hooks = self._session.snapshot.queues, self._session.hooks
+        return self._session.memo.current(
+            "turns", queue, lambda: hooks.queue_key(queues.queues[queues.number[queue]])
+        )
 
     def _overused(self, queue: str) -> bool:
         if not self._skip_overused:
             return False
-        queues = self._session.snapshot.queues
-        reason = self._session.hooks.is_overused(queues.queues[queues.number[queue]])
+        queues, hooks = self._session.snapshot.queues, self._session.hooks
+        reason = self._session.memo.current(
+            "overused", queue, lambda: hooks.is_overused(queues.queues[queues.number[queue]])
+        )
         if reason is not None:
             self._session.pass_over(queue, reason)
         return reason is not None

@@ -49,6 +49,8 @@ class Kind(Generic[T]):
     """Verbs that Maar uses besides reading, by subresource; the empty one is the object itself."""
     also: tuple[Right, ...] = ()
     """Rights on other kinds that writing this one needs."""
+    only: str = ""
+    """The name of the only object that Maar reads, in its own namespace; empty if it reads all of them."""
 
     def __str__(self) -> str:
         return self.resource.kind

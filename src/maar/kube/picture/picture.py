@@ -20,13 +20,23 @@ This is the front, which says what an object matters to. Behind it are parts, ea
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
 import msgspec
 
 from maar.kube.kinds import ALONE, JOB_KINDS, AnyKind, Identity
-from maar.kube.kinds.cluster import CLAIMS, NAMESPACES, NODES, PODS, PRIORITY_CLASSES, QUEUES, STORAGE_CLASSES, VOLUMES
+from maar.kube.kinds.cluster import (
+    CLAIMS,
+    NAMESPACES,
+    NODES,
+    PODS,
+    PRIORITY_CLASSES,
+    PROVISIONING_REQUESTS,
+    QUEUES,
+    STORAGE_CLASSES,
+    VOLUMES,
+)
 from maar.kube.kinds.kind import JobKind, PodGroupKind
 from maar.kube.picture.elastic_jobs import ElasticJob, ElasticJobs
 from maar.kube.picture.gangs import Gangs
@@ -48,6 +58,7 @@ from maar.kube.wire.base import Object, OwnerReference
 from maar.kube.wire.pods import Pod
 from maar.model.jobs import Job
 from maar.model.nodes import Node
+from maar.model.plan import Lock
 from maar.model.snapshot import Changed, Cluster
 
 SETTLING = 2.0
@@ -98,7 +109,7 @@ class Picture:
         self._dirty: set[Identity] = set()
         """Gangs that the next cycle makes again; every part that sees a gang change marks it here."""
         self._images = Images()
-        self._around = Surroundings(self.objects, self.storage, self._images, self.problems, ours)
+        self._around = Surroundings(self.objects, self.storage, self._images, self.problems, ours, scheduler_names)
         self._owners = Owners(self.objects)
         self._groups = Groups(self._owners, scheduler_names)
         self.elastic = ElasticJobs(self.objects, self._owners, self._groups, self._dirty)
@@ -229,7 +240,7 @@ class Picture:
         # Last: what a cycle that fails has not made of it is left to the next.
         self._pods.outdated = False
         rebuild, self._around.rebuild = self._around.rebuild, False
-        return Update(msgspec.structs.replace(around, elect=self._gangs.elect()), changed, rebuild)
+        return Update(around, changed, rebuild)
 
     def cluster(self, around: Cluster) -> Cluster:
         """Everything, for tables that are built again or a record."""
@@ -253,6 +264,16 @@ class Picture:
             if item is not None and item.metadata.uid == uid:
                 return Owner(kind, namespace, name, item)
         return None
+
+    @property
+    def locks(self) -> Mapping[str, Lock]:
+        """The locks that nodes show."""
+        return self._around.locks
+
+    def pod(self, key: str) -> Pod | None:
+        """A pod as the last decision saw it; watches may have shown more since."""
+        found = self._pods.members.get(key)
+        return None if found is None else found.pod
 
     def node(self, name: str) -> Node | None:
         return self._around.nodes.get(name)
@@ -313,6 +334,8 @@ class Picture:
             return bool(pods) or self.storage.stale
         elif kind is QUEUES:
             self._around.note_queue(key)
+        elif kind is PROVISIONING_REQUESTS:
+            pass  # No decision depends on it, but the controller looks at it after each cycle.
         else:
             self._pods.outdated |= kind in (PRIORITY_CLASSES, NAMESPACES)
             self._around.note()

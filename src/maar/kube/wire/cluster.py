@@ -54,6 +54,10 @@ class Namespace(Object, frozen=True):
     """A namespace; only its labels are used."""
 
 
+class ConfigMap(Object, frozen=True):
+    data: dict[str, str] = field(default_factory=dict)
+
+
 class ResourceQuotaSpec(Wire, frozen=True):
     hard: Quantities = field(default_factory=dict)
 

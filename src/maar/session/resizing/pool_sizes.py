@@ -66,10 +66,10 @@ class PoolSizes:
 
     def _paused_until(self) -> float | None:
         """The time until which a recently changed pool keeps its sizes."""
-        times = [last_change(self._session, job) for job in self._jobs]
-        last = max((time for time in times if time is not None), default=-np.inf)
-        ends = last + self._option.rate_limit
-        return ends if last < self._session.now < ends else None
+        last = self._session.snapshot.cluster.resized.get(self._option.name)
+        if last is None or not last < self._session.now < last + self._option.rate_limit:
+            return None
+        return last + self._option.rate_limit
 
     def _frozen(self, gpus: int, shares: Shares) -> Mask:
         """Jobs whose size changed recently: they keep it, unless the pool no longer has room for all of them."""
