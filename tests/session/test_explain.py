@@ -57,6 +57,7 @@ def test_the_line_of_the_style_guide(opened: Opened) -> None:
             has=2,
             nodes={"nvidia.com/gpu": 312, "Tainted": 188},
             since=3.0,
+            lasting=reason.lasting,
         )
         == reason
     )
