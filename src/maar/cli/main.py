@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import io
+import sys
 from importlib import import_module
+from typing import Any
 
 import click
 
 from maar import __version__
+from maar.cli.exits import ended, leave
+from maar.cli.logs import tame_stray_records
 
 COMMANDS = {
     "plan": "maar.cli.plan",
@@ -39,6 +44,17 @@ class Commands(click.Group):
         command = getattr(import_module(COMMANDS[cmd_name]), cmd_name)
         assert isinstance(command, click.Command), f"no command: {cmd_name}"
         return command
+
+    def main(self, *args: Any, standalone_mode: bool = True, **options: Any) -> Any:
+        """Run a command; as a program it ends with one of the codes in `maar.cli.exits`."""
+        if not standalone_mode:
+            return super().main(*args, standalone_mode=False, **options)
+        for stream in (sys.stdout, sys.stderr):
+            if isinstance(stream, io.TextIOWrapper):
+                stream.reconfigure(errors="backslashreplace")  # for terminals that lack a character
+        tame_stray_records()
+        run = super().main
+        leave(ended(lambda: run(*args, standalone_mode=False, **options)))
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """List each command with its whole first sentence, which click would truncate."""

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
-import logging
-from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 
 import click
 
+from maar.cli.exits import CannotRun
+from maar.cli.logs import log_to_stderr
 from maar.controller import main as controller
 from maar.controller.main import LEASE_NAMESPACE, Options
 from maar.controller.settings import Settings
@@ -52,6 +51,7 @@ FILE = click.Path(path_type=Path)
 )
 @click.option(
     "--http-port",
+    type=click.IntRange(0, 65535),
     default=8080,
     show_default=True,
     metavar="PORT",
@@ -91,7 +91,7 @@ def run(
     log_format: str,
 ) -> None:
     """Schedule the pods of a Kubernetes cluster, until SIGTERM or SIGINT."""
-    _log(log_format)
+    log_to_stderr(log_format)
     options = Options(
         settings=Settings(
             scheduler_names=frozenset(names),
@@ -112,29 +112,7 @@ def run(
     try:
         controller.run(options, web)
     except (controller.RunError, CannotServe) as error:
-        raise click.ClickException(str(error)) from None
-
-
-class JsonLines(logging.Formatter):
-    """Formats each record as one line of JSON, for log collectors."""
-
-    def format(self, record: logging.LogRecord) -> str:
-        line = {
-            "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
-            "level": record.levelname.lower(),
-            "logger": record.name,
-            "message": record.getMessage(),
-        }
-        if record.exc_info:
-            line["exception"] = self.formatException(record.exc_info)
-        return json.dumps(line)
-
-
-def _log(how: str) -> None:
-    handler = logging.StreamHandler()
-    plain = logging.Formatter("%(asctime)s %(levelname)s %(name)s %(message)s")
-    handler.setFormatter(JsonLines() if how == "json" else plain)
-    logging.basicConfig(level=logging.INFO, handlers=[handler])
+        raise CannotRun(str(error)) from None
 
 
 def _selector(text: str | None) -> Selector | None:

@@ -6,13 +6,14 @@ After an error it writes nothing.
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import click
 import msgspec
 
-from maar.cli.inputs import CANNOT_READ, OUTPUT
+from maar.cli.exits import BadInput, CannotRun
+from maar.cli.inputs import OUTPUT
+from maar.cli.output import show, show_data, show_json, tell
 from maar.cli.trace_file import load_trace
 from maar.cli.trace_options import Finite, distribution, numbers, weights
 from maar.cli.trace_text import as_text
@@ -155,9 +156,9 @@ def describe(file: str, format_: str | None, gpus: int | None, output: str) -> N
     """Describe the trace in FILE (- for standard input): jobs, sizes, durations, load."""
     found = described(_read(file, format_), gpus)
     if output == "json":
-        click.echo(msgspec.json.format(msgspec.json.encode(found)).decode())
+        show_json(msgspec.json.format(msgspec.json.encode(found)).decode())
     else:
-        click.echo(as_text(found), nl=False)
+        show(as_text(found))
 
 
 @trace.command()
@@ -169,7 +170,7 @@ def convert(file: str, format_: str | None, out: str | None, kind: str | None) -
     """Convert the trace in FILE (- for standard input) to Maar's own format."""
     found = _read(file, format_)
     for note in found.notes:
-        click.echo(f"note: {note}", err=True)
+        tell(f"note: {note}")
     _write(found, out, kind, "\n".join((f"maar trace convert: from {found.source}", *found.notes)))
 
 
@@ -177,17 +178,16 @@ def _read(file: str, format_: str | None) -> Trace:
     try:
         return load_trace(file, format_)
     except TraceError as error:
-        click.echo(str(error), err=True)
-        sys.exit(CANNOT_READ)
+        raise BadInput(*error.lines) from None
 
 
 def _write(made: Trace, out: str | None, kind: str | None, note: str) -> None:
     as_json = kind == "jsonl" if kind else out is not None and out.endswith((".jsonl", ".ndjson", ".json"))
     text = write_json_lines(made) if as_json else write_csv(made, note)
     if out is None or out == "-":
-        click.echo(text, nl=False)
+        show_data(text)
         return
     try:
         Path(out).write_text(text, encoding="utf-8", newline="")
     except OSError as error:
-        raise click.ClickException(f"{out}: cannot be written: {error.strerror}") from None
+        raise CannotRun(f"{out}: cannot be written: {error.strerror}") from None

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from maar.kube.kinds.creating import with_metadata
 from maar.kube.kinds.gang import GangSpec, does_not_exist, from_object, set_min_resources, set_minimum
 from maar.kube.kinds.kind import PodGroupKind, StatusRules
 from maar.kube.kinds.status import CountingStatus, Tally
@@ -65,6 +66,7 @@ KIND = PodGroupKind(
     title="scheduler-plugins",
     about="pods labelled `scheduling.x-k8s.io/pod-group`: `minMember`",
     name_in=lambda pod: pod.metadata.labels.get(known.PLUGINS_GROUP, ""),
+    enter=lambda pod, name: with_metadata(pod, labels={known.PLUGINS_GROUP: name}),
     missing=lambda namespace, name, pods: does_not_exist(namespace, name),
     gang=gang,
     status=StatusRules(of=status_of, says=says, says_why=lambda item, phase, reason: says(item, phase), tally=tally),

@@ -10,6 +10,7 @@ from typing import Any
 
 from msgspec import field
 
+from maar.kube.kinds.creating import with_metadata
 from maar.kube.kinds.gang import (
     GangSpec,
     NetworkTopology,
@@ -125,6 +126,7 @@ KIND = PodGroupKind(
     title="volcano",
     about="pods annotated `scheduling.k8s.io/group-name` or `scheduling.volcano.sh/group-name`: `minMember`",
     name_in=name_in,
+    enter=lambda pod, name: with_metadata(pod, annotations={known.GROUP_NAME[0]: name}),
     missing=missing,
     gang=gang,
     # Volcano's PodGroup has no status subresource.

@@ -92,7 +92,7 @@ class ElasticJobs:
 
     def everyone(self) -> set[Identity]:
         """Gangs of elastic jobs, which may have no pods."""
-        return {gang for job in self._unborn for gang in (job, *self._stand_ins(job))}
+        return {gang for job in self._unborn for gang in (job, *self.stand_ins(job))}
 
     def read_workers(self, shapes: Shapes) -> None:
         """The future pods of elastic jobs that have changed."""
@@ -113,14 +113,14 @@ class ElasticJobs:
         if gang is None:
             return None
         if isinstance(identity.source, JobKind):
-            if gang.elastic is None or not self._stand_ins(identity):
+            if gang.elastic is None or not self.stand_ins(identity):
                 return self._laid(identity, gang)
             return without_elastic(gang)
         job = self._groups.job_of(gang)
         if job is not None and self._groups.is_divided(job):
             return msgspec.structs.replace(gang, stands=False)
         owner = None if job is None else self._gangs.get(job)
-        if job is None or owner is None or owner.elastic is None or min(self._stand_ins(job)) != identity:
+        if job is None or owner is None or owner.elastic is None or min(self.stand_ins(job)) != identity:
             return gang
         return joined(gang, self._laid(job, owner))
 
@@ -162,7 +162,7 @@ class ElasticJobs:
 
     # -- which gang stands for which job
 
-    def _stand_ins(self, job: Identity) -> list[Identity]:
+    def stand_ins(self, job: Identity) -> list[Identity]:
         """The PodGroups that stand for a job: all that belong to it, unless it states several gangs itself."""
         return [] if self._groups.is_divided(job) else self._groups_of(job)
 

@@ -7,11 +7,14 @@ counted and otherwise ignored.
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from maar.kube.kinds import AnyKind, kind_named
+from maar.kube.kinds.cluster import PODS
+from maar.kube.picture.expected import Skipped, expect
 from maar.kube.picture.picture import Picture
 from maar.kube.picture.problems import Problems
 from maar.kube.wire.base import Object
@@ -28,6 +31,12 @@ class Manifests(NamedTuple):
     cluster: Cluster
     ignored: dict[str, int]
     """The number of objects that Maar does not read, by kind."""
+    expected: dict[str, int]
+    """The number of pods by job, where a job has none and is planned as if its controller had created them."""
+    skipped: tuple[Skipped, ...]
+    """Jobs without pods that are not planned."""
+    warnings: list[str]
+    """Fields that Maar does not know, where it knows all."""
 
 
 class Place(NamedTuple):
@@ -38,6 +47,10 @@ class Place(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.document}: {self.item}" if self.item else self.document
+
+    def inside(self, field: str) -> Place:
+        """The place of a part of the object."""
+        return Place(self.document, ".".join(filter(None, (self.item, field))))
 
     def error(self, field: str, problem: str) -> ManifestError:
         path = ".".join(filter(None, (self.item, field)))
@@ -50,6 +63,7 @@ class _Files(Problems):
     def __init__(self) -> None:
         super().__init__()
         self.ignored: dict[str, int] = {}
+        self.warnings: list[str] = []
         self.places: dict[tuple[AnyKind, str], Place] = {}
         """Where each object was found, by kind and key."""
         self.objects: list[tuple[AnyKind, Object]] = []
@@ -78,9 +92,14 @@ def read(paths: Iterable[str], scheduler_names: frozenset[str] | None = None, no
     picture = Picture(scheduler_names, problems=files, settling=None)
     for kind, item in files.objects:
         picture.put(kind, item)
+    made = expect(picture, scheduler_names)
+    expected = Counter[str]()
+    for owner, pods in made.pods:
+        expected[owner.place[1]] += len(pods)
+        files.places.update(dict.fromkeys(((PODS, pod) for pod in pods), files.places[owner.place].inside("template")))
     picture.read_short()
-    around = picture.take(now).around
-    return Manifests(picture.cluster(around), dict(sorted(files.ignored.items())))
+    cluster = picture.cluster(picture.take(now).around)
+    return Manifests(cluster, dict(sorted(files.ignored.items())), dict(sorted(expected.items())), made.skipped, files.warnings)
 
 
 def _documents(text: bytes, source: str) -> Iterator[Any]:
@@ -121,8 +140,7 @@ def _take(document: Any, place: Place, files: _Files) -> None:
             if isinstance(inner, dict) and kind != "List":
                 # The API server omits these fields in the items of a typed list.
                 inner = {"apiVersion": version, "kind": kind.removesuffix("List"), **inner}
-            item = ".".join(filter(None, (place.item, f"items[{i}]")))
-            _take(inner, Place(place.document, item), files)
+            _take(inner, place.inside(f"items[{i}]"), files)
         return
     known = kind_named(version, kind)
     if known is None:

@@ -20,7 +20,7 @@ This is the front, which says what an object matters to. Behind it are parts, ea
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
 import msgspec
@@ -251,6 +251,30 @@ class Picture:
             if item is not None and item.metadata.uid == uid:
                 return Owner(kind, namespace, name, item)
         return None
+
+    def jobs_without_pods(self) -> Iterator[Owner]:
+        """Objects that should have pods and have none, nor an object of theirs that pods are made of, in order.
+
+        Elastic jobs are not among them: these are planned without pods.
+        """
+        for kind in JOB_KINDS:
+            for _, item in sorted(self.objects.of(kind).items()):
+                owner = Owner(kind, item.namespace, item.name, item)
+                outer = self._owners.chain(owner)[-1]
+                planned = any(self._groups.there[part].elastic for part in self._groups.parts(outer.identity()))
+                if planned or kind.end_of(item) is not None or any(self._owners.inside(owner)):
+                    continue
+                pods = (self.objects.of(PODS)[key] for key in self._owners.pods_naming((owner,)))
+                if not any(self._owners.names(pod, owner) for pod in pods):
+                    yield owner
+
+    def group_for(self, owner: Owner) -> PodGroup | None:
+        """The PodGroup that belongs to a job, where there is one; not of a job with several gangs."""
+        job = self._owners.chain(owner)[-1].identity()
+        found = next(iter(sorted(self.elastic.stand_ins(job))), None)
+        if found is None or not isinstance(kind := found.source, PodGroupKind):
+            return None
+        return PodGroup(kind, self.objects.of(kind)[f"{found.namespace}/{found.name}"])
 
     def node(self, name: str) -> Node | None:
         return self._around.nodes.get(name)
