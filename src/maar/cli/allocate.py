@@ -15,7 +15,7 @@ from rich.table import Table
 from maar.cli.allocate_file import MOST, read_jobs
 from maar.cli.exits import BadInput, Problem
 from maar.cli.inputs import OUTPUT, read_text, source_of
-from maar.cli.output import show, show_json
+from maar.cli.output import say, say_json
 from maar.cli.printing import printed
 from maar.config.arguments import read_arguments
 from maar.config.config import Registration
@@ -58,9 +58,9 @@ def allocate(file: str, algorithm: Registration, gpus: int, settings: tuple[str,
     except InvalidPlan as error:
         raise Problem(str(error)) from None
     if output == "json":
-        show_json(as_json(jobs, workers))
+        say_json(as_json(jobs, workers))
     else:
-        show(as_text(jobs, workers, gpus))
+        say(as_text(jobs, workers, gpus))
 
 
 def _arguments(algorithm: Registration, settings: tuple[str, ...]) -> msgspec.Struct:

@@ -14,7 +14,7 @@ from rich.table import Table
 
 from maar.cli.exits import BadInput, Problem
 from maar.cli.inputs import read_text, source_of
-from maar.cli.output import escaped, show
+from maar.cli.output import escaped, say
 from maar.cli.printing import lines, printed
 from maar.config.config import ActionOption, Config, PluginOption, Registration
 from maar.config.file import ConfigError, default_text, read_config
@@ -48,13 +48,13 @@ def check(file: str) -> None:
         raise Problem(*error.problems) from None
     _print_config(source, loaded.config)
     for warning in loaded.warnings:
-        show(escaped(f"warning: {warning}"))
+        say(escaped(f"warning: {warning}"))
 
 
 @config.command()
 def show() -> None:
     """Print Maar's default configuration, as a start for your own."""
-    show(default_text())
+    say(default_text())
 
 
 def _print_config(source: str, chosen: Config) -> None:
@@ -66,7 +66,7 @@ def _print_config(source: str, chosen: Config) -> None:
         for plugin in tier:
             plugins.add_row(str(i), plugin.name, meaning(plugin.registration), lines(settings(plugin)))
         plugins.add_section()
-    show(printed([f"{source}: can be used", "", actions, plugins], WIDTH))
+    say(printed([f"{source}: can be used", "", actions, plugins], WIDTH))
 
 
 def meaning(registration: Registration) -> str:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import io
 import re
 import signal
+import sys
 import time
 from typing import TYPE_CHECKING
 
@@ -45,6 +47,8 @@ GUTTER = re.compile(r" *\d+\.\d s  | {12}» | {10}[a-z]+(?:[ -][a-z]+)*  +| *")
 )  # fmt: skip
 def demo(keep: bool, seconds: float | None, speed: float) -> None:
     """Show Maar on an embedded cluster: 16 nodes with 8 GPUs each, two queues, and one minute of events."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="replace")  # for terminals without box-drawing characters
     raise Ended(asyncio.run(_demo(keep, seconds, speed)))
 
 

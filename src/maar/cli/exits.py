@@ -17,7 +17,7 @@ from typing import Any, NoReturn
 
 import click
 
-from maar.cli.output import escaped, tell
+from maar.cli.output import tell
 
 
 class Exit(IntEnum):

@@ -16,7 +16,7 @@ from maar.cli.exits import BadInput, CannotRun
 from maar.cli.history_text import as_text
 from maar.cli.history_view import Everything, view
 from maar.cli.inputs import OUTPUT
-from maar.cli.output import escaped, show, show_json
+from maar.cli.output import escaped, say, say_json
 from maar.history.address import NONE, default_address, read_address, shown
 from maar.history.errors import BadAddress, HistoryError
 from maar.history.news import FIRST
@@ -37,12 +37,12 @@ def history(history_at: str | None, output: str, what: str | None) -> None:
     """
     where = history_at or default_address(os.environ)
     if where == NONE:
-        raise click.UsageError("no history: the address is `none`; set another one with --history")
+        raise BadInput("no history: the address is `none`; set another one with --history")
     try:
         url = read_address(where)
         seen = _read(Store(url, write=False))
     except BadAddress as error:
-        raise click.UsageError(str(error)) from None
+        raise BadInput(str(error)) from None
     except HistoryError as error:
         raise CannotRun(f"cannot read the history: {error}") from None
     if what is not None:
@@ -51,11 +51,11 @@ def history(history_at: str | None, output: str, what: str | None) -> None:
         if not seen.jobs and not seen.categories:
             raise BadInput(_unknown(what, names))
     if output == "json":
-        show_json(msgspec.json.format(msgspec.json.encode(seen)).decode())
+        say_json(msgspec.json.format(msgspec.json.encode(seen)).decode())
     elif not seen.jobs and not seen.categories:
-        show(escaped(f"{shown(url)}: empty; `maar run --history` records jobs, `maar.report` records epochs"))
+        say(escaped(f"{shown(url)}: empty; `maar run --history` records jobs, `maar.report` records epochs"))
     else:
-        show(as_text(seen, detailed=what is not None))
+        say(as_text(seen, detailed=what is not None))
 
 
 def _read(store: Store) -> Everything:

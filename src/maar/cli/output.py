@@ -11,9 +11,7 @@ import sys
 
 import click
 
-_CONTROL = re.compile(
-    "[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff]"
-)
+_CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff]")
 """Control characters of ASCII and Latin-1, line separators, marks that turn the direction of text, and lone surrogates,
 which cannot be encoded."""
 _SHORT = {"\n": r"\n", "\r": r"\r", "\t": r"\t"}
@@ -38,19 +36,19 @@ def escaped_json(text: str) -> str:
     return _CONTROL.sub(lambda found: found[0] if found[0] == "\n" else f"\\u{ord(found[0]):04x}", text)
 
 
-def show(text: str) -> None:
-    """Write to standard output what `printed` made."""
-    click.echo(text, nl=not text.endswith("\n"))
+def say(text: str) -> None:
+    """Write to standard output what `printed` made, with its colours."""
+    click.echo(text, nl=not text.endswith("\n"), color=True)
 
 
-def show_json(text: str) -> None:
+def say_json(text: str) -> None:
     """Write JSON text to standard output."""
-    show(escaped_json(text))
+    say(escaped_json(text))
 
 
-def show_data(text: str) -> None:
+def say_data(text: str) -> None:
     """Write data to standard output: unchanged, but on a terminal without control characters except line ends."""
-    show(escaped(text, keep="\n\t") if sys.stdout.isatty() else text)
+    say(escaped(text, keep="\n\t") if sys.stdout.isatty() else text)
 
 
 def tell(message: str) -> None:

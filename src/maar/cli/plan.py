@@ -16,7 +16,7 @@ import click
 
 from maar.cli.exits import BadInput, Problem
 from maar.cli.inputs import OUTPUT, read_text, source_of
-from maar.cli.output import show, show_json, tell
+from maar.cli.output import say, say_json, tell
 from maar.cli.plan_json import as_json
 from maar.cli.plan_text import Cycle, WithoutPods, as_text
 from maar.config.config import Config
@@ -29,7 +29,6 @@ from maar.kube.wire.values import moment
 from maar.model.outcome import carry_out
 from maar.model.snapshot import Cluster, Snapshot
 from maar.registry import catalog
-
 
 NO_NODES = "the input has no nodes: nothing can start (`kubectl get nodes -o yaml` lists them)"
 
@@ -121,9 +120,9 @@ def _show(
     warnings: Sequence[str] = (),
 ) -> None:
     if output == "json":
-        show_json(as_json(cycles, without_pods, warnings))
+        say_json(as_json(cycles, without_pods, warnings))
     else:
-        show(as_text(cycles, count, without_pods))
+        say(as_text(cycles, count, without_pods))
 
 
 def _replay(path: Path, config_file: str | None, output: str) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from maar.cli.exits import CannotRun
+from maar.cli.exits import BadInput, CannotRun
 from maar.cli.logs import log_to_stderr
 from maar.controller import main as controller
 from maar.controller.main import LEASE_NAMESPACE, Options
@@ -111,6 +111,8 @@ def run(
     web = partial(serving, port=http_port, token_file=history_token) if http_port else None
     try:
         controller.run(options, web)
+    except controller.BadOptions as error:
+        raise BadInput(*str(error).split("\n")) from None
     except (controller.RunError, CannotServe) as error:
         raise CannotRun(str(error)) from None
 

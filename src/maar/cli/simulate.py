@@ -13,7 +13,7 @@ import click
 
 from maar.cli.exits import BadInput, CannotRun, Problem
 from maar.cli.inputs import OUTPUT, read_text
-from maar.cli.output import show, show_json, tell
+from maar.cli.output import say, say_json, tell
 from maar.cli.simulate_text import as_json, as_text, jobs_text, watching
 from maar.cli.trace_file import load_trace
 from maar.cli.trace_options import Finite
@@ -152,9 +152,9 @@ def simulate(
         _warn(run)
     _write(runs, trace, jobs_file, report)
     if output == "json":
-        show_json(as_json(runs))
+        say_json(as_json(runs))
     else:
-        show(as_text(runs, trace))
+        say(as_text(runs, trace))
 
 
 def _entries(policies: list[str], configs: tuple[str, ...], depth: str | None, model: str) -> list[Entry]:

@@ -13,7 +13,7 @@ import msgspec
 
 from maar.cli.exits import BadInput, CannotRun
 from maar.cli.inputs import OUTPUT
-from maar.cli.output import show, show_data, show_json, tell
+from maar.cli.output import say, say_data, say_json, tell
 from maar.cli.trace_file import load_trace
 from maar.cli.trace_options import Finite, distribution, numbers, weights
 from maar.cli.trace_text import as_text
@@ -156,9 +156,9 @@ def describe(file: str, format_: str | None, gpus: int | None, output: str) -> N
     """Describe the trace in FILE (- for standard input): jobs, sizes, durations, load."""
     found = described(_read(file, format_), gpus)
     if output == "json":
-        show_json(msgspec.json.format(msgspec.json.encode(found)).decode())
+        say_json(msgspec.json.format(msgspec.json.encode(found)).decode())
     else:
-        show(as_text(found))
+        say(as_text(found))
 
 
 @trace.command()
@@ -185,7 +185,7 @@ def _write(made: Trace, out: str | None, kind: str | None, note: str) -> None:
     as_json = kind == "jsonl" if kind else out is not None and out.endswith((".jsonl", ".ndjson", ".json"))
     text = write_json_lines(made) if as_json else write_csv(made, note)
     if out is None or out == "-":
-        show_data(text)
+        say_data(text)
         return
     try:
         Path(out).write_text(text, encoding="utf-8", newline="")

@@ -49,7 +49,7 @@ def pod(item: Object, resource: Resource[Any], template: PodTemplate, member: Me
     return Pod(metadata=owned(item, resource, member, template.metadata), spec=template.spec)
 
 
-def with_metadata(pod: Pod, *, labels: Mapping[str, str] = {}, annotations: Mapping[str, str] = {}) -> Pod:  # noqa: B006
+def with_metadata(pod: Pod, *, labels: Mapping[str, str] = {}, annotations: Mapping[str, str] = {}) -> Pod:
     """A pod with more labels and annotations."""
     meta = pod.metadata
     more = {"labels": {**meta.labels, **labels}, "annotations": {**meta.annotations, **annotations}}

@@ -47,6 +47,8 @@ class Kind(Generic[T]):
     """Other versions that it is served in, newest first."""
     writes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Verbs that Maar uses besides reading, by subresource; the empty one is the object itself."""
+    unread: frozenset[str] | None = None
+    """Fields of its spec that Maar does not read. With those of its struct these are all; `None`: there are others."""
     also: tuple[Right, ...] = ()
     """Rights on other kinds that writing this one needs."""
 

@@ -55,9 +55,7 @@ def creates_v2(item: KubeflowJob, resource: Resource[KubeflowJob]) -> Iterator[C
         if role in late(item):
             continue
         if role == "Launcher":
-            meta = msgspec.structs.replace(
-                spec.template.metadata, labels={**spec.template.metadata.labels, **labels}
-            )
+            meta = msgspec.structs.replace(spec.template.metadata, labels={**spec.template.metadata.labels, **labels})
             inner = batchjob.Spec(template=msgspec.structs.replace(spec.template, metadata=meta))
             launcher = owned(item, resource, Member(f"{item.name}-launcher", labels))
             yield Inner(batchjob.KIND, batchjob.BatchJob(metadata=launcher, spec=inner))

@@ -63,6 +63,7 @@ def tally(item: PluginsGroup) -> Tally:
 KIND = PodGroupKind(
     resource=Resource("scheduling.x-k8s.io", "v1alpha1", "podgroups", "PodGroup", True, PluginsGroup),
     writes={"": ("patch",), "status": ("patch",)},
+    unread=frozenset({"scheduleTimeoutSeconds"}),
     title="scheduler-plugins",
     about="pods labelled `scheduling.x-k8s.io/pod-group`: `minMember`",
     name_in=lambda pod: pod.metadata.labels.get(known.PLUGINS_GROUP, ""),

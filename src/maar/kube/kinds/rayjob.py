@@ -73,7 +73,9 @@ def look(item: RayJob, made: Object | None) -> Stated | None:
 def creates(item: RayJob) -> Iterator[Inner]:
     """Its RayCluster. The pod that submits the job comes once the cluster is ready."""
     if item.spec.cluster is not None:
-        made = owned(item, KIND.resource, Member(f"{item.name}-cluster", item.metadata.labels, item.metadata.annotations))
+        made = owned(
+            item, KIND.resource, Member(f"{item.name}-cluster", item.metadata.labels, item.metadata.annotations)
+        )
         yield Inner(raycluster.KIND, raycluster.RayCluster(metadata=made, spec=item.spec.cluster))
 
 

@@ -117,6 +117,7 @@ KIND = PodGroupKind(
     resource=BETA,
     older=(ALPHA,),
     writes={"": ("patch",), "status": ("patch",)},
+    unread=frozenset({"podGroupTemplateRef", "disruptionMode", "resourceClaims", "schedulingPolicy.basic"}),
     title="kubernetes",
     about="pods with `spec.schedulingGroup.podGroupName`: `schedulingPolicy.gang.minCount`",
     name_in=lambda pod: pod.spec.scheduling_group.pod_group_name,

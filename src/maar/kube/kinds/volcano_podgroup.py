@@ -123,6 +123,7 @@ def tally(item: VolcanoGroup) -> Tally:
 KIND = PodGroupKind(
     resource=Resource("scheduling.volcano.sh", "v1beta1", "podgroups", "PodGroup", True, VolcanoGroup),
     writes={"": ("patch",)},
+    unread=frozenset({"subGroupPolicy"}),
     title="volcano",
     about="pods annotated `scheduling.k8s.io/group-name` or `scheduling.volcano.sh/group-name`: `minMember`",
     name_in=name_in,

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 from maar.kube.kinds import AnyKind, kind_named
 from maar.kube.kinds.cluster import PODS
+from maar.kube.kinds.fields import warnings_about
 from maar.kube.picture.expected import Skipped, expect
 from maar.kube.picture.picture import Picture
 from maar.kube.picture.problems import Problems
@@ -99,7 +100,9 @@ def read(paths: Iterable[str], scheduler_names: frozenset[str] | None = None, no
         files.places.update(dict.fromkeys(((PODS, pod) for pod in pods), files.places[owner.place].inside("template")))
     picture.read_short()
     cluster = picture.cluster(picture.take(now).around)
-    return Manifests(cluster, dict(sorted(files.ignored.items())), dict(sorted(expected.items())), made.skipped, files.warnings)
+    return Manifests(
+        cluster, dict(sorted(files.ignored.items())), dict(sorted(expected.items())), made.skipped, files.warnings
+    )
 
 
 def _documents(text: bytes, source: str) -> Iterator[Any]:
@@ -155,6 +158,7 @@ def _take(document: Any, place: Place, files: _Files) -> None:
     found = (known, key := known.key_of(made))
     if found in files.places:
         raise place.error("metadata.name", f"{kind} `{key}` is there twice, first in {files.places[found]}")
+    files.warnings += (f"{place}: {warning}" for warning in warnings_about(known, document))
     files.places[found] = place
     files.objects.append((known, made))
 
