@@ -12,6 +12,7 @@ import numpy as np
 from rich import box
 from rich.table import Table
 
+from maar.cli.algorithms import WithAlgorithms
 from maar.cli.allocate_file import MOST, read_jobs
 from maar.cli.exits import BadInput, Problem
 from maar.cli.inputs import OUTPUT, read_text, source_of
@@ -34,9 +35,9 @@ def _algorithm(ctx: click.Context, param: click.Parameter, name: str) -> Registr
     raise click.BadParameter(why, ctx, param)
 
 
-@click.command()
+@click.command(cls=WithAlgorithms)
 @click.argument("file", type=click.Path(dir_okay=False, allow_dash=True))
-@click.option("--algorithm", callback=_algorithm, required=True, metavar="NAME", help="Algorithm, such as `afs-l`.")
+@click.option("--algorithm", callback=_algorithm, required=True, metavar="NAME", help="Algorithm, from the list below.")
 @click.option("--gpus", type=click.IntRange(0, MOST**2), required=True, metavar="N", help="Number of GPUs to share.")
 @click.option(
     "--set", "settings", multiple=True, metavar="NAME=VALUE", help="Parameter of the algorithm. May be repeated."

@@ -13,7 +13,7 @@ import sys
 import traceback
 from collections.abc import Callable
 from enum import IntEnum
-from typing import Any, NoReturn
+from typing import IO, Any, NoReturn
 
 import click
 
@@ -40,13 +40,22 @@ class Exit(IntEnum):
         return made
 
 
-class Ended(Exception):
+class Ended(click.ClickException):
     """A command ends with a code; the messages, a line each, go to standard error."""
 
     def __init__(self, code: Exit, *messages: str) -> None:
-        super().__init__(*messages)
+        super().__init__("\n".join(messages))
         self.code = code
         self.messages = messages
+
+    @property
+    def exit_code(self) -> int:  # type: ignore[override]
+        """For click, where a command is run by itself."""
+        return int(self.code)
+
+    def show(self, file: IO[Any] | None = None) -> None:
+        for message in self.messages:
+            tell(message)
 
 
 class Problem(Ended):
@@ -94,8 +103,7 @@ def _told(error: BaseException) -> Exit | int:
     """Say what ended a command."""
     match error:
         case Ended():
-            for message in error.messages:
-                tell(message)
+            error.show()
             return error.code
         case click.exceptions.Exit():
             return error.exit_code

@@ -25,7 +25,7 @@ class SafeConsole(Console):
     def __init__(self, **options: Any) -> None:
         super().__init__(highlight=False, markup=False, emoji=False, **options)
 
-    def render_str(self, text: str, **options: Any) -> Text:  # type: ignore[override]
+    def render_str(self, text: str, **options: Any) -> Text:
         """Every text that is not a `Text` comes here: cells, titles and whole parts."""
         return super().render_str(escaped(text), **options)
 

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import click
 
+from maar.cli.algorithms import WithAlgorithms
 from maar.cli.exits import BadInput, CannotRun, Problem
 from maar.cli.inputs import OUTPUT, read_text
 from maar.cli.output import say, say_json, tell
@@ -55,7 +56,7 @@ def _model(ctx: click.Context, param: click.Parameter, value: str) -> str:
     return value
 
 
-@click.command()
+@click.command(cls=WithAlgorithms)
 @click.argument("file", metavar="TRACE")
 @click.option(
     "--format", "format_", metavar="NAME",
@@ -63,7 +64,7 @@ def _model(ctx: click.Context, param: click.Parameter, value: str) -> str:
 )  # fmt: skip
 @click.option(
     "--policy", "policies", callback=_policies, metavar="NAME,...",
-    help=f"Algorithms to compare. Default, without --config: {POLICIES}.",
+    help=f"Algorithms to compare, from the list below. Default, without --config: {POLICIES}.",
 )  # fmt: skip
 @click.option("--config", "configs", multiple=True, metavar="FILE", help="Configuration to compare. May be repeated.")
 @click.option("--nodes", type=click.IntRange(1), default=USUAL.nodes, show_default=True, help="Number of nodes.")
