@@ -47,7 +47,9 @@ class Metrics:
         )
         self._lag: Gauge = made(Gauge, "watch_lag_seconds", "Time since the last sign of a watch", "resource")
         self._refused: Counter = made(Counter, "config_refused", "Refused configurations")
+        self._foreign: Counter = made(Counter, "foreign_binds", "Pods of Maar that another scheduler bound")
         self._leader: Gauge = made(Gauge, "leader", "Whether this instance decides")
+        self._foreign_before = 0
         self._codes: dict[str, str] = {}
         self._of_pools = PoolMetrics(scheduler, made)
         scheduler.loop.on_cycle.append(self.on_cycle)
@@ -76,6 +78,8 @@ class Metrics:
         for resource, seconds in self._scheduler.lags().items():
             self._lag.labels(resource).set(seconds)
         self._leader.set(int(self._scheduler.leading))
+        self._foreign.inc(self._scheduler.foreign.count - self._foreign_before)
+        self._foreign_before = self._scheduler.foreign.count
         return generate_latest(self.registry)
 
     def _update_queues(self) -> None:
