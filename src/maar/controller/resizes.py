@@ -22,7 +22,7 @@ from maar.kube.client.errors import Conflict, NotFound
 from maar.kube.kinds import Identity
 from maar.kube.kinds.elastic import Kept, write_holds
 from maar.kube.kinds.kind import Wanted
-from maar.kube.picture.elastic_jobs import ElasticJob
+from maar.kube.picture.elastic_jobs import ElasticJob, Untrue
 from maar.kube.read.elastic import AssumedJob
 from maar.kube.wire import annotations as known
 from maar.kube.write.events import Reference
@@ -100,6 +100,7 @@ class Resizes:
             if prepared is not None:
                 self._waiting[change.job] = prepared
         self._write_notes(notes, now)
+        self._correct_notes(now)
         self._go_up()
 
     def due(self, now: float) -> float | None:
@@ -148,6 +149,9 @@ class Resizes:
             return None
         note = notes.pop(change.job, Note(found.standing.holds, {}))
         self._keep(change.job, note)
+        if by_hand := _by_hand(found):
+            change = change._replace(why=f"{by_hand}: {change.why}" if change.why else by_hand)
+            note.annotations[known.WHY] = change.why
         standing = found.standing
         kept = kept_after(found, change)
         wanted = Wanted(standing.size if change.size is None else change.size, change.suspended, kept, note.annotations)
@@ -229,6 +233,22 @@ class Resizes:
             else:
                 self._has_notes = True
 
+    def _correct_notes(self, now: float) -> None:
+        """Write the truth on jobs whose owner has suspended them, or has taken them from Maar."""
+        untrue = self._cache.picture.elastic.untrue
+        for place, found in sorted(untrue.items(), key=lambda item: item[0][1]):
+            if not self._pace.take(now):
+                self._has_notes = True
+                return
+            del untrue[place]
+
+            def done(outcome: Outcome, found: Untrue = found) -> None:
+                if isinstance(outcome, Failed):  # unless a watch has shown it since, which looks again
+                    untrue.setdefault(found.owner.place, found)
+
+            path = self._cache.picture.path(found.owner.kind, found.owner.item)
+            self._submit(AnnotateJob(path, found.notes), done)
+
     def _keep(self, job: str, note: Note) -> None:
         """Remember that a note is written, or on its way."""
         if note.target is not None:
@@ -280,7 +300,16 @@ def kept_after(found: ElasticJob, change: Change) -> Kept:
         requested=standing.kept.requested or standing.requested,
         running=not change.suspended,
         rigid=standing.rigid,
+        written=standing.size if change.size is None else change.size,
     )
+
+
+def _by_hand(found: ElasticJob) -> str:
+    """That somebody else set the size that Maar is about to change; empty if nobody did."""
+    spec = found.spec
+    if found.standing != spec or spec.suspended or spec.kept.written in (0, spec.size):
+        return ""
+    return f"{spec.size} workers were set by hand, but Maar decides how many between {spec.min} and {spec.max}"
 
 
 def _event_of(work: ChangeJob, change: Change) -> tuple[str, str]:

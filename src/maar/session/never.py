@@ -1,7 +1,7 @@
 """Jobs that cannot start on today's nodes, under today's limits, whatever else leaves: "never", not "not yet".
 
-Everything here is a proof. Nodes count as if all pods were gone, and as usable while they are cordoned or tainted. Where
-nothing is proved the reason stays as it is, and means "not yet". The text says what would have to change.
+Everything here is a proof. Nodes count as if all pods were gone, and as usable while they are cordoned or tainted.
+Where nothing is proved the reason stays as it is, and means "not yet". The text says what would have to change.
 """
 
 from __future__ import annotations

@@ -11,12 +11,12 @@ from typing import Any
 
 import msgspec
 
-from maar.kube.kinds import AnyJobKind, Identity
-from maar.kube.kinds.elastic import ElasticSpec
+from maar.kube.kinds import AnyJobKind, Identity, owner_kinds
+from maar.kube.kinds.elastic import NOTES, ElasticSpec, notes_while_not_ours
 from maar.kube.kinds.gang import GangSpec
 from maar.kube.kinds.kind import JobKind
 from maar.kube.picture.groups import Groups
-from maar.kube.picture.owners import Owners
+from maar.kube.picture.owners import Owner, Owners
 from maar.kube.picture.store import Store
 from maar.kube.read.elastic import AssumedJob, is_seen, joined, laid_over, selectors_of_workers, without_elastic
 from maar.kube.read.shapes import Shapes
@@ -39,6 +39,13 @@ class ElasticJob(msgspec.Struct, frozen=True):
     standing: ElasticSpec
 
 
+class Untrue(msgspec.Struct, frozen=True):
+    """A job whose size its owner has taken over, and the notes on it that have to change."""
+
+    owner: Owner
+    notes: dict[str, str | None]
+
+
 class ElasticJobs:
     """Jobs by their own identity, whichever gang stands for them."""
 
@@ -51,6 +58,8 @@ class ElasticJobs:
         self._dirty = dirty
         self._naming: dict[tuple[str, str], set[Identity]] = {}
         """PodGroups by the namespace and name of an owner that they name."""
+        self.untrue: dict[tuple[AnyJobKind, str], Untrue] = {}
+        """Jobs that are not elastic now and still say so, by kind and key."""
         self._unborn: dict[Identity, frozenset[PodSelector]] = {}
         """Elastic jobs, and the selectors that their future workers will use."""
 
@@ -79,6 +88,21 @@ class ElasticJobs:
             return False
         self._mark(identity)
         return True
+
+    def note_untrue(self, owner: Owner, names: frozenset[str] | None) -> None:
+        """An object has changed: remember it if Maar's notes on it are not true any more."""
+        kind, item = owner.kind, owner.item
+        self.untrue.pop(owner.place, None)
+        if item is None or kind.write is None or not any(key in item.metadata.annotations for key in NOTES):
+            return
+        if any(self._gangs[part].elastic is not None for part in self._groups.parts(owner.identity())):
+            return
+        made = self._owners.made_by(kind, item)
+        stated = kind.look(item, made and made.item)
+        if stated is None or kind.end_of(item) is not None or any(map(owner_kinds, item.metadata.owner_references)):
+            return
+        if notes := notes_while_not_ours(item, stated, names):
+            self.untrue[owner.place] = Untrue(owner, notes)
 
     def mark_moved(self, jobs: Iterable[Identity]) -> set[Identity]:
         """Some of these jobs may own PodGroups that were another job's: the PodGroups that name one of them."""

@@ -406,6 +406,8 @@ class Picture:
             moved = self.elastic.mark_moved(jobs)
             self._pods.dirty.update(self._roster.all_pods(moved, jobs) if moved else ())
         seen = [self.elastic.note_job(*change) for change in changes]
+        for seen_owner in (owner, *outer.values()):
+            self.elastic.note_untrue(seen_owner, self._names)
         return any(seen) or (before is None) != (after is None)
 
     def _made_by(self, kind: JobKind[Any], item: Any) -> list[Owner]:
