@@ -68,7 +68,7 @@ class Scheduler:
         history: History | None = None,
     ) -> None:
         """Without a history, decisions use only the cluster. The caller starts and closes the history."""
-        self._api = api
+        self.api = api
         self._settings = settings
         self.config = config
         self.brakes = brakes or Brakes()
@@ -152,14 +152,14 @@ class Scheduler:
                 await asyncio.sleep(backoff.next(error.retry_after))
 
     async def _discover(self) -> None:
-        found = await served(self._api)
+        found = await served(self.api)
         watched = {(resource.group, resource.plural) for resource in self.informers}
         for kind, resource in sorted(found.items(), key=lambda pair: str(pair[1])):
             if (resource.group, resource.plural) in watched:
                 continue
             self.picture.served[kind] = resource
             sink = Sink(self.picture, kind, self._trigger, self.cache.wake_all, self.loop.trigger_later, self._moved)
-            informer = self.informers[resource] = Informer(self._api, resource, sink)
+            informer = self.informers[resource] = Informer(self.api, resource, sink)
             self.background(self._watch(resource, informer))
 
     async def _watch(self, resource: Resource[Object], informer: Informer[Object]) -> None:
@@ -194,7 +194,7 @@ class Scheduler:
         backoff = Backoff(0.1, 30.0, random.Random(0))
         while QUEUES in self.informers and DEFAULT not in self.picture.objects.of(QUEUE_KIND):
             try:
-                await self._api.create(QUEUES.path(), queue)
+                await self.api.create(QUEUES.path(), queue)
                 return
             except Conflict:
                 return

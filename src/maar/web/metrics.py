@@ -15,6 +15,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, gene
 from maar.controller.loop import Cycle
 from maar.controller.scheduler import Scheduler
 from maar.session.state import queue_sums
+from maar.web.messages import Alive
 from maar.web.pool_metrics import PoolMetrics
 
 SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10)
@@ -48,6 +49,9 @@ class Metrics:
         self._lag: Gauge = made(Gauge, "watch_lag_seconds", "Time since the last sign of a watch", "resource")
         self._refused: Counter = made(Counter, "config_refused", "Refused configurations")
         self._leader: Gauge = made(Gauge, "leader", "Whether this instance decides")
+        self._responses: Counter = made(Counter, "http_responses", "Responses of the HTTP server", "code")
+        self._connections: Gauge = made(Gauge, "http_connections", "Open connections to the HTTP server")
+        self._restarts: Counter = made(Counter, "http_restarts", "Unexpected ends of the HTTP process")
         self._codes: dict[str, str] = {}
         self._of_pools = PoolMetrics(scheduler, made)
         scheduler.loop.on_cycle.append(self.on_cycle)
@@ -68,6 +72,16 @@ class Metrics:
         self._waiting.clear()
         for code, count in Tally(self._codes.values()).items():
             self._waiting.labels(code).set(count)
+
+    def on_alive(self, alive: Alive) -> None:
+        """The HTTP process has sent its counts."""
+        self._connections.set(alive.connections)
+        for code, count in alive.responses.items():
+            self._responses.labels(code).inc(count)
+
+    def on_restart(self) -> None:
+        self._restarts.inc()
+        self._connections.set(0)
 
     def text(self) -> bytes:
         self._update_queues()

@@ -21,5 +21,8 @@ BUDGETS = Kind(resource=resources.BUDGETS)
 QUEUES = Kind(resource=resources.QUEUES, writes={"": ("create",), "status": ("patch",)})
 HYPERNODES = Kind(resource=resources.HYPERNODES)
 
-WRITTEN_ONLY = (Right(resources.EVENTS.group, resources.EVENTS.plural, ("create", "patch")),)
+WRITTEN_ONLY = (
+    Right(resources.EVENTS.group, resources.EVENTS.plural, ("create", "patch")),
+    Right(resources.TOKEN_REVIEWS.group, resources.TOKEN_REVIEWS.plural, ("create",)),
+)
 """Rights on kinds that Maar never reads."""
