@@ -127,7 +127,7 @@ def test_a_loop(server: Server) -> None:
 
 def test_maar_accepts_the_reports(server: Server) -> None:
     msgspec = pytest.importorskip("msgspec")
-    from maar.web.measurements import Report
+    from maar.web.messages import Report
 
     report = one(server, lambda r: r.report(1, 2.5, steps=10), total_epochs=9, local_batch_size=8, category="c/d")
     read = msgspec.convert(report, Report)

@@ -64,9 +64,10 @@ async def fronting(
     limits: Limits | None = None,
     scheduler: Scheduler | None = None,
     address: Address = Address("127.0.0.1", 0),  # noqa: B008
-    **addresses: Address,
+    health: Address | None = None,
+    metrics: Address | None = None,
 ) -> AsyncIterator[Server]:
-    """An HTTP process; `addresses` are those of `health` and `metrics`."""
+    """An HTTP process; `address` is that of all groups of paths that have no other."""
     shown = scheduler or Scheduler()
 
     def restarted() -> None:
@@ -81,5 +82,5 @@ async def fronting(
         on_restart=restarted,
         clock=lambda: 1000.0,
     )
-    async with Server(sources, groups_at(address, **addresses), token_file, limits) as server:
+    async with Server(sources, groups_at(address, health, metrics), token_file, limits) as server:
         yield server

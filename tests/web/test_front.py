@@ -390,8 +390,7 @@ def test_several_requests_may_be_sent_at_once() -> None:
 
 def test_health_and_metrics_may_have_their_own_addresses() -> None:
     async def story() -> None:
-        addresses = {"health": Address("127.0.0.2", 0), "metrics": Address("127.0.0.3", 0)}
-        async with fronting(**addresses) as server:
+        async with fronting(health=Address("127.0.0.2", 0), metrics=Address("127.0.0.3", 0)) as server:
             for group, host, path in ((HEALTH, "127.0.0.2", "/healthz"), (PAGES, "127.0.0.3", "/metrics")):
                 one = Client(*await asyncio.open_connection(host, server.port(group)))
                 assert 200 == await one.status(path)
