@@ -322,8 +322,7 @@ def test_priority_decides_who_starts() -> None:
 
 
 def test_a_pool_that_changed_is_left_alone_for_its_rate_limit() -> None:
-    past = Past(last_resize=90.0, counted=90.0)
-    scene_ = cluster(node("n1", gpu=4), elastic("a", 1, 4, on=["n1"] * 2, past=past))
+    scene_ = cluster(node("n1", gpu=4), elastic("a", 1, 4, on=["n1"] * 2), resized={"default": 90.0})
     plans, _ = cycles(scene_, config(rate="30s"), 1, now=100.0)
     assert not plans[0].moves
     assert 120.0 == plans[0].wake_at
@@ -345,14 +344,26 @@ def test_a_job_keeps_its_size_for_the_minimum_time() -> None:
 
 
 def test_a_last_change_in_the_future_is_ignored() -> None:
-    """It was written by hand. It neither keeps the job's size forever nor disables the brake of the pool."""
+    """It was written by hand. It neither keeps the job's size forever nor stops the pool."""
     forged = elastic("a", 1, 4, on=["n1"] * 4, past=Past(last_resize=1e12, counted=90.0))
     other = elastic("b", 1, 4, job={"created": 5.0}, past=Past(last_resize=90.0, since=90.0))
     scene_ = cluster(node("n1", gpu=4), forged, other)
     plans, _ = cycles(scene_, config(least="60s"), 1, now=100.0)
     assert [("ns/a", 4, 2)] == [(r.job, r.before, r.after) for r in plans[0].resize]
-    (plan,), _ = cycles(scene_, config(rate="30s"), 1, now=100.0)
-    assert (False, 120.0) == (plan.moves, plan.wake_at)
+    for last, moves in ((90.0, False), (1e12, True)):
+        (plan,), _ = cycles(
+            msgspec.structs.replace(scene_, resized={"default": last}), config(rate="30s"), 1, now=100.0
+        )
+        assert moves == plan.moves
+
+
+@pytest.mark.parametrize("last", [99.0, 100.0, 1e12])
+def test_what_an_owner_writes_on_her_job_does_not_stop_the_pool(last: float) -> None:
+    forged = elastic("forged", 1, 1, on=["n1"], past=Past(last_resize=last))
+    scene_ = cluster(node("n1", gpu=4), forged, elastic("a", 1, 3, on=["n1"], job={"created": 5.0}))
+    plans, after = cycles(scene_, config(rate="30s"), 1, now=100.0)
+    assert [("ns/a", 1, 3)] == [(r.job, r.before, r.after) for r in plans[0].resize]
+    assert {"default": 100.0} == after.resized
 
 
 def test_room_is_not_kept_for_ever() -> None:

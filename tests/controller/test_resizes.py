@@ -117,7 +117,7 @@ def stands(scheduler: Scheduler) -> tuple[int, bool]:
 
 def send(scheduler: Scheduler, **plan: Any) -> None:
     scheduler.cache.snapshot(time.time())
-    scheduler.outbox.resizes.send(Plan(**plan))
+    scheduler.outbox.resizes.send(Plan(**plan), time.time())
 
 
 async def written(cluster: Live, scheduler: Scheduler) -> None:
@@ -204,7 +204,7 @@ def test_a_size_that_another_client_sets_meanwhile_is_not_overwritten(kubeconfig
         await cluster.api.patch(PATH, {"spec": {"pytorchReplicaSpecs": {"Worker": {"replicas": 4}}}})
         plan = Plan(resize=(Resize(KEY, 2, 1),))
         if stands(scheduler)[0] == 2:  # usually the watch has not shown the change yet
-            scheduler.outbox.resizes.send(plan)
+            scheduler.outbox.resizes.send(plan, time.time())
             await cluster.eventually(lambda: scheduler.executor.pending == 0)
             assert {"failed:ChangeJob": 1} == scheduler.outbox.counts
         await cluster.eventually(lambda: stands(scheduler) == (4, False), "the owner's size")

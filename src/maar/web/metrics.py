@@ -45,10 +45,12 @@ class Metrics:
         self._waiting: Gauge = made(Gauge, "waiting_jobs", "Waiting jobs by their first reason", "reason")
         self._lag: Gauge = made(Gauge, "watch_lag_seconds", "Time since the last sign of a watch", "resource")
         self._refused: Counter = made(Counter, "config_refused", "Refused configurations")
+        self._foreign: Counter = made(Counter, "foreign_binds", "Pods of Maar that another scheduler bound")
         self._leader: Gauge = made(Gauge, "leader", "Whether this instance decides")
         self._responses: Counter = made(Counter, "http_responses", "Responses of the HTTP server", "code")
         self._connections: Gauge = made(Gauge, "http_connections", "Open connections to the HTTP server")
         self._restarts: Counter = made(Counter, "http_restarts", "Unexpected ends of the HTTP process")
+        self._foreign_before = 0
         self._codes: dict[str, str] = {}
         self._begun = False
         self._of_pools = PoolMetrics(scheduler, made)
@@ -90,4 +92,6 @@ class Metrics:
         for resource, seconds in self._scheduler.lags().items():
             self._lag.labels(resource).set(seconds)
         self._leader.set(int(self._scheduler.leading))
+        self._foreign.inc(self._scheduler.foreign.count - self._foreign_before)
+        self._foreign_before = self._scheduler.foreign.count
         return generate_latest(self.registry) + queue_text(self._cache.latest if self._cache.started else None)
