@@ -15,8 +15,12 @@ from pathlib import Path
 from typing import Any
 
 from tests.support.burst import without_locks
+<<<<<<< HEAD
 from tests.support.live import NAMESPACE, Live, Seen, bound, scheduling, tell, where
 from tests.support.memory import elected, state
+=======
+from tests.support.live import EVENTS_PATH, NAMESPACE, Live, Seen, bound, scheduling, tell, where
+>>>>>>> writes
 
 from maar.controller.loop import Cycle
 from maar.controller.scheduler import Scheduler
@@ -24,7 +28,7 @@ from maar.controller.settings import Settings
 from maar.kube.client.errors import NotFound
 from maar.kube.kinds import volcano_podgroup
 from maar.kube.wire import annotations as known
-from maar.kube.wire.api_resources import EVENTS, NODES, PODS
+from maar.kube.wire.api_resources import NODES, PODS
 from maar.model.selectors import Requirement, Selector
 
 RESTLESS = Settings(resync=0.1)
@@ -44,7 +48,7 @@ async def after_a_long_time(cluster: Live, scheduler: Scheduler) -> list[Seen]:
 
 async def events(cluster: Live, reason: str) -> list[dict[str, Any]]:
     """All events with a reason."""
-    return [e for e in (await cluster.get(EVENTS.path(NAMESPACE)))["items"] if e["reason"] == reason]
+    return [e for e in (await cluster.get(EVENTS_PATH))["items"] if e["reason"] == reason]
 
 
 def in_gang(name: str, **more: Any) -> dict[str, Any]:
