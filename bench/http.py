@@ -135,7 +135,7 @@ async def measure(cluster: RealCluster, given: argparse.Namespace, history: Path
     api = await Api.open(load_access(str(cluster.kubeconfig)))
     await make_nodes(api, given.nodes)
     tokens = tokens_of(cluster)
-    child = Maar(cluster.kubeconfig, "--history", str(history))
+    child = Maar(cluster.kubeconfig, "--no-leader-elect", "--history", str(history))
     quiet, loaded, seen, seconds = list[float](), list[float](), Counter[str](), 0.0
     try:
         await child.started()

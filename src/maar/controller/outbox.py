@@ -21,9 +21,13 @@ from maar.controller.resizes import Resizes
 from maar.controller.settings import Settings
 from maar.controller.subjects import Subjects, pod_reference
 from maar.kube.client.errors import Conflict, NotFound
+from maar.kube.wire.api_resources import PODS
 from maar.kube.write.events import EventWriter
 from maar.kube.write.executor import Bind, Delete, Evict, Executor, Failed, Outcome, Work
 from maar.model.plan import Plan
+
+WITHDRAWN = "Withdrawn"
+"""The reason of binds that were not sent, because the decision about their gang no longer holds."""
 
 
 class Outbox:
@@ -96,6 +100,8 @@ class Outbox:
 
         def done(_: Work, outcome: Outcome) -> None:
             self._count(work, outcome)
+            if isinstance(work, Bind) and task is not None and isinstance(outcome, Failed):
+                self._withdraw_gang(task, outcome)
             if isinstance(work, Bind) and task is not None and getattr(outcome, "final", True):
                 self._batches.ended(task, not isinstance(outcome, Failed))
             if isinstance(outcome, Failed):
@@ -112,6 +118,14 @@ class Outbox:
                     then()
 
         self._executor.submit(work, done)
+
+    def _withdraw_gang(self, task: str, outcome: Failed) -> None:
+        """A pod has changed since the decision: bind no more pods of its gang, so that all are decided again."""
+        if isinstance(outcome.error, (Conflict, NotFound)) and outcome.error.reason != WITHDRAWN:
+            why = Conflict(f"not sent, because `{task}` could not be bound", reason=WITHDRAWN)
+            for other in self._batches.others(task):
+                namespace, _, name = other.partition("/")
+                self._executor.withdraw_bind(PODS.path(namespace, name), why)
 
     def _report_refused(self, work: Work, outcome: Failed) -> None:
         """Emit an event for a refused bind, unless the pod is gone or already has a node."""
