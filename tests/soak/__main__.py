@@ -1,8 +1,8 @@
 """Runs a soak and prints one line of JSON at the end: `make soak`, or `python -m tests.soak --minutes 30 --seed 1`.
 
-Two replicas of Maar lead in turn on a real API server with kubelets, controllers and the training operator. Users submit
-jobs of all kinds. Everything else goes wrong at random (`lanes`). A third Maar in shadow mode lives through all of it:
-its memory, descriptors and tasks show leaks. The exit code is 1 if the witness finds anything wrong.
+Two replicas of Maar lead in turn on a real API server with kubelets, controllers and the training operator. Users
+submit jobs of all kinds. Everything else goes wrong at random (`lanes`). A third Maar in shadow mode lives through all
+of it: its memory, descriptors and tasks show leaks. The exit code is 1 if the witness finds anything wrong.
 """
 
 from __future__ import annotations

@@ -156,6 +156,15 @@ class Replicas:
         self._check(replica)
         return self.start()
 
+    async def freeze(self, replica: Replica, seconds: float) -> None:
+        """Stop a replica for a while, and let it go on."""
+        self.freezes += 1
+        replica.freeze()
+        try:
+            await asyncio.sleep(seconds)
+        finally:
+            replica.go_on()
+
     def leader(self) -> Replica | None:
         """The replica that holds the lease, as the API server stores it; without an election, the first one."""
         if ALONE in self._options:
@@ -194,5 +203,5 @@ class Replicas:
     def _check(self, replica: Replica) -> None:
         text = replica.log.read_text(errors="replace")
         if "Traceback" in text:
-            at = text.index("Traceback")
-            self.crashes.append(f"{replica.name}: {text[max(at - 500, 0) : at + 2500]}")
+            before, after = text.split("Traceback", 1)
+            self.crashes.append(f"{replica.name}: {before[-1000:]}Traceback {after[-3000:]}")
