@@ -553,3 +553,28 @@ def test_a_broken_plugin_that_is_named_is_a_problem() -> None:
     assert ["conf.yaml: tiers[0].plugins[0]: maar.plugins: `fancy` of acme 1.0 cannot be used: no"] == problems(
         ALLOCATE + "tiers: [{plugins: [{name: fancy}]}]", BROKEN
     )
+
+
+# -- autoscaling
+
+
+def test_the_class_of_provisioning_requests() -> None:
+    def named(text: str) -> str:
+        return read(
+            ALLOCATE + TIERS + f"autoscaling: {{provisioning-class: {text}}}"
+        ).config.autoscaling.provisioning_class
+
+    assert "" == read(ALLOCATE + TIERS).config.autoscaling.provisioning_class
+    assert "check-capacity.autoscaling.x-k8s.io" == named("check-capacity")
+    assert "queued-provisioning.gke.io" == named("queued-provisioning.gke.io")
+
+
+def test_an_unknown_class_of_provisioning_requests_gets_a_suggestion() -> None:
+    (problem,) = problems(ALLOCATE + TIERS + "autoscaling: {provisioning-class: check-capacty}")
+    assert problem.startswith("conf.yaml: autoscaling.provisioning-class: unknown class `check-capacty`")
+    assert "`check-capacity`" in problem
+
+
+def test_an_unknown_key_of_autoscaling_gets_a_suggestion() -> None:
+    (problem,) = problems(ALLOCATE + TIERS + "autoscaling: {provisioning-clas: check-capacity}")
+    assert "provisioning-class" in problem

@@ -126,6 +126,8 @@ class Autoscaling(msgspec.Struct, frozen=True, forbid_unknown_fields=True, renam
 
     surplus: bool = False
     """Also for pods above the minimum of their gang, such as further workers of an elastic job."""
+    provisioning_class: str = ""
+    """The class of the ProvisioningRequest for each gang that needs new nodes; empty: no such requests."""
 
 
 class Config(msgspec.Struct, frozen=True):

@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from importlib.resources import files
 
 import msgspec
+from msgspec.structs import replace
 
 from maar.config import gangs
 from maar.config.arguments import build, clean, read_arguments
@@ -23,6 +24,10 @@ from maar.config.problems import ConfigError, Findings, shown, unknown
 from maar.config.yaml_text import read_yaml
 
 KEYS = ("actions", "tiers", "configurations", "pools", "autoscaling", "metrics")
+
+PROVISIONING_GROUP = "autoscaling.x-k8s.io"
+PROVISIONING_CLASSES = ("best-effort-atomic-scale-up", "check-capacity")
+"""The classes of ProvisioningRequests that Cluster Autoscaler has; those of clouds are written in full."""
 
 SHARING = ("proportion", "capacity")
 """Plugins that define what each queue deserves, and so which queues lose resources to `reclaim`."""
@@ -101,11 +106,10 @@ class _Reader:
         for entry in (e for tier in tiers for e in tier if e.name == gangs.GANG):
             gangs.permit_whole(whole, {e.name for e in actions}, entry.arguments, entry.flags)
         pools = read_pools(self._list(top.get("pools"), "pools"), dict(self._catalog.algorithms), self._findings)
+        autoscaling = self._autoscaling(top)
         self._lost(top)
         self._check_reclaim(actions, [e for tier in tiers for e in tier])
-        raw = self._mapping(top.get("autoscaling"), "autoscaling")
-        asks = read_arguments("autoscaling", Autoscaling, raw, "autoscaling", self._findings)
-        return self._config(actions, tiers, pools, asks if isinstance(asks, Autoscaling) else Autoscaling())
+        return self._config(actions, tiers, pools, autoscaling)
 
     # -- actions
 
@@ -239,6 +243,19 @@ class _Reader:
         self._warn("actions", f"`reclaim` lets any queue take from any other: {WITHOUT_SHARES}")
 
     # -- the end
+
+    def _autoscaling(self, top: dict[str, object]) -> Autoscaling:
+        """What autoscalers are asked for; the short name of a class of Cluster Autoscaler is completed."""
+        raw = self._mapping(top.get("autoscaling"), "autoscaling")
+        read = read_arguments("autoscaling", Autoscaling, raw, "autoscaling", self._findings)
+        if not isinstance(read, Autoscaling):
+            return Autoscaling()
+        name = read.provisioning_class
+        if name and "." not in name:
+            if name not in PROVISIONING_CLASSES:
+                self._problem("autoscaling.provisioning-class", unknown("class", name, PROVISIONING_CLASSES))
+            return replace(read, provisioning_class=f"{name}.{PROVISIONING_GROUP}")
+        return read
 
     def _lost(self, top: dict[str, object]) -> None:
         if top.get("metrics") is not None:

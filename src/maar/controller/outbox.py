@@ -14,6 +14,7 @@ from maar.controller.batches import Batch, Batches
 from maar.controller.cache import Cache
 from maar.controller.hand_over import HandOvers
 from maar.controller.memory import Memory
+from maar.controller.provisioning import Provisioning
 from maar.controller.refusals import Refusals
 from maar.controller.reports import Reports
 from maar.controller.resizes import Resizes
@@ -23,6 +24,9 @@ from maar.kube.client.errors import Conflict, NotFound
 from maar.kube.write.events import EventWriter
 from maar.kube.write.executor import Bind, Delete, Evict, Executor, Failed, Outcome, Work
 from maar.model.plan import Plan
+
+WITHDRAWN = "Withdrawn"
+"""The reason of binds that were not sent, because the decision about their gang no longer holds."""
 
 
 class Outbox:
@@ -35,6 +39,7 @@ class Outbox:
         events: EventWriter,
         subjects: Subjects,
         reports: Reports,
+        provisioning: Provisioning,
         settings: Settings,
         trigger: Callable[[], None],
     ) -> None:
@@ -43,6 +48,7 @@ class Outbox:
         self._events = events
         self._subjects = subjects
         self._reports = reports
+        self._provisioning = provisioning
         self._settings = settings
         self._trigger = trigger
         self.counts: Counter[str] = Counter()
@@ -70,6 +76,13 @@ class Outbox:
             if writes.event and writes.subject is not None:
                 about = writes.subject.tells
                 self._events.emit(about, "Warning", "FailedScheduling", writes.event, code=writes.code)
+        if self._provisioning.has_work:
+            self._ask_for_nodes(now)
+
+    def _ask_for_nodes(self, now: float) -> None:
+        if settled := self._provisioning.after(self._reports.lacking_nodes(now), now):
+            self._reports.look_again(settled, now)
+            self._trigger()
 
     async def has_room(self, patience: float) -> None:
         """Wait until all pending writes can be in flight at once, up to a limit in seconds."""
@@ -77,7 +90,8 @@ class Outbox:
 
     def due(self, now: float) -> float | None:
         """When a write is due because of time alone."""
-        moments = (self._reports.due(now), self._hand_overs.due(now), self.memory.due(), self.resizes.due(now))
+        parts = (self._reports.due(now), self._hand_overs.due(now), self.resizes.due(now))
+        moments = (*parts, self.memory.due(), self._provisioning.due())
         return min((moment for moment in moments if moment is not None), default=None)
 
     def _submit(self, work: Work, task: str | None, then: Callable[[], None] | None = None) -> None:
@@ -85,6 +99,8 @@ class Outbox:
 
         def done(_: Work, outcome: Outcome) -> None:
             self._count(work, outcome)
+            if isinstance(work, Bind) and task is not None and isinstance(outcome, Failed):
+                self._withdraw_gang(task, outcome)
             if isinstance(work, Bind) and task is not None and getattr(outcome, "final", True):
                 self._batches.ended(task, not isinstance(outcome, Failed))
             if isinstance(outcome, Failed):
@@ -101,6 +117,14 @@ class Outbox:
                     then()
 
         self._executor.submit(work, done)
+
+    def _withdraw_gang(self, task: str, outcome: Failed) -> None:
+        """A pod has changed since the decision: bind no more pods of its gang, so that all are decided again."""
+        if isinstance(outcome.error, (Conflict, NotFound)) and outcome.error.reason != WITHDRAWN:
+            why = Conflict(f"not sent, because `{task}` could not be bound", reason=WITHDRAWN)
+            for other in self._batches.others(task):
+                namespace, _, name = other.partition("/")
+                self._executor.withdraw_bind(PODS.path(namespace, name), why)
 
     def _report_refused(self, work: Work, outcome: Failed) -> None:
         """Emit an event for a refused bind, unless the pod is gone or already has a node."""

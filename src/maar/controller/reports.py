@@ -8,6 +8,7 @@ changed costs one comparison, because thousands wait.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable, Iterable
 
 from msgspec.structs import replace
 
@@ -23,6 +24,7 @@ from maar.kube.write.work import Patch
 from maar.model.jobs import Job, Phase
 from maar.model.plan import Plan, Wait
 from maar.model.tasks import Status
+from maar.model.verdicts import UNSCHEDULABLE
 from maar.session.state import queue_sums
 
 WAITING = (Status.PENDING, Status.NOMINATED, Status.BLOCKED)
@@ -36,7 +38,15 @@ DETAILS_EVERY = 1.0
 class Reports:
     """Keeps the record of each job, and returns the writes after each plan."""
 
-    def __init__(self, cache: Cache, subjects: Subjects, pace: Pace | None = None) -> None:
+    def __init__(
+        self,
+        cache: Cache,
+        subjects: Subjects,
+        pace: Pace | None = None,
+        may_ask: Callable[[str], bool] = lambda job: True,
+    ) -> None:
+        """`may_ask`: whether conditions of a job's pods may make autoscalers add nodes."""
+        self._may_ask = may_ask
         self._cache = cache
         self._subjects = subjects
         self.pace = pace or Pace(DETAILS_EVERY)
@@ -86,6 +96,15 @@ class Reports:
         moments = (*self._due.values(), self.tallies.due(), queues, self._queues_due, details)
         return min((moment for moment in moments if moment is not None and moment > now), default=None)
 
+    def lacking_nodes(self, now: float) -> list[str]:
+        """The jobs that wait for nodes, and for nothing else."""
+        records = self._records.items()
+        return [job for job, r in records if r.verdict and r.verdict.condition == UNSCHEDULABLE and now >= r.stands_at]
+
+    def look_again(self, jobs: Iterable[str], now: float) -> None:
+        """Look at these jobs after the next cycle."""
+        self._due.update((job, now) for job in jobs if job in self._records)
+
     # -- which jobs
 
     def _is_known(self, wait: Wait) -> bool:
@@ -122,6 +141,7 @@ class Reports:
         cache = self._cache
         subject, wait = self._subjects.subject_of(job.key), plan.waiting.get(job.key)
         waits = wait is not None or job.key in self._waits
+        alone = subject is not None and subject.tells.kind == "Pod" and subject.path == PODS.resource.path(*_place(job))
         return Seen(
             job,
             _phase_after(cache, job, plan),
@@ -133,6 +153,8 @@ class Reports:
             tally=Tally() if subject is None or subject.group is None else tally(cache, job),
             has_pods=len(cache.latest.jobs.members[job.index]) > 0,
             waiting=self._waiting_pods(job, plan) if waits else (),
+            may_ask=self._may_ask(job.key),
+            alone=alone,
         )
 
     def _waiting_pods(self, job: Job, plan: ByJob) -> tuple[Waiting, ...]:
@@ -172,6 +194,11 @@ class Reports:
         shown = {name: objects[name].status.allocated for name in allocated}
         patches, self._queues_due = self._queues.patches(allocated, shown, snapshot.axes.names, now)
         return patches
+
+
+def _place(job: Job) -> tuple[str, str]:
+    namespace, _, name = job.key.partition("/")
+    return namespace, name
 
 
 def _print(wait: Wait) -> Print:

@@ -23,6 +23,7 @@ from maar.controller.foreign import ForeignBinds
 from maar.controller.knowledge import FromHistory, Learner
 from maar.controller.loop import Loop
 from maar.controller.outbox import Outbox
+from maar.controller.provisioning import Provisioning
 from maar.controller.record import Recorder
 from maar.controller.reports import Reports
 from maar.controller.settings import Settings
@@ -89,12 +90,22 @@ class Scheduler:
         pods = self.picture.objects.of(PODS_KIND)
         self.executor = Executor(api, in_flight=settings.in_flight, gate=intents, watched=pods.get)
         self.events = EventWriter(self._writer, "maar")
-        self.foreign = ForeignBinds(settings.scheduler_names, lambda: self.leading)
+        self.foreign = ForeignBinds(settings.scheduler_names, self._leads)
         self._subjects = Subjects(self.cache)
-        self._reports = Reports(self.cache, self._subjects)
+        self._provisioning = Provisioning(
+            self.cache, self._subjects, self._provisioning_class, self.executor.submit, self.events.emit
+        )
+        self._reports = Reports(self.cache, self._subjects, may_ask=self._provisioning.may_be_unschedulable)
         self._recorder = None if record is None else Recorder(record)
         self.outbox = Outbox(
-            self.cache, self.executor, self.events, self._subjects, self._reports, settings, self._trigger
+            self.cache,
+            self.executor,
+            self.events,
+            self._subjects,
+            self._reports,
+            self._provisioning,
+            settings,
+            self._trigger,
         )
         self.loop = Loop(
             self.cache,
@@ -118,6 +129,10 @@ class Scheduler:
         self._failed = asyncio.Event()
         config.on_changed.append(self._trigger)
 
+    def _leads(self) -> bool:
+        """Whether no other instance of Maar decides: false at once after this one was frozen for too long."""
+        return self.leading and (self._intents is None or not self._intents.lost)
+
     @property
     def _writer(self) -> Api:
         """Writes nothing once the lease is lost."""
@@ -133,6 +148,10 @@ class Scheduler:
             self.loop.on_cycle.append(accounting.on_cycle)
             self.outbox.on_given.append(accounting.given)
             self.outbox.resizes.on_written.append(accounting.wrote)
+
+    def _provisioning_class(self) -> str:
+        config, _ = self.config.current()
+        return config.autoscaling.provisioning_class
 
     def _trigger(self) -> None:
         self.loop.trigger()

@@ -12,7 +12,7 @@ from maar.controller.tallies import stage
 from maar.kube.client.informer import Changed, Delta, Removed, Replaced
 from maar.kube.client.streams import Broken
 from maar.kube.kinds import AnyKind
-from maar.kube.kinds.cluster import CLAIMS, PODS, STATE
+from maar.kube.kinds.cluster import CLAIMS, PODS, PROVISIONING_REQUESTS, STATE
 from maar.kube.kinds.kind import PodGroupKind
 from maar.kube.picture.picture import Picture
 from maar.kube.picture.pods import Assumed
@@ -116,7 +116,7 @@ class Sink:
         if isinstance(after, PersistentVolume):
             return after.spec.claim_ref is None
         if not isinstance(after, Pod):
-            return self._kind not in (CLAIMS, STATE) and not isinstance(self._kind, PodGroupKind)
+            return self._kind not in (CLAIMS, PROVISIONING_REQUESTS, STATE) and not isinstance(self._kind, PodGroupKind)
         if after.finished or after.metadata.deletion_timestamp is not None:
             return True
         return isinstance(before, Pod) and not _begins(before, after)

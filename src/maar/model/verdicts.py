@@ -18,6 +18,8 @@ UNSCHEDULABLE = "Unschedulable"
 NOMINATED = "Nominated"
 BLOCKED = "Blocked"
 SURPLUS = "Surplus"
+PROVISIONING = "Provisioning"
+"""Nodes are missing, and are being asked for by a ProvisioningRequest."""
 MEMBERS = "WaitingForMembers"
 OTHER = "Waiting"
 

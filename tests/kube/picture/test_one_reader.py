@@ -252,6 +252,7 @@ VERSIONS: list[list[Json]] = [
     [of_leader_worker_set(0, 0)],
     [of_leader_worker_set(0, 1)],
     [of_leader_worker_set(1, 0), of_leader_worker_set(1, 0, spec={"nodeName": "n1"})],
+    [{"apiVersion": "autoscaling.x-k8s.io/v1", "kind": "ProvisioningRequest", "metadata": {"name": "train-1"}}],
 ]  # fmt: skip
 
 

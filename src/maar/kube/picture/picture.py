@@ -26,7 +26,17 @@ from typing import Any, NamedTuple
 import msgspec
 
 from maar.kube.kinds import ALONE, JOB_KINDS, AnyKind, Identity
-from maar.kube.kinds.cluster import CLAIMS, NAMESPACES, NODES, PODS, PRIORITY_CLASSES, QUEUES, STORAGE_CLASSES, VOLUMES
+from maar.kube.kinds.cluster import (
+    CLAIMS,
+    NAMESPACES,
+    NODES,
+    PODS,
+    PRIORITY_CLASSES,
+    PROVISIONING_REQUESTS,
+    QUEUES,
+    STORAGE_CLASSES,
+    VOLUMES,
+)
 from maar.kube.kinds.kind import JobKind, PodGroupKind
 from maar.kube.picture.elastic_jobs import ElasticJob, ElasticJobs
 from maar.kube.picture.gangs import Gangs
@@ -324,6 +334,8 @@ class Picture:
             return bool(pods) or self.storage.stale
         elif kind is QUEUES:
             self._around.note_queue(key)
+        elif kind is PROVISIONING_REQUESTS:
+            pass  # No decision depends on it, but the controller looks at it after each cycle.
         else:
             self._pods.outdated |= kind in (PRIORITY_CLASSES, NAMESPACES)
             self._around.note()

@@ -53,6 +53,16 @@ EPOCH = "maar.dev/epoch"
 INTENTS = "maar.dev/intents"
 """On the Lease: how often the leader has changed, and the objects that the leader may be writing to."""
 
+CONSUMES_REQUEST = "autoscaling.x-k8s.io/consume-provisioning-request"
+CONSUMES_CLASS = "autoscaling.x-k8s.io/provisioning-class-name"
+CONSUMES = (CONSUMES_REQUEST, CONSUMES_CLASS)
+"""On pods that wait for the nodes of a ProvisioningRequest, so that no autoscaler adds nodes for them as well."""
+REQUEST_JOB = "maar.dev/job"
+REQUEST_DEMAND = "maar.dev/demand"
+REQUEST_ATTEMPT = "maar.dev/attempt"
+REQUEST_SETS = "maar.dev/pod-sets"
+"""On ProvisioningRequests, written by Maar."""
+
 
 LONGEST_PROBLEM = 200
 """Characters of a reason that quotes an annotation; tuned by hand."""

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from maar.kube.wire import cluster as wire
+from maar.kube.wire import provisioning as wire_provisioning
 from maar.kube.wire import volumes as wire_volumes
 from maar.kube.wire.base import Object
 from maar.kube.wire.pods import Pod
@@ -86,3 +87,17 @@ BUDGETS = Resource("policy", "v1", "poddisruptionbudgets", "PodDisruptionBudget"
 
 QUEUES = Resource("scheduling.volcano.sh", "v1beta1", "queues", "Queue", False, wire.Queue)
 HYPERNODES = Resource("topology.volcano.sh", "v1alpha1", "hypernodes", "HyperNode", False, wire.HyperNode)
+
+PROVISIONING_REQUESTS, PROVISIONING_REQUESTS_V1BETA1 = (
+    Resource(
+        "autoscaling.x-k8s.io",
+        version,
+        "provisioningrequests",
+        "ProvisioningRequest",
+        True,
+        wire_provisioning.ProvisioningRequest,
+    )
+    for version in ("v1", "v1beta1")
+)
+POD_TEMPLATES = Resource("", "v1", "podtemplates", "PodTemplate", True, Plain)
+"""Maar only writes them, for ProvisioningRequests."""

@@ -71,6 +71,8 @@ class _Entry:
     unanswered: bool = False
     """Whether the last request of a dangerous write must be settled."""
     moves: int = 0
+    withdrawn: ApiError | None = None
+    """Why it must not be sent any more."""
 
 
 @dataclass(slots=True)
@@ -135,6 +137,12 @@ class Executor:
         self._idle.clear()
         if self._lines.join(_Entry(work, done)):
             self._begin(work.key)
+
+    def withdraw_bind(self, pod: str, why: ApiError) -> None:
+        """Fail the bind of a pod if it has not been sent yet."""
+        for entry in self._lines.entries.get(pod, ()):
+            if isinstance(entry.work, Bind):
+                entry.withdrawn = why
 
     def stop(self) -> None:
         """Send nothing from now on; requests in flight are left alone."""
@@ -210,6 +218,9 @@ class Executor:
     async def _step(self, key: str) -> None:
         entry = self._lines.entries[key][0]
         if not entry.attempts:
+            if entry.withdrawn is not None:
+                self._finish(key, entry, Failed(entry.withdrawn))
+                return
             entry.begun = self._clock()
         settling = entry.unanswered
         outcome = await self._once(entry)
