@@ -24,6 +24,7 @@ from maar import __version__
 from maar.cli.run import run
 from maar.config.file import default_config, read_config
 from maar.controller.brakes import BrakeSettings
+from maar.controller.main import LEASE_NAMESPACE
 from maar.history.history import History
 from maar.kube.kinds import rights, upstream_podgroup
 from maar.kube.read.claims import SELECTED_NODE
@@ -67,8 +68,8 @@ def arguments() -> click.Context:
 def test_the_namespace_comes_first_and_holds_the_rest() -> None:
     first, *rest = manifests().values()
     assert ("Namespace", "maar-system") == (first["kind"], first["metadata"]["name"])
-    cluster_wide = {"ClusterRole", "ClusterRoleBinding"}
-    assert {"maar-system"} == {m["metadata"].get("namespace") for m in rest if m["kind"] not in cluster_wide}
+    elsewhere = {"ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding"}
+    assert {"maar-system"} == {m["metadata"].get("namespace") for m in rest if m["kind"] not in elsewhere}
 
 
 @pytest.mark.parametrize("kind", ["ClusterRole", "Role"])
@@ -93,7 +94,9 @@ def test_rights_are_exactly_what_the_table_of_kinds_needs() -> None:
 
 def test_the_lease_can_be_written_in_its_namespace() -> None:
     assert {"get", "watch", "create", "update"} == granted("coordination.k8s.io", "leases", "Role")
-    assert manifests()["Role", "maar"]["metadata"]["namespace"] == arguments().params["lease_namespace"]
+    assert LEASE_NAMESPACE == arguments().params["lease_namespace"], "one for all, wherever Maar runs"
+    for kind in ("Role", "RoleBinding"):
+        assert LEASE_NAMESPACE == manifests()[kind, "maar"]["metadata"]["namespace"]
 
 
 def test_the_arguments_are_options_of_maar_run() -> None:
@@ -197,7 +200,7 @@ async def _story(admins: Path, maars: Path) -> None:
     async with connected(admins) as cluster, connected(maars) as maar:
         await cluster.nodes(2, gpu=8)
         await cluster.priority("high", 1000)
-        election = LeaderElection(maar.api, "maar", "maar-system", "one")
+        election = LeaderElection(maar.api, "maar", LEASE_NAMESPACE, "one")
         await election.lead(lambda: asyncio.sleep(0), lambda: pytest.fail("the lease was lost"))
         async with scheduling(maar) as scheduler:
             await cluster.gang("low", 2, gpu=8)

@@ -21,6 +21,7 @@ from maar.controller.resizes import Resizes
 from maar.controller.settings import Settings
 from maar.controller.subjects import Subjects, pod_reference
 from maar.kube.client.errors import Conflict, NotFound
+from maar.kube.wire.api_resources import PODS
 from maar.kube.write.events import EventWriter
 from maar.kube.write.executor import Bind, Delete, Evict, Executor, Failed, Outcome, Work
 from maar.model.plan import Plan
