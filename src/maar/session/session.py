@@ -258,6 +258,11 @@ class Session:
         """Elect a job, for which nodes are then locked."""
         self.state.assign(self, "elect", Elect(job.key, self.now if since is None else since, job.uid, demand))
 
+    def date_target(self) -> None:
+        """Count the time of an election from now on."""
+        if self.elect is not None:
+            self.state.assign(self, "elect", msgspec.structs.replace(self.elect, since=self.now))
+
     def lock(self, node: str, job: Job) -> None:
         self.state.put(self.locks, node, Lock(node, job.key, self.now, job.uid))
 
