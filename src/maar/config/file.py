@@ -16,13 +16,13 @@ import msgspec
 
 from maar.config import gangs
 from maar.config.arguments import build, clean
-from maar.config.config import ActionOption, Catalog, Config, PluginOption, PoolOption, Registration
+from maar.config.config import ActionOption, Catalog, Config, PluginOption, PoolOption, Registration, Tenants
 from maar.config.flags import HIERARCHY, read_flags
 from maar.config.pools import read_pools
 from maar.config.problems import ConfigError, Findings, shown, unknown
 from maar.config.yaml_text import read_yaml
 
-KEYS = ("actions", "tiers", "configurations", "pools", "metrics")
+KEYS = ("actions", "tiers", "configurations", "pools", "tenants", "metrics")
 
 SHARING = ("proportion", "capacity")
 """Plugins that define what each queue deserves, and so which queues lose resources to `reclaim`."""
@@ -103,7 +103,8 @@ class _Reader:
         pools = read_pools(self._list(top.get("pools"), "pools"), dict(self._catalog.algorithms), self._findings)
         self._lost(top)
         self._check_reclaim(actions, [e for tier in tiers for e in tier])
-        return self._config(actions, tiers, pools)
+        tenants = self._tenants(top, [e for tier in tiers for e in tier])
+        return self._config(actions, tiers, pools, tenants)
 
     # -- actions
 
@@ -236,6 +237,17 @@ class _Reader:
                 return
         self._warn("actions", f"`reclaim` lets any queue take from any other: {WITHOUT_SHARES}")
 
+    def _tenants(self, top: dict[str, object], plugins: list[_Entry]) -> Tenants:
+        said = top.get("tenants", Tenants.TRUSTED.value)
+        known = [tenants.value for tenants in Tenants]
+        if said not in known:
+            self._problem("tenants", f"expected {' or '.join(f'`{name}`' for name in known)}, got {shown(said)}")
+            return Tenants.TRUSTED
+        if said == Tenants.UNTRUSTED.value and not any(plugin.name in SHARING for plugin in plugins):
+            shares = " or ".join(f"`{name}`" for name in SHARING)
+            self._warn("tenants", f"`{said}` limits no protection: no plugin defines what a queue deserves ({shares})")
+        return Tenants(said)
+
     # -- the end
 
     def _lost(self, top: dict[str, object]) -> None:
@@ -243,7 +255,9 @@ class _Reader:
             self._warn("metrics", "ignored: Maar uses requests, not measured usage")
         self._findings.warnings.extend(self._catalog.broken.values())
 
-    def _config(self, actions: list[_Entry], tiers: list[list[_Entry]], pools: tuple[PoolOption, ...]) -> Config | None:
+    def _config(
+        self, actions: list[_Entry], tiers: list[list[_Entry]], pools: tuple[PoolOption, ...], tenants: Tenants
+    ) -> Config | None:
         acting = [(e.registration, e.build(self._findings)) for e in actions]
         asked = [[(e, e.build(self._findings)) for e in tier] for tier in tiers]
         if self._findings.problems:
@@ -257,6 +271,7 @@ class _Reader:
                 for tier in asked
             ),
             pools,
+            tenants,
         )
 
     # -- names, mappings and lists

@@ -170,7 +170,7 @@ class Outbox:
         for evict in plan.evict:
             task = self._cache.task(evict.task)
             namespace, _, name = evict.task.partition("/")
-            kind = Delete if self._settings.delete_victims else Evict
+            kind = Delete if self._settings.delete_victims or not evict.budgets_apply else Evict
             # Emitted after the eviction: a budget may refuse it.
             emit = partial(self._events.emit, pod_reference(evict.task, task.uid), "Normal", "Preempted", evict.reason)
             self._submit(kind(namespace, name, task.uid), evict.task, emit)

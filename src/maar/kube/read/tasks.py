@@ -154,6 +154,7 @@ def task(
         promise=smaller(of.promise, promise),
         budgets=budgets,
         blocked=of.blocked,
+        foreign=of.foreign,
     )
     return of.made
 
