@@ -92,6 +92,8 @@ class Desk:
         self._soft = session.state.soft
         for i in session.snapshot.jobs.active:
             job = session.job(i)
+            if session.snapshot.jobs.refused[i]:
+                continue
             if job.phase is Phase.INQUEUE and len(session.snapshot.jobs.members[i]) < job.min_member:
                 self.promise(job)
 

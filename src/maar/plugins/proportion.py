@@ -260,7 +260,7 @@ def _asking(session: Session) -> Mask:
     ]
     asking = np.array([*open_queues, False], dtype=np.bool_)[snapshot.jobs.queue]  # no queue is -1, the last entry
     asking[[i for i in snapshot.jobs.active if session.job(i).broken]] = False
-    return np.asarray(asking)
+    return np.asarray(asking & ~snapshot.jobs.refused)
 
 
 def real_capabilities(session: Session) -> list[Row]:

@@ -70,7 +70,7 @@ class Admission:
         )
 
     def _promise(self, job: Job) -> None:
-        if not job.min_resources or self._session.snapshot.jobs.queue[job.index] < 0:
+        if not job.min_resources or self._session.snapshot.jobs.refused[job.index]:
             return
         needs = np.array(minimum_row(self._session, job), dtype=np.int64)
         lacks = np.minimum(np.maximum(needs - self._session.state.job_allocated[job.index], 0), self._askable(job))

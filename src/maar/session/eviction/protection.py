@@ -6,9 +6,9 @@ untrusted`, the protected jobs of a queue, the most important and oldest first, 
 they are within what the queue deserves. Beyond that they are victims like all others, and no more likely ones.
 
 The members of a gang's minimum count together, pods above it one by one. A gang that is partly within the share of its
-queue is not protected by that: it is reclaimed whole, unless a guarantee would break. Without a plugin that defines what queues
-deserve, every protection holds. Pods in `kube-system`, where tenants cannot write, and pods of other schedulers are
-never affected.
+queue is not protected by that: it is reclaimed whole, unless a guarantee would break. Without a plugin that defines
+what queues deserve, every protection holds. Pods in `kube-system`, where tenants cannot write, and pods of other
+schedulers are never affected.
 """
 
 from __future__ import annotations
