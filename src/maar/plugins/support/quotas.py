@@ -63,6 +63,18 @@ def own_of(session: Session, column: Array, queue: int) -> Row:
     return row
 
 
+def may_be_promised(session: Session, job: Job, asks: Sequence[int], promised: Sequence[int]) -> bool:
+    """Whether an admitted group may have this much more, beside what its queue has and is promised.
+
+    A phase proves no admission: anyone who may edit a PodGroup of Volcano can write it, and raise `minResources` later.
+    So a group keeps room from others at most within the limit of its queue, and within the cluster.
+    """
+    number = int(session.snapshot.jobs.queue[job.index])
+    limit = limit_row(session.snapshot.axes, session.snapshot.queues.queues[number])
+    rows = zip(asks, has_own(session, number), promised, limit, session.total, strict=True)
+    return all(has + waiting + more <= min(most, there) for more, has, waiting, most, there in rows if more > 0)
+
+
 class InUse:
     """What is used or promised on all nodes: counted once, then updated from the sums of the queues."""
 
