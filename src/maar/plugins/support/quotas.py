@@ -64,15 +64,15 @@ def own_of(session: Session, column: Array, queue: int) -> Row:
 
 
 def may_be_promised(session: Session, job: Job, asks: Sequence[int], promised: Sequence[int]) -> bool:
-    """Whether an admitted group may have this much more, beside what its queue has and is promised.
+    """Whether an admitted group may wait for this much, beside what other groups of its queue are promised.
 
     A phase proves no admission: anyone who may edit a PodGroup of Volcano can write it, and raise `minResources` later.
     So a group keeps room from others only within the limit of its queue, and only if the cluster is large enough for it.
     """
     number = int(session.snapshot.jobs.queue[job.index])
     limit = limit_row(session.snapshot.axes, session.snapshot.queues.queues[number])
-    rows = zip(asks, has_own(session, number), promised, limit, session.total, strict=True)
-    return all(has + waiting + more <= most and more <= there for more, has, waiting, most, there in rows if more > 0)
+    rows = zip(asks, promised, limit, session.total, strict=True)
+    return all(waiting + more <= most and more <= there for more, waiting, most, there in rows if more > 0)
 
 
 class InUse:
