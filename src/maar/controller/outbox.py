@@ -133,6 +133,10 @@ class Outbox:
             elif claims := self._hand_overs.begin(bind.task, task.uid, bind.node, now):
                 what = f"waits on {bind.node} for the volumes of its claims: {', '.join(claims)}"
                 self._events.emit(pod_reference(bind.task, task.uid), "Normal", "WaitForVolumes", what)
+                # A successor keeps the room by this: tenants can write the claim's annotation, but not this field.
+                namespace, _, name = bind.task.partition("/")
+                body = {"status": {"nominatedNodeName": bind.node}}
+                self._submit(Patch(PODS.path(namespace, name, "status"), body, "merge"), None)
 
     def _report_bound(self, batch: Batch) -> None:
         if (subject := self._subjects.subject_of(batch.job)) is not None:

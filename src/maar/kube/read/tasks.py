@@ -182,8 +182,8 @@ def _stands(pod: Pod, draft: Shape, nodes: Container[str], volumes: Needs | None
     if volumes is not None:
         if volumes.blocked:
             return Status.BLOCKED, "", volumes.blocked
-        # The node for which its volumes are created keeps its room, as a nominated node does.
-        nominated = volumes.node or nominated
+        if volumes.node and volumes.node != nominated:
+            nominated = ""  # It can only run there; but anyone can annotate a claim, so that keeps no room for it.
     if nominated and nominated in nodes:
         return Status.NOMINATED, nominated, ""
     return Status.PENDING, "", ""

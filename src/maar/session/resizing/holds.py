@@ -39,7 +39,7 @@ def _surplus(session: Session, job: Job) -> Ints:
 
 def _take_up(session: Session, job: Job) -> None:
     elastic, nodes = elastic_of(job), session.snapshot.nodes
-    wanted = elastic.size - have(session, job)
+    wanted = min(elastic.size, elastic.max) - have(session, job)
     waiting = workers_of(session, job, Status.PENDING).tolist()
     shape = worker_shape(session, job)
     for name, count in elastic.holds:
@@ -49,7 +49,8 @@ def _take_up(session: Session, job: Job) -> None:
         task = waiting[0] if waiting else None
         wanted_shape = shape if task is None else int(session.snapshot.tasks.shape[task])
         room = min(count, wanted, int(session.view(wanted_shape, later=True).fits[row]))
-        if room <= 0:
+        # The object of the job is its owner's: what it says must not exceed what her queue may have.
+        if room <= 0 or (room := session.hooks.allowed(job, wanted_shape, room)) <= 0:
             continue
         wanted -= room
         given = min(room, len(waiting))
