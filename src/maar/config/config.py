@@ -130,6 +130,15 @@ class Tenants(enum.Enum):
     """It holds for as many pods as fit the deserved share of their queue."""
 
 
+class Autoscaling(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="kebab"):
+    """For which waiting pods an autoscaler is asked to create nodes."""
+
+    surplus: bool = False
+    """Also for pods above the minimum of their gang, such as further workers of an elastic job."""
+    provisioning_class: str = ""
+    """The class of the ProvisioningRequest for each gang that needs new nodes; empty: no such requests."""
+
+
 class Config(msgspec.Struct, frozen=True):
     """A whole configuration."""
 
@@ -138,6 +147,7 @@ class Config(msgspec.Struct, frozen=True):
     pools: tuple[PoolOption, ...] = ()
     """How elastic jobs share the nodes; the last pool has the nodes that no other pool selects."""
     tenants: Tenants = Tenants.TRUSTED
+    autoscaling: Autoscaling = Autoscaling()
 
     def has_action(self, *names: str) -> bool:
         return any(a.name in names for a in self.actions)

@@ -67,7 +67,7 @@ def may_be_promised(session: Session, job: Job, asks: Sequence[int], promised: S
     """Whether an admitted group may wait for this much, beside what other groups of its queue are promised.
 
     A phase proves no admission: anyone who may edit a PodGroup of Volcano can write it, and raise `minResources` later.
-    So a group keeps room from others only within the limit of its queue, and only if the cluster is large enough for it.
+    So a group keeps room from others only within the limit of its queue, and only if it could fit the whole cluster.
     """
     number = int(session.snapshot.jobs.queue[job.index])
     limit = limit_row(session.snapshot.axes, session.snapshot.queues.queues[number])
@@ -136,5 +136,6 @@ def over_limit(
                 has=max(limit[d] - has[d] - waiting, 0),
                 limit=limit[d],
                 queue=queue.name,
+                lasting=f"queue `{queue.name}` has reached its limit ({which}): the job asks for {ask} {name} more",
             )
     return None

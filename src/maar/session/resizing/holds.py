@@ -4,7 +4,8 @@ Workers that an earlier plan removed may still exist until their operator delete
 room as releasing; otherwise the same decision would be made again.
 
 A plan that grows a job names the nodes on which room is kept. The job object stores this, and the snapshot returns it.
-Workers that exist by now get a promise of that room; the rest stays kept until its time is over.
+Workers that exist by now get a promise of that room; the rest stays kept until its time is over. The job's owner can
+write the object, so no more is kept than the job's largest size and the limits of its queue allow.
 """
 
 from __future__ import annotations
@@ -50,7 +51,8 @@ def _take_up(session: Session, job: Job) -> None:
         wanted_shape = shape if task is None else int(session.snapshot.tasks.shape[task])
         room = min(count, wanted, int(session.view(wanted_shape, later=True).fits[row]))
         # The object of the job is its owner's: what it says must not exceed what her queue may have.
-        if room <= 0 or (room := session.hooks.allowed(job, wanted_shape, room)) <= 0:
+        room = session.hooks.allowed(job, wanted_shape, room) if room > 0 else 0
+        if room <= 0:
             continue
         wanted -= room
         given = min(room, len(waiting))
