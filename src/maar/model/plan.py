@@ -46,6 +46,8 @@ class Evict(msgspec.Struct, frozen=True):
     beneficiary: str
     reason: str
     cause: Cause = Cause.UNKNOWN
+    budgets_apply: bool = True
+    """False: its tenant's disruption budgets protect it no more (`tenants: untrusted`)."""
 
 
 class Nominate(msgspec.Struct, frozen=True, gc=False):
