@@ -186,43 +186,43 @@ async def bare(kubeconfig: Path, nodes: int, pods: int) -> float:
 class Maar:
     """`maar run` as a child process, with its CPU time and memory."""
 
-    def __init__(self, kubeconfig: Path) -> None:
+    def __init__(self, kubeconfig: Path, *options: str) -> None:
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             self.port: int = free.getsockname()[1]
         command = [sys.executable, "-m", "maar.cli.main", "run", "--kubeconfig", str(kubeconfig)]
-        self.begun = time.perf_counter()
+        self.begun = time.time()
         self._process = subprocess.Popen(
-            [*command, "--no-leader-elect", "--history", "none", "--http-port", str(self.port)],
+            [*command, "--history", "none", "--http-port", str(self.port), *(options or ("--no-leader-elect",))],
             stderr=subprocess.DEVNULL,
         )
 
-    def cycles(self) -> float:
-        """The number of its cycles; 0 while it does not answer."""
+    def first_cycle(self) -> float:
+        """When its first cycle ended, in Unix seconds; 0 before. The page with the metrics may be a second old."""
         try:
             with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/metrics", timeout=1) as page:
                 lines = page.read().decode().splitlines()
         except OSError:
             return 0.0
-        return next((float(line.split()[1]) for line in lines if line.startswith("maar_cycle_seconds_count")), 0.0)
+        return next((float(line.split()[1]) for line in lines if line.startswith("maar_first_cycle_timestamp")), 0.0)
 
     async def started(self, patience: float = 120.0) -> float:
         """Seconds until the end of its first cycle."""
-        while self.cycles() < 1:
-            if time.perf_counter() - self.begun > patience or self._process.poll() is not None:
+        while not (ended := self.first_cycle()):
+            if time.time() - self.begun > patience or self._process.poll() is not None:
                 raise RuntimeError("maar did not start")
             await asyncio.sleep(0.05)
-        return time.perf_counter() - self.begun
+        return ended - self.begun
 
     def cpu_seconds(self) -> float:
         """CPU seconds used so far."""
         fields = Path(f"/proc/{self._process.pid}/stat").read_text().rpartition(")")[2].split()
         return (int(fields[11]) + int(fields[12])) / TICKS
 
-    def rss_mb(self) -> float:
-        """Peak memory."""
+    def rss_mb(self, field: str = "VmHWM") -> float:
+        """Peak memory; with `VmRSS`, memory now."""
         status = Path(f"/proc/{self._process.pid}/status").read_text().splitlines()
-        return int(next(line for line in status if line.startswith("VmHWM")).split()[1]) / 1024
+        return int(next(line for line in status if line.startswith(field)).split()[1]) / 1024
 
     def stop(self) -> None:
         self._process.send_signal(signal.SIGTERM)
@@ -234,8 +234,8 @@ class Maar:
 
 
 @contextmanager
-def maar(kubeconfig: Path) -> Iterator[Maar]:
-    child = Maar(kubeconfig)
+def maar(kubeconfig: Path, *options: str) -> Iterator[Maar]:
+    child = Maar(kubeconfig, *options)
     try:
         yield child
     finally:

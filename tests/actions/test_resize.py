@@ -15,6 +15,8 @@ from maar.model.queues import Queue
 from maar.model.selectors import Requirement
 from maar.model.snapshot import Cluster, Snapshot
 from maar.model.tasks import Status
+from maar.session.resizing.standing import past_of
+from maar.session.session import Session
 from maar.testing.builders import GPU, cluster, elastic, gang, node, shape, tasks
 from maar.testing.scenario import configured, cycles, scene
 
@@ -647,3 +649,46 @@ def test_time_in_which_its_owner_paused_a_job_is_not_attained() -> None:
     job = msgspec.structs.replace(job, tasks=tuple(msgspec.structs.replace(t, started=100.0) for t in job.tasks))
     plans, _ = cycles(cluster(node("n1", gpu=4), job), config(), 1, now=110.0)
     assert [25.0] == [resize.past.attained for resize in plans[0].resize]
+
+
+def test_forged_holds_are_limited_to_the_largest_size_and_the_queue() -> None:
+    """Anyone who may edit a job can write its size, its holds and when they began."""
+    for high, queue, left in ((2, {}, 6), (8, {}, 4), (8, {"capability": {GPU: 3}}, 5)):
+        job = elastic("a", 1, high, size=100, past=Past(last_resize=100.0), holds=(("n1", 100),), job={"queue": "q"})
+        job = msgspec.structs.replace(job, tasks=())
+        small = [gang(f"small-{i}", 1, gpu=1) for i in range(8)]
+        scene_ = cluster(node("n1", gpu=8), job, small, Queue("default"), Queue("q", **queue))
+        (plan,), _ = cycles(scene_, msgspec.structs.replace(config(), actions=config().actions[1:2]), 1, now=110.0)
+        assert left == len(plan.bind), (high, queue)
+
+
+@pytest.mark.parametrize(
+    "forged",
+    [
+        {"attained": -1e9},
+        {"attained": 0.0, "counted": 999.0},
+        {"attained": 5000.0, "forgiven": 5000.0, "counted": 1000.0},
+        {"forgiven": 1e15},
+        {"counted": 1e12, "first_start": 1e12, "since": 1e12},
+        {"first_start": 0.0, "since": 0.0},
+        {"ran": -5.0},
+    ],
+)
+def test_a_forged_past_is_no_better_than_that_of_a_new_job_with_the_same_workers(forged: dict[str, float]) -> None:
+    job = elastic("a", 1, 4, on=["n1"] * 2, past=Past(**forged), job={"created": 100.0})
+    tasks = tuple(msgspec.structs.replace(t, started=200.0) for t in job.tasks)
+    made = cluster(node("n1", gpu=4), msgspec.structs.replace(job, tasks=tasks))
+    session = Session(Snapshot(made), config(), 1000.0)
+    past = past_of(session, session.job(0))
+    assert past.attained - past.forgiven >= 2 * 800.0, "as long as its workers have run"
+    assert 100.0 <= (past.first_start or 0.0) <= 1000.0, "not before it was created"
+    assert past.since is None or 100.0 <= past.since <= 1000.0
+    assert (1000.0, True) == (past.counted, past.ran >= 0)
+
+
+def test_an_honest_past_stays_as_it_is() -> None:
+    had = Past(first_start=150.0, since=300.0, attained=9000.0, counted=900.0, forgiven=500.0, last_resize=900.0)
+    job = elastic("a", 1, 4, on=["n1"] * 2, past=had, job={"created": 100.0})
+    tasks = tuple(msgspec.structs.replace(t, started=300.0) for t in job.tasks)
+    session = Session(Snapshot(cluster(node("n1", gpu=4), msgspec.structs.replace(job, tasks=tasks))), config(), 1000.0)
+    assert msgspec.structs.replace(had, attained=9200.0, counted=1000.0) == past_of(session, session.job(0))

@@ -11,14 +11,14 @@ from typing import Any
 
 import msgspec
 import pytest
-from tests.support.live import CRDS, NAMESPACE, Live, connected
+from tests.support.live import CRDS, EVENTS_PATH, NAMESPACE, Live, connected
 
 from maar.controller.config_file import ConfigFile
 from maar.controller.scheduler import Scheduler
 from maar.controller.settings import Settings
 from maar.embedded.server import EmbeddedServer
 from maar.kube.kinds import batchjob, mpijob, pytorchjob, rayjob, volcanojob
-from maar.kube.wire.api_resources import EVENTS, Resource
+from maar.kube.wire.api_resources import Resource
 from maar.model.elastic import Elastic, Past
 from maar.model.plan import Hold, Plan, Resize, Resume, Suspend, Target
 
@@ -161,7 +161,7 @@ def test_a_resize_is_seen_at_once_and_written_with_all_that_belongs_to_it(kubeco
 
 
 async def _event(cluster: Live, reason: str, message: str) -> bool:
-    listed = (await cluster.get(EVENTS.path(NAMESPACE)))["items"]
+    listed = (await cluster.get(EVENTS_PATH))["items"]
     return any((e["reason"], e["message"], e["involvedObject"]["name"]) == (reason, message, "t") for e in listed)
 
 

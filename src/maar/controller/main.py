@@ -172,7 +172,7 @@ async def _work(api: Api, scheduler: Scheduler, intents: Intents, options: Optio
             group.create_task(scheduler.lead())
             group.create_task(_say(shadow))
     else:
-        await _lead(elections(api, intents, options), scheduler.lead)
+        await lead_all(elections(api, intents, options), scheduler.lead)
 
 
 def elections(api: Api, intents: Intents, options: Options) -> list[LeaderElection]:
@@ -195,11 +195,11 @@ def elections(api: Api, intents: Intents, options: Options) -> list[LeaderElecti
     ]
 
 
-async def _lead(candidates: list[LeaderElection], work: Callable[[], Coroutine[Any, Any, None]]) -> None:
+async def lead_all(candidates: list[LeaderElection], work: Callable[[], Coroutine[Any, Any, None]]) -> None:
     """Work while all leases are held: each is taken when the one before it is."""
     first, *rest = candidates
     await first.lead(
-        (lambda: _lead(rest, work)) if rest else work,
+        (lambda: lead_all(rest, work)) if rest else work,
         lambda: logger.warning("lost the lease: this instance stops deciding"),
     )
 

@@ -21,9 +21,13 @@ from maar.controller.resizes import Resizes
 from maar.controller.settings import Settings
 from maar.controller.subjects import Subjects, pod_reference
 from maar.kube.client.errors import Conflict, NotFound
+from maar.kube.wire.api_resources import PODS
 from maar.kube.write.events import EventWriter
-from maar.kube.write.executor import Bind, Delete, Evict, Executor, Failed, Outcome, Work
+from maar.kube.write.executor import Bind, Delete, Evict, Executor, Failed, Outcome, Patch, Work
 from maar.model.plan import Plan
+
+WITHDRAWN = "Withdrawn"
+"""The reason of binds that were not sent, because the decision about their gang no longer holds."""
 
 
 class Outbox:
@@ -96,6 +100,8 @@ class Outbox:
 
         def done(_: Work, outcome: Outcome) -> None:
             self._count(work, outcome)
+            if isinstance(work, Bind) and task is not None and isinstance(outcome, Failed):
+                self._withdraw_gang(task, outcome)
             if isinstance(work, Bind) and task is not None and getattr(outcome, "final", True):
                 self._batches.ended(task, not isinstance(outcome, Failed))
             if isinstance(outcome, Failed):
@@ -112,6 +118,14 @@ class Outbox:
                     then()
 
         self._executor.submit(work, done)
+
+    def _withdraw_gang(self, task: str, outcome: Failed) -> None:
+        """A pod has changed since the decision: bind no more pods of its gang, so that all are decided again."""
+        if isinstance(outcome.error, (Conflict, NotFound)) and outcome.error.reason != WITHDRAWN:
+            why = Conflict(f"not sent, because `{task}` could not be bound", reason=WITHDRAWN)
+            for other in self._batches.others(task):
+                namespace, _, name = other.partition("/")
+                self._executor.withdraw_bind(PODS.path(namespace, name), why)
 
     def _report_refused(self, work: Work, outcome: Failed) -> None:
         """Emit an event for a refused bind, unless the pod is gone or already has a node."""
@@ -138,6 +152,10 @@ class Outbox:
             elif claims := self._hand_overs.begin(bind.task, task.uid, bind.node, now):
                 what = f"waits on {bind.node} for the volumes of its claims: {', '.join(claims)}"
                 self._events.emit(pod_reference(bind.task, task.uid), "Normal", "WaitForVolumes", what)
+                # A successor keeps the room by this: tenants can write the claim's annotation, but not this field.
+                namespace, _, name = bind.task.partition("/")
+                body = {"status": {"nominatedNodeName": bind.node}}
+                self._submit(Patch(PODS.path(namespace, name, "status"), body, "merge"), None)
 
     def _report_bound(self, batch: Batch) -> None:
         if (subject := self._subjects.subject_of(batch.job)) is not None:
@@ -180,7 +198,7 @@ class Outbox:
             seen = self._cache.picture.pod(evict.task)
             if seen is None or seen.metadata.uid != task.uid:
                 continue
-            kind = Delete if self._settings.delete_victims else Evict
+            kind = Delete if self._settings.delete_victims or not evict.budgets_apply else Evict
             # Emitted after the eviction: a budget may refuse it.
             emit = partial(self._events.emit, pod_reference(evict.task, task.uid), "Normal", "Preempted", evict.reason)
             self._submit(kind(seen), evict.task, emit)

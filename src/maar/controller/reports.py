@@ -141,6 +141,7 @@ class Reports:
         cache = self._cache
         subject, wait = self._subjects.subject_of(job.key), plan.waiting.get(job.key)
         waits = wait is not None or job.key in self._waits
+        alone = subject is not None and subject.tells.kind == "Pod" and subject.path == PODS.resource.path(*_place(job))
         return Seen(
             job,
             _phase_after(cache, job, plan),
@@ -153,6 +154,7 @@ class Reports:
             has_pods=len(cache.latest.jobs.members[job.index]) > 0,
             waiting=self._waiting_pods(job, plan) if waits else (),
             may_ask=self._may_ask(job.key),
+            alone=alone,
         )
 
     def _waiting_pods(self, job: Job, plan: ByJob) -> tuple[Waiting, ...]:
@@ -192,6 +194,11 @@ class Reports:
         shown = {name: objects[name].status.allocated for name in allocated}
         patches, self._queues_due = self._queues.patches(allocated, shown, snapshot.axes.names, now)
         return patches
+
+
+def _place(job: Job) -> tuple[str, str]:
+    namespace, _, name = job.key.partition("/")
+    return namespace, name
 
 
 def _print(wait: Wait) -> Print:

@@ -10,14 +10,14 @@ import asyncio
 import contextlib
 import logging
 import random
-import time
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any
 
 from maar.controller.accounting import Accounting
 from maar.controller.brakes import Brakes
 from maar.controller.cache import Cache
+from maar.controller.clock import Clock
 from maar.controller.config_file import ConfigFile
 from maar.controller.foreign import ForeignBinds
 from maar.controller.knowledge import FromHistory, Learner
@@ -72,6 +72,7 @@ class Scheduler:
         record: Path | None = None,
         history: History | None = None,
         intents: Intents | None = None,
+        clock: Callable[[], float] | None = None,
     ) -> None:
         """Without a history, decisions use only the cluster. The caller starts and closes the history.
 
@@ -79,6 +80,7 @@ class Scheduler:
         """
         self._api = api
         self._settings = settings
+        self._clock = clock or Clock()
         self.config = config
         self.brakes = brakes or Brakes()
         known = history if history is not None and history.on else None
@@ -88,7 +90,7 @@ class Scheduler:
         pods = self.picture.objects.of(PODS_KIND)
         self.executor = Executor(api, in_flight=settings.in_flight, gate=intents, watched=pods.get)
         self.events = EventWriter(self._writer, "maar")
-        self.foreign = ForeignBinds(settings.scheduler_names, lambda: self.leading)
+        self.foreign = ForeignBinds(settings.scheduler_names, self._leads)
         self._subjects = Subjects(self.cache)
         self._provisioning = Provisioning(
             self.cache, self._subjects, self._provisioning_class, self.executor.submit, self.events.emit
@@ -112,6 +114,7 @@ class Scheduler:
             settings,
             self.brakes,
             self._recorder,
+            self._clock,
         )
         self._learner = Learner(self.picture.learn, self._trigger, settings.learn_every)
         if known is not None:
@@ -125,6 +128,10 @@ class Scheduler:
         """The error that ended a background task."""
         self._failed = asyncio.Event()
         config.on_changed.append(self._trigger)
+
+    def _leads(self) -> bool:
+        """Whether no other instance of Maar decides: false at once after this one was frozen for too long."""
+        return self.leading and (self._intents is None or not self._intents.lost)
 
     @property
     def _writer(self) -> Api:
@@ -146,12 +153,16 @@ class Scheduler:
         config, _ = self.config.current()
         return config.autoscaling.provisioning_class
 
+    @property
+    def api(self) -> Api:
+        return self._api
+
     def _trigger(self) -> None:
         self.loop.trigger()
 
     def _moved(self, pod: str) -> None:
         """A pod changed its stage: its group is counted again after a moment."""
-        if not self._settings.dry_run and self._reports.tallies.moved(self.cache, pod, time.time()):
+        if not self._settings.dry_run and self._reports.tallies.moved(self.cache, pod, self._clock()):
             asyncio.get_running_loop().call_later(MOMENT, self._trigger)
 
     def look_again(self) -> None:

@@ -138,6 +138,8 @@ class Seen(msgspec.Struct, frozen=True):
     """Pods have started or ended, so they must be counted."""
     tally: Tally = Tally()
     has_pods: bool = False
+    alone: bool = False
+    """The job is a pod that its owner submitted as it is: this pod has the details."""
     waiting: tuple[Waiting, ...] = ()
     """The job's waiting pods, without those that have scheduling gates."""
     may_ask: bool = True
@@ -170,8 +172,12 @@ def report(seen: Seen, record: Record, now: float) -> tuple[Writes, Record]:
         allowed, record = _spend(record, now)
     status, record = _group_status(seen, record, standing, allowed, now)
     note, record = _note(seen, record, standing, allowed)
-    due = {key: one for key, one in pods.items() if one.is_due and (allowed or one.is_first)}
+    refreshes = seen.refresh and seen.alone and standing is not None
+    due = {key: one for key, one in pods.items() if refreshes or (one.is_due and (allowed or one.is_first))}
     record.pods.update((key, one.wanted) for key, one in due.items())
+    if seen.alone and standing is not None and allowed:
+        shown = next((pod.shown.message for pod in seen.waiting), "")
+        record = replace(record, details=standing.details if due else record.details or shown)
     patches = [patch for patch in (status, *(one.patch() for one in due.values()), note) if patch is not None]
     text, code = "", ""
     if standing is not None and allowed:
@@ -221,7 +227,7 @@ def _is_stale(seen: Seen, record: Record, standing: Verdict | None, now: float) 
         return False
     if record.noted is not None:
         return record.noted != (standing.code, standing.details)
-    return _shows_reason(seen, record, now) and record.details != standing.details
+    return (seen.alone or _shows_reason(seen, record, now)) and record.details != standing.details
 
 
 # -- pods
@@ -250,10 +256,10 @@ class OnPod(msgspec.Struct, frozen=True):
 
 
 def _pods(seen: Seen, record: Record, standing: Verdict | None) -> dict[str, OnPod]:
-    return {pod.key: _on_pod(pod, record, standing) for pod in seen.waiting}
+    return {pod.key: _on_pod(seen, pod, record, standing) for pod in seen.waiting}
 
 
-def _on_pod(pod: Waiting, record: Record, standing: Verdict | None) -> OnPod:
+def _on_pod(seen: Seen, pod: Waiting, record: Record, standing: Verdict | None) -> OnPod:
     uid, mark = pod.uid, record.pods.get(pod.key)
     if mark is None or mark.uid != uid:
         mark = Mark(uid, "", "", pod.nominated)
@@ -264,9 +270,9 @@ def _on_pod(pod: Waiting, record: Record, standing: Verdict | None) -> OnPod:
     if not mark.condition:
         # The object shows what a Maar before this one wrote, if anything.
         shown = pod.shown.reason if pod.shown.reason != GATED else ""
-        same = shown == condition and (pod.shown.message == text or code not in CODES)
+        same = shown == condition and (pod.shown.message.startswith(text) or code not in CODES)
         mark = Mark(uid, shown, code if same else "", pod.nominated)
-    return OnPod(pod, mark, wanted, text)
+    return OnPod(pod, mark, wanted, standing.details if seen.alone and text == standing.text else text)
 
 
 def _wanted(pod: Waiting, record: Record, standing: Verdict) -> tuple[str, str, str]:

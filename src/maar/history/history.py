@@ -17,7 +17,7 @@ import msgspec
 
 from maar.elastic.speedup import Curve
 from maar.history.address import NONE, read_address
-from maar.history.category import category_of
+from maar.history.category import category_of, scoped
 from maar.history.errors import HistoryError, Refused, Unreachable
 from maar.history.estimates import Estimates
 from maar.history.model import JOBS, Key, Model
@@ -161,12 +161,12 @@ class History:
     def _completed(self, record: R) -> R:
         known = self._known.get(record.job)
         if known is None or (record.uid and record.uid != known.uid):
-            category = record.category or category_of(record.namespace, record.name)
+            category = scoped(record.namespace, record.category) or category_of(record.namespace, record.name)
             return msgspec.structs.replace(record, category=category)
         return msgspec.structs.replace(
             record,
             uid=known.uid,
-            category=record.category or known.category,
+            category=scoped(record.namespace, record.category or known.category),
             accelerator=record.accelerator or known.accelerator,
         )
 

@@ -46,7 +46,7 @@ class Cluster(msgspec.Struct, frozen=True):
     locks: tuple[Lock, ...] = ()
     expired: tuple[Expired, ...] = ()
     resized: dict[str, float] = {}
-    """When the sizes in each pool last changed."""
+    """When the sizes in each pool with a rate limit last changed."""
     rooms: tuple[Room, ...] = ()
     """Limits for volumes."""
     images: tuple[Image, ...] = ()
@@ -63,7 +63,7 @@ class Snapshot:
         self.queues = QueueTree(cluster.queues)
         tasks = sorted(cluster.tasks, key=placing_order)
         self.shapes = ShapeTable((*(t.shape for t in tasks), *_worker_shapes(cluster.jobs)), self.axes)
-        self.jobs = JobTable(sorted(cluster.jobs, key=lambda j: j.key), self.queues.number)
+        self.jobs = JobTable(sorted(cluster.jobs, key=lambda j: j.key), self.queues)
         self.tasks = TaskTable(tasks, self.jobs.number, self.shapes.number, self.nodes.row)
         self.jobs.count(self.tasks, self.shapes)
         self._take_rest(cluster)
@@ -119,7 +119,7 @@ class Snapshot:
         next_.cluster, next_.axes, next_.nodes, next_.queues = rest, self.axes, self.nodes, self.queues
         next_.shapes = self.shapes
         next_.shapes.add(shapes)
-        new_jobs = JobTable(jobs, self.queues.number)
+        new_jobs = JobTable(jobs, self.queues)
         new_tasks = TaskTable(tasks, new_jobs.number, self.shapes.number, self.nodes.row)
         new_jobs.count(new_tasks, self.shapes)
         splice = Splice.by_key([j.key for j in self.jobs.jobs], [j.key for j in jobs], set(changed))

@@ -57,9 +57,10 @@ class Reservation:
         on.reserved_nodes(self._lock)
         on.job_nodes(self._closed)
         self._forget_turns()
+        if session.elect is not None and session.elect.since > session.now:
+            session.date_target()  # the clock was set back
         if session.elect is not None and self._timeout > 0:
-            # A time in the future: the clock was set back.
-            ends = min(session.elect.since, session.now) + self._timeout
+            ends = session.elect.since + self._timeout
             if session.now >= ends:
                 session.expire_target()
             else:
@@ -118,7 +119,7 @@ class Reservation:
         locked = self._locked()
         if self._fits_emptied(job, needs, locked):
             return
-        # A time in the future: the clock was set back.
+        # Without times in the future: the clock was set back.
         last = max((k.since for k in session.locks.values() if k.since <= session.now), default=-np.inf)
         if session.now < last + self._interval:
             session.wake(last + self._interval)

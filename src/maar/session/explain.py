@@ -134,7 +134,7 @@ def _count_nodes(session: Session, job: Job, group: Group, wanted: int, placed: 
         needs=int(view.request[dim]) if resource else None,
         has=scarce[3] if scarce else None,
         nodes={k.removeprefix("short:"): n for k, n in counts.items()},
-        lasting=_lasting(session, group, wanted, refused),
+        lasting=_lasting(session, group, wanted, [text for _, text, _, _ in causes] if refused else None),
     )
     return _locked(session, group, wanted, reason) if not placed and _room(unlocked, close) >= wanted else reason
 
@@ -153,12 +153,16 @@ def _asks(session: Session, group: Group, wanted: int) -> str:
     return f"{pods} with {each}{' each' if wanted > 1 else ''}" if each else pods
 
 
-def _lasting(session: Session, group: Group, wanted: int, refused: bool) -> str:
-    """Why nodes refuse it, as far as other jobs do not change it: what it asks for, and its own constraints."""
-    words = dict.fromkeys(rejection.words for _, rejection in session.view(group.shape).causes)
-    closed = f"; nodes that it may not use: {', '.join(words)}" if words else ""
-    head = "no node fits" if refused else "no nodes with enough free room"
-    return f"{head}: asks for {_asks(session, group, wanted)}{closed}"
+def _lasting(session: Session, group: Group, wanted: int, refusals: list[str] | None) -> str:
+    """Why nodes refuse it, as far as other jobs do not change it: what it asks for, and its own constraints.
+
+    `refusals` are the words of all nodes, if not one of them is only short of room.
+    """
+    asks = f"asks for {_asks(session, group, wanted)}"
+    if refusals is not None:
+        return f"no node fits: {', '.join(dict.fromkeys(refusals))}; {asks}"
+    words = ", ".join(dict.fromkeys(rejection.words for _, rejection in session.view(group.shape).causes))
+    return f"no nodes with enough free room: {asks}" + (f"; other nodes: {words}" if words else "")
 
 
 Cause = tuple[str, str, int, int | None]

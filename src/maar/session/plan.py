@@ -14,6 +14,7 @@ from maar.model.reasons import Reason
 from maar.model.tasks import Status
 from maar.session import never
 from maar.session.eviction.making_room import needs_of
+from maar.session.eviction.protection import beyond_share
 from maar.session.explain import why_waiting
 from maar.session.placement import missing
 from maar.session.resizing.changes import SizeChanges
@@ -64,13 +65,14 @@ def _evictions(session: Session, sizes: SizeChanges) -> tuple[Evict, ...]:
     Workers of a job that shrinks or stops, now or by an earlier plan, are not evicted: their operator deletes them.
     """
     now, before = session.state.status, session.snapshot.tasks.status
-    evictions = []
+    evictions, beyond = [], beyond_share(session)
     for t in np.flatnonzero((now == Status.RELEASING) & (before == Status.BOUND)).tolist():
         if int(session.snapshot.tasks.job[t]) in sizes.changed or t not in session.evictions:
             continue
         why = session.evictions[t]
-        key = session.snapshot.tasks.tasks[t].key
-        evictions.append(Evict(key, why.beneficiary.key, why.reason, why.cause))
+        task = session.snapshot.tasks.tasks[t]
+        apply = not (task.budgets and beyond is not None and beyond[t])
+        evictions.append(Evict(task.key, why.beneficiary.key, why.reason, why.cause, apply))
     return tuple(evictions)
 
 

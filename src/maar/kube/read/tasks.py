@@ -17,6 +17,7 @@ from maar.kube.read.volumes import Needs
 from maar.kube.wire import annotations as known
 from maar.kube.wire import values
 from maar.kube.wire.annotations import Notes
+from maar.kube.wire.api_resources import api_group
 from maar.kube.wire.pods import Pod, PodSpec
 from maar.kube.wire.values import moment, seconds, whole, yes
 from maar.model.durations import duration
@@ -154,6 +155,7 @@ def task(
         promise=smaller(of.promise, promise),
         budgets=budgets,
         blocked=of.blocked,
+        foreign=of.foreign,
     )
     return of.made
 
@@ -180,17 +182,38 @@ def _stands(pod: Pod, draft: Shape, nodes: Container[str], volumes: Needs | None
     if volumes is not None:
         if volumes.blocked:
             return Status.BLOCKED, "", volumes.blocked
-        # The node for which its volumes are created keeps its room, as a nominated node does.
-        nominated = volumes.node or nominated
+        if volumes.node and volumes.node != nominated:
+            nominated = ""  # It can only run there; but anyone can annotate a claim, so that keeps no room for it.
     if nominated and nominated in nodes:
         return Status.NOMINATED, nominated, ""
     return Status.PENDING, "", ""
 
 
 def _is_resident(pod: Pod) -> bool:
+    """Whether a pod belongs to its node: by all that a kubelet or the DaemonSet controller writes.
+
+    One field alone proves nothing: anyone who creates a pod can set it.
+    """
     if known.MIRROR in pod.metadata.annotations:
-        return True
-    return any(owner.kind == "DaemonSet" for owner in pod.metadata.owner_references)
+        return _is_controlled_by(pod, "", "Node", pod.spec.node_name)
+    return _is_controlled_by(pod, "apps", "DaemonSet") and _is_pinned(pod.spec)
+
+
+def _is_controlled_by(pod: Pod, group: str, kind: str, name: str | None = None) -> bool:
+    return any(
+        owner.controller and (api_group(owner.api_version), owner.kind) == (group, kind) and name in (None, owner.name)
+        for owner in pod.metadata.owner_references
+    )
+
+
+def _is_pinned(spec: PodSpec) -> bool:
+    """Whether every way of its node affinity names one node, as the DaemonSet controller writes it."""
+    required = None if spec.affinity is None else spec.affinity.node_affinity.required
+    terms = () if required is None else required.node_selector_terms
+    return bool(terms) and all(
+        any((f.key, f.operator) == ("metadata.name", "In") and len(f.values) == 1 for f in term.match_fields)
+        for term in terms
+    )
 
 
 def _any_number(text: str) -> int:

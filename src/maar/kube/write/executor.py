@@ -71,6 +71,8 @@ class _Entry:
     unanswered: bool = False
     """Whether the last request of a dangerous write must be settled."""
     moves: int = 0
+    withdrawn: ApiError | None = None
+    """Why it must not be sent any more."""
 
 
 @dataclass(slots=True)
@@ -125,20 +127,29 @@ class Executor:
         self._room = asyncio.Event()
         self._idle = asyncio.Event()
         self._idle.set()
+        self._stopped = False
         self._closed = False
 
     def submit(self, work: Work, done: Callback = lambda work, outcome: None) -> None:
         """Start a write; `done` is called in the event loop with its outcome."""
         if self._closed:
             raise RuntimeError("the executor is closed")
+        if self._stopped:  # the lease is lost, and the loop has not noticed yet
+            return
         self.pending += 1
         self._idle.clear()
         if self._lines.join(_Entry(work, done)):
             self._begin(work.key)
 
+    def withdraw_bind(self, pod: str, why: ApiError) -> None:
+        """Fail the bind of a pod if it has not been sent yet."""
+        for entry in self._lines.entries.get(pod, ()):
+            if isinstance(entry.work, Bind):
+                entry.withdrawn = why
+
     def stop(self) -> None:
-        """Send nothing from now on; requests in flight are left alone."""
-        self._closed = True
+        """Send nothing from now on, and drop what is submitted; requests in flight are left alone."""
+        self._stopped = True
 
     async def drain(self, timeout: float | None = None) -> bool:
         """Wait until nothing is pending; false after the timeout."""
@@ -161,6 +172,7 @@ class Executor:
     async def close(self) -> None:
         """Stop at once: pending writes are dropped without a callback. Call `drain` first to finish them."""
         self.stop()
+        self._closed = True
         for timer in self._timers.values():
             timer.cancel()
         workers = list(self._workers)
@@ -189,16 +201,16 @@ class Executor:
         self._start()
 
     def _start(self) -> None:
-        free = 0 if self._closed else self._in_flight - len(self._workers)
+        free = 0 if self._stopped else self._in_flight - len(self._workers)
         for _ in range(min(free, len(self._lines.ready))):
             self._workers.add(asyncio.get_running_loop().create_task(self._work()))
 
     async def _work(self) -> None:
         try:
-            while self._lines.ready and not self._closed:
+            while self._lines.ready and not self._stopped:
                 await self._step(self._lines.ready.popleft())
         except NotLeading as error:
-            if not self._closed:
+            if not self._stopped:
                 log.warning("%d writes are dropped: %s", self.pending, error)
             self.stop()
         finally:
@@ -210,6 +222,9 @@ class Executor:
     async def _step(self, key: str) -> None:
         entry = self._lines.entries[key][0]
         if not entry.attempts:
+            if entry.withdrawn is not None:
+                self._finish(key, entry, Failed(entry.withdrawn))
+                return
             entry.begun = self._clock()
         settling = entry.unanswered
         outcome = await self._once(entry)

@@ -24,6 +24,7 @@ from maar.model.reasons import Reason
 from maar.model.resources import Floats, Ints, Mask
 from maar.model.tasks import Status
 from maar.session import never
+from maar.session.eviction.protection import is_beyond
 from maar.session.resizing.migrating import migrate
 from maar.session.resizing.pools import SharedPool
 from maar.session.resizing.shares import Ground, Shares, caps_of_grounds, caps_of_queues, is_closed
@@ -89,7 +90,7 @@ class PoolSizes:
         """Seconds that a change costs each job. A pool with restart 0 disables this brake for all jobs."""
         if not self._option.restart:
             return np.zeros(len(self._jobs))
-        own = [elastic_of(job).restart for job in self._jobs]
+        own = [None if is_beyond(self._session, job.index) else elastic_of(job).restart for job in self._jobs]
         return np.array([self._option.restart if r is None else r for r in own], dtype=np.float64)
 
     # -- 2 capacity
