@@ -472,7 +472,8 @@ def test_a_file_that_holds_no_configuration(text: str, problem: str) -> None:
                 "conf.yaml: expected a name before the colon, got `2`",
                 "conf.yaml: unknown key `action`; did you mean `actions`? "
                 "known: actions, autoscaling, configurations, metrics, pools, tenants, tiers",
-                "conf.yaml: unknown key `something`; known: actions, autoscaling, configurations, metrics, pools, tenants, tiers",
+                "conf.yaml: unknown key `something`; "
+                "known: actions, autoscaling, configurations, metrics, pools, tenants, tiers",
             ],
         ),
     ],

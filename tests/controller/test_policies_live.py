@@ -15,12 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from tests.support.burst import without_locks
-<<<<<<< HEAD
-from tests.support.live import NAMESPACE, Live, Seen, bound, scheduling, tell, where
-from tests.support.memory import elected, state
-=======
 from tests.support.live import EVENTS_PATH, NAMESPACE, Live, Seen, bound, scheduling, tell, where
->>>>>>> writes
+from tests.support.memory import elected, state
 
 from maar.controller.loop import Cycle
 from maar.controller.scheduler import Scheduler

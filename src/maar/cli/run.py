@@ -14,9 +14,17 @@ from maar.controller import main as controller
 from maar.controller.main import LEASE_NAMESPACE, LEASE_SECONDS, Options
 from maar.controller.settings import Settings
 from maar.model.selectors import Requirement, Selector
-from maar.web.server import CannotServe, serving
+from maar.web.addresses import Address, CannotServe, read_address
+from maar.web.server import groups_at, serving
 
 FILE = click.Path(path_type=Path)
+
+
+def _address(_: click.Context, __: click.Parameter, text: str | None) -> Address | None:
+    try:
+        return None if text is None else read_address(text)
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from None
 
 
 @click.command()
@@ -64,12 +72,19 @@ FILE = click.Path(path_type=Path)
     help="Port for health, metrics and measurements. 0 disables it.",
 )
 @click.option(
+    "--http-address", default="", metavar="HOST", help="Address for --http-port. Default: all, IPv4 and IPv6."
+)
+@click.option(
+    "--health-address", callback=_address, metavar="HOST:PORT", help="Serve /healthz and /readyz there instead."
+)
+@click.option("--metrics-address", callback=_address, metavar="HOST:PORT", help="Serve /metrics there instead.")
+@click.option(
     "--history", envvar="MAAR_HISTORY", metavar="WHERE",
     help="History of jobs: a SQLite file, a postgresql:// URL, or none. Default: ~/.local/state/maar/history.db.",
 )  # fmt: skip
 @click.option(
     "--history-token", type=FILE, metavar="FILE",
-    help="File with the token that clients must send with measurements. Default: no token.",
+    help="File with a token that may report on all jobs. Others need a ServiceAccount token of the job's namespace.",
 )  # fmt: skip
 @click.option(
     "--delete-victims", is_flag=True, help="Delete victims instead of evicting them: ignores disruption budgets."
@@ -91,6 +106,9 @@ def run(
     lease_namespace: str,
     lease_duration: int,
     http_port: int,
+    http_address: str,
+    health_address: Address | None,
+    metrics_address: Address | None,
     history: str | None,
     history_token: Path | None,
     delete_victims: bool,
@@ -118,7 +136,9 @@ def run(
         stand_by=leader_elect,
         history=history,
     )
-    web = partial(serving, port=http_port, token_file=history_token) if http_port else None
+    common = Address(http_address.strip("[]"), http_port) if http_port else None
+    addresses = groups_at(common, health_address, metrics_address)
+    web = partial(serving, addresses=addresses, token_file=history_token) if addresses else None
     try:
         controller.run(options, web)
     except (controller.RunError, CannotServe) as error:

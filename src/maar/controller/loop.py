@@ -89,6 +89,8 @@ class Loop:
         self.on_cycle: list[Callable[[Cycle], None]] = []
         self.on_action: list[Callable[[str, float], None]] = []
         """Called with the name and the seconds of each action, maybe from another thread."""
+        self._decided: Plan | None = None
+        """The last plan."""
         self.cycles = 0
 
     def trigger(self) -> None:
@@ -124,6 +126,8 @@ class Loop:
         """Leave time for reading and writing after a cycle; end early if few writes are left."""
         settings, pause = self._settings, self._settings.pause_after(seconds, news)
         at_least = max(settings.min_interval - seconds, min(pause, settings.shortest_pause))
+        if self._decided is not None and self.cycles > 1:
+            at_least = max(at_least, settings.rest_after(seconds, len(self._decided.waiting), len(self._decided.bind)))
         if self._outbox is None:
             await asyncio.sleep(pause)
             return
@@ -159,6 +163,7 @@ class Loop:
         else:
             plan = decide(snapshot, measured, now)
         decided = self._brakes.apply(plan, snapshot, now)
+        self._decided = decided
         self._record(now, plan, text)
         # 5 apply
         if self._outbox is not None:

@@ -153,6 +153,10 @@ class Scheduler:
         config, _ = self.config.current()
         return config.autoscaling.provisioning_class
 
+    @property
+    def api(self) -> Api:
+        return self._api
+
     def _trigger(self) -> None:
         self.loop.trigger()
 

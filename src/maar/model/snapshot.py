@@ -46,7 +46,7 @@ class Cluster(msgspec.Struct, frozen=True):
     locks: tuple[Lock, ...] = ()
     expired: tuple[Expired, ...] = ()
     resized: dict[str, float] = {}
-    """When the sizes in each pool last changed."""
+    """When the sizes in each pool with a rate limit last changed."""
     rooms: tuple[Room, ...] = ()
     """Limits for volumes."""
     images: tuple[Image, ...] = ()

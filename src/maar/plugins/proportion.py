@@ -37,6 +37,7 @@ from maar.plugins.support.shares import Row, at_least, divide, how_many, less, p
 from maar.session.hooks import Claim, Vote
 from maar.session.register import Register
 from maar.session.resizing.workers import elastic_of
+from maar.session.room import one_shape
 from maar.session.session import Session
 
 NAME = "proportion"
@@ -111,10 +112,26 @@ class Proportion:
         q = self._of(job)
         if not self._session.snapshot.queues.queues[q].open:
             return 0
-        room = less(self._deserved[q], has_own(self._session, q))
-        return how_many(room, wanted_row(self._session, job, shape), wanted)
+        if shape < 0:  # the declared needs of this group
+            return self._how_many(q, wanted_row(self._session, job, shape), wanted)
+        asked = ("allowed", q, shape, wanted)
+        return self._session.memo.current(
+            NAME, asked, lambda: self._how_many(q, wanted_row(self._session, job, shape), wanted)
+        )
+
+    def _how_many(self, q: int, request: Row, wanted: int) -> int:
+        return how_many(less(self._deserved[q], has_own(self._session, q)), request, wanted)
 
     def _why_not(self, job: Job, shape: int, wanted: int) -> Reason:
+        if shape < 0 or one_shape(self._session, job) < 0:
+            return self._refusal(job, shape, wanted)
+        # Thousands of jobs wait for the same: the answer depends on nothing else of the job.
+        jobs = self._session.snapshot.jobs
+        lacking = int(jobs.minimum[job.index] - jobs.ready[job.index])
+        asked = ("why", self._of(job), shape, wanted, lacking)
+        return self._session.memo.current(NAME, asked, lambda: self._refusal(job, shape, wanted))
+
+    def _refusal(self, job: Job, shape: int, wanted: int) -> Reason:
         q = self._of(job)
         queue = self._session.snapshot.queues.queues[q]
         asks = [n * wanted for n in wanted_row(self._session, job, shape)]

@@ -1,4 +1,4 @@
-"""The kinds of jobs that users create in fault tests: gangs, wide gangs, single pods, batch Jobs, elastic PyTorchJobs."""
+"""The jobs of users in fault tests: gangs, wide gangs, single pods, batch Jobs, elastic PyTorchJobs."""
 
 from __future__ import annotations
 

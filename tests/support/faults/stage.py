@@ -76,6 +76,8 @@ class Stage:
         self.users = users
         self.replicas: Replicas
         self.patience = PATIENCE_S
+        self.works: list[asyncio.Task[None]] = []
+        """What goes on all the time."""
 
     @property
     def witness(self) -> Witness:
@@ -85,8 +87,15 @@ class Stage:
         """Wait until a condition is true."""
         ends = time.monotonic() + (patience or self.patience)
         while not holds():
+            self.check_works()
             assert time.monotonic() < ends, f"did not come true: {what}: {self.story()}"
             await asyncio.sleep(0.02)
+
+    def check_works(self) -> None:
+        """Raise what has ended the users, the replicas or the witness."""
+        for work in self.works:
+            if work.done():
+                work.result()
 
     async def progress(self, binds: int) -> None:
         """Wait until some more pods are bound."""
@@ -116,6 +125,7 @@ class Stage:
         await self.heal()
         await self.watching.quiet(patience)
         await self.users.finish(patience)
+        self.check_works()
         await self.watching.nothing_left(patience)
 
     async def heal(self) -> None:
@@ -161,6 +171,7 @@ async def staged(
         parts.push_async_callback(stage.replicas.stop)
         for _ in range(replicas):
             stage.replicas.start()
-        for work in (stage.replicas.keep(), users.work()):
-            parts.push_async_callback(ended, asyncio.create_task(work))
+        stage.works = [asyncio.create_task(work) for work in (stage.replicas.keep(), users.work())]
+        for work in stage.works:
+            parts.push_async_callback(ended, work)
         yield stage

@@ -28,5 +28,8 @@ PROVISIONING_REQUESTS = Kind(
 )
 STATE = Kind(resource=resources.CONFIG_MAPS, writes={"": ("create", "patch")}, only="maar-state")
 
-WRITTEN_ONLY = (Right(resources.EVENTS.group, resources.EVENTS.plural, ("create", "patch")),)
+WRITTEN_ONLY = (
+    Right(resources.EVENTS.group, resources.EVENTS.plural, ("create", "patch")),
+    Right(resources.TOKEN_REVIEWS.group, resources.TOKEN_REVIEWS.plural, ("create",)),
+)
 """Rights on kinds that Maar never reads."""
