@@ -48,6 +48,8 @@ class Evict(msgspec.Struct, frozen=True):
     cause: Cause = Cause.UNKNOWN
     budgets_apply: bool = True
     """False: its tenant's disruption budgets protect it no more (`tenants: untrusted`)."""
+    grace: int | None = None
+    """Seconds that it has to stop; `None`: as many as its owner states."""
 
 
 class Nominate(msgspec.Struct, frozen=True, gc=False):

@@ -58,7 +58,7 @@ class Snapshot:
 
     def __init__(self, cluster: Cluster) -> None:
         self.cluster = cluster
-        self.axes = Axes(_resource_names(cluster))
+        self.axes = Axes(_resource_names(cluster), _requested_names(cluster))
         self.nodes = NodeTable(cluster.nodes, self.axes)
         self.queues = QueueTree(cluster.queues)
         tasks = sorted(cluster.tasks, key=placing_order)
@@ -113,7 +113,7 @@ class Snapshot:
         shapes = dict.fromkeys((*(t.shape for t in tasks), *_worker_shapes(jobs)))
         mentioned = {name for shape in shapes for name, _ in shape.requests}
         mentioned.update(name for job in jobs for name in job.min_resources or ())
-        if not mentioned <= self.axes.index.keys():
+        if self.axes.rest is None and not mentioned <= self.axes.index.keys():
             return None
         next_ = Snapshot.__new__(Snapshot)
         next_.cluster, next_.axes, next_.nodes, next_.queues = rest, self.axes, self.nodes, self.queues
@@ -170,15 +170,20 @@ def _worker_shapes(jobs: Iterable[Job]) -> list[Shape]:
     return [shape for job in elastic for shape in (job.shape, *job.beside)]
 
 
-def _resource_names(cluster: Cluster) -> Iterable[str]:
+def _resource_names(cluster: Cluster) -> set[str]:
+    """The resources of nodes and queues."""
+    names = {name for node in cluster.nodes for name in node.allocatable}
+    for queue in cluster.queues:
+        for amounts in (queue.capability, queue.deserved, queue.guarantee):
+            names.update(amounts or ())
+    return names
+
+
+def _requested_names(cluster: Cluster) -> set[str]:
+    """The resources that pods and groups request, whether they exist or not."""
     names: set[str] = set()
-    for node in cluster.nodes:
-        names.update(node.allocatable)
     for shape in {*(task.shape for task in cluster.tasks), *_worker_shapes(cluster.jobs)}:
         names.update(name for name, _ in shape.requests)
     for job in cluster.jobs:
         names.update(job.min_resources or ())
-    for queue in cluster.queues:
-        for amounts in (queue.capability, queue.deserved, queue.guarantee):
-            names.update(amounts or ())
     return names

@@ -85,6 +85,10 @@ class Task(msgspec.Struct, frozen=True, gc=False):
     """Keys of the disruption budgets that cover it."""
     blocked: str = ""
     """Why it is BLOCKED, for its owner."""
+    grace: float = 30.0
+    """Seconds that it may take to stop after an eviction, as its owner states."""
+    leaves: float | None = None
+    """If it is being deleted: when that must be done."""
     foreign: bool = False
     """Another scheduler's: it takes room, and is never evicted."""
 

@@ -16,6 +16,7 @@ from maar.session import never
 from maar.session.eviction.making_room import needs_of
 from maar.session.eviction.protection import beyond_share
 from maar.session.explain import why_waiting
+from maar.session.lingering import longest_grace
 from maar.session.placement import missing
 from maar.session.resizing.changes import SizeChanges
 from maar.session.session import Session
@@ -72,7 +73,8 @@ def _evictions(session: Session, sizes: SizeChanges) -> tuple[Evict, ...]:
         why = session.evictions[t]
         task = session.snapshot.tasks.tasks[t]
         apply = not (task.budgets and beyond is not None and beyond[t])
-        evictions.append(Evict(task.key, why.beneficiary.key, why.reason, why.cause, apply))
+        grace = longest_grace(session, task)
+        evictions.append(Evict(task.key, why.beneficiary.key, why.reason, why.cause, apply, grace))
     return tuple(evictions)
 
 

@@ -133,7 +133,8 @@ def task(
     of.said = promise, checkpoint
     pod = of.pod
     bound = of.status in (Status.BOUND, Status.RELEASING)
-    started = pod.status.start_time
+    started, going = pod.status.start_time, pod.metadata.deletion_timestamp
+    grace = pod.spec.termination_grace_period_seconds
     of.made = Task(
         key=pod.key,
         job=job,
@@ -156,6 +157,8 @@ def task(
         budgets=budgets,
         blocked=of.blocked,
         foreign=of.foreign,
+        grace=30.0 if grace is None else float(max(grace, 0)),
+        leaves=None if going is None else going.timestamp(),
     )
     return of.made
 

@@ -71,6 +71,10 @@ LONGEST_PROBLEM = 200
 """Characters of a reason that quotes an annotation; tuned by hand."""
 
 
+LONGEST_VALUE = 1000
+"""Characters of an annotation that Maar parses; tuned by hand. Kubernetes allows 256 kB, and values are cached."""
+
+
 class Notes:
     """Reads the annotations, and optionally the labels, of one object."""
 
@@ -87,6 +91,8 @@ class Notes:
             for key in keys:
                 if text := values.get(key):
                     try:
+                        if len(text) > LONGEST_VALUE:
+                            raise ValueError(f"{len(text)} characters, expected at most {LONGEST_VALUE}")
                         return parse(text)
                     except ValueError as error:
                         # A tenant may write any length; reasons go on to conditions and events.
