@@ -188,6 +188,33 @@ def test_alive_but_not_ready_without_a_server(box: EmbeddedServer, tmp_path: Pat
     tell(kubeconfig, story, nodes=1)
 
 
+# -- the lease
+
+
+def test_without_leader_election_a_second_process_ends_and_names_the_first(kubeconfig: Path, start: Start) -> None:
+    async def story(cluster: Live) -> None:
+        first = start(kubeconfig, "--lease-duration", "3")
+        await cluster.eventually(lambda: first.says("leading as"), "it leads")
+        second = start(kubeconfig, "--lease-duration", "3", "--no-leader-elect")
+        await cluster.eventually(lambda: not second.lives, "the second has ended")
+        assert 1 == second.end()
+        assert second.says(f"Error: lease `{NAMESPACE}/maar` is held by `{socket.gethostname()}_")
+        first.end(signal.SIGKILL)
+        third = start(kubeconfig, "--lease-duration", "300", "--no-leader-elect")
+        await cluster.eventually(lambda: third.says("leading as"), "a killed process on this host is not waited for")
+        lease = await cluster.get(LEASES.path(NAMESPACE, "maar"))
+        assert (300, "2") == (lease["spec"]["leaseDurationSeconds"], lease["metadata"]["annotations"]["maar.dev/epoch"])
+
+    tell(kubeconfig, story, nodes=1)
+
+
+@pytest.mark.parametrize("seconds", ["2", "301", "1.5", "many"])
+def test_a_lease_duration_out_of_bounds_is_refused(seconds: str) -> None:
+    ended = subprocess.run([*MAAR, "run", "--lease-duration", seconds], capture_output=True, text=True, check=False)
+    assert 2 == ended.returncode
+    assert "Invalid value for '--lease-duration'" in ended.stderr
+
+
 # -- logs
 
 

@@ -89,6 +89,7 @@ def _address(_: click.Context, __: click.Parameter, text: str | None) -> Address
 @click.option(
     "--delete-victims", is_flag=True, help="Delete victims instead of evicting them: ignores disruption budgets."
 )
+@click.option("--without-intents", is_flag=True, hidden=True, help="Unsafe: only to measure what intents cost.")
 @click.option("--pod-events", is_flag=True, help="Write an event for each bound pod, not only for its gang.")
 @click.option(
     "--log-format", type=click.Choice(["text", "json"]), default="text", show_default=True, help="Format of log lines."
@@ -112,6 +113,7 @@ def run(
     history: str | None,
     history_token: Path | None,
     delete_victims: bool,
+    without_intents: bool,
     pod_events: bool,
     log_format: str,
 ) -> None:
@@ -124,6 +126,7 @@ def run(
             node_selector=_selector(node_selector),
             dry_run=dry_run,
             delete_victims=delete_victims,
+            announce=not without_intents,
             pod_events=pod_events,
         ),
         kubeconfig=kubeconfig,
