@@ -47,7 +47,7 @@ class Subjects:
         if number is not None and len(members := latest.jobs.members[number]):
             first = latest.tasks.tasks[int(members[0])]
             return Subject(PODS, pod_reference(first.key, first.uid))
-        return Subject(PODS, pod_reference(job, "")) if picture.is_unreadable(job) else None
+        return None
 
     def of_elastic(self, job: ElasticJob) -> Subject:
         """The object of an elastic job itself: its size is written there, whatever object represents its gang."""
