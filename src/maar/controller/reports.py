@@ -29,6 +29,8 @@ from maar.session.state import queue_sums
 
 STANDS = 1.0
 """Seconds for which a reason must hold before it is written; tuned by hand."""
+REPORT = "report"
+"""In the table of problems: a job about which nothing could be written."""
 INCOMPLETE = ("NoPods", "NotEnoughTasks", "NotEnoughPodsOfTask")
 """Reasons that disappear while a gang's pods are being created: they must hold for `A_WHILE`."""
 A_MOMENT = 1.5
@@ -92,8 +94,6 @@ class Seen(msgspec.Struct, frozen=True):
     has_pods: bool = False
     waiting: tuple[Task, ...] = ()
     """The job's waiting pods."""
-    unreadable: bool = False
-    """The job is a pod of which only the name can be decoded."""
 
 
 class Writes(msgspec.Struct, frozen=True):
@@ -115,7 +115,6 @@ def report(seen: Seen, record: Record, now: float) -> tuple[Writes, Record]:
     reason = record.reason
     if reason and now >= record.stands_at and record.on_pods != reason:
         patches += [unschedulable(task.key, reason, task.created) for task in seen.waiting]
-        patches += [unschedulable(seen.job.key, reason, seen.job.created)] if seen.unreadable else []
         record = replace(record, on_pods=reason)
     emits = bool(reason) and reason in (record.in_status, record.on_pods) and record.in_event != reason
     record = replace(record, in_event=reason) if emits else record
@@ -205,20 +204,28 @@ class Reports:
         moved = self.tallies.take(cache, now)
         writes: list[Writes] = []
         for key in sorted(news | moved | {key for key, due in self._due.items() if now >= due}):
-            self._due.pop(key, None)
-            number = cache.latest.jobs.number.get(key)
-            if number is None:
-                self._records.pop(key, None)
-                continue
-            record = self._records.get(key, Record())
-            looked_at = key in news and (key in by_job.bound or key not in cache.resting)
-            seen = self._seen(cache.latest.jobs.jobs[number], by_job, record, looked_at, key in moved)
-            found, record = report(seen, record, now)
-            self._records[key] = record
-            if (due := record.due(now)) is not None:
-                self._due[key] = due
-            writes.append(found)
+            with cache.picture.problems.isolated(REPORT, key):
+                if (found := self._of_job(key, by_job, news, moved, now)) is not None:
+                    writes.append(found)
         return [*writes, Writes(tuple(self._queue_patches(plan, now)), None, "")]
+
+    def _of_job(self, key: str, by_job: ByJob, news: set[str], moved: set[str], now: float) -> Writes | None:
+        """The writes about one job; `None` if it is gone."""
+        cache = self._cache
+        self._due.pop(key, None)
+        number = cache.latest.jobs.number.get(key)
+        if number is None:
+            self._records.pop(key, None)
+            cache.picture.problems.valid(REPORT, key)
+            return None
+        record = self._records.get(key, Record())
+        looked_at = key in news and (key in by_job.bound or key not in cache.resting)
+        seen = self._seen(cache.latest.jobs.jobs[number], by_job, record, looked_at, key in moved)
+        found, record = report(seen, record, now)
+        self._records[key] = record
+        if (due := record.due(now)) is not None:
+            self._due[key] = due
+        return found
 
     def due(self, now: float) -> float | None:
         """When a write is due because of time alone."""
@@ -241,7 +248,6 @@ class Reports:
             tally=Tally() if subject is None or subject.group is None else tally(cache, job),
             has_pods=len(cache.latest.jobs.members[job.index]) > 0,
             waiting=_waiting_pods(cache, job) if wait is not None or record.reason else (),
-            unreadable=cache.picture.is_unreadable(job.key),
         )
 
     def _queue_patches(self, plan: Plan, now: float) -> list[Patch]:

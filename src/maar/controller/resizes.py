@@ -34,6 +34,10 @@ Emit = Callable[[Reference, str, str, str], None]
 Holds = tuple[tuple[str, int], ...]
 
 
+RESIZE = "resize"
+"""In the table of problems: a job whose size could not be written."""
+
+
 class Change(NamedTuple):
     """The new size of one job."""
 
@@ -79,14 +83,18 @@ class Resizes:
             self._noted.pop(key, None)
         notes = self._notes(plan)
         down, up = changes(plan)
+        isolated = self._cache.picture.problems.isolated
         for change in down:
-            self._go_down(change, notes)
+            with isolated(RESIZE, change.job):
+                self._go_down(change, notes)
         for change in up:
-            prepared = self._prepare(change, notes)
-            if prepared is not None:
-                self._waiting[change.job] = prepared
+            with isolated(RESIZE, change.job):
+                prepared = self._prepare(change, notes)
+                if prepared is not None:
+                    self._waiting[change.job] = prepared
         for job, note in notes.items():
-            self._write_note(job, note)
+            with isolated(RESIZE, job):
+                self._write_note(job, note)
         self._go_up()
 
     # -- sizes
@@ -178,10 +186,11 @@ class Resizes:
         targets = {target.job: target for target in plan.targets if self._noted.get(target.job) != target}
         found: dict[str, Note] = {}
         for key in sorted(holds.keys() | held | targets.keys()):
-            job = self._cache.picture.elastic_job(key)
-            if job is not None:
-                kept = tuple(sorted(holds.get(key, {}).items()))
-                found[key] = Note(kept, self._annotations(job, kept, targets.get(key)))
+            with self._cache.picture.problems.isolated(RESIZE, key):
+                job = self._cache.picture.elastic_job(key)
+                if job is not None:
+                    kept = tuple(sorted(holds.get(key, {}).items()))
+                    found[key] = Note(kept, self._annotations(job, kept, targets.get(key)))
         return found
 
     def _annotations(self, job: ElasticJob, holds: Holds, target: Target | None) -> dict[str, str | None]:

@@ -48,6 +48,11 @@ class Metrics:
         self._lag: Gauge = made(Gauge, "watch_lag_seconds", "Time since the last sign of a watch", "resource")
         self._refused: Counter = made(Counter, "config_refused", "Refused configurations")
         self._leader: Gauge = made(Gauge, "leader", "Whether this instance decides")
+        self._invalid: Gauge = made(Gauge, "invalid_objects", "Objects that cannot be used, by kind", "kind")
+        self._bugs: Counter = made(Counter, "bugs", "Unexpected errors that affected one object or job only")
+        self._restarts: Counter = made(Counter, "restarts", "Restarts of parts that decisions do not depend on", "part")
+        self._counted: Tally[str] = Tally()
+        """What counters of other parts were when they were last read."""
         self._codes: dict[str, str] = {}
         self._of_pools = PoolMetrics(scheduler, made)
         scheduler.loop.on_cycle.append(self.on_cycle)
@@ -71,12 +76,27 @@ class Metrics:
 
     def text(self) -> bytes:
         self._update_queues()
+        self._update_problems()
         self._of_pools.update()
         self._lag.clear()
         for resource, seconds in self._scheduler.lags().items():
             self._lag.labels(resource).set(seconds)
         self._leader.set(int(self._scheduler.leading))
         return generate_latest(self.registry)
+
+    def _update_problems(self) -> None:
+        problems = self._scheduler.picture.problems
+        self._invalid.clear()
+        for kind, count in problems.counts().items():
+            self._invalid.labels(kind).set(count)
+        self._bugs.inc(self._more("bugs", problems.bugs))
+        for part, count in self._scheduler.restarts().items():
+            self._restarts.labels(part).inc(self._more(part, count))
+
+    def _more(self, what: str, count: int) -> int:
+        """How much a counter of another part has grown since it was last read."""
+        more, self._counted[what] = count - self._counted[what], count
+        return more
 
     def _update_queues(self) -> None:
         if not self._cache.started:
