@@ -116,6 +116,13 @@ def test_a_waiting_pod_that_cannot_be_read_makes_its_gang_wait(bad: Json) -> Non
     assert 3 == len(cluster.binds())
 
 
+def test_safety_sums_over_pods_with_absurd_requests_do_not_overflow() -> None:
+    """Anyone may set `nodeName` on such pods; if the sum wrapped around, the node would look empty."""
+    cluster = Cluster(node("n1"), *(pod(f"huge-{i}", "n1", cpu="1e30") for i in range(8)), pod("good"))
+    assert {} == cluster.binds()
+    assert cluster.snapshot().used.min() >= 0
+
+
 @pytest.mark.parametrize("cpu", [LONG, ["8"]], ids=["quantity", "type"])
 def test_a_node_that_cannot_be_read_takes_no_pods_and_its_pods_stay(cpu: Any) -> None:
     cluster = Cluster(node("n1", cpu), node("n2"), pod("runs", "n1"), pod("new"))

@@ -12,9 +12,13 @@ from collections.abc import Iterable, Mapping
 from maar.kube.wire.base import Quantities
 from maar.kube.wire.errors import FieldError
 from maar.kube.wire.pods import Container, ContainerStatus, Pod, Resources
-from maar.model.resources import LARGEST, PODS, QuantityError, units
+from maar.model.resources import PODS, QuantityError, units
 
 Requests = tuple[tuple[str, int], ...]
+
+MOST = 2**50
+"""The most that one pod counts for: a PiB, more than any node has. Anyone can set `nodeName` on pods of any request, so
+sums over thousands of pods on one node must fit in int64."""
 
 
 def pod_requests(pod: Pod) -> Requests:
@@ -31,7 +35,7 @@ def pod_requests(pod: Pod) -> Requests:
     if spec.overhead:
         _add(total, amounts(spec.overhead, "spec.overhead"))
     total[PODS] = 1
-    return tuple(sorted((name, min(amount, LARGEST)) for name, amount in total.items() if amount > 0))
+    return tuple(sorted((name, min(amount, MOST)) for name, amount in total.items() if amount > 0))
 
 
 def negative_request(pod: Pod) -> str:
