@@ -76,7 +76,8 @@ def test_liveness_a_database_that_is_back_is_used_again_and_counted(tmp_path: Pa
         await _until(lambda: not history.problem)
         assert 0 == history.restarts, "it was not there before"
         with contextlib.closing(sqlite3.connect(file)) as other:
-            other.execute("DROP TABLE maar_accounting")
+            for table in ("accounting", "measurements", "history"):
+                other.execute(f"DROP TABLE maar_{table}")
             other.commit()
         history.record(Event("ns", "job", EventKind.SUBMITTED, 1.0, uid="u"))
         await _until(lambda: 1 == history.restarts)
@@ -87,6 +88,6 @@ def test_liveness_a_database_that_is_back_is_used_again_and_counted(tmp_path: Pa
 
 
 async def _until(holds: Callable[[], bool]) -> None:
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(20):
         while not holds():
             await asyncio.sleep(0.01)
