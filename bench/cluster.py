@@ -186,14 +186,14 @@ async def bare(kubeconfig: Path, nodes: int, pods: int) -> float:
 class Maar:
     """`maar run` as a child process, with its CPU time and memory."""
 
-    def __init__(self, kubeconfig: Path) -> None:
+    def __init__(self, kubeconfig: Path, *options: str) -> None:
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             self.port: int = free.getsockname()[1]
         command = [sys.executable, "-m", "maar.cli.main", "run", "--kubeconfig", str(kubeconfig)]
         self.begun = time.perf_counter()
         self._process = subprocess.Popen(
-            [*command, "--no-leader-elect", "--history", "none", "--http-port", str(self.port)],
+            [*command, *(options or ("--no-leader-elect",)), "--history", "none", "--http-port", str(self.port)],
             stderr=subprocess.DEVNULL,
         )
 
@@ -219,10 +219,10 @@ class Maar:
         fields = Path(f"/proc/{self._process.pid}/stat").read_text().rpartition(")")[2].split()
         return (int(fields[11]) + int(fields[12])) / TICKS
 
-    def rss_mb(self) -> float:
-        """Peak memory."""
+    def rss_mb(self, field: str = "VmHWM") -> float:
+        """Peak memory; with `VmRSS`, memory now."""
         status = Path(f"/proc/{self._process.pid}/status").read_text().splitlines()
-        return int(next(line for line in status if line.startswith("VmHWM")).split()[1]) / 1024
+        return int(next(line for line in status if line.startswith(field)).split()[1]) / 1024
 
     def stop(self) -> None:
         self._process.send_signal(signal.SIGTERM)
@@ -234,8 +234,8 @@ class Maar:
 
 
 @contextmanager
-def maar(kubeconfig: Path) -> Iterator[Maar]:
-    child = Maar(kubeconfig)
+def maar(kubeconfig: Path, *options: str) -> Iterator[Maar]:
+    child = Maar(kubeconfig, *options)
     try:
         yield child
     finally:

@@ -24,10 +24,12 @@ from maar import __version__
 from maar.cli.run import run
 from maar.config.file import default_config, read_config
 from maar.controller.brakes import BrakeSettings
+from maar.controller.settings import Settings
 from maar.history.history import History
-from maar.kube.kinds import rights, upstream_podgroup
+from maar.kube.client.errors import NotFound
+from maar.kube.kinds import rights, rights_at_home, upstream_podgroup
 from maar.kube.read.claims import SELECTED_NODE
-from maar.kube.wire.api_resources import CLAIMS, NODES, PODS, QUEUES, STORAGE_CLASSES, VOLUMES
+from maar.kube.wire.api_resources import CLAIMS, CONFIG_MAPS, NODES, QUEUES, STORAGE_CLASSES, VOLUMES
 from maar.kube.write.leases import LeaderElection
 from maar.registry import catalog
 
@@ -94,6 +96,16 @@ def test_rights_are_exactly_what_the_table_of_kinds_needs() -> None:
 def test_the_lease_can_be_written_in_its_namespace() -> None:
     assert {"get", "watch", "create", "update"} == granted("coordination.k8s.io", "leases", "Role")
     assert manifests()["Role", "maar"]["metadata"]["namespace"] == arguments().params["lease_namespace"]
+
+
+def test_the_state_can_be_written_in_its_namespace_and_nowhere_else() -> None:
+    """`create` cannot be limited to a name."""
+    home = [rule for rule in manifests()["Role", "maar"]["rules"] if rule["apiGroups"] == [""]]
+    given = {(name, verb) for rule in home for name in rule.get("resourceNames", [""]) for verb in rule["verbs"]}
+    assert {("configmaps",)} == {tuple(rule["resources"]) for rule in home}
+    needed = {(name, verb) for name, right in rights_at_home() for verb in right.verbs}
+    assert {("" if verb == "create" else name, verb) for name, verb in needed} == given
+    assert set() == granted("", "configmaps", "ClusterRole")
 
 
 def test_the_arguments_are_options_of_maar_run() -> None:
@@ -199,7 +211,7 @@ async def _story(admins: Path, maars: Path) -> None:
         await cluster.priority("high", 1000)
         election = LeaderElection(maar.api, "maar", "maar-system", "one")
         await election.lead(lambda: asyncio.sleep(0), lambda: pytest.fail("the lease was lost"))
-        async with scheduling(maar) as scheduler:
+        async with scheduling(maar, Settings(namespace="maar-system")) as scheduler:
             await cluster.gang("low", 2, gpu=8)
             await cluster.until(bound("low", 2), "a gang starts")
             await _hand_over(cluster)
@@ -208,18 +220,18 @@ async def _story(admins: Path, maars: Path) -> None:
             await cluster.pod("fills", gpu=8, priorityClassName="high")
             await cluster.until(lambda ps: any(p.node for p in ps if p.name == "fills"), "a single pod starts")
             await cluster.pod("waits", gpu=8)
-            await cluster.eventually(lambda: _elected(cluster, PODS.path(NAMESPACE, "waits")), "a pod is elected")
+            await cluster.eventually(lambda: _elected(cluster, "waits"), "a pod is elected")
             await cluster.delete("waits")
             await cluster.create(upstream_podgroup.ALPHA.path(NAMESPACE), _upstream("study", 2))
             for name in ("study-0", "study-1"):
                 await cluster.pod(name, gpu=8, schedulingGroup={"podGroupName": "study"})
             study = upstream_podgroup.ALPHA.path(NAMESPACE, "study")
-            await cluster.eventually(lambda: _elected(cluster, study), "an upstream gang is elected")
+            await cluster.eventually(lambda: _elected(cluster, "study"), "an upstream gang is elected")
             await cluster.eventually(lambda: _locked(cluster, "n0"), "a node is locked for it")
             await cluster.until(lambda ps: all(p.message or p.node for p in ps), "every waiting pod has a reason")
             await cluster.eventually(lambda: scheduler.executor.pending == 0, "all writes are done")
             counts = scheduler.outbox.counts
-        assert {"done:Bind", "done:Evict", "done:Patch"} == counts.keys()
+        assert {"done:Bind", "done:Evict", "done:Patch", "done:Create"} == counts.keys()
         assert (0, 0) == (scheduler.executor.counts.failed, scheduler.events.counts.failed)
         assert scheduler.events.counts.written > 0
         assert "default" == (await cluster.get(QUEUES.path(name="default")))["metadata"]["name"]
@@ -250,8 +262,12 @@ async def _annotated(cluster: Live, path: str, annotation: str) -> bool:
     return annotation in (await cluster.get(path))["metadata"].get("annotations", {})
 
 
-async def _elected(cluster: Live, path: str) -> bool:
-    return await _annotated(cluster, path, "maar.dev/elected-since")
+async def _elected(cluster: Live, name: str) -> bool:
+    path = CONFIG_MAPS.path("maar-system", "maar-state")
+    try:
+        return f'"job":"{NAMESPACE}/{name}"' in (await cluster.get(path))["data"]["maar"]
+    except NotFound:
+        return False
 
 
 async def _locked(cluster: Live, node: str) -> bool:

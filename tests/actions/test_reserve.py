@@ -6,7 +6,7 @@ import pytest
 from tests.support.confs import RESERVE
 
 from maar.model.jobs import Phase
-from maar.model.plan import Elect, Lock, Plan
+from maar.model.plan import Elect, Expired, Lock, Plan
 from maar.model.selectors import PodSelector, PodTerm, Requirement, Selector
 from maar.model.snapshot import Cluster
 from maar.testing.builders import Part, cluster, gang, node
@@ -104,7 +104,8 @@ def test_highest_priority_then_longest_wait_is_elected() -> None:
         gang("oldest", 2, gpu=8, priority=1, created=0.0),
     ]
     scenery = cluster(node("n1", gpu=8), node("n2", gpu=8), gang("x", 1, gpu=1, on=["n1"], priority=9), jobs)
-    assert scene(scenery, CONFIG, now=100.0)[0].elect == Elect("ns/old", 100.0)
+    demand = (("cpu", 2000), ("memory", 2 * 2**30), ("nvidia.com/gpu", 16), ("pods", 2))
+    assert scene(scenery, CONFIG, now=100.0)[0].elect == Elect("ns/old", 100.0, demand=demand)
 
 
 def test_a_job_that_no_empty_cluster_could_hold_is_not_elected() -> None:
@@ -178,8 +179,9 @@ def test_an_election_ends_after_the_timeout_and_another_has_its_turn() -> None:
     scenery = two_full_nodes(gang("other", 1, gpu=8, created=5.0), *locks)
     plans, after = cycles(scenery, config, 3, now=8.0)
     assert [p.elect.job for p in plans if p.elect] == ["ns/wide", "ns/wide", "ns/other"]
-    assert plans[2].expired == ("ns/wide",)
+    assert plans[2].expired == (Expired("ns/wide", 10.0),)
     assert plans[0].wake_at == 9.0
     assert plans[1].wake_at == 10.0
     later, _ = cycles(after, config, 1, now=20.0)
-    assert later[0].elect == Elect("ns/wide", 20.0)
+    assert later[0].elect is not None
+    assert ("ns/wide", 20.0) == (later[0].elect.job, later[0].elect.since)

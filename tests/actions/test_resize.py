@@ -15,6 +15,8 @@ from maar.model.queues import Queue
 from maar.model.selectors import Requirement
 from maar.model.snapshot import Cluster, Snapshot
 from maar.model.tasks import Status
+from maar.session.resizing.standing import past_of
+from maar.session.session import Session
 from maar.testing.builders import GPU, cluster, elastic, gang, node, shape, tasks
 from maar.testing.scenario import configured, cycles, scene
 
@@ -322,8 +324,7 @@ def test_priority_decides_who_starts() -> None:
 
 
 def test_a_pool_that_changed_is_left_alone_for_its_rate_limit() -> None:
-    past = Past(last_resize=90.0, counted=90.0)
-    scene_ = cluster(node("n1", gpu=4), elastic("a", 1, 4, on=["n1"] * 2, past=past))
+    scene_ = cluster(node("n1", gpu=4), elastic("a", 1, 4, on=["n1"] * 2), resized={"default": 90.0})
     plans, _ = cycles(scene_, config(rate="30s"), 1, now=100.0)
     assert not plans[0].moves
     assert 120.0 == plans[0].wake_at
@@ -345,14 +346,26 @@ def test_a_job_keeps_its_size_for_the_minimum_time() -> None:
 
 
 def test_a_last_change_in_the_future_is_ignored() -> None:
-    """It was written by hand. It neither keeps the job's size forever nor disables the brake of the pool."""
+    """It was written by hand. It neither keeps the job's size forever nor stops the pool."""
     forged = elastic("a", 1, 4, on=["n1"] * 4, past=Past(last_resize=1e12, counted=90.0))
     other = elastic("b", 1, 4, job={"created": 5.0}, past=Past(last_resize=90.0, since=90.0))
     scene_ = cluster(node("n1", gpu=4), forged, other)
     plans, _ = cycles(scene_, config(least="60s"), 1, now=100.0)
     assert [("ns/a", 4, 2)] == [(r.job, r.before, r.after) for r in plans[0].resize]
-    (plan,), _ = cycles(scene_, config(rate="30s"), 1, now=100.0)
-    assert (False, 120.0) == (plan.moves, plan.wake_at)
+    for last, moves in ((90.0, False), (1e12, True)):
+        (plan,), _ = cycles(
+            msgspec.structs.replace(scene_, resized={"default": last}), config(rate="30s"), 1, now=100.0
+        )
+        assert moves == plan.moves
+
+
+@pytest.mark.parametrize("last", [99.0, 100.0, 1e12])
+def test_what_an_owner_writes_on_her_job_does_not_stop_the_pool(last: float) -> None:
+    forged = elastic("forged", 1, 1, on=["n1"], past=Past(last_resize=last))
+    scene_ = cluster(node("n1", gpu=4), forged, elastic("a", 1, 3, on=["n1"], job={"created": 5.0}))
+    plans, after = cycles(scene_, config(rate="30s"), 1, now=100.0)
+    assert [("ns/a", 1, 3)] == [(r.job, r.before, r.after) for r in plans[0].resize]
+    assert {"default": 100.0} == after.resized
 
 
 def test_room_is_not_kept_for_ever() -> None:
@@ -636,3 +649,46 @@ def test_time_in_which_its_owner_paused_a_job_is_not_attained() -> None:
     job = msgspec.structs.replace(job, tasks=tuple(msgspec.structs.replace(t, started=100.0) for t in job.tasks))
     plans, _ = cycles(cluster(node("n1", gpu=4), job), config(), 1, now=110.0)
     assert [25.0] == [resize.past.attained for resize in plans[0].resize]
+
+
+def test_forged_holds_are_limited_to_the_largest_size_and_the_queue() -> None:
+    """Anyone who may edit a job can write its size, its holds and when they began."""
+    for high, queue, left in ((2, {}, 6), (8, {}, 4), (8, {"capability": {GPU: 3}}, 5)):
+        job = elastic("a", 1, high, size=100, past=Past(last_resize=100.0), holds=(("n1", 100),), job={"queue": "q"})
+        job = msgspec.structs.replace(job, tasks=())
+        small = [gang(f"small-{i}", 1, gpu=1) for i in range(8)]
+        scene_ = cluster(node("n1", gpu=8), job, small, Queue("default"), Queue("q", **queue))
+        (plan,), _ = cycles(scene_, msgspec.structs.replace(config(), actions=config().actions[1:2]), 1, now=110.0)
+        assert left == len(plan.bind), (high, queue)
+
+
+@pytest.mark.parametrize(
+    "forged",
+    [
+        {"attained": -1e9},
+        {"attained": 0.0, "counted": 999.0},
+        {"attained": 5000.0, "forgiven": 5000.0, "counted": 1000.0},
+        {"forgiven": 1e15},
+        {"counted": 1e12, "first_start": 1e12, "since": 1e12},
+        {"first_start": 0.0, "since": 0.0},
+        {"ran": -5.0},
+    ],
+)
+def test_a_forged_past_is_no_better_than_that_of_a_new_job_with_the_same_workers(forged: dict[str, float]) -> None:
+    job = elastic("a", 1, 4, on=["n1"] * 2, past=Past(**forged), job={"created": 100.0})
+    tasks = tuple(msgspec.structs.replace(t, started=200.0) for t in job.tasks)
+    made = cluster(node("n1", gpu=4), msgspec.structs.replace(job, tasks=tasks))
+    session = Session(Snapshot(made), config(), 1000.0)
+    past = past_of(session, session.job(0))
+    assert past.attained - past.forgiven >= 2 * 800.0, "as long as its workers have run"
+    assert 100.0 <= (past.first_start or 0.0) <= 1000.0, "not before it was created"
+    assert past.since is None or 100.0 <= past.since <= 1000.0
+    assert (1000.0, True) == (past.counted, past.ran >= 0)
+
+
+def test_an_honest_past_stays_as_it_is() -> None:
+    had = Past(first_start=150.0, since=300.0, attained=9000.0, counted=900.0, forgiven=500.0, last_resize=900.0)
+    job = elastic("a", 1, 4, on=["n1"] * 2, past=had, job={"created": 100.0})
+    tasks = tuple(msgspec.structs.replace(t, started=300.0) for t in job.tasks)
+    session = Session(Snapshot(cluster(node("n1", gpu=4), msgspec.structs.replace(job, tasks=tasks))), config(), 1000.0)
+    assert msgspec.structs.replace(had, attained=9200.0, counted=1000.0) == past_of(session, session.job(0))

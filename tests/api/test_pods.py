@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from tests.api.conftest import MERGE, Client, new_pod
+from tests.api.conftest import MERGE, STRATEGIC, Client, new_pod
 
 Obj = dict[str, Any]
 
@@ -224,3 +224,39 @@ def test_a_pod_under_two_budgets_cannot_be_evicted(api: Client, pods: str, names
     second = {"metadata": {"name": "c"}, "spec": {"maxUnavailable": 1, "selector": {"matchLabels": {"app": "web"}}}}
     api.post(f"/apis/policy/v1/namespaces/{namespace}/poddisruptionbudgets", second)
     assert 500 == api.ask("POST", f"{pods}/a/eviction", eviction("a")).code
+
+
+def test_a_bind_for_another_version_is_refused(api: Client, pods: str) -> None:
+    old = api.post(pods, new_pod("a"))["metadata"]["resourceVersion"]
+    now = api.patch(f"{pods}/a", {"metadata": {"annotations": {"x": "1"}}}, MERGE)["metadata"]
+    answer = api.ask("POST", f"{pods}/a/binding", binding("a", uid=now["uid"], resourceVersion=old))
+    assert (409, "Conflict") == (answer.code, answer.body["reason"])
+    assert f"Precondition failed: ResourceVersion in precondition: {old}" in answer.body["message"].replace("\n", "")
+    assert "nodeName" not in api.get(f"{pods}/a")["spec"]
+    api.post(f"{pods}/a/binding", binding("a", uid=now["uid"], resourceVersion=now["resourceVersion"]))
+    assert "n1" == api.get(f"{pods}/a")["spec"]["nodeName"]
+
+
+def test_an_eviction_for_another_version_is_refused(api: Client, pods: str) -> None:
+    old = api.post(pods, new_pod("a", nodeName="n1", terminationGracePeriodSeconds=5))["metadata"]["resourceVersion"]
+    fence = {"status": {"conditions": [{"type": "maar.dev/Fenced", "status": "True", "message": "epoch 1"}]}}
+    now = api.patch(f"{pods}/a/status", fence, STRATEGIC)["metadata"]["resourceVersion"]
+    assert old != now
+    answer = api.ask("POST", f"{pods}/a/eviction", eviction("a", preconditions={"resourceVersion": old}))
+    assert (409, "Conflict") == (answer.code, answer.body["reason"])
+    assert now == api.get(f"{pods}/a")["metadata"]["resourceVersion"], "a refused eviction changes nothing"
+    api.post(f"{pods}/a/eviction", eviction("a", preconditions={"resourceVersion": now}))
+    assert "deletionTimestamp" in api.get(f"{pods}/a")["metadata"]
+
+
+def test_the_same_condition_with_another_message_moves_the_version(api: Client, pods: str) -> None:
+    """A patch that changes nothing does not."""
+    api.post(pods, new_pod("a"))
+
+    def version(message: str) -> str:
+        condition = {"type": "maar.dev/Fenced", "status": "True", "message": message}
+        answer = api.patch(f"{pods}/a/status", {"status": {"conditions": [condition]}}, STRATEGIC)
+        return str(answer["metadata"]["resourceVersion"])
+
+    first = version("epoch 1")
+    assert first == version("epoch 1") != version("epoch 2")

@@ -21,7 +21,7 @@ import msgspec
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from tests.support.confs import ALLOCATE
-from tests.support.live import NAMESPACE, Live, bound, tell, where
+from tests.support.live import EVENTS_PATH, NAMESPACE, Live, bound, tell, where
 from tests.support.real.cluster import RealCluster
 from tests.support.real.processes import free_port
 from tests.support.scheduler import Child
@@ -33,7 +33,7 @@ from maar.controller.record import read_recording
 from maar.embedded.server import EmbeddedServer
 from maar.kube.client.access import load_access
 from maar.kube.client.errors import NotFound
-from maar.kube.wire.api_resources import EVENTS, LEASES, PODS
+from maar.kube.wire.api_resources import LEASES, PODS
 
 MAAR = [sys.executable, "-m", "maar.cli.main"]
 
@@ -96,7 +96,7 @@ async def stop(run: Run, number: int = signal.SIGTERM) -> int:
 
 
 async def events(cluster: Live, reason: str) -> list[dict[str, Any]]:
-    return [e for e in (await cluster.get(EVENTS.path(NAMESPACE)))["items"] if e["reason"] == reason]
+    return [e for e in (await cluster.get(EVENTS_PATH))["items"] if e["reason"] == reason]
 
 
 async def holder(cluster: Live) -> str | None:

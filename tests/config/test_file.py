@@ -471,8 +471,9 @@ def test_a_file_that_holds_no_configuration(text: str, problem: str) -> None:
             [
                 "conf.yaml: expected a name before the colon, got `2`",
                 "conf.yaml: unknown key `action`; did you mean `actions`? "
-                "known: actions, configurations, metrics, pools, tiers",
-                "conf.yaml: unknown key `something`; known: actions, configurations, metrics, pools, tiers",
+                "known: actions, autoscaling, configurations, metrics, pools, tiers",
+                "conf.yaml: unknown key `something`; "
+                "known: actions, autoscaling, configurations, metrics, pools, tiers",
             ],
         ),
     ],
@@ -495,7 +496,7 @@ def test_an_unknown_flag_gets_a_suggestion() -> None:
 def test_all_problems_are_reported_at_once() -> None:
     assert [
         "conf.yaml: unknown key `metric`; did you mean `metrics`? "
-        "known: actions, configurations, metrics, pools, tiers",
+        "known: actions, autoscaling, configurations, metrics, pools, tiers",
         "conf.yaml: actions: unknown action `allokate`; did you mean `allocate`? "
         "known: allocate, backfill, enqueue, needy, preempt, reclaim",
         "conf.yaml: configurations[0].arguments.minCandidateNodesAbsolute: expected a whole number, got `few`",
@@ -553,3 +554,28 @@ def test_a_broken_plugin_that_is_named_is_a_problem() -> None:
     assert ["conf.yaml: tiers[0].plugins[0]: maar.plugins: `fancy` of acme 1.0 cannot be used: no"] == problems(
         ALLOCATE + "tiers: [{plugins: [{name: fancy}]}]", BROKEN
     )
+
+
+# -- autoscaling
+
+
+def test_the_class_of_provisioning_requests() -> None:
+    def named(text: str) -> str:
+        return read(
+            ALLOCATE + TIERS + f"autoscaling: {{provisioning-class: {text}}}"
+        ).config.autoscaling.provisioning_class
+
+    assert "" == read(ALLOCATE + TIERS).config.autoscaling.provisioning_class
+    assert "check-capacity.autoscaling.x-k8s.io" == named("check-capacity")
+    assert "queued-provisioning.gke.io" == named("queued-provisioning.gke.io")
+
+
+def test_an_unknown_class_of_provisioning_requests_gets_a_suggestion() -> None:
+    (problem,) = problems(ALLOCATE + TIERS + "autoscaling: {provisioning-class: check-capacty}")
+    assert problem.startswith("conf.yaml: autoscaling.provisioning-class: unknown class `check-capacty`")
+    assert "`check-capacity`" in problem
+
+
+def test_an_unknown_key_of_autoscaling_gets_a_suggestion() -> None:
+    (problem,) = problems(ALLOCATE + TIERS + "autoscaling: {provisioning-clas: check-capacity}")
+    assert "provisioning-class" in problem

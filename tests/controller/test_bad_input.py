@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 import yaml
-from tests.support.live import CRDS, NAMESPACE, OUR_CRDS, Live, bound, scheduling, tell, where
+from tests.support.live import CRDS, EVENTS_PATH, NAMESPACE, OUR_CRDS, Live, bound, scheduling, tell, where
 
 from maar.embedded.objects.kinds import PODS as EMBEDDED_PODS
 from maar.embedded.server import EmbeddedServer
 from maar.kube.client.errors import ApiError
 from maar.kube.kinds import volcano_podgroup
-from maar.kube.wire.api_resources import EVENTS, PODS, QUEUES
+from maar.kube.wire.api_resources import PODS, QUEUES
 
 GROUPS = "podgroups.scheduling.volcano.sh"
 ALL_QUEUES = "queues.scheduling.volcano.sh"
@@ -51,7 +51,7 @@ async def event_says(cluster: Live, kind: str, name: str, text: str) -> None:
     """Wait for an event about an object."""
 
     async def shown() -> bool:
-        events = (await cluster.get(EVENTS.path(NAMESPACE)))["items"]
+        events = (await cluster.get(EVENTS_PATH))["items"]
         about = [e for e in events if (e["involvedObject"]["kind"], e["involvedObject"]["name"]) == (kind, name)]
         return any(text in e["message"] for e in about if e["reason"] == "FailedScheduling")
 

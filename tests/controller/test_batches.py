@@ -5,10 +5,9 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
-from tests.support.live import NAMESPACE, Live, bound, connected, scheduling
+from tests.support.live import EVENTS_PATH, NAMESPACE, Live, bound, connected, scheduling
 
 from maar.controller.batches import Batches
-from maar.kube.wire.api_resources import EVENTS
 
 CRDS = Path(__file__).parents[2] / "deploy" / "crds"
 
@@ -33,7 +32,7 @@ def test_a_batch_is_reported_once_all_of_it_has_ended() -> None:
 
 
 async def scheduled(cluster: Live, name: str) -> list[str]:
-    events = (await cluster.get(EVENTS.path(NAMESPACE)))["items"]
+    events = (await cluster.get(EVENTS_PATH))["items"]
     mine = [e for e in events if (e["reason"], e["involvedObject"]["name"]) == ("Scheduled", name)]
     return [e["message"] for e in mine]
 

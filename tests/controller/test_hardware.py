@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.support.live import GPU, NAMESPACE, Live, Seen, bound, scheduling, tell, where
+from tests.support.live import EVENTS_PATH, GPU, NAMESPACE, Live, Seen, bound, scheduling, tell, where
 
 from maar.controller.loop import Cycle
 from maar.controller.scheduler import Scheduler
@@ -19,7 +19,7 @@ from maar.embedded.objects.kinds import PODS as EMBEDDED_PODS
 from maar.embedded.parts.kubelets import Kubelets
 from maar.embedded.server import EmbeddedServer
 from maar.kube.kinds import volcano_podgroup
-from maar.kube.wire.api_resources import EVENTS, NODES
+from maar.kube.wire.api_resources import NODES
 
 RESTLESS = Settings(resync=0.1)
 """All jobs are looked at ten times a second, so that many resyncs take little time."""
@@ -413,7 +413,7 @@ def test_a_bind_that_is_refused_for_good_is_tried_again_with_growing_waits(box: 
     """As by a webhook or a missing permission: the pod shows the reason, and the server is not flooded."""
 
     async def is_reported(cluster: Live) -> bool:
-        events = (await cluster.get(EVENTS.path(NAMESPACE)))["items"]
+        events = (await cluster.get(EVENTS_PATH))["items"]
         return any("could not be bound to `n0`: " in e["message"] for e in events if e["reason"] == "FailedScheduling")
 
     async def story(cluster: Live) -> None:

@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from tests.support.burst import without_locks
-from tests.support.live import NAMESPACE, Live, Seen, bound, scheduling, tell, where
+from tests.support.live import EVENTS_PATH, NAMESPACE, Live, Seen, bound, scheduling, tell, where
+from tests.support.memory import elected, state
 
 from maar.controller.loop import Cycle
 from maar.controller.scheduler import Scheduler
@@ -23,7 +24,7 @@ from maar.controller.settings import Settings
 from maar.kube.client.errors import NotFound
 from maar.kube.kinds import volcano_podgroup
 from maar.kube.wire import annotations as known
-from maar.kube.wire.api_resources import EVENTS, NODES, PODS
+from maar.kube.wire.api_resources import NODES, PODS
 from maar.model.selectors import Requirement, Selector
 
 RESTLESS = Settings(resync=0.1)
@@ -43,7 +44,7 @@ async def after_a_long_time(cluster: Live, scheduler: Scheduler) -> list[Seen]:
 
 async def events(cluster: Live, reason: str) -> list[dict[str, Any]]:
     """All events with a reason."""
-    return [e for e in (await cluster.get(EVENTS.path(NAMESPACE)))["items"] if e["reason"] == reason]
+    return [e for e in (await cluster.get(EVENTS_PATH))["items"] if e["reason"] == reason]
 
 
 def in_gang(name: str, **more: Any) -> dict[str, Any]:
@@ -101,12 +102,6 @@ INTERVAL = 1.0
 """Seconds between two locks: enough time to stop a scheduler after the first."""
 
 
-async def _annotation(cluster: Live, path: str, annotation: str) -> str:
-    value = (await cluster.get(path))["metadata"].get("annotations", {}).get(annotation, "")
-    assert isinstance(value, str)
-    return value
-
-
 async def locks(cluster: Live) -> dict[str, str]:
     """The nodes that are locked for `default/big`, and since when; once it runs, another job may be elected."""
     return {name: since for name, (job, since) in (await all_locks(cluster)).items() if job == "default/big"}
@@ -127,7 +122,6 @@ def _moment(text: str) -> float:
 
 def test_nodes_are_locked_for_a_gang_that_small_jobs_would_pass_and_a_restart_keeps_them(kubeconfig: Path) -> None:
     """Half of each of four nodes is in use by jobs of equal priority; `big` needs three whole nodes."""
-    group = volcano_podgroup.KIND.resource.path(NAMESPACE, "big")
 
     async def locked(cluster: Live, count: int) -> dict[str, str]:
         async def there() -> bool:
@@ -147,13 +141,14 @@ def test_nodes_are_locked_for_a_gang_that_small_jobs_would_pass_and_a_restart_ke
             await cluster.gang("big", 3, gpu=8)
             first = await locked(cluster, 1)
             assert 1 == len(first), "nodes are locked one after another"
-            since = await _annotation(cluster, group, known.ELECTED_SINCE[0])
-            assert _moment(since) <= _moment(min(first.values()))
+            elect = (await state(cluster))["elect"]
+            assert "default/big" == elect["job"]
+            assert elect["since"] <= _moment(min(first.values())) + 1e-3
 
         assert first == await locks(cluster), "the locks are on objects"
         async with scheduling(cluster, SLEEPY) as again:
             three = await locked(cluster, 3)
-            assert since == await _annotation(cluster, group, known.ELECTED_SINCE[0])
+            assert elect == (await state(cluster))["elect"]
             assert first.items() <= three.items()
             moments = sorted(map(_moment, three.values()))
             assert all(b - a >= INTERVAL - 1e-3 for a, b in itertools.pairwise(moments)), three
@@ -174,15 +169,15 @@ def test_nodes_are_locked_for_a_gang_that_small_jobs_would_pass_and_a_restart_ke
             for i in range(4):
                 await cluster.delete(f"long-{i}")
             await cluster.until(bound("big", 3), "the gang starts in the end")
-            await cluster.eventually(lambda: _unlocked(cluster, group), "the locks are removed")
+            await cluster.eventually(lambda: _unlocked(cluster), "the locks are removed")
             await cluster.until(lambda ps: bool(where(ps)["medium"]), "the waiting pod starts")
             assert 0 == again.outbox.counts["done:Evict"]
 
     tell(kubeconfig, story, nodes=4)
 
 
-async def _unlocked(cluster: Live, group: str) -> bool:
-    return not await locks(cluster) and not await _annotation(cluster, group, known.ELECTED_SINCE[0])
+async def _unlocked(cluster: Live) -> bool:
+    return not await locks(cluster) and await elected(cluster) != "default/big"
 
 
 # -- what time alone changes

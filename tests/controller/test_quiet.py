@@ -7,12 +7,11 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from tests.support.live import NAMESPACE, Live, bound, scheduling, tell
+from tests.support.live import EVENTS_PATH, NAMESPACE, Live, bound, scheduling, tell
 
 from maar.controller.scheduler import Scheduler
 from maar.controller.settings import Settings
 from maar.kube.kinds import volcano_podgroup
-from maar.kube.wire.api_resources import EVENTS
 
 RESTLESS = Settings(resync=0.05)
 """All jobs are looked at twenty times a second: a few seconds have as many resyncs as an hour with the default."""
@@ -36,7 +35,7 @@ async def until_quiet(cluster: Live, scheduler: Scheduler) -> Versions:
 
 
 async def events(cluster: Live, reason: str) -> list[dict[str, Any]]:
-    return [e for e in (await cluster.get(EVENTS.path(NAMESPACE)))["items"] if e["reason"] == reason]
+    return [e for e in (await cluster.get(EVENTS_PATH))["items"] if e["reason"] == reason]
 
 
 async def until_events(cluster: Live, reason: str, count: int) -> list[dict[str, Any]]:

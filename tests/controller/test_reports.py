@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import msgspec
@@ -9,37 +10,43 @@ import pytest
 
 from maar.controller.brakes import Brakes, BrakeSettings
 from maar.controller.cache import Cache
-from maar.controller.reports import A_MOMENT, A_WHILE, STANDS, Record, Reports, Seen, Writes, report
-from maar.controller.subjects import Subject, Subjects, pod_reference
+from maar.controller.reports import Reports
+from maar.controller.subjects import Note, Subject, Subjects, pod_reference
 from maar.controller.tallies import EARLY, MOMENT, Tallies
+from maar.controller.telling import A_MOMENT, A_WHILE, STANDS, Record, Seen, Waiting, Writes, report
 from maar.kube.kinds import cluster as kinds
 from maar.kube.kinds import plugins_podgroup, pytorchjob, upstream_podgroup, volcano_podgroup
 from maar.kube.kinds.kind import PodGroupKind
 from maar.kube.kinds.status import Tally
 from maar.kube.picture.picture import Picture, PodGroup
+from maar.kube.wire.annotations import WHY
 from maar.kube.wire.api_resources import PODS
 from maar.kube.wire.cluster import Node, Queue
-from maar.kube.wire.pods import Pod
+from maar.kube.wire.pods import Pod, PodCondition
 from maar.kube.write.events import Reference
-from maar.kube.write.status import QueueStatus, quantity
+from maar.kube.write.status import QUEUE_EVERY, QueueStatus, quantity
 from maar.kube.write.work import Patch
 from maar.model.jobs import Job, Phase
 from maar.model.plan import Admit, Bind, Evict, Plan, Wait
 from maar.model.reasons import Reason
 from maar.model.snapshot import Snapshot
-from maar.model.tasks import Task
-from maar.testing.builders import cluster, gang, node, shape
+from maar.testing.builders import cluster, gang, node
 
 KEY = "ns/train"
 JOB = Job(KEY, min_member=2, phase=Phase.INQUEUE)
 VOLCANO, PLUGINS, UPSTREAM = volcano_podgroup.KIND, plugins_podgroup.KIND, upstream_podgroup.KIND
 GROUP_PATH = VOLCANO.resource.path("ns", "train")
 POD_STATUS = PODS.path("ns", "train-0", "status")
-TASKS = tuple(Task(f"{KEY}-{i}", KEY, shape(), created=5.0) for i in range(2))
+JOB_PATH = "/apis/batch/v1/namespaces/ns/jobs/train"
+POD_PATHS = [POD_STATUS, POD_STATUS.replace("-0", "-1")]
+PENDING = tuple(Waiting(f"{KEY}-{i}", f"u{i}", 5.0) for i in range(2))
 
 
 def waits(message: str = "too few GPUs", code: str = "NotEnoughResources") -> Wait:
     return Wait(KEY, (Reason("test", code, message),))
+
+
+NO_ROOM, NO_QUOTA = waits(), waits("too much for its queue", "OverCapability")
 
 
 def subject(kind: PodGroupKind[Any] = VOLCANO, uid: str = "g1", owned: bool = False, **status: object) -> Subject:
@@ -53,7 +60,7 @@ def seen(phase: Phase = Phase.INQUEUE, about: Subject | None = None, **fields: A
     return Seen(**{"job": JOB, "phase": phase, "subject": about or subject(), **fields})
 
 
-WAITS = seen(wait=waits(), waiting=TASKS, has_pods=True)
+WAITS = seen(wait=NO_ROOM, waiting=PENDING, has_pods=True)
 
 
 def play(*cycles: tuple[float, Seen], record: Record = Record()) -> tuple[list[Writes], Record]:  # noqa: B008
@@ -72,85 +79,276 @@ def paths(writes: Writes) -> list[str]:
 def status(writes: Writes) -> dict[str, Any]:
     """The status that is written to the group."""
     (patch,) = [patch for patch in writes.patches if patch.path.startswith(GROUP_PATH)]
+    return body(patch)["status"]  # type: ignore[no-any-return]
+
+
+def body(patch: Patch) -> dict[str, Any]:
     assert isinstance(patch.body, dict)
-    written: dict[str, Any] = patch.body["status"]
-    return written
+    return patch.body
+
+
+def conditions(writes: Writes) -> dict[str, tuple[str, str]]:
+    """Reason and message that are written to each pod."""
+    found = {p.path: body(p)["status"]["conditions"][0] for p in writes.patches if "/pods/" in p.path}
+    return {path.split("/")[-2]: (one["reason"], one["message"]) for path, one in found.items()}
 
 
 # -- reasons
 
 
 def test_a_reason_is_written_once_after_it_has_held() -> None:
-    found, record = play(*((now, WAITS) for now in (10.0, 10.5, 10.0 + STANDS, 20.0, 30.0)))
+    found, record = play(*((now, WAITS) for now in (10.0, 10.4, 10.0 + STANDS, 20.0, 30.0)))
     first = found.pop(2)
-    assert [GROUP_PATH, POD_STATUS, POD_STATUS.replace("-0", "-1")] == paths(first)
-    assert "too few GPUs" == first.event
+    assert [GROUP_PATH, *POD_PATHS] == paths(first)
+    assert ("too few GPUs", "NotEnoughResources") == (first.event, first.code)
     (condition,) = status(first)["conditions"]
-    assert ("Unschedulable", "NotEnoughResources", "too few GPUs") == tuple(
+    assert ("Unschedulable", "Unschedulable", "too few GPUs") == tuple(
         condition[key] for key in ("type", "reason", "message")
     )
-    pod = first.patches[1]
-    assert isinstance(pod.body, dict)
-    assert "1970-01-01T00:00:05Z" == pod.body["status"]["conditions"][0]["lastTransitionTime"]
+    assert {"train-0": ("Unschedulable", "too few GPUs"), "train-1": ("Unschedulable", "too few GPUs")} == conditions(
+        first
+    )
+    assert "1970-01-01T00:00:05Z" == body(first.patches[1])["status"]["conditions"][0]["lastTransitionTime"]
     assert [((), "")] * 4 == [(writes.patches, writes.event) for writes in found]
-    assert ("too few GPUs",) * 3 == (record.in_status, record.on_pods, record.in_event)
+    assert ("NotEnoughResources",) * 2 == (record.in_status, record.in_event)
 
 
 def test_a_reason_is_written_when_its_time_has_come() -> None:
     _, record = play((10.0, WAITS))
     assert 10.0 + STANDS == record.due(10.0)
-    (late,), record = play((11.0, seen(looked_at=False, waiting=TASKS)), record=record)
+    (late,), record = play((11.0, seen(looked_at=False, waiting=PENDING)), record=record)
     assert 3 == len(late.patches), "a cycle that skips the job writes its last reason"
     assert record.due(11.0) is None
 
 
+def test_autoscalers_see_missing_nodes_within_a_second() -> None:
+    assert STANDS < 1.0
+    found, _ = play((10.0, WAITS), (10.0 + STANDS, WAITS))
+    assert {"Unschedulable"} == {reason for reason, _ in conditions(found[1]).values()}
+
+
 def test_another_reason_must_hold_too() -> None:
-    other = seen(wait=waits("too few CPUs"), waiting=TASKS)
-    found, _ = play((10.0, WAITS), (11.0, WAITS), (11.5, other), (12.0, other), (12.5, other))
-    assert ["", "too few GPUs", "", "", "too few CPUs"] == [writes.event for writes in found]
+    other = seen(wait=NO_QUOTA, waiting=PENDING)
+    found, _ = play((10.0, WAITS), (11.0, WAITS), (11.5, other), (11.9, other), (12.0, other))
+    assert ["", "too few GPUs", "", "", "too much for its queue"] == [writes.event for writes in found]
     assert [0, 3, 0, 0, 3] == [len(writes.patches) for writes in found]
+    assert {"QueueLimit"} == {reason for reason, _ in conditions(found[4]).values()}
 
 
 def test_a_reason_that_comes_back_before_another_was_written_writes_nothing() -> None:
-    other = seen(wait=waits("too few CPUs"), waiting=TASKS)
-    found, _ = play((10.0, WAITS), (11.0, WAITS), (11.5, other), (12.0, WAITS), (20.0, WAITS))
+    other = seen(wait=NO_QUOTA, waiting=PENDING)
+    found, _ = play((10.0, WAITS), (11.0, WAITS), (11.5, other), (11.8, WAITS), (20.0, WAITS))
     assert [0, 3, 0, 0, 0] == [len(writes.patches) for writes in found]
 
 
-def test_a_reason_that_usually_disappears_must_hold_longer() -> None:
-    passing = seen(wait=waits("1 of 2 pods", "NotEnoughTasks"), waiting=TASKS)
+def test_another_text_is_no_news_and_is_refreshed_only_on_one_object_in_turn() -> None:
+    other = seen(wait=waits("too few GPUs, said otherwise"), waiting=PENDING)
+    found, record = play((10.0, WAITS), (11.0, WAITS), (12.0, other), (20.0, other))
+    assert ([0, 3, 0, 0], True) == ([len(writes.patches) for writes in found], record.stale)
+    (refreshed,), record = play((21.0, msgspec.structs.replace(other, refresh=True)), record=record)
+    assert ([GROUP_PATH], "") == (paths(refreshed), refreshed.event)
+    assert "too few GPUs, said otherwise" == status(refreshed)["conditions"][0]["message"]
+    assert not record.stale
+    (after,), _ = play((22.0, msgspec.structs.replace(other, refresh=True)), record=record)
+    assert () == after.patches, "it is refreshed once"
+
+
+def test_all_reasons_are_on_the_owners_object_and_the_deciding_one_on_pods() -> None:
+    wait = Wait(KEY, (*NO_ROOM.reasons, Reason("test", "NoVictims", "nobody may go")))
+    one = seen(wait=wait, waiting=PENDING)
+    found, _ = play((10.0, one), (11.0, one))
+    assert "too few GPUs; nobody may go" == status(found[1])["conditions"][0]["message"] == found[1].event
+    assert {"too few GPUs"} == {message for _, message in conditions(found[1]).values()}
+
+
+def test_a_job_has_three_changes_at_once_and_then_one_a_minute() -> None:
+    other = seen(wait=NO_QUOTA, waiting=PENDING)
+    cycles = [(10.0 + i, (WAITS, other)[i % 20 // 10]) for i in range(600)]
+    found, _ = play(*cycles)
+    written = [now for (now, _), writes in zip(cycles, found, strict=True) if writes.patches]
+    assert [11.0, 21.0, 31.0] == written[:3], "the third change is written at once"
+    assert 3 + 600 / 60 >= len(written) >= 10
+    assert all(later - earlier >= 49.0 for earlier, later in pairwise(written[3:]))
+    assert sum(len(writes.patches) for writes in found) == 3 * len(written)
+    assert len([w for w in found if w.event]) <= len(written)
+
+
+def test_what_is_held_back_is_written_later_though_nothing_happens() -> None:
+    other = seen(wait=NO_QUOTA, waiting=PENDING)
+    flaps = [(10.0 + i, (WAITS, other)[i // 2 % 2]) for i in range(8)]
+    found, record = play(*flaps)
+    assert 3 == len([w for w in found if w.patches])
+    due = record.due(17.0)
+    assert due is not None
+    assert due > 60.0
+    (late,), _ = play((due, seen(looked_at=False, waiting=PENDING)), record=record)
+    assert {"QueueLimit"} == {reason for reason, _ in conditions(late).values()}
+
+
+def test_a_pod_that_joins_a_waiting_job_gets_its_condition_at_once_and_no_other_pod_is_written() -> None:
+    joined = seen(wait=NO_ROOM, waiting=(*PENDING, Waiting(f"{KEY}-2", "u2", 12.0)))
+    found, _ = play((10.0, WAITS), (11.0, WAITS), (12.0, joined), (13.0, joined))
+    assert [{}, {"train-2": ("Unschedulable", "too few GPUs")}, {}] == [
+        {} if i == 1 else conditions(writes) for i, writes in enumerate(found) if i
+    ]
+    again = seen(wait=NO_ROOM, waiting=(msgspec.structs.replace(PENDING[0], uid="new"), PENDING[1]))
+    found, _ = play((10.0, WAITS), (11.0, WAITS), (12.0, again), (13.0, again))
+    assert [["train-0"], []] == [list(conditions(writes)) for writes in found[2:]], "a pod that was created again"
+
+
+def test_a_pod_whose_gates_are_gone_does_not_keep_their_condition() -> None:
+    gated = PodCondition("PodScheduled", "False", "SchedulingGated", "gated")
+    found, _ = play(*((now, seen(wait=NO_ROOM, waiting=(Waiting(KEY, "u", shown=gated),))) for now in (10.0, 11.0)))
+    assert {"train": ("Unschedulable", "too few GPUs")} == conditions(found[1])
+
+
+def test_a_gang_whose_pods_are_being_created_has_more_time_for_it() -> None:
+    passing = seen(wait=waits("1 of 2 pods", "NotEnoughTasks"), waiting=PENDING)
     found, _ = play((10.0, passing), (10.0 + STANDS, passing), (10.0 + A_WHILE, passing))
     assert [0, 0, 3] == [len(writes.patches) for writes in found]
+    assert {"WaitingForMembers"} == {reason for reason, _ in conditions(found[2]).values()}
+
+
+def test_a_gang_that_loses_a_pod_asks_for_no_nodes_any_more_within_a_second() -> None:
+    shown = tuple(
+        msgspec.structs.replace(pod, shown=PodCondition("PodScheduled", "False", "Unschedulable", "too few GPUs"))
+        for pod in PENDING
+    )
+    lost = seen(wait=waits("1 of 2 pods", "NotEnoughTasks"), waiting=shown[:1])
+    found, _ = play((10.0, WAITS), (11.0, WAITS), (12.0, lost), (12.0 + STANDS, lost))
+    assert {"train-0": ("WaitingForMembers", "1 of 2 pods")} == conditions(found[3])
 
 
 def test_a_job_that_waits_no_more_is_forgotten_with_its_clock() -> None:
     runs_on = seen(has_pods=True)
-    found, record = play((10.0, WAITS), (10.9, runs_on), (11.5, WAITS))
+    found, record = play((10.0, WAITS), (10.4, runs_on), (11.5, WAITS))
     assert [0, 0, 0] == [len(writes.patches) for writes in found]
     assert 11.5 + STANDS == record.due(11.5)
 
 
-def test_after_pods_were_bound_the_same_reason_gets_an_event_again() -> None:
-    part = seen(wait=waits(), waiting=TASKS, started=True)
-    found, _ = play((10.0, WAITS), (11.0, WAITS), (12.0, part), (13.0, WAITS))
-    assert ["", "too few GPUs", "too few GPUs", ""] == [writes.event for writes in found]
-    assert [0, 3, 0, 0] == [len(writes.patches) for writes in found]
+def test_surplus_pods_ask_for_no_nodes() -> None:
+    wait = msgspec.structs.replace(NO_ROOM, surplus=(f"{KEY}-1",))
+    one = seen(wait=wait, waiting=PENDING)
+    found, _ = play((10.0, one), (11.0, one))
+    assert {"train-0": "Unschedulable", "train-1": "Surplus"} == {
+        name: reason for name, (reason, _) in conditions(found[1]).items()
+    }
+    quota = msgspec.structs.replace(NO_QUOTA, surplus=(f"{KEY}-1",))
+    one = seen(wait=quota, waiting=PENDING)
+    found, _ = play((10.0, one), (11.0, one))
+    assert {"QueueLimit"} == {reason for reason, _ in conditions(found[1]).values()}
 
 
-def test_a_pod_alone_carries_the_reason_itself() -> None:
+def test_a_blocked_pod_says_so_itself() -> None:
+    blocked = (PENDING[0], msgspec.structs.replace(PENDING[1], blocked="claim `c` does not exist"))
+    one = seen(wait=NO_ROOM, waiting=blocked)
+    found, _ = play((10.0, one), (11.0, one))
+    assert ("Blocked", "held back: claim `c` does not exist") == conditions(found[1])["train-1"]
+
+
+def test_a_pod_alone_has_the_details_itself() -> None:
     alone = Subject(PODS, pod_reference(KEY, "u"))
-    one = seen(about=alone, wait=waits(), waiting=(Task(KEY, KEY, shape()),))
+    one = seen(about=alone, wait=NO_ROOM, waiting=(Waiting(KEY, "u"),), alone=True)
     found, record = play((10.0, one), (11.0, one), (12.0, one))
     assert [[], [PODS.path("ns", "train", "status")], []] == [paths(writes) for writes in found]
     assert ("too few GPUs", alone) == (found[1].event, found[1].subject)
-    assert "" == record.in_status
+    assert ("", False) == (record.in_status, record.stale)
+    other = msgspec.structs.replace(one, wait=waits("said otherwise"))
+    (before, after), record = play((13.0, other), (14.0, msgspec.structs.replace(other, refresh=True)), record=record)
+    assert ({}, {"train": ("Unschedulable", "said otherwise")}) == (conditions(before), conditions(after))
+    assert not record.stale
+
+
+# -- promised room
+
+
+def promised(*nodes: str, shown: tuple[str, ...] = ("", "")) -> Seen:
+    """The gang while victims leave."""
+    pods = tuple(
+        msgspec.structs.replace(pod, node=node, nominated=there)
+        for pod, node, there in zip(PENDING, nodes, shown, strict=True)
+    )
+    return seen(wait=waits("room is being freed", "Nominated"), waiting=pods)
+
+
+def nominations(writes: Writes) -> list[object]:
+    return [body(p)["status"].get("nominatedNodeName", "-") for p in writes.patches if "/pods/" in p.path]
+
+
+def test_while_victims_leave_every_pod_has_its_node_in_the_same_patch_as_its_condition() -> None:
+    (first, after), _ = play((10.0, promised("n1", "n2")), (11.0, promised("n1", "n2")))
+    assert {"train-0": "Nominated", "train-1": "Nominated"} == {n: r for n, (r, _) in conditions(first).items()}
+    assert ["n1", "n2"] == nominations(first), "at once: autoscalers leave such pods out"
+    assert () == after.patches
+
+
+def test_a_promise_is_cleared_when_the_eviction_is_given_up() -> None:
+    (_, gone, after), _ = play((10.0, promised("n1", "n2")), (11.0, seen(wait=NO_ROOM, waiting=PENDING)), (12.0, WAITS))
+    assert [None, None] == nominations(gone)
+    assert {"Unschedulable"} == {reason for reason, _ in conditions(gone).values()}
+    assert () == after.patches
+
+
+def test_a_promise_of_another_node_is_written_and_one_that_the_pod_shows_is_not() -> None:
+    (_, moved), _ = play((10.0, promised("n1", "n2")), (11.0, promised("n1", "n3")))
+    assert ["n3"] == nominations(moved)
+    shown = PodCondition("PodScheduled", "False", "Nominated", "room is being freed")
+    same = promised("n1", "n2", shown=("n1", "n2"))
+    same = msgspec.structs.replace(
+        same, waiting=tuple(msgspec.structs.replace(pod, shown=shown) for pod in same.waiting)
+    )
+    found, _ = play((10.0, same), (11.0, same))
+    assert [[], []] == [nominations(writes) for writes in found], "after a restart"
+
+
+# -- the owner's object
+
+
+def noted(shown: str = "") -> Subject:
+    """A Job whose pods form a gang: its status belongs to its controller."""
+    job = Reference("batch/v1", "Job", "ns", "train", "u")
+    return Subject(PODS, pod_reference(f"{KEY}-0", "u0"), submitted=job, note=Note(JOB_PATH, shown))
+
+
+def test_a_job_object_has_the_event_and_a_note() -> None:
+    one = seen(about=noted(), wait=NO_ROOM, waiting=PENDING)
+    found, record = play((10.0, one), (11.0, one), (12.0, one))
+    assert [0, 3, 0] == [len(writes.patches) for writes in found]
+    assert {"metadata": {"annotations": {WHY: "too few GPUs"}}} == body(found[1].patches[2])
+    assert found[1].subject is not None
+    assert "Job" == found[1].subject.tells.kind
+    runs = seen(Phase.RUNNING, noted("too few GPUs"))
+    found, _ = play((13.0, runs), (14.0, runs), record=record)
+    assert [[JOB_PATH], []] == [paths(writes) for writes in found]
+    assert {"metadata": {"annotations": {WHY: None}}} == body(found[0].patches[0]), "it waits no more"
+
+
+def test_a_note_that_the_object_has_is_not_written_again_and_refreshed_in_turn() -> None:
+    shown = tuple(
+        msgspec.structs.replace(pod, shown=PodCondition("PodScheduled", "False", "Unschedulable", "too few GPUs"))
+        for pod in PENDING
+    )
+    one = seen(about=noted("too few GPUs; nobody may go"), wait=NO_ROOM, waiting=shown)
+    found, record = play((10.0, one), (11.0, one))
+    assert ([(), ()], True) == ([w.patches for w in found], record.stale)
+    assert ["", ""] == [w.event for w in found]
+    (refreshed,), record = play((12.0, msgspec.structs.replace(one, refresh=True)), record=record)
+    assert ([JOB_PATH], False) == (paths(refreshed), record.stale)
+
+
+def test_a_group_without_a_field_for_reasons_gets_a_note() -> None:
+    about = msgspec.structs.replace(subject(PLUGINS), note=Note("/group", ""))
+    one = seen(about=about, wait=NO_ROOM, waiting=())
+    found, _ = play((10.0, one), (11.0, one), (12.0, msgspec.structs.replace(one, wait=NO_QUOTA)), (13.0, one))
+    assert [PLUGINS.resource.path("ns", "train", "status"), "/group"] == paths(found[1])
+    assert [[], []] == [paths(writes) for writes in found[2:]]
 
 
 # -- phases
 
 
 def test_a_gang_that_runs_says_so_once() -> None:
-    runs = seen(Phase.RUNNING, started=True, has_pods=True, tally=Tally(running=2))
+    runs = seen(Phase.RUNNING, has_pods=True, tally=Tally(running=2))
     found, record = play((10.0, runs), (11.0, seen(Phase.RUNNING)))
     assert {"phase": "Running", "running": 2} == {k: v for k, v in status(found[0]).items() if k != "conditions"}
     assert [1, 0] == [len(writes.patches) for writes in found]
@@ -158,14 +356,14 @@ def test_a_gang_that_runs_says_so_once() -> None:
 
 
 def test_a_gang_that_is_bound_after_it_waited_gets_no_reason() -> None:
-    runs = seen(Phase.RUNNING, started=True)
+    runs = seen(Phase.RUNNING)
     found, record = play((10.0, WAITS), (11.0, WAITS), (12.0, runs))
     assert "Running" == status(found[2])["phase"]
-    assert ("", "", None) == (found[2].event, record.reason, record.due(12.0))
+    assert ("", None, None) == (found[2].event, record.verdict, record.due(12.0))
 
 
 def test_a_running_gang_whose_surplus_pods_wait_has_the_reason_on_those_only() -> None:
-    surplus = seen(Phase.RUNNING, subject(phase="Running"), wait=waits(), waiting=TASKS[:1])
+    surplus = seen(Phase.RUNNING, subject(phase="Running"), wait=waits(), waiting=PENDING[:1])
     found, _ = play((10.0, surplus), (11.0, surplus), (12.0, surplus))
     assert [[], [POD_STATUS], []] == [paths(writes) for writes in found]
     assert "too few GPUs" == found[1].event
@@ -219,25 +417,34 @@ def test_a_phase_that_the_object_has_is_not_written_again(about: Subject, phase:
 @pytest.mark.parametrize(
     "about",
     [
-        subject(phase="Inqueue", conditions=[{"type": "Unschedulable", "message": "too few GPUs"}]),
+        subject(
+            phase="Inqueue",
+            conditions=[{"type": "Unschedulable", "reason": "Unschedulable", "message": "too few GPUs"}],
+        ),
         subject(
             UPSTREAM,
-            conditions=[{"type": "PodGroupScheduled", "status": "False", "message": "too few GPUs"}],
+            conditions=[
+                {
+                    "type": "PodGroupScheduled",
+                    "status": "False",
+                    "reason": "Unschedulable",
+                    "message": "too few GPUs; nobody may go",
+                }
+            ],
         ),
         subject(PLUGINS, phase="Scheduling"),
     ],
 )
 def test_a_reason_that_the_object_has_is_neither_written_nor_emitted_again(about: Subject) -> None:
-    again = seen(about=about, wait=waits(), waiting=TASKS[:1])
+    shown = PodCondition("PodScheduled", "False", "Unschedulable", "too few GPUs")
+    pods = (msgspec.structs.replace(PENDING[0], shown=shown),)
+    again = seen(about=about, wait=NO_ROOM, waiting=pods)
     found, record = play((10.0, again), (11.0, again), (12.0, again))
-    assert [[], [POD_STATUS], []] == [paths(writes) for writes in found], (
-        "pods get the same reason again, which changes nothing"
-    )
+    assert [[], [], []] == [paths(writes) for writes in found]
     assert ["", "", ""] == [writes.event for writes in found]
-    assert ("too few GPUs", "too few GPUs") == (record.in_status, record.in_event)
-    other = seen(about=about, wait=waits("too few CPUs"), waiting=TASKS[:1])
+    other = seen(about=about, wait=NO_QUOTA, waiting=pods)
     found, _ = play((20.0, other), (21.0, other), record=record)
-    assert ["", "too few CPUs"] == [writes.event for writes in found], "a new reason gets an event"
+    assert ["", "too much for its queue"] == [writes.event for writes in found], "a new reason gets an event"
 
 
 def test_another_group_of_the_same_name_is_written_again() -> None:
@@ -301,10 +508,10 @@ def test_a_job_that_the_brakes_block_gets_that_reason() -> None:
     scene = Snapshot(cluster(node("n1", gpu=8), gang("low", 1, gpu=8, on=["n1"]), gang("train", 1, gpu=8)))
     plan = Plan(evict=(Evict("ns/low-0", KEY, "preempted"),))
     (held,) = Brakes(BrakeSettings(paused=True)).apply(plan, scene, 10.0).waiting
-    braked = seen(wait=held, waiting=TASKS)
+    braked = seen(wait=held, waiting=PENDING)
     found, _ = play((10.0, braked), (11.0, braked), (12.0, braked))
-    assert ["", "needs 1 evictions: evictions are paused", ""] == [writes.event for writes in found]
-    assert "Braked" == status(found[1])["conditions"][0]["reason"]
+    assert ["", "needs evictions: evictions are paused", ""] == [writes.event for writes in found]
+    assert "Held" == status(found[1])["conditions"][0]["reason"]
 
 
 # -- from a snapshot and a plan
@@ -366,7 +573,7 @@ def test_a_deleted_job_is_forgotten_and_another_of_its_name_starts_fresh() -> No
     for uid in ("first", "second"):
         scene.pod("train", uid=uid)
         events = [w.event for now in (10.0, 11.0, 12.0) for w in scene.cycle(now, waiting=(waits(),))]
-        assert ["", "too few GPUs", ""] == events
+        assert ["", "too few GPUs"] == events
         scene.picture.drop(kinds.PODS, KEY)
         assert [] == scene.cycle(13.0)
         assert scene.reports.due(13.0 + MOMENT) is None
@@ -412,27 +619,37 @@ def test_queues_are_written_once_in_a_moment_and_only_what_changed() -> None:
         return [p.body for w in scene.reports.after(Plan(), now) if w.subject is None for p in w.patches]
 
     assert [] == bodies(10.0)
-    ((body),) = bodies(10.0 + MOMENT)
-    assert isinstance(body, dict)
-    assert {"cpu": "1", "pods": "1"}.items() <= body["status"]["allocated"].items()
+    ((written),) = bodies(10.0 + MOMENT)
+    assert isinstance(written, dict)
+    assert {"cpu": "1", "pods": "1"}.items() <= written["status"]["allocated"].items()
     assert [] == bodies(12.0)
     assert scene.reports.due(12.0) is None
     scene.picture.drop(kinds.PODS, "ns/a")
     assert [] == bodies(13.0)
-    assert [{"status": {"allocated": {"cpu": None, "pods": None}}}] == bodies(13.0 + MOMENT)
+    assert [] == bodies(13.0 + MOMENT), "the last write was less than five seconds ago"
+    due = scene.reports.due(13.0 + MOMENT)
+    assert 10.0 + MOMENT + QUEUE_EVERY == due
+    assert [{"status": {"allocated": {"cpu": None, "pods": None}}}] == bodies(due)
+    assert scene.reports.due(due) is None
 
 
 def test_a_queue_that_comes_again_is_written_whole() -> None:
     status, names = QueueStatus(), ("cpu", "nvidia.com/gpu")
     bodies = [
-        [p.body for p in status.patches(has, names)]
-        for has in ({"q": {"cpu": 1500}}, {"q": {"cpu": 1500}}, {}, {"q": {"cpu": 1500}})
+        [p.body for p in status.patches(has, {"q": None}, names, 10.0 * i)[0]]
+        for i, has in enumerate(({"q": {"cpu": 1500}}, {"q": {"cpu": 1500}}, {}, {"q": {"cpu": 1500}}))
     ]
     whole = {"status": {"allocated": {"nvidia.com/gpu": None, "cpu": "1500m"}}}
     assert [[whole], [], [], [whole]] == bodies
     assert ["2", "3Gi", "1025", "7"] == [
         quantity("cpu", 2000), quantity("memory", 3 * 2**30), quantity("memory", 1025), quantity("nvidia.com/gpu", 7),
     ]  # fmt: skip
+
+
+def test_a_queue_that_shows_what_it_has_is_not_written_after_a_restart() -> None:
+    shown = {"cpu": "1500m", "nvidia.com/gpu": 4}
+    has = {"q": {"cpu": 1500, "nvidia.com/gpu": 4}}
+    assert ([], None) == QueueStatus().patches(has, {"q": shown}, ("cpu",), 1.0)
 
 
 # -- which object represents a job

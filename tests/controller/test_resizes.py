@@ -11,14 +11,14 @@ from typing import Any
 
 import msgspec
 import pytest
-from tests.support.live import CRDS, NAMESPACE, Live, connected
+from tests.support.live import CRDS, EVENTS_PATH, NAMESPACE, Live, connected
 
 from maar.controller.config_file import ConfigFile
 from maar.controller.scheduler import Scheduler
 from maar.controller.settings import Settings
 from maar.embedded.server import EmbeddedServer
 from maar.kube.kinds import batchjob, mpijob, pytorchjob, volcanojob
-from maar.kube.wire.api_resources import EVENTS, Resource
+from maar.kube.wire.api_resources import Resource
 from maar.model.elastic import Elastic, Past
 from maar.model.plan import Hold, Plan, Resize, Resume, Suspend, Target
 
@@ -117,7 +117,7 @@ def stands(scheduler: Scheduler) -> tuple[int, bool]:
 
 def send(scheduler: Scheduler, **plan: Any) -> None:
     scheduler.cache.snapshot(time.time())
-    scheduler.outbox.resizes.send(Plan(**plan))
+    scheduler.outbox.resizes.send(Plan(**plan), time.time())
 
 
 async def written(cluster: Live, scheduler: Scheduler) -> None:
@@ -160,7 +160,7 @@ def test_a_resize_is_seen_at_once_and_written_with_all_that_belongs_to_it(kubeco
 
 
 async def _event(cluster: Live, reason: str, message: str) -> bool:
-    listed = (await cluster.get(EVENTS.path(NAMESPACE)))["items"]
+    listed = (await cluster.get(EVENTS_PATH))["items"]
     return any((e["reason"], e["message"], e["involvedObject"]["name"]) == (reason, message, "t") for e in listed)
 
 
@@ -204,7 +204,7 @@ def test_a_size_that_another_client_sets_meanwhile_is_not_overwritten(kubeconfig
         await cluster.api.patch(PATH, {"spec": {"pytorchReplicaSpecs": {"Worker": {"replicas": 4}}}})
         plan = Plan(resize=(Resize(KEY, 2, 1),))
         if stands(scheduler)[0] == 2:  # usually the watch has not shown the change yet
-            scheduler.outbox.resizes.send(plan)
+            scheduler.outbox.resizes.send(plan, time.time())
             await cluster.eventually(lambda: scheduler.executor.pending == 0)
             assert {"failed:ChangeJob": 1} == scheduler.outbox.counts
         await cluster.eventually(lambda: stands(scheduler) == (4, False), "the owner's size")

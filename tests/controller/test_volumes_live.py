@@ -7,11 +7,11 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
-from tests.support.live import NAMESPACE, Live, Seen, bound, connected, scheduling
+from tests.support.live import EVENTS_PATH, NAMESPACE, Live, Seen, bound, connected, scheduling
 from tests.support.provisioner import ZONE, Provisioner, claim, csi_node, storage_class, using, volume
 
 from maar.kube.read.claims import SELECTED_NODE
-from maar.kube.wire.api_resources import CLAIMS, CSI_NODES, EVENTS, PRIORITY_CLASSES, STORAGE_CLASSES, VOLUMES
+from maar.kube.wire.api_resources import CLAIMS, CSI_NODES, PRIORITY_CLASSES, STORAGE_CLASSES, VOLUMES
 
 CRDS = Path(__file__).parents[2] / "deploy" / "crds"
 Story = Callable[[Live, Provisioner], Awaitable[None]]
@@ -49,7 +49,7 @@ async def phase(cluster: Live, name: str) -> str:
 
 async def scheduled(cluster: Live, name: str) -> list[str]:
     """The messages of the Scheduled events of a pod."""
-    events = (await cluster.get(EVENTS.path(NAMESPACE)))["items"]
+    events = (await cluster.get(EVENTS_PATH))["items"]
     return [e["message"] for e in events if (e["reason"], e["involvedObject"]["name"]) == ("Scheduled", name)]
 
 

@@ -6,7 +6,7 @@ from msgspec.structs import replace
 
 from maar.model.jobs import Phase
 from maar.model.outcome import carry_out
-from maar.model.plan import Admit, Bind, Elect, Evict, Lock, Nominate, Plan
+from maar.model.plan import Admit, Bind, Elect, Evict, Expired, Lock, Nominate, Plan
 from maar.model.snapshot import Budget, Cluster
 from maar.model.tasks import Status, Task
 from maar.testing.builders import cluster, gang, node
@@ -99,8 +99,9 @@ def test_evictions_count_against_budgets() -> None:
 
 def test_elections_and_locks_are_what_the_plan_says() -> None:
     before = cluster(node("n1"), gang("a"), Elect("ns/a", 0.0), Lock("n1", "ns/a", 0.0))
-    plan = Plan(elect=Elect("ns/b", 3.0), locks=(Lock("n2", "ns/b", 3.0),), expired=("ns/a",))
+    lost = Expired("ns/a", 2.0)
+    plan = Plan(elect=Elect("ns/b", 3.0), locks=(Lock("n2", "ns/b", 3.0),), expired=(lost,))
     after = carry_out(before, plan, 3.0)
     assert (plan.elect, plan.locks) == (after.elect, after.locks)
-    assert [3.0] == [job.election_expired for job in after.jobs]
+    assert (lost,) == after.expired
     assert (None, ()) == (carry_out(before, Plan(), 3.0).elect, carry_out(before, Plan(), 3.0).locks)

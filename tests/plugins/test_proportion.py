@@ -89,7 +89,7 @@ def test_a_capability_may_limit_the_number_of_pods() -> None:
     parts = (node("n1", gpu=8), Queue("a", capability={"pods": 2}), singles("a", 8))
     plans = scene(cluster(*parts), CONFIG)
     assert {"a": 2} == bound(plans)
-    assert "queue `a` may have 2 pods (deserved), has 2, asks for 1 more" in reasons(plans[0], "a7")
+    assert "queue `a` may have 2 pods (capability), has 2, asks for 1 more" in reasons(plans[0], "a7")
 
 
 def test_what_is_guaranteed_to_others_is_not_lent() -> None:

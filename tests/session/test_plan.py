@@ -10,12 +10,13 @@ import pytest
 
 from maar.config.config import PluginOption, Registration
 from maar.model.jobs import Phase
-from maar.model.plan import Admit, Bind, Cause, Elect, Evict, Lock, Nominate, Plan, Wait
+from maar.model.plan import Admit, Bind, Cause, Elect, Evict, Expired, Lock, Nominate, Plan, Wait
 from maar.model.queues import Queue
 from maar.model.reasons import Reason
 from maar.model.tasks import Status
 from maar.plugins import gang as gang_plugin
 from maar.session.plan import plan_of
+from maar.session.register import Register
 from maar.session.session import Session
 from maar.testing.builders import cluster, gang, node
 
@@ -31,6 +32,11 @@ def put(session: Session, verb: Any, key: str, row: int) -> None:
 
 def reasons_by_job(plan: Plan) -> dict[str, list[tuple[str, str]]]:
     return {w.job: [(r.code, r.message) for r in w.reasons] for w in plan.waiting}
+
+
+def electing(session: Session, on: Register) -> None:
+    """A plugin that elects no job, and keeps an election."""
+    on.target_job(lambda jobs: None)
 
 
 def test_nothing_done_is_an_empty_plan(opened: Opened) -> None:
@@ -86,31 +92,54 @@ def test_a_promise_is_no_move_and_a_withdrawn_one_is_not_in_the_plan(opened: Ope
 
 
 def test_admissions_elections_locks_and_the_next_look(opened: Opened) -> None:
-    session = opened(cluster(node("n1"), gang("b", phase=Phase.PENDING), gang("a", phase=Phase.PENDING)), now=5.0)
-    for key in ("ns/b", "ns/a"):
-        session.admit(session.job(session.snapshot.jobs.number[key]))
-    for key in ("ns/z", "ns/c"):
-        session.set_target(key)
-        session.lock("n3", key)
+    jobs = [gang(name, phase=Phase.PENDING, uid=f"uid-{name}") for name in "zbca"]
+    session = opened(cluster(node("n1"), jobs), [electing], now=5.0)
+    a, b, c, z = (session.job(session.snapshot.jobs.number[f"ns/{name}"]) for name in "abcz")
+    for job in (b, a):
+        session.admit(job)
+    for job in (z, c):
+        session.set_target(job)
+        session.lock("n3", job)
         session.expire_target()
-    session.set_target("ns/a")
+    session.set_target(a, (("cpu", 4),))
     for name in ("n2", "n1"):
-        session.lock(name, "ns/a")
+        session.lock(name, a)
     for at in (9.0, 7.0, 5.0, 3.0):
         session.wake(at)
     plan = plan_of(session)
     assert (Admit("ns/a"), Admit("ns/b")) == plan.admit
-    assert Elect("ns/a", 5.0) == plan.elect
-    assert ["n1", "n2"] == [lock.node for lock in plan.locks]
-    assert ("ns/c", "ns/z") == plan.expired
+    assert Elect("ns/a", 5.0, "uid-a", (("cpu", 4),)) == plan.elect
+    assert (Lock("n1", "ns/a", 5.0, "uid-a"), Lock("n2", "ns/a", 5.0, "uid-a")) == plan.locks
+    assert (Expired("ns/c", 5.0, "uid-c"), Expired("ns/z", 5.0, "uid-z")) == plan.expired
     assert 7.0 == plan.wake_at
 
 
 def test_without_a_plugin_that_elects_there_is_no_election(opened: Opened) -> None:
-    made = cluster(node("n1"), gang("a"), Elect("ns/a", 0.0), Lock("n1", "ns/a", 0.0))
-    assert (None, ()) == ((plan := plan_of(opened(made))).elect, plan.locks)
-    kept = plan_of(opened(made, [lambda session, on: on.target_job(lambda jobs: None)]))
-    assert (Elect("ns/a", 0.0), (Lock("n1", "ns/a", 0.0),)) == (kept.elect, kept.locks)
+    lost = (Expired("ns/a", 0.0),)
+    made = cluster(node("n1"), gang("a"), Elect("ns/a", 0.0), Lock("n1", "ns/a", 0.0), expired=lost)
+    assert (None, (), ()) == ((plan := plan_of(opened(made))).elect, plan.locks, plan.expired)
+    kept = plan_of(opened(made, [electing]))
+    assert (Elect("ns/a", 0.0), (Lock("n1", "ns/a", 0.0),), lost) == (kept.elect, kept.locks, kept.expired)
+
+
+@pytest.mark.parametrize(
+    "lock",
+    [
+        Lock("n2", "ns/a", 0.0, "uid-a"),
+        Lock("n1", "ns/b", 0.0, "uid-b"),
+        Lock("n1", "ns/a", 0.0, "uid-of-a-deleted-job"),
+    ],
+)
+def test_a_lock_of_another_job_or_on_a_missing_node_is_released(opened: Opened, lock: Lock) -> None:
+    jobs = [gang("a", uid="uid-a"), gang("b", uid="uid-b")]
+    made = cluster(node("n1"), jobs, Elect("ns/a", 0.0, "uid-a"), lock)
+    assert () == plan_of(opened(made, [electing])).locks
+
+
+def test_a_lost_election_is_forgotten_with_its_job(opened: Opened) -> None:
+    lost = (Expired("ns/a", 0.0, "uid-a"), Expired("ns/gone", 0.0, "uid-gone"), Expired("ns/b", 0.0, "uid-of-old-b"))
+    made = cluster(node("n1"), gang("a", uid="uid-a"), gang("b", uid="uid-b"), expired=lost)
+    assert lost[:1] == plan_of(opened(made, [electing])).expired
 
 
 @pytest.mark.parametrize(

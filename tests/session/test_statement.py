@@ -72,8 +72,10 @@ def test_leaving_without_commit_undoes_everything(session: Session) -> None:
         lambda s: s.admit(s.job(0)),
         lambda s: s.pass_over("default", WHY),
         lambda s: s.size(s.job(1), Decision(2, 2, "planned")),
-        lambda s: s.set_target("ns/b"),
-        lambda s: s.lock("n2", "ns/a"),
+        lambda s: s.set_target(s.job(1)),
+        lambda s: s.lock("n2", s.job(0)),
+        lambda s: s.unlock("n1"),
+        lambda s: s.date_target(),
         lambda s: s.expire_target(),
         lambda s: s.clear_target(),
         lambda s: s.state.hold(1, 1, np.array([0]), np.array([2])),
@@ -83,8 +85,8 @@ def test_leaving_without_commit_undoes_everything(session: Session) -> None:
 def test_what_the_session_records_is_undone(session: Session, verb: Callable[[Session], None]) -> None:
     """The whole session. Evictions, notes and sizes once survived a rollback, and the plan used them."""
     session.note(session.job(0), WHY)
-    session.set_target("ns/a")
-    session.lock("n1", "ns/a")
+    session.set_target(session.job(0), since=-1.0)
+    session.lock("n1", session.job(0))
     before = contents(session)
     with session.statement():
         verb(session)

@@ -31,6 +31,8 @@ NAMESPACE = "default"
 GPU = "nvidia.com/gpu"
 OUR_CRDS = Path(__file__).parents[2] / "deploy" / "crds"
 CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+EVENTS_PATH = f"/api/v1/namespaces/{NAMESPACE}/events"
+"""Where `kubectl describe` reads events."""
 PATIENCE = 60.0
 """Seconds after which a condition that a test waits for counts as failed."""
 
@@ -47,6 +49,8 @@ class Seen(msgspec.Struct, frozen=True):
     nominated: str
     message: str
     """Why the pod waits, from its PodScheduled condition."""
+    reason: str
+    """The same for programs."""
 
 
 class Live:
@@ -225,6 +229,7 @@ def _seen(item: dict[str, Any]) -> Seen:
         leaving="deletionTimestamp" in meta,
         nominated=status.get("nominatedNodeName", ""),
         message=conditions[0].get("message", "") if conditions else "",
+        reason=conditions[0].get("reason", "") if conditions else "",
     )
 
 

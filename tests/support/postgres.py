@@ -63,25 +63,34 @@ class Postgres:
         self._log = (self._folder / "log").open("wb")
         if self._as:
             os.chown(self._folder, self._as["user"], self._as["group"])
-        data = self._folder / "data"
-        init = [str(self._bin / "initdb"), "-D", str(data), *INIT]
+        init = [str(self._bin / "initdb"), "-D", str(self._folder / "data"), *INIT]
         subprocess.run(init, stdout=self._log, stderr=self._log, check=True, cwd=self._folder, **self._as)
+        self.start()
+        return self
+
+    def start(self) -> None:
+        """Start the server, also again after `stop`."""
         settings = [f"unix_socket_directories={self._folder}", "listen_addresses=", *SPEED]
-        serve = [str(self._bin / "postgres"), "-D", str(data), *(word for s in settings for word in ("-c", s))]
+        words = [word for s in settings for word in ("-c", s)]
+        serve = [str(self._bin / "postgres"), "-D", str(self._folder / "data"), *words]
         self.process = subprocess.Popen(serve, stdout=self._log, stderr=self._log, cwd=self._folder, **self._as)
         try:
             self._wait()
         except BaseException:
             self.__exit__(None, None, None)
             raise
-        return self
+
+    def stop(self) -> None:
+        """End the server at once. Its data stays."""
+        self.resume()
+        self.process.send_signal(signal.SIGINT)  # fast shutdown: ends connections, keeps all commits
+        self.process.wait(PATIENCE)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.resume()
-        self.process.send_signal(signal.SIGQUIT)  # immediate shutdown
-        self.process.wait(PATIENCE)
+        if self.process.poll() is None:
+            self.stop()
         self._log.close()
         shutil.rmtree(self._folder)
 
@@ -106,6 +115,12 @@ class Postgres:
         with self._connect("postgres") as connection:
             connection.execute(f"CREATE DATABASE {name}")
         return f"postgresql://maar@/{name}?host={self._folder}"
+
+    def query(self, url: str, sql: str) -> Any:
+        """The first value that a query gives in a database of `new_database`."""
+        with psycopg.connect(url, autocommit=True) as connection:
+            row = connection.execute(sql.encode()).fetchone()
+        return None if row is None else row[0]
 
     def cut(self) -> None:
         """Terminate all other client connections."""

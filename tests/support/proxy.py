@@ -1,8 +1,8 @@
 """A proxy with faults between a client and a real API server, in plain HTTP on this machine.
 
-It does to clients of a real server what `maar.embedded.http.faults` does to clients of the embedded one. It cuts all
-watches at intervals. It refuses a share of the writes with 429 (and a retry time) or 500. Some writes with a 500 were
-executed: only their response is wrong.
+It does to clients of a real server what `maar.embedded.http.faults` does to clients of the embedded one. It delays all
+requests. It cuts all watches at intervals. It refuses a share of the writes with 429 (and a retry time) or 500. Some
+writes with a 500 were executed: only their response is wrong.
 """
 
 from __future__ import annotations
@@ -35,6 +35,10 @@ class Fate(Enum):
     DENIED = "carried out, and answered with 500"
 
 
+FAILURES = (Fate.BUSY, Fate.FAILED, Fate.DENIED)
+ANSWERED_500 = (Fate.FAILED, Fate.DENIED)
+
+
 class Proxy:
     """A proxy to one server. Use it as a context manager. Faults can change at any time."""
 
@@ -47,6 +51,10 @@ class Proxy:
         """Share of writes that get a 429 or 500."""
         self.cut_every = cut_every
         """Interval in seconds at which all watches are cut; 0 for never."""
+        self.delay = 0.0
+        """Seconds by which every request is delayed."""
+        self.failures: tuple[Fate, ...] = FAILURES
+        """What happens to writes that get an error."""
         self.requests = 0
         self.binds = 0
         """How many binds were requested, whatever their result."""
@@ -56,6 +64,9 @@ class Proxy:
         """How many watches were cut."""
         self.bound: dict[str, list[str]] = defaultdict(list)
         """The nodes to which the server bound each pod, by uid, from its own responses."""
+        self.evictions: set[str] = set()
+        """Uids of pods whose eviction was requested. Not every evicted pod shows it: the server deletes one that does not
+        run yet without a condition."""
         self._server = server
         self._tls = ssl.create_default_context(cafile=str(ca))
         self._dice = random.Random(seed)
@@ -100,6 +111,11 @@ class Proxy:
         path.chmod(0o600)
         return path
 
+    def heal(self) -> None:
+        """Stop all faults."""
+        self.fail_share = self.cut_every = self.delay = 0.0
+        self.failures = FAILURES
+
     def failed_share(self) -> float:
         """The share of writes so far that got an injected error."""
         return 1.0 - self.fates[Fate.CARRIED_OUT] / max(self.fates.total(), 1)
@@ -115,11 +131,15 @@ class Proxy:
     async def _handle(self, request: web.Request) -> web.StreamResponse:
         self.requests += 1
         body = await request.read()
+        if self.delay:
+            await asyncio.sleep(self.delay)
         fate = self._fate(request)
         if fate is Fate.BUSY:
             return _refusal(429, "TooManyRequests")
         if fate is Fate.FAILED:
             return _refusal(500, "InternalError")
+        if request.path.endswith("/eviction"):
+            self._note_eviction(body)
         # A write that was sent reaches the server, even if the client disconnects before the response.
         forwarding = asyncio.create_task(self._forward(request, body, fate))
         if request.method in WRITES:
@@ -137,7 +157,7 @@ class Proxy:
         self.binds += request.path.endswith("/binding")
         fate = Fate.CARRIED_OUT
         if self._dice.random() < self.fail_share:
-            fate = self._dice.choice((Fate.BUSY, Fate.FAILED, Fate.DENIED))
+            fate = self._dice.choice(self.failures)
         self.fates[fate] += 1
         return fate
 
@@ -177,6 +197,10 @@ class Proxy:
         finally:
             self._watches.discard(connection)
         return response
+
+    def _note_eviction(self, body: bytes) -> None:
+        options = msgspec.json.decode(body).get("deleteOptions") or {}
+        self.evictions.add((options.get("preconditions") or {}).get("uid", ""))
 
     def _note_bind(self, request: web.Request, body: bytes, status: int) -> None:
         if request.path.endswith("/binding") and status < 300:

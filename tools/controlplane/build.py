@@ -1,7 +1,7 @@
 """Build a real control plane from Go modules, for the tests in tests/real.
 
 `python tools/controlplane/build.py` builds kube-apiserver, kube-controller-manager, kubectl, etcd and kwok once, into a
-cache outside the checkout. It also copies the CRDs of KubeRay, LeaderWorkerSet, JobSet and Kubeflow Trainer into it.
+cache outside the checkout. It also copies the CRDs of KubeRay, LeaderWorkerSet, JobSet, Kubeflow Trainer and Cluster Autoscaler.
 `build.py training-operator` builds only that part. `build.py --where` prints the folder of each part as JSON, built or
 not; tests.support.real reads it. The go.mod files beside this file set the versions, and go.sum checks every source.
 It needs no container engine, downloads no binaries, and uses only the standard library, because it runs first.
@@ -151,6 +151,14 @@ PARTS = (
         module="github.com/kubeflow/trainer/v2",
         binaries={},
         files={"trainjobs.yaml": f"{KUBEFLOW_CRDS}/trainer.kubeflow.org_trainjobs.yaml"},
+        stamps={},
+        minutes=1,
+    ),
+    Part(
+        name="autoscaler",
+        module="k8s.io/autoscaler/cluster-autoscaler/apis",
+        binaries={},
+        files={"provisioningrequests.yaml": "config/crd/autoscaling.x-k8s.io_provisioningrequests.yaml"},
         stamps={},
         minutes=1,
     ),

@@ -1,13 +1,20 @@
 """elect: choose the one job for which nodes are locked.
 
 An election holds until its job has started, is gone, or has used up its time (an argument of the reservation plugin).
-Only jobs that lack part of their minimum and have no promise for it can be elected.
+Only jobs that lack part of their minimum and have no promise for it can be elected. In every cycle the elected job is
+checked as a candidate is: a job that empty nodes no longer help loses the election and its locks at once. So does a job
+that asks for more than at its election, and others have their turn first.
 """
 
 from __future__ import annotations
 
+import math
+
 from maar.config.config import NoArguments
 from maar.model.jobs import Job
+from maar.model.resources import PODS
+from maar.model.tasks import Status
+from maar.session.eviction.making_room import needs_of
 from maar.session.placement import missing
 from maar.session.session import Session
 
@@ -24,11 +31,10 @@ class Elect:
     def execute(self, session: Session) -> None:
         if not session.hooks.target_job or target_of(session) is not None:
             return
-        session.clear_target()
         waiting = [job for job in session.active() if is_waiting(session, job)]
         target = session.hooks.target_job[0].call(waiting)
         if target is not None:
-            session.set_target(target.key)
+            session.set_target(target, demand_of(session, target))
 
 
 def is_waiting(session: Session, job: Job) -> bool:
@@ -39,9 +45,41 @@ def is_waiting(session: Session, job: Job) -> bool:
 
 
 def target_of(session: Session) -> Job | None:
-    """The elected job, if it still waits."""
-    number = None if session.elect is None else session.snapshot.jobs.number.get(session.elect.job)
-    if number is None:
+    """The elected job, if it would be a candidate now; otherwise its election ends."""
+    job, elect = session.target, session.elect
+    if job is None or elect is None or session.trouble(job) is not None or not is_waiting(session, job):
+        session.clear_target()
         return None
-    job = session.job(number)
-    return job if session.trouble(job) is None and is_waiting(session, job) else None
+    demand = demand_of(session, job)
+    if asks_for_more(elect.demand, demand):
+        session.expire_target()
+        return None
+    if session.hooks.target_job and session.hooks.target_job[0].call([job]) is None:
+        session.clear_target()
+        return None
+    if is_whole(demand) and not is_whole(elect.demand):
+        session.set_target(job, demand, elect.since)  # from now on every resource counts
+    return job
+
+
+def demand_of(session: Session, job: Job) -> tuple[tuple[str, int], ...]:
+    """The resources of a job's minimum: of its pods or, before they exist, what its group declares of them."""
+    snapshot = session.snapshot
+    if session.is_pending(job) or not snapshot.jobs.sizes[job.index]:
+        return tuple(sorted((name, amount) for name, amount in (job.min_resources or {}).items() if amount))
+    there = session.tasks_of(job, Status.BOUND, Status.NOMINATED, Status.SUCCEEDED)
+    total = snapshot.shapes.requests[snapshot.tasks.shape[there]].sum(axis=0)
+    for group, count in needs_of(session, job):
+        total = total + count * snapshot.shapes.requests[group.shape]
+    return tuple(sorted((name, amount) for name, amount in snapshot.axes.amounts(total.tolist()).items() if amount))
+
+
+def is_whole(demand: tuple[tuple[str, int], ...]) -> bool:
+    """Whether it states every resource: each pod counts as one of `pods`."""
+    return PODS in dict(demand)
+
+
+def asks_for_more(before: tuple[tuple[str, int], ...], now: tuple[tuple[str, int], ...]) -> bool:
+    """Whether a demand is above an earlier one. A resource that the earlier one left open is not compared."""
+    stated, left_out = dict(before), 0 if is_whole(before) else math.inf
+    return any(amount > stated.get(name, left_out) for name, amount in now)

@@ -141,7 +141,10 @@ class Desk:
                 have = f"only {in_words(name, left)} idle and not promised to other jobs"
                 words = f"needs {in_words(name, needs[d])} {name}, {have}"
                 since = self._session.waiting_since(job)
-                return Reason(NAME, "NotEnoughIdle", words, name, needs[d], left, queue=job.queue, since=since)
+                lasting = f"not enough idle room: asks for {in_words(name, needs[d])} {name}"
+                return Reason(
+                    NAME, "NotEnoughIdle", words, name, needs[d], left, queue=job.queue, since=since, lasting=lasting
+                )
         return None
 
     # -- room that could be made

@@ -19,8 +19,6 @@ class Reserve:
 
     def execute(self, session: Session) -> None:
         target = target_of(session)
-        if target is None:
-            session.clear_target()
-            return
-        for entry in session.hooks.reserved_nodes:
-            entry.call(target)
+        if target is not None:
+            for entry in session.hooks.reserved_nodes:
+                entry.call(target)

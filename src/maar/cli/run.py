@@ -11,7 +11,7 @@ from pathlib import Path
 import click
 
 from maar.controller import main as controller
-from maar.controller.main import LEASE_NAMESPACE, Options
+from maar.controller.main import LEASE_NAMESPACE, LEASE_SECONDS, Options
 from maar.controller.settings import Settings
 from maar.model.selectors import Requirement, Selector
 from maar.web.server import CannotServe, serving
@@ -45,11 +45,17 @@ FILE = click.Path(path_type=Path)
 )
 @click.option(
     "--leader-elect/--no-leader-elect", default=True, show_default=True,
-    help="Elect one of several replicas with a lease. Without it, this replica starts at once.",
+    help="Stand by while another replica holds the lease. Otherwise that is an error.",
 )  # fmt: skip
 @click.option(
-    "--lease-namespace", default=LEASE_NAMESPACE, show_default=True, metavar="NAME", help="Namespace of the lease."
-)
+    "--lease-namespace", default=LEASE_NAMESPACE, show_default=True, metavar="NAME",
+    help="Maar's own namespace: of the lease of each scheduler name, and of the ConfigMap `maar-state`. "
+    "Tenants must not write there.",
+)  # fmt: skip
+@click.option(
+    "--lease-duration", type=click.IntRange(3, 300), default=LEASE_SECONDS, show_default=True, metavar="SECONDS",
+    help="A standby takes over after this time without a renewal: 3 to 300.",
+)  # fmt: skip
 @click.option(
     "--http-port",
     default=8080,
@@ -83,6 +89,7 @@ def run(
     record: Path | None,
     leader_elect: bool,
     lease_namespace: str,
+    lease_duration: int,
     http_port: int,
     history: str | None,
     history_token: Path | None,
@@ -95,6 +102,7 @@ def run(
     options = Options(
         settings=Settings(
             scheduler_names=frozenset(names),
+            namespace=lease_namespace,
             node_selector=_selector(node_selector),
             dry_run=dry_run,
             delete_victims=delete_victims,
@@ -105,7 +113,9 @@ def run(
         config=config,
         brakes=brakes,
         record=record,
-        lease_namespace=lease_namespace if leader_elect else None,
+        lease_namespace=lease_namespace,
+        lease_seconds=lease_duration,
+        stand_by=leader_elect,
         history=history,
     )
     web = partial(serving, port=http_port, token_file=history_token) if http_port else None

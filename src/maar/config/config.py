@@ -121,6 +121,15 @@ class PoolOption(msgspec.Struct, frozen=True):
     """Whether workers may move so that jobs use fewer nodes."""
 
 
+class Autoscaling(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="kebab"):
+    """For which waiting pods an autoscaler is asked to create nodes."""
+
+    surplus: bool = False
+    """Also for pods above the minimum of their gang, such as further workers of an elastic job."""
+    provisioning_class: str = ""
+    """The class of the ProvisioningRequest for each gang that needs new nodes; empty: no such requests."""
+
+
 class Config(msgspec.Struct, frozen=True):
     """A whole configuration."""
 
@@ -128,6 +137,7 @@ class Config(msgspec.Struct, frozen=True):
     tiers: tuple[tuple[PluginOption, ...], ...]
     pools: tuple[PoolOption, ...] = ()
     """How elastic jobs share the nodes; the last pool has the nodes that no other pool selects."""
+    autoscaling: Autoscaling = Autoscaling()
 
     def has_action(self, *names: str) -> bool:
         return any(a.name in names for a in self.actions)

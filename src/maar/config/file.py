@@ -13,16 +13,21 @@ from collections.abc import Mapping
 from importlib.resources import files
 
 import msgspec
+from msgspec.structs import replace
 
 from maar.config import gangs
-from maar.config.arguments import build, clean
-from maar.config.config import ActionOption, Catalog, Config, PluginOption, PoolOption, Registration
+from maar.config.arguments import build, clean, read_arguments
+from maar.config.config import ActionOption, Autoscaling, Catalog, Config, PluginOption, PoolOption, Registration
 from maar.config.flags import HIERARCHY, read_flags
 from maar.config.pools import read_pools
 from maar.config.problems import ConfigError, Findings, shown, unknown
 from maar.config.yaml_text import read_yaml
 
-KEYS = ("actions", "tiers", "configurations", "pools", "metrics")
+KEYS = ("actions", "tiers", "configurations", "pools", "autoscaling", "metrics")
+
+PROVISIONING_GROUP = "autoscaling.x-k8s.io"
+PROVISIONING_CLASSES = ("best-effort-atomic-scale-up", "check-capacity")
+"""The classes of ProvisioningRequests that Cluster Autoscaler has; those of clouds are written in full."""
 
 SHARING = ("proportion", "capacity")
 """Plugins that define what each queue deserves, and so which queues lose resources to `reclaim`."""
@@ -101,9 +106,10 @@ class _Reader:
         for entry in (e for tier in tiers for e in tier if e.name == gangs.GANG):
             gangs.permit_whole(whole, {e.name for e in actions}, entry.arguments, entry.flags)
         pools = read_pools(self._list(top.get("pools"), "pools"), dict(self._catalog.algorithms), self._findings)
+        autoscaling = self._autoscaling(top)
         self._lost(top)
         self._check_reclaim(actions, [e for tier in tiers for e in tier])
-        return self._config(actions, tiers, pools)
+        return self._config(actions, tiers, pools, autoscaling)
 
     # -- actions
 
@@ -238,12 +244,27 @@ class _Reader:
 
     # -- the end
 
+    def _autoscaling(self, top: dict[str, object]) -> Autoscaling:
+        """What autoscalers are asked for; the short name of a class of Cluster Autoscaler is completed."""
+        raw = self._mapping(top.get("autoscaling"), "autoscaling")
+        read = read_arguments("autoscaling", Autoscaling, raw, "autoscaling", self._findings)
+        if not isinstance(read, Autoscaling):
+            return Autoscaling()
+        name = read.provisioning_class
+        if name and "." not in name:
+            if name not in PROVISIONING_CLASSES:
+                self._problem("autoscaling.provisioning-class", unknown("class", name, PROVISIONING_CLASSES))
+            return replace(read, provisioning_class=f"{name}.{PROVISIONING_GROUP}")
+        return read
+
     def _lost(self, top: dict[str, object]) -> None:
         if top.get("metrics") is not None:
             self._warn("metrics", "ignored: Maar uses requests, not measured usage")
         self._findings.warnings.extend(self._catalog.broken.values())
 
-    def _config(self, actions: list[_Entry], tiers: list[list[_Entry]], pools: tuple[PoolOption, ...]) -> Config | None:
+    def _config(
+        self, actions: list[_Entry], tiers: list[list[_Entry]], pools: tuple[PoolOption, ...], asks: Autoscaling
+    ) -> Config | None:
         acting = [(e.registration, e.build(self._findings)) for e in actions]
         asked = [[(e, e.build(self._findings)) for e in tier] for tier in tiers]
         if self._findings.problems:
@@ -257,6 +278,7 @@ class _Reader:
                 for tier in asked
             ),
             pools,
+            asks,
         )
 
     # -- names, mappings and lists

@@ -121,12 +121,14 @@ class Accounting:
             return  # A write is in flight: it counts once it is done.
         workers = elastic.now if running or life.workers else 0
         at, resized = now, elastic.past.last_resize
-        if resized is not None and resized > life.last:  # a resize that nothing has recorded yet
+        if resized is not None and life.last < resized <= now:  # a resize that nothing has recorded yet
             at = resized
             life.know(elastic.past)
         if is_new and not life.workers:
             at = min((t.started for t in running if t.started is not None), default=now)
-            at = max(at, elastic.past.counted or at)  # Earlier seconds are already part of its attained value.
+            at = min(
+                max(at, elastic.past.counted or at), now
+            )  # Earlier seconds are already part of its attained value.
         self._turn(life, workers, at)
 
     def _begin(self, found: ElasticJob, job: Job, elastic: Elastic) -> Life:

@@ -41,6 +41,11 @@ class Batches:
         batch = Batch(job, len(nodes), had, alone=nodes.get(job, "") if len(nodes) == 1 else "")
         self._of.update(dict.fromkeys(nodes, batch))
 
+    def others(self, pod: str) -> list[str]:
+        """The other pods that are bound together with this one."""
+        batch = self._of.get(pod)
+        return [] if batch is None else [other for other, of in self._of.items() if of is batch and other != pod]
+
     def ended(self, pod: str, given: bool) -> None:
         """A pod was bound, or will not be."""
         batch = self._of.pop(pod, None)

@@ -149,10 +149,11 @@ def _kept(target: Target, elastic: Elastic) -> Target:
 def _waits(stopped: dict[str, str], by_job: dict[str, list[Evict]], plan: Plan) -> tuple[Wait, ...]:
     """The reasons of jobs whose evictions are blocked: no room is being made for them."""
     since = {w.job: w.reasons[0].since for w in plan.waiting if w.reasons}
-    return tuple(
-        Wait(job, (Reason("maar", "Braked", f"needs {len(by_job[job])} evictions: {why}", since=since.get(job)),))
-        for job, why in sorted(stopped.items())
-    )
+    return tuple(Wait(job, (_braked(len(by_job[job]), why, since.get(job)),)) for job, why in sorted(stopped.items()))
+
+
+def _braked(count: int, why: str, since: float | None) -> Reason:
+    return Reason("maar", "Braked", f"needs {count} evictions: {why}", since=since, lasting=f"needs evictions: {why}")
 
 
 def _first(planned: float | None, recent: deque[float] | None) -> float | None:

@@ -22,10 +22,11 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from maar.controller.isolation import bare_change, bare_cluster, bare_job, culprits
+from maar.controller.pool_times import PoolTimes
 from maar.kube.kinds import Identity
 from maar.kube.picture.picture import Picture
 from maar.kube.picture.pods import Assumed
-from maar.model.plan import Elect, Lock, Plan
+from maar.model.plan import Plan
 from maar.model.snapshot import Changed, Cluster, Snapshot
 from maar.model.tasks import Status, Task
 
@@ -48,7 +49,8 @@ class Cache:
     def __init__(self, picture: Picture) -> None:
         self.picture = picture
         self._snapshot: Snapshot | None = None
-        self._last: tuple[Elect | None, tuple[Lock, ...]] | None = None
+        self._last: Plan | None = None
+        self.pool_times = PoolTimes()
         self._resting: frozenset[str] = frozenset()
         self._woken = False
         """Whether all jobs were woken since the last snapshot, for example while a decision ran in a thread."""
@@ -77,7 +79,8 @@ class Cache:
         around = update.around
         if self._last is not None:
             # The election and locks of the last plan are still on their way to the objects.
-            around = replace(around, elect=self._last[0], locks=self._last[1])
+            last, resized = self._last, self.pool_times.current()
+            around = replace(around, elect=last.elect, locks=last.locks, expired=last.expired, resized=resized)
         changed = self._without_aside(update.changed)
         before, self._snapshot = self._snapshot, None
         following = None
@@ -220,7 +223,13 @@ class Cache:
         for task in self._nominated_before():
             if task.key not in promised and task.key not in {b.task for b in plan.bind}:
                 self._assume(task.key, Status.PENDING, "")
-        self._last = (plan.elect, plan.locks)
+        if self._last is None:
+            self.pool_times.begin(self.latest.cluster.resized)
+        self._last = plan
+
+    def start_over(self) -> None:
+        """Forget the last plan: another instance may have decided since."""
+        self._last = None
 
     def _nominated_before(self) -> list[Task]:
         table = self.latest.tasks

@@ -25,7 +25,7 @@ from maar.controller.outbox import Outbox
 from maar.controller.record import Frame, Recorder
 from maar.controller.settings import Settings
 from maar.decide import decide
-from maar.model.plan import Plan
+from maar.model.plan import Elect, Plan
 from maar.model.snapshot import Snapshot
 from maar.session.extension import Action
 from maar.session.session import Session
@@ -105,6 +105,7 @@ class Loop:
         self.trigger()
 
     async def run(self) -> None:
+        self._cache.start_over()
         self.trigger()
         wake: float | None = None
         while True:
@@ -196,7 +197,8 @@ class Loop:
         if self._outbox is None:
             return waiting
         helped = self._cache.in_need_of_company(waiting) if plan.bind else frozenset()
-        if {lock.node for lock in snapshot.cluster.locks} - {lock.node for lock in plan.locks}:
+        before = snapshot.cluster
+        if {lock.node for lock in before.locks} - {lock.node for lock in plan.locks} or _is_free(before.elect, plan):
             helped = waiting
         if helped:
             self.trigger()
@@ -225,6 +227,11 @@ class Loop:
                     now, plan, around=cache.latest.cluster, changed=cache.changed, resting=resting, config=text
                 )
             self._recorder.write(frame)
+
+
+def _is_free(before: Elect | None, plan: Plan) -> bool:
+    """Whether an election ended, so that jobs that were skipped in this cycle may be elected."""
+    return before is not None and plan.elect is None
 
 
 def _first(*moments: float | None) -> float | None:

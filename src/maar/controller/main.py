@@ -10,6 +10,7 @@ import contextlib
 import gc
 import logging
 import os
+import re
 import signal
 import socket
 import uuid
@@ -37,12 +38,15 @@ from maar.kube.client.errors import AccessError, ApiError
 from maar.kube.kinds.cluster import NODES, PODS
 from maar.kube.wire.api_resources import LEASES
 from maar.kube.write.events import Reference
-from maar.kube.write.leases import LeaderElection
+from maar.kube.write.intents import Intents
+from maar.kube.write.leases import LeaderElection, LeaseHeld
 
 logger = logging.getLogger("maar")
 
-LEASE, LEASE_NAMESPACE = "maar", "kube-system"
-"""The name of the lease, and its default namespace. Events about Maar itself refer to it."""
+NAME, LEASE_NAMESPACE = "maar", "kube-system"
+"""The default scheduler name, which is also the name of its lease, and the namespace of all leases by default."""
+LEASE_SECONDS = 15
+"""The default of client-go."""
 GC_THRESHOLD = (10_000, 10, 10)
 """Python's cyclic garbage collector runs rarely, because Maar creates few reference cycles; tuned by hand."""
 SHADOW_EVERY = 30.0
@@ -61,8 +65,10 @@ class Options(msgspec.Struct, frozen=True):
     config: Path | None = None
     brakes: Path | None = None
     record: Path | None = None
-    lease_namespace: str | None = LEASE_NAMESPACE
-    """`None`: decide without a lease."""
+    lease_namespace: str = LEASE_NAMESPACE
+    lease_seconds: int = LEASE_SECONDS
+    stand_by: bool = True
+    """Wait while another process leads; otherwise that is an error."""
     history: str | None = None
 
 
@@ -79,7 +85,7 @@ def run(options: Options, web: Web | None = None) -> None:
         brake_file = None if options.brakes is None else BrakeFile(options.brakes, brakes)
         gc.set_threshold(*GC_THRESHOLD)
         asyncio.run(_run(options, config, brakes, brake_file, history, web))
-    except (ConfigError, AccessError, ApiError, BadAddress, BackgroundTaskFailed) as error:
+    except (ConfigError, AccessError, ApiError, BadAddress, BackgroundTaskFailed, LeaseHeld) as error:
         raise RunError(str(error)) from None
     except OSError as error:
         if error.filename is None:
@@ -102,7 +108,10 @@ async def _run(
         parts.callback(logger.info, "stopped")
         api = await Api.open(access)
         parts.push_async_callback(api.close)
-        scheduler = Scheduler(api, options.settings, config, brakes, options.record, history)
+        in_flight = options.settings.in_flight
+        intents = Intents(2 * in_flight, 4 * in_flight, options.settings.announce)
+        fenced = None if options.settings.dry_run else intents
+        scheduler = Scheduler(api, options.settings, config, brakes, options.record, history, fenced)
         history.start()
         parts.push_async_callback(history.close)
         parts.push_async_callback(scheduler.close)
@@ -110,7 +119,7 @@ async def _run(
             config.on_refused.append(lambda problems: _tell_refused(scheduler, options, problems))
         if web is not None:
             await parts.enter_async_context(web(scheduler, history))
-        works = [_work(api, scheduler, options), scheduler.failed()]
+        works = [_work(api, scheduler, intents, options), scheduler.failed()]
         if brake_file is not None:
             brake_file.on_changed.append(scheduler.look_again)
             works.append(brake_file.watch())
@@ -118,7 +127,8 @@ async def _run(
 
 
 def _tell_refused(scheduler: Scheduler, options: Options, problems: list[str]) -> None:
-    about = Reference(LEASES.api_version, LEASES.kind, options.lease_namespace or LEASE_NAMESPACE, LEASE)
+    lease = lease_name(min(options.settings.scheduler_names))
+    about = Reference(LEASES.api_version, LEASES.kind, options.lease_namespace, lease)
     scheduler.events.emit(about, "Warning", "ConfigurationRefused", "; ".join(problems))
 
 
@@ -139,7 +149,7 @@ async def _until_stopped(works: Iterable[Coroutine[Any, Any, None]]) -> None:
         await asyncio.gather(*tasks, stopping, return_exceptions=True)
 
 
-async def _work(api: Api, scheduler: Scheduler, options: Options) -> None:
+async def _work(api: Api, scheduler: Scheduler, intents: Intents, options: Options) -> None:
     await scheduler.sync()
     objects = scheduler.picture.objects
     logger.info("initial lists complete: nodes: %d, pods: %d", len(objects.of(NODES)), len(objects.of(PODS)))
@@ -152,16 +162,66 @@ async def _work(api: Api, scheduler: Scheduler, options: Options) -> None:
         async with asyncio.TaskGroup() as group:
             group.create_task(scheduler.lead())
             group.create_task(_say(shadow))
-    elif options.lease_namespace is None:
-        await scheduler.lead()
     else:
-        election = LeaderElection(api, LEASE, options.lease_namespace, identity())
-        await election.lead(scheduler.lead, lambda: logger.warning("lost the lease: this instance stops deciding"))
+        await lead_all(elections(api, intents, options), scheduler.lead)
+
+
+def elections(api: Api, intents: Intents, options: Options) -> list[LeaderElection]:
+    """One candidate for the lease of each scheduler name, in the order in which all processes take them."""
+    seconds, me = options.lease_seconds, identity()
+    return [
+        LeaderElection(
+            api,
+            lease_name(name),
+            options.lease_namespace,
+            me,
+            lease_seconds=seconds,
+            renew_seconds=seconds * 2 / 3,
+            retry_seconds=seconds * 2 / 15,
+            intents=intents,
+            stand_by=options.stand_by,
+            is_dead=(lambda holder: False) if options.stand_by else has_ended,
+        )
+        for name in sorted(options.settings.scheduler_names)
+    ]
+
+
+async def lead_all(candidates: list[LeaderElection], work: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    """Work while all leases are held: each is taken when the one before it is."""
+    first, *rest = candidates
+    await first.lead(
+        (lambda: lead_all(rest, work)) if rest else work,
+        lambda: logger.warning("lost the lease: this instance stops deciding"),
+    )
+
+
+def lease_name(scheduler: str) -> str:
+    """The name of the lease for the pods with this scheduler name."""
+    if scheduler == NAME:
+        return NAME
+    # A prefix, because other schedulers have leases with their own names.
+    return f"{NAME}-{re.sub('[^a-z0-9.-]', '-', scheduler.lower()).strip('.-') or 'x'}"
 
 
 def identity() -> str:
     """The holder identity in the lease. It is random, because containers may share host name and process id."""
     return f"{socket.gethostname()}_{uuid.uuid4().hex[:12]}_{os.getpid()}"
+
+
+def has_ended(holder: str) -> bool:
+    """Whether a holder was a process on this host, or of this container before its restart, and has ended."""
+    host, _, process = (*holder.rsplit("_", 2), "", "")[:3]
+    if host != socket.gethostname() or not process.isdecimal():
+        return False
+    if int(process) == os.getpid():
+        return True
+    try:
+        os.kill(int(process), 0)
+    except ProcessLookupError:
+        return True
+    except (OSError, OverflowError):
+        pass
+    return False
 
 
 async def _say(shadow: Shadow) -> None:

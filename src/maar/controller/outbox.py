@@ -1,4 +1,4 @@
-"""From a plan to writes: binds, evictions, sizes, nominations, elections and locks, statuses and events.
+"""From a plan to writes: binds, evictions, sizes, nominations, statuses and events.
 
 The executor carries out all writes in the background. If one fails for good, the cache forgets the assumption, and the
 next cycle decides again.
@@ -8,24 +8,26 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from datetime import UTC, datetime
 from functools import partial
 
 from maar.controller.batches import Batch, Batches
 from maar.controller.cache import Cache
 from maar.controller.hand_over import HandOvers
+from maar.controller.memory import Memory
+from maar.controller.provisioning import Provisioning
 from maar.controller.refusals import Refusals
 from maar.controller.reports import Reports
 from maar.controller.resizes import Resizes
 from maar.controller.settings import Settings
 from maar.controller.subjects import Subjects, pod_reference
 from maar.kube.client.errors import Conflict, NotFound
-from maar.kube.kinds.cluster import PODS as PODS_KIND
-from maar.kube.wire import annotations as known
-from maar.kube.wire.api_resources import NODES, PODS
+from maar.kube.wire.api_resources import PODS
 from maar.kube.write.events import EventWriter
-from maar.kube.write.executor import Bind, Delete, Evict, Executor, Failed, Outcome, Patch, Work
-from maar.model.plan import Elect, Lock, Plan
+from maar.kube.write.executor import Bind, Delete, Evict, Executor, Failed, Outcome, Work
+from maar.model.plan import Plan
+
+WITHDRAWN = "Withdrawn"
+"""The reason of binds that were not sent, because the decision about their gang no longer holds."""
 
 
 class Outbox:
@@ -38,6 +40,7 @@ class Outbox:
         events: EventWriter,
         subjects: Subjects,
         reports: Reports,
+        provisioning: Provisioning,
         settings: Settings,
         trigger: Callable[[], None],
     ) -> None:
@@ -46,10 +49,9 @@ class Outbox:
         self._events = events
         self._subjects = subjects
         self._reports = reports
+        self._provisioning = provisioning
         self._settings = settings
         self._trigger = trigger
-        self._elect: Elect | None = None
-        self._locks: dict[str, Lock] | None = None
         self.counts: Counter[str] = Counter()
         self.on_given: list[Callable[[str], None]] = []
         """Called for gangs whose pods were bound."""
@@ -59,21 +61,29 @@ class Outbox:
             cache.picture, self._submit_patch, self._submit_bind, self._give_up_volumes, trigger
         )
         self._hand_overs.on_left.append(partial(self._batches.ended, given=False))
-        self.resizes = Resizes(cache, subjects, self._submit_patch, events.emit, trigger)
+        self.resizes = Resizes(cache, subjects, self._submit_patch, events.emit, trigger, reports.pace)
+        self.memory = Memory(cache, self._submit_patch, trigger, settings.namespace, settings.scheduler_names)
 
     def send(self, plan: Plan, now: float) -> None:
         """Carry out a plan. The cache has assumed it already, except for sizes, which are assumed here."""
-        self.resizes.send(plan)
+        self.resizes.send(plan, now)
         self._send_binds(plan, now)
         self._hand_overs.go_on(now)
         self._send_evictions(plan)
-        self._send_nominations(plan)
-        self._send_elections(plan)
+        self.memory.send(plan, now)
         for writes in self._reports.after(plan, now):
             for patch in writes.patches:
                 self._submit(patch, None)
             if writes.event and writes.subject is not None:
-                self._events.emit(writes.subject.reference, "Warning", "FailedScheduling", writes.event)
+                about = writes.subject.tells
+                self._events.emit(about, "Warning", "FailedScheduling", writes.event, code=writes.code)
+        if self._provisioning.has_work:
+            self._ask_for_nodes(now)
+
+    def _ask_for_nodes(self, now: float) -> None:
+        if settled := self._provisioning.after(self._reports.lacking_nodes(now), now):
+            self._reports.look_again(settled, now)
+            self._trigger()
 
     async def has_room(self, patience: float) -> None:
         """Wait until all pending writes can be in flight at once, up to a limit in seconds."""
@@ -81,7 +91,8 @@ class Outbox:
 
     def due(self, now: float) -> float | None:
         """When a write is due because of time alone."""
-        moments = (self._reports.due(now), self._hand_overs.due(now))
+        parts = (self._reports.due(now), self._hand_overs.due(now), self.resizes.due(now))
+        moments = (*parts, self.memory.due(), self._provisioning.due())
         return min((moment for moment in moments if moment is not None), default=None)
 
     def _submit(self, work: Work, task: str | None, then: Callable[[], None] | None = None) -> None:
@@ -89,6 +100,8 @@ class Outbox:
 
         def done(_: Work, outcome: Outcome) -> None:
             self._count(work, outcome)
+            if isinstance(work, Bind) and task is not None and isinstance(outcome, Failed):
+                self._withdraw_gang(task, outcome)
             if isinstance(work, Bind) and task is not None and getattr(outcome, "final", True):
                 self._batches.ended(task, not isinstance(outcome, Failed))
             if isinstance(outcome, Failed):
@@ -106,13 +119,19 @@ class Outbox:
 
         self._executor.submit(work, done)
 
+    def _withdraw_gang(self, task: str, outcome: Failed) -> None:
+        """A pod has changed since the decision: bind no more pods of its gang, so that all are decided again."""
+        if isinstance(outcome.error, (Conflict, NotFound)) and outcome.error.reason != WITHDRAWN:
+            why = Conflict(f"not sent, because `{task}` could not be bound", reason=WITHDRAWN)
+            for other in self._batches.others(task):
+                namespace, _, name = other.partition("/")
+                self._executor.withdraw_bind(PODS.path(namespace, name), why)
+
     def _report_refused(self, work: Work, outcome: Failed) -> None:
         """Emit an event for a refused bind, unless the pod is gone or already has a node."""
         if isinstance(work, Bind) and not isinstance(outcome.error, (Conflict, NotFound)):
             what = f"could not be bound to `{work.node}`: {outcome.error}"
-            self._events.emit(
-                pod_reference(f"{work.namespace}/{work.name}", work.uid), "Warning", "FailedScheduling", what
-            )
+            self._events.emit(pod_reference(work.pod.key, work.uid), "Warning", "FailedScheduling", what)
 
     def _count(self, work: Work, outcome: Outcome) -> None:
         self.counts[f"{'failed' if isinstance(outcome, Failed) else 'done'}:{type(work).__name__}"] += 1
@@ -136,13 +155,16 @@ class Outbox:
 
     def _report_bound(self, batch: Batch) -> None:
         if (subject := self._subjects.subject_of(batch.job)) is not None:
-            self._events.emit(subject.reference, "Normal", "Scheduled", f"{batch}")
+            self._events.emit(subject.tells, "Normal", "Scheduled", f"{batch}")
         for listener in self.on_given:
             listener(batch.job)
 
     def _submit_bind(self, pod: str, uid: str, node: str) -> None:
-        namespace, _, name = pod.partition("/")
-        self._submit(Bind(namespace, name, uid, node), pod)
+        seen = self._cache.picture.pod(pod)
+        if seen is None or seen.metadata.uid != uid:  # gone since the decision
+            self._batches.ended(pod, given=False)
+            return
+        self._submit(Bind(seen, node), pod)
         if self._settings.pod_events and not self._is_alone(pod):  # the batch of a single pod emits the same event
             self._events.emit(pod_reference(pod, uid), "Normal", "Scheduled", f"bound to {node}")
 
@@ -169,56 +191,14 @@ class Outbox:
     def _send_evictions(self, plan: Plan) -> None:
         for evict in plan.evict:
             task = self._cache.task(evict.task)
-            namespace, _, name = evict.task.partition("/")
+            seen = self._cache.picture.pod(evict.task)
+            if seen is None or seen.metadata.uid != task.uid:
+                continue
             kind = Delete if self._settings.delete_victims else Evict
             # Emitted after the eviction: a budget may refuse it.
             emit = partial(self._events.emit, pod_reference(evict.task, task.uid), "Normal", "Preempted", evict.reason)
-            self._submit(kind(namespace, name, task.uid), evict.task, emit)
-
-    def _send_nominations(self, plan: Plan) -> None:
-        promised = {n.task: n.node for n in plan.nominate}
-        bound = {b.task for b in plan.bind}
-        pods = self._cache.picture.objects.of(PODS_KIND)
-        for key, assumed in self._cache.picture.assumed.items():
-            node = promised.get(key, "")
-            pod = pods.get(key)
-            if key in bound or pod is None or (not node and assumed.status.name != "PENDING"):
-                continue
-            if pod.status.nominated_node_name != node:
-                namespace, _, name = key.partition("/")
-                body = {"status": {"nominatedNodeName": node or None}}
-                self._submit(Patch(PODS.path(namespace, name, "status"), body, "merge"), None)
-
-    # -- elections and locks: annotations on objects
-
-    def _send_elections(self, plan: Plan) -> None:
-        if self._locks is None:
-            self._locks = {k.node: k for k in self._cache.latest.cluster.locks}
-            self._elect = self._cache.latest.cluster.elect
-        for job in plan.expired:
-            self._annotate_job(job, {known.ELECTION_EXPIRED[0]: _time(datetime.now(UTC).timestamp())})
-        if plan.elect != self._elect:
-            if self._elect is not None and (plan.elect is None or plan.elect.job != self._elect.job):
-                self._annotate_job(self._elect.job, {known.ELECTED_SINCE[0]: None})
-            if plan.elect is not None:
-                self._annotate_job(plan.elect.job, {known.ELECTED_SINCE[0]: _time(plan.elect.since)})
-            self._elect = plan.elect
-        locks = {k.node: k for k in plan.locks}
-        for node in self._locks.keys() | locks.keys():
-            if self._locks.get(node) != locks.get(node):
-                lock = locks.get(node)
-                notes = {known.LOCKED_FOR: lock and lock.job, known.LOCKED_SINCE: lock and _time(lock.since)}
-                self._submit(Patch(NODES.path(name=node), {"metadata": {"annotations": notes}}, "merge"), None)
-        self._locks = locks
-
-    def _annotate_job(self, job: str, annotations: dict[str, str | None]) -> None:
-        if (subject := self._subjects.subject_of(job)) is not None:
-            self._submit(Patch(subject.path, {"metadata": {"annotations": annotations}}, "merge"), None)
+            self._submit(kind(seen), evict.task, emit)
 
 
 def _uid(work: Work) -> str:
     return work.uid if isinstance(work, Bind | Evict | Delete) else ""
-
-
-def _time(now: float) -> str:
-    return datetime.fromtimestamp(now, UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")

@@ -1,258 +1,188 @@
-"""What users see on their own objects: phases, reasons and counts, written only when they change.
+"""What users see on their own objects, after each plan: keeps the record of each job, and returns the writes.
 
-`report` is pure: from one job after a plan, and the record of what was last written about it, to the writes that are
-due and the new record. `Reports` keeps the records. A reason must hold for a moment before it is written, because most
-jobs of a burst wait only until their last pod is created.
+`maar.controller.telling` says what to write about one job. Here is what concerns all jobs together: which jobs to look
+at, whose details are refreshed next (one job per second), and the statuses of queues. A job about which nothing has
+changed costs one comparison, because thousands wait.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from typing import Any
+from collections.abc import Callable, Iterable
 
-import msgspec
 from msgspec.structs import replace
 
 from maar.controller.cache import Cache
-from maar.controller.subjects import Subject, Subjects
+from maar.controller.pace import Pace
+from maar.controller.subjects import Subjects
 from maar.controller.tallies import MOMENT, Tallies, tally
-from maar.kube.kinds.cluster import QUEUES
+from maar.controller.telling import Record, Seen, Waiting, Writes, report
+from maar.kube.kinds.cluster import PODS, QUEUES
 from maar.kube.kinds.status import Tally
-from maar.kube.picture.picture import PodGroup
-from maar.kube.write.status import QueueStatus, unschedulable
+from maar.kube.write.status import QueueStatus
 from maar.kube.write.work import Patch
 from maar.model.jobs import Job, Phase
 from maar.model.plan import Plan, Wait
-from maar.model.reasons import in_one_line
-from maar.model.tasks import Status, Task
+from maar.model.tasks import Status
+from maar.model.verdicts import UNSCHEDULABLE
 from maar.session.state import queue_sums
 
-STANDS = 1.0
-"""Seconds for which a reason must hold before it is written; tuned by hand."""
+WAITING = (Status.PENDING, Status.NOMINATED, Status.BLOCKED)
+GONE = (Status.BOUND, Status.RELEASING)
 REPORT = "report"
 """In the table of problems: a job about which nothing could be written."""
-INCOMPLETE = ("NoPods", "NotEnoughTasks", "NotEnoughPodsOfTask")
-"""Reasons that disappear while a gang's pods are being created: they must hold for `A_WHILE`."""
-A_MOMENT = 1.5
-"""Seconds by which the write of an admission is delayed if no controller waits for it: often the gang runs by then;
-tuned by hand."""
-A_WHILE = 5.0
-"""Seconds of further delay once the group has pods: no reader needs it, and most gangs run by then; tuned by hand."""
-WAITING = (Status.PENDING, Status.NOMINATED, Status.BLOCKED)
-
-
-class Admission(msgspec.Struct, frozen=True):
-    """A group's admission that is decided and not written yet."""
-
-    due: float
-    late: bool = False
-    """The group has pods, so the write is delayed further."""
-
-
-class Record(msgspec.Struct, frozen=True):
-    """What was last written about one job, and what is still to be written."""
-
-    group: str = ""
-    """UID of the group that was last written."""
-    in_status: str = ""
-    """What the group's status shows: a phase, or a reason."""
-    on_pods: str = ""
-    """The reason on the job's waiting pods."""
-    in_event: str = ""
-    """The reason in the last event."""
-    tally: Tally | None = None
-    reason: str = ""
-    """Why the job waits, as of the last cycle that looked at it."""
-    code: str = ""
-    """The code of the first of its reasons."""
-    stands_at: float = 0.0
-    """When the reason has held long enough to be written."""
-    admission: Admission | None = None
-
-    def due(self, now: float) -> float | None:
-        """When a write is due because of time alone."""
-        moments = (self.reason and self.stands_at, self.admission and self.admission.due)
-        return min((moment for moment in moments if moment and moment > now), default=None)
-
-
-class Seen(msgspec.Struct, frozen=True):
-    """One job after a plan."""
-
-    job: Job
-    phase: Phase
-    """After the plan is carried out."""
-    subject: Subject | None = None
-    wait: Wait | None = None
-    started: bool = False
-    """The plan binds pods of the job."""
-    looked_at: bool = True
-    """False if the plan has no decision about the job, so that its last reason still holds."""
-    admitted: bool = False
-    moved: bool = False
-    """Pods have started or ended, so they must be counted."""
-    tally: Tally = Tally()
-    has_pods: bool = False
-    waiting: tuple[Task, ...] = ()
-    """The job's waiting pods."""
-
-
-class Writes(msgspec.Struct, frozen=True):
-    """The writes about one job."""
-
-    patches: tuple[Patch, ...]
-    subject: Subject | None
-    event: str
-    """The reason for an event on the subject; empty: no event."""
-
-
-def report(seen: Seen, record: Record, now: float) -> tuple[Writes, Record]:
-    """The writes that are due, and the record once they are written."""
-    record = _with_reason(seen, record, now)
-    patches: list[Patch] = []
-    if seen.subject is not None and (group := seen.subject.group) is not None:
-        status, record = _group_status(seen, record, group, now)
-        patches += [_patch(seen.subject, group, status)] if status else []
-    reason = record.reason
-    if reason and now >= record.stands_at and record.on_pods != reason:
-        patches += [unschedulable(task.key, reason, task.created) for task in seen.waiting]
-        record = replace(record, on_pods=reason)
-    emits = bool(reason) and reason in (record.in_status, record.on_pods) and record.in_event != reason
-    record = replace(record, in_event=reason) if emits else record
-    return Writes(tuple(patches), seen.subject, reason if emits else ""), record
-
-
-def _patch(subject: Subject, group: PodGroup, status: dict[str, Any]) -> Patch:
-    rules, item = group.kind.status, group.item
-    return Patch(subject.resource.path(item.namespace, item.name, rules.sub), {"status": status}, rules.patch)
-
-
-def _with_reason(seen: Seen, record: Record, now: float) -> Record:
-    if seen.started:
-        record = replace(record, in_event="")
-    if seen.wait is None:
-        return replace(record, reason="", code="") if seen.looked_at else record
-    reason, code = in_one_line(seen.wait.reasons), seen.wait.reasons[0].code
-    same = reason == record.reason
-    stands_at = record.stands_at if same else now + (A_WHILE if code in INCOMPLETE else STANDS)
-    return replace(record, reason=reason, code=code, stands_at=stands_at)
-
-
-def _group_status(seen: Seen, record: Record, group: PodGroup, now: float) -> tuple[dict[str, Any], Record]:
-    rules = group.kind.status
-    if record.group != group.item.metadata.uid:
-        # Another group of the same name, for example of an elastic job that was suspended and resumed.
-        record = replace(record, group=group.item.metadata.uid, in_status="", tally=None)
-    admission = _admission(seen, record, group, now)
-    admits = admission is not None and (_is_awaited(group) or now >= admission.due)
-    record = replace(record, admission=admission)
-    status: dict[str, Any] = {}
-    reason = record.reason if now >= record.stands_at else ""
-    if admits or seen.phase in (Phase.RUNNING, Phase.COMPLETED):
-        text, is_written = str(seen.phase), rules.says(group.item, seen.phase)
-    else:
-        text, is_written = reason, bool(reason) and rules.says_why(group.item, seen.phase, reason)
-    if is_written and not record.in_status:
-        # An earlier Maar wrote the status, and emitted the event with the reason.
-        record = replace(record, in_status=text, in_event=reason if text == reason else record.in_event)
-    elif text and text != record.in_status:
-        status = rules.of(group.item, seen.phase, record.reason, record.code, now)
-        record = replace(record, in_status=text, admission=None)
-    before = record.tally or rules.tally(group.item)
-    if (seen.moved or status) and before is not None:
-        if status or seen.tally != before:
-            status |= seen.tally.since(before)
-        record = replace(record, tally=seen.tally)
-    return status, record
-
-
-def _admission(seen: Seen, record: Record, group: PodGroup, now: float) -> Admission | None:
-    """The admission that is still to be written.
-
-    Most groups that are created together with their pods run a moment later: the delay saves one write for each.
-    """
-    admission = record.admission or (Admission(now + A_MOMENT) if seen.admitted else None)
-    if admission is None or seen.phase is not Phase.INQUEUE or group.kind.status.says(group.item, seen.phase):
-        return None
-    if now >= admission.due and not admission.late and seen.has_pods and not _is_awaited(group):
-        return Admission(now + A_WHILE, late=True)
-    return admission
-
-
-def _is_awaited(group: PodGroup) -> bool:
-    """Whether a controller waits for the admission before it creates pods."""
-    return any(owner.controller for owner in group.item.metadata.owner_references)
+Print = tuple[tuple[str, ...], ...]
+"""What objects would say about a job: codes and texts, and its surplus pods."""
+DETAILS_EVERY = 1.0
+"""Seconds between two refreshes of details, of all jobs together."""
 
 
 class Reports:
     """Keeps the record of each job, and returns the writes after each plan."""
 
-    def __init__(self, cache: Cache, subjects: Subjects) -> None:
+    def __init__(
+        self,
+        cache: Cache,
+        subjects: Subjects,
+        pace: Pace | None = None,
+        may_ask: Callable[[str], bool] = lambda job: True,
+    ) -> None:
+        """`may_ask`: whether conditions of a job's pods may make autoscalers add nodes."""
+        self._may_ask = may_ask
         self._cache = cache
         self._subjects = subjects
+        self.pace = pace or Pace(DETAILS_EVERY)
+        """Of all refreshes of details; others may share it."""
         self.tallies = Tallies()
         self._records: dict[str, Record] = {}
+        self._waits: dict[str, Print] = {}
+        """What objects would say about each waiting job, after the last decision about it."""
         self._due: dict[str, float] = {}
         """When a write is due because of time alone, by job."""
+        self._stale: dict[str, None] = {}
+        """Jobs whose details are to be refreshed, in this order."""
         self._queues = QueueStatus()
         self._queues_since: float | None = None
+        self._queues_due: float | None = None
 
     def after(self, plan: Plan, now: float) -> list[Writes]:
         """The writes that are due after this plan: for each job, then for the queues."""
         cache = self._cache
         by_job = ByJob(plan, cache)
-        news = {*cache.changed, *by_job.waiting, *by_job.admitted, *by_job.bound}
+        changed = {*cache.changed, *by_job.admitted, *by_job.bound, *by_job.promised_to}
+        news = changed | {wait.job for wait in plan.waiting if not self._is_known(wait)}
         moved = self.tallies.take(cache, now)
+        due = {key for key, at in self._due.items() if now >= at}
+        refreshed = self._next_stale(now)
+        resting = cache.resting
         writes: list[Writes] = []
-        for key in sorted(news | moved | {key for key, due in self._due.items() if now >= due}):
+        for key in sorted(news | moved | due | refreshed):
+            self._due.pop(key, None)
+            number = cache.latest.jobs.number.get(key)
+            if number is None:
+                self._forget(key)
+                continue
             with cache.picture.problems.isolated(REPORT, key):
-                if (found := self._of_job(key, by_job, news, moved, now)) is not None:
-                    writes.append(found)
+                looked_at = key in by_job.waiting or (key in news and (key in by_job.bound or key not in resting))
+                seen = self._seen(cache.latest.jobs.jobs[number], by_job, looked_at, key in moved)
+                if key in refreshed:
+                    seen = replace(seen, refresh=True)
+                found, record = report(seen, self._records.get(key, Record()), now)
+                self._keep(key, record, seen, now)
+                writes.append(found)
         return [*writes, Writes(tuple(self._queue_patches(plan, now)), None, "")]
-
-    def _of_job(self, key: str, by_job: ByJob, news: set[str], moved: set[str], now: float) -> Writes | None:
-        """The writes about one job; `None` if it is gone."""
-        cache = self._cache
-        self._due.pop(key, None)
-        number = cache.latest.jobs.number.get(key)
-        if number is None:
-            self._records.pop(key, None)
-            cache.picture.problems.valid(REPORT, key)
-            return None
-        record = self._records.get(key, Record())
-        looked_at = key in news and (key in by_job.bound or key not in cache.resting)
-        seen = self._seen(cache.latest.jobs.jobs[number], by_job, record, looked_at, key in moved)
-        found, record = report(seen, record, now)
-        self._records[key] = record
-        if (due := record.due(now)) is not None:
-            self._due[key] = due
-        return found
 
     def due(self, now: float) -> float | None:
         """When a write is due because of time alone."""
         queues = None if self._queues_since is None else self._queues_since + MOMENT
-        moments = (*self._due.values(), self.tallies.due(), queues)
+        details = self.pace.due() if self._stale else None
+        moments = (*self._due.values(), self.tallies.due(), queues, self._queues_due, details)
         return min((moment for moment in moments if moment is not None and moment > now), default=None)
 
-    def _seen(self, job: Job, plan: ByJob, record: Record, looked_at: bool, moved: bool) -> Seen:
+    def lacking_nodes(self, now: float) -> list[str]:
+        """The jobs that wait for nodes, and for nothing else."""
+        records = self._records.items()
+        return [job for job, r in records if r.verdict and r.verdict.condition == UNSCHEDULABLE and now >= r.stands_at]
+
+    def look_again(self, jobs: Iterable[str], now: float) -> None:
+        """Look at these jobs after the next cycle."""
+        self._due.update((job, now) for job in jobs if job in self._records)
+
+    # -- which jobs
+
+    def _is_known(self, wait: Wait) -> bool:
+        """Whether objects would say the same as the last time: then nothing is written about the job."""
+        return self._waits.get(wait.job) == _print(wait)
+
+    def _keep(self, key: str, record: Record, seen: Seen, now: float) -> None:
+        self._records[key] = record
+        if seen.wait is not None:
+            self._waits[key] = _print(seen.wait)
+        elif seen.looked_at:
+            self._waits.pop(key, None)
+        if (due := record.due(now)) is not None:
+            self._due[key] = due
+        if record.stale:
+            self._stale[key] = None
+        else:
+            self._stale.pop(key, None)
+
+    def _forget(self, key: str) -> None:
+        self._records.pop(key, None)
+        self._waits.pop(key, None)
+        self._stale.pop(key, None)
+
+    def _next_stale(self, now: float) -> set[str]:
+        """The job whose details are refreshed now, if it is time for one."""
+        if not self._stale or not self.pace.take(now):
+            return set()
+        key = next(iter(self._stale))
+        del self._stale[key]
+        return {key}
+
+    def _seen(self, job: Job, plan: ByJob, looked_at: bool, moved: bool) -> Seen:
         cache = self._cache
         subject, wait = self._subjects.subject_of(job.key), plan.waiting.get(job.key)
+        waits = wait is not None or job.key in self._waits
+        alone = subject is not None and subject.tells.kind == "Pod" and subject.path == PODS.resource.path(*_place(job))
         return Seen(
             job,
             _phase_after(cache, job, plan),
             subject,
             wait,
-            started=job.key in plan.bound,
             looked_at=looked_at,
             admitted=job.key in plan.admitted,
             moved=moved,
             tally=Tally() if subject is None or subject.group is None else tally(cache, job),
             has_pods=len(cache.latest.jobs.members[job.index]) > 0,
-            waiting=_waiting_pods(cache, job) if wait is not None or record.reason else (),
+            waiting=self._waiting_pods(job, plan) if waits else (),
+            may_ask=self._may_ask(job.key),
+            alone=alone,
         )
 
+    def _waiting_pods(self, job: Job, plan: ByJob) -> tuple[Waiting, ...]:
+        cache = self._cache
+        tasks, assumed, pods = cache.latest.tasks.tasks, cache.picture.assumed, cache.picture.objects.of(PODS)
+        found: list[Waiting] = []
+        for row in cache.latest.jobs.members[job.index].tolist():
+            task = tasks[row]
+            pod, decided = pods.get(task.key), assumed.get(task.key)
+            if task.status not in WAITING or pod is None or pod.metadata.uid != task.uid or pod.spec.scheduling_gates:
+                continue
+            if decided is not None and decided.status in GONE:
+                continue
+            promise = plan.promised.get(task.key, "")
+            shown, nominated = pod.scheduled, pod.status.nominated_node_name
+            found.append(Waiting(task.key, task.uid, task.created, task.blocked, shown, nominated, promise))
+        return tuple(found)
+
+    # -- queues
+
     def _queue_patches(self, plan: Plan, now: float) -> list[Patch]:
-        """The patches of queue statuses, limited to one round per `MOMENT`."""
+        """The patches of queue statuses: changes are gathered for a moment."""
         cache, decided = self._cache, bool(plan.bind or plan.evict)
+        if self._queues_due is not None and now >= self._queues_due:
+            self._queues_due, self._queues_since = None, now - MOMENT
         if self._queues_since is None and (cache.changed or cache.rebuilt or decided):
             self._queues_since = now
         if self._queues_since is None or now - self._queues_since < MOMENT:
@@ -262,7 +192,18 @@ class Reports:
         sums = queue_sums(snapshot, snapshot.jobs.allocated).tolist()
         rows = zip(snapshot.queues.queues, sums, strict=True)
         allocated = {queue.name: snapshot.axes.amounts(row) for queue, row in rows if queue.name in objects}
-        return self._queues.patches(allocated, snapshot.axes.names)
+        shown = {name: objects[name].status.allocated for name in allocated}
+        patches, self._queues_due = self._queues.patches(allocated, shown, snapshot.axes.names, now)
+        return patches
+
+
+def _place(job: Job) -> tuple[str, str]:
+    namespace, _, name = job.key.partition("/")
+    return namespace, name
+
+
+def _print(wait: Wait) -> Print:
+    return (*((reason.code, reason.on_objects) for reason in wait.reasons), wait.surplus)
 
 
 class ByJob:
@@ -272,13 +213,9 @@ class ByJob:
         self.waiting = {wait.job: wait for wait in plan.waiting}
         self.admitted = {admit.job for admit in plan.admit}
         self.bound = Counter(cache.task(bind.task).job for bind in plan.bind)
-
-
-def _waiting_pods(cache: Cache, job: Job) -> tuple[Task, ...]:
-    tasks, assumed = cache.latest.tasks.tasks, cache.picture.assumed
-    found = (tasks[row] for row in cache.latest.jobs.members[job.index].tolist())
-    gone = (Status.BOUND, Status.RELEASING)
-    return tuple(t for t in found if t.status in WAITING and not (t.key in assumed and assumed[t.key].status in gone))
+        self.promised = {n.task: n.node for n in plan.nominate}
+        """The node that is promised to each task."""
+        self.promised_to = {cache.task(n.task).job for n in plan.nominate}
 
 
 def _phase_after(cache: Cache, job: Job, plan: ByJob) -> Phase:

@@ -4,7 +4,8 @@ This is part of the outbox. The order is Voda's: halts, scale-ins, starts, scale
 only after all halts and scale-ins are written, so that jobs never request more than the cluster has. If one of those is
 refused, nothing grows, and the next cycle decides again. A decision is assumed in the picture at once, so that the next
 cycle sees it, until a watch shows it or the API server refuses it. Notes for the owner (current workers, planned
-workers, why) and holds are written together with the size, or alone, and only when they change.
+workers, why) and holds are written together with the size. Holds that change alone are written at once. Notes that
+change alone are live numbers: all jobs together get one per second, in turn.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from typing import NamedTuple
 import msgspec
 
 from maar.controller.cache import Cache
+from maar.controller.pace import Pace
 from maar.controller.subjects import Subjects
 from maar.kube.client.errors import Conflict, NotFound
 from maar.kube.kinds import Identity
@@ -32,6 +34,8 @@ from maar.model.plan import Plan, Target
 Submit = Callable[[Work, Callable[[Outcome], None]], None]
 Emit = Callable[[Reference, str, str, str], None]
 Holds = tuple[tuple[str, int], ...]
+NOTES_EVERY = 1.0
+"""Seconds between two notes that change alone, of all jobs together."""
 
 
 RESIZE = "resize"
@@ -61,7 +65,13 @@ class Resizes:
     """Carries out the decisions of a plan about elastic jobs."""
 
     def __init__(
-        self, cache: Cache, subjects: Subjects, submit: Submit, emit: Emit, trigger: Callable[[], None]
+        self,
+        cache: Cache,
+        subjects: Subjects,
+        submit: Submit,
+        emit: Emit,
+        trigger: Callable[[], None],
+        pace: Pace | None = None,
     ) -> None:
         self._cache = cache
         self._subjects = subjects
@@ -69,7 +79,10 @@ class Resizes:
         self._emit = emit
         self._trigger = trigger
         self._noted: dict[str, Target] = {}
-        """The last note to the owner of each job."""
+        """The last note to the owner of each job; the job that was noted longest ago comes first."""
+        self._pace = pace or Pace(NOTES_EVERY)
+        self._has_notes = False
+        """Whether notes wait for their turn."""
         self._going_down = 0
         """Halts and scale-ins that are not done yet."""
         self._waiting: dict[str, Prepared] = {}
@@ -77,8 +90,9 @@ class Resizes:
         self.on_written: list[Callable[[ElasticJob, Change, ChangeJob], None]] = []
         """Called for changes that were written."""
 
-    def send(self, plan: Plan) -> None:
+    def send(self, plan: Plan, now: float) -> None:
         """Carry out a plan's sizes, holds and notes."""
+        self._cache.pool_times.decide(plan, now)
         for key in (key for key, changed in self._cache.changed.items() if changed is None):
             self._noted.pop(key, None)
         notes = self._notes(plan)
@@ -92,10 +106,12 @@ class Resizes:
                 prepared = self._prepare(change, notes)
                 if prepared is not None:
                     self._waiting[change.job] = prepared
-        for job, note in notes.items():
-            with isolated(RESIZE, job):
-                self._write_note(job, note)
+        self._write_notes(notes, now)
         self._go_up()
+
+    def due(self, now: float) -> float | None:
+        """When a note is due because of time alone."""
+        return max(self._pace.due(), now) if self._has_notes else None
 
     # -- sizes
 
@@ -128,14 +144,17 @@ class Resizes:
         for job, prepared in self._waiting.items():
             self._noted.pop(job, None)
             self._cache.forget_job(prepared.identity)
+            self._cache.pool_times.settle(job, made=False)
         self._waiting.clear()
         self._trigger()
 
     def _prepare(self, change: Change, notes: dict[str, Note]) -> Prepared | None:
         found = self._cache.picture.elastic_job(change.job)
         if found is None:
+            self._cache.pool_times.settle(change.job, made=False)
             return None
         note = notes.pop(change.job, Note(found.standing.holds, {}))
+        self._keep(change.job, note)
         standing = found.standing
         kept = kept_after(found, change)
         wanted = Wanted(standing.size if change.size is None else change.size, change.suspended, kept, note.annotations)
@@ -159,6 +178,7 @@ class Resizes:
 
     def _report(self, found: ElasticJob, change: Change, work: ChangeJob, outcome: Outcome) -> None:
         regarding = self._subjects.of_elastic(found).reference
+        self._cache.pool_times.settle(change.job, made=isinstance(outcome, Done))
         if isinstance(outcome, Done):
             self._emit(regarding, "Normal", *_event_of(work, change))
             for listener in self.on_written:
@@ -190,7 +210,7 @@ class Resizes:
                 job = self._cache.picture.elastic_job(key)
                 if job is not None:
                     kept = tuple(sorted(holds.get(key, {}).items()))
-                    found[key] = Note(kept, self._annotations(job, kept, targets.get(key)))
+                    found[key] = Note(kept, self._annotations(job, kept, targets.get(key)), targets.get(key))
         return found
 
     def _annotations(self, job: ElasticJob, holds: Holds, target: Target | None) -> dict[str, str | None]:
@@ -201,14 +221,34 @@ class Resizes:
             # The last note may still be in flight, so that the object does not show it yet.
             last = self._noted.get(target.job)
             shown = job.item.metadata.annotations if last is None else _notes(last)
-            self._noted[target.job] = target
             changed.update({key: value for key, value in _notes(target).items() if shown.get(key, "") != value})
         return changed
 
+    def _write_notes(self, notes: dict[str, Note], now: float) -> None:
+        """Write holds that have changed, and the notes of one job."""
+        order = {job: place for place, job in enumerate(self._noted)}
+        self._has_notes = False
+        for job in sorted(notes, key=lambda job: (order.get(job, -1), job)):
+            note = notes[job]
+            if not note.annotations:
+                self._keep(job, note)
+            elif known.HOLDS in note.annotations or self._pace.take(now):
+                with self._cache.picture.problems.isolated(RESIZE, job):
+                    self._write_note(job, note)
+            else:
+                self._has_notes = True
+
+    def _keep(self, job: str, note: Note) -> None:
+        """Remember that a note is written, or on its way."""
+        if note.target is not None:
+            self._noted.pop(job, None)
+            self._noted[job] = note.target
+
     def _write_note(self, key: str, note: Note) -> None:
         found = self._cache.picture.elastic_job(key)
-        if found is None or not note.annotations:
+        if found is None:
             return
+        self._keep(key, note)
         standing, assumed = found.standing, None
         if known.HOLDS in note.annotations:
             assumed = self._assume(found, standing.size, standing.suspended, standing.kept, note.holds)
@@ -223,6 +263,8 @@ class Note(NamedTuple):
 
     holds: Holds
     annotations: dict[str, str | None]
+    target: Target | None = None
+    """What the annotations tell the owner."""
 
 
 def _notes(target: Target) -> dict[str, str]:

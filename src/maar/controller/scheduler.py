@@ -10,8 +10,7 @@ import asyncio
 import contextlib
 import logging
 import random
-import time
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -19,14 +18,18 @@ from typing import Any
 from maar.controller.accounting import Accounting
 from maar.controller.brakes import Brakes
 from maar.controller.cache import Cache
+from maar.controller.clock import Clock
 from maar.controller.config_file import ConfigFile
+from maar.controller.foreign import ForeignBinds
 from maar.controller.knowledge import FromHistory, Learner
 from maar.controller.loop import Loop
 from maar.controller.outbox import Outbox
+from maar.controller.provisioning import Provisioning
 from maar.controller.record import Recorder
 from maar.controller.reports import Reports
 from maar.controller.settings import Settings
 from maar.controller.subjects import Subjects
+from maar.controller.take_over import take_over
 from maar.controller.tallies import MOMENT
 from maar.controller.watching import Sink
 from maar.history.history import History
@@ -35,13 +38,15 @@ from maar.kube.client.backoff import Backoff
 from maar.kube.client.discovery import served
 from maar.kube.client.errors import ApiError, Conflict, ServerFault, TooManyRequests, Unreachable
 from maar.kube.client.informer import Informer
+from maar.kube.kinds.cluster import PODS as PODS_KIND
 from maar.kube.kinds.cluster import QUEUES as QUEUE_KIND
 from maar.kube.picture.picture import Picture
 from maar.kube.wire import cluster as wire
-from maar.kube.wire.api_resources import QUEUES, Resource
+from maar.kube.wire.api_resources import PODS, QUEUES, Resource
 from maar.kube.wire.base import Object
 from maar.kube.write.events import EventWriter
 from maar.kube.write.executor import Executor
+from maar.kube.write.intents import Intents
 from maar.model.queues import DEFAULT
 
 logger = logging.getLogger("maar")
@@ -67,23 +72,42 @@ class Scheduler:
         brakes: Brakes | None = None,
         record: Path | None = None,
         history: History | None = None,
+        intents: Intents | None = None,
+        clock: Callable[[], float] | None = None,
     ) -> None:
-        """Without a history, decisions use only the cluster. The caller starts and closes the history."""
+        """Without a history, decisions use only the cluster. The caller starts and closes the history.
+
+        Without intents, no lease protects the writes: only for a scheduler that is the only one by construction.
+        """
         self._api = api
         self._settings = settings
+        self._clock = clock or Clock()
         self.config = config
         self.brakes = brakes or Brakes()
         self._history = known = history if history is not None and history.on else None
         self.picture = Picture(settings.scheduler_names, self._is_ours, None if known is None else FromHistory(known))
         self.cache = Cache(self.picture)
-        self.executor = Executor(api, in_flight=settings.in_flight)
+        self._intents = intents
+        pods = self.picture.objects.of(PODS_KIND)
+        self.executor = Executor(api, in_flight=settings.in_flight, gate=intents, watched=pods.get)
         self.executor.on_failed.append(self.fail)
-        self.events = EventWriter(api, "maar")
+        self.events = EventWriter(self._writer, "maar")
+        self.foreign = ForeignBinds(settings.scheduler_names, self._leads)
         self._subjects = Subjects(self.cache)
-        self._reports = Reports(self.cache, self._subjects)
+        self._provisioning = Provisioning(
+            self.cache, self._subjects, self._provisioning_class, self.executor.submit, self.events.emit
+        )
+        self._reports = Reports(self.cache, self._subjects, may_ask=self._provisioning.may_be_unschedulable)
         self._recorder = None if record is None else Recorder(record)
         self.outbox = Outbox(
-            self.cache, self.executor, self.events, self._subjects, self._reports, settings, self._trigger
+            self.cache,
+            self.executor,
+            self.events,
+            self._subjects,
+            self._reports,
+            self._provisioning,
+            settings,
+            self._trigger,
         )
         self.loop = Loop(
             self.cache,
@@ -92,6 +116,7 @@ class Scheduler:
             settings,
             self.brakes,
             self._recorder,
+            self._clock,
         )
         self._learner = Learner(self.picture.learn, self._trigger, settings.learn_every)
         if known is not None:
@@ -107,6 +132,16 @@ class Scheduler:
         self._closing = False
         config.on_changed.append(self._trigger)
 
+    def _leads(self) -> bool:
+        """Whether no other instance of Maar decides: false at once after this one was frozen for too long."""
+        return self.leading and (self._intents is None or not self._intents.lost)
+
+    @property
+    def _writer(self) -> Api:
+        """Writes nothing once the lease is lost."""
+        intents = self._intents
+        return self._api if intents is None else self._api.while_not(lambda: intents.lost)
+
     def _remember(self, history: History) -> None:
         """Learn from the history, and record events in it; shadow mode has no events to record."""
         history.on_news.append(self._learner.news)
@@ -117,12 +152,16 @@ class Scheduler:
             self.outbox.on_given.append(accounting.given)
             self.outbox.resizes.on_written.append(accounting.wrote)
 
+    def _provisioning_class(self) -> str:
+        config, _ = self.config.current()
+        return config.autoscaling.provisioning_class
+
     def _trigger(self) -> None:
         self.loop.trigger()
 
     def _moved(self, pod: str) -> None:
         """A pod changed its stage: its group is counted again after a moment."""
-        if not self._settings.dry_run and self._reports.tallies.moved(self.cache, pod, time.time()):
+        if not self._settings.dry_run and self._reports.tallies.moved(self.cache, pod, self._clock()):
             asyncio.get_running_loop().call_later(MOMENT, self._trigger)
 
     def look_again(self) -> None:
@@ -161,8 +200,22 @@ class Scheduler:
             if (resource.group, resource.plural) in watched:
                 continue
             self.picture.served[kind] = resource
-            sink = Sink(self.picture, kind, self._trigger, self.cache.wake_all, self.loop.trigger_later, self._moved)
-            informer = self.informers[resource] = Informer(self._api, resource, sink)
+            sink = Sink(
+                self.picture,
+                kind,
+                self._trigger,
+                self.cache.wake_all,
+                self.loop.trigger_later,
+                self._moved,
+                self.foreign.bound,
+            )
+            informer = self.informers[resource] = Informer(
+                self._api,
+                resource,
+                sink,
+                namespace=self._settings.namespace if kind.only else None,
+                field_selector=f"metadata.name={kind.only}" if kind.only else "",
+            )
             self.background(self._watch(resource, informer))
 
     async def _watch(self, resource: Resource[Object], informer: Informer[Object]) -> None:
@@ -236,13 +289,17 @@ class Scheduler:
     # -- running
 
     async def lead(self) -> None:
-        """Decide until cancelled; then let writes in flight finish."""
-        self.leading = not self._settings.dry_run
+        """Decide until cancelled; then let writes in flight finish, unless the lease is lost."""
         try:
+            if self._intents is not None:
+                await take_over(self._writer, self._intents, self.informers[PODS].list_again)
+            self.leading = not self._settings.dry_run
             await self.loop.run()
         finally:
             self.leading = False
-            await self.executor.drain(LAST_WRITES)
+            if self._intents is None or not self._intents.lost:
+                await self.executor.drain(LAST_WRITES)
+            self.executor.stop()
 
     def lags(self) -> dict[str, float]:
         """Seconds since the last sign of each watch."""

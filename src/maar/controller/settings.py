@@ -15,6 +15,8 @@ class Settings(msgspec.Struct, frozen=True):
 
     scheduler_names: frozenset[str] = frozenset({"maar"})
     """Maar schedules pods with these scheduler names."""
+    namespace: str = "kube-system"
+    """Maar's own namespace, with the ConfigMap `maar-state`."""
     node_selector: Selector | None = None
     """Maar uses only matching nodes."""
     gather: float = 0.005
@@ -43,6 +45,8 @@ class Settings(msgspec.Struct, frozen=True):
     """Minimum seconds between two checks for new measurements. Tuned by hand: epochs take minutes."""
     in_flight: int = 64
     """Writes in flight at once."""
+    announce: bool = True
+    """Announce dangerous writes on the lease. False only to measure what that costs."""
     dry_run: bool = False
     """Shadow mode: decide and write nothing."""
     delete_victims: bool = False

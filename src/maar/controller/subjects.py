@@ -1,6 +1,8 @@
-"""Which object represents a job: its PodGroup, or else the object of an elastic job, or else its first pod.
+"""Which objects stand for a job: the one that has its state, and the one that its owner submitted.
 
-The outbox, the reports and the resizes ask here; no other module decides this.
+Its state is on its PodGroup, or else on the object of an elastic job, or else on its first pod. The owner submitted the
+outermost object that made the pods (a Job, a PyTorchJob, a JobSet); it has the events, and a note where its status
+belongs to another controller. The outbox, the reports and the resizes ask here; no other module decides this.
 """
 
 from __future__ import annotations
@@ -9,24 +11,42 @@ import msgspec
 
 from maar.controller.cache import Cache
 from maar.kube.picture.elastic_jobs import ElasticJob
+from maar.kube.picture.owners import Owner
 from maar.kube.picture.picture import PodGroup
+from maar.kube.wire import annotations as known
 from maar.kube.wire.api_resources import PODS, Resource
 from maar.kube.wire.base import Object
 from maar.kube.write.events import Reference
 
 
+class Note(msgspec.Struct, frozen=True):
+    """Where the owner of a job reads why it waits, if no condition can say it: an annotation."""
+
+    path: str
+    shown: str
+    """What the annotation says now."""
+
+
 class Subject(msgspec.Struct, frozen=True):
-    """The object that represents a job: it has the job's events, conditions and annotations."""
+    """The objects that stand for a job."""
 
     resource: Resource[Object]
-    """As the server serves it."""
+    """Of the object with its state, as the server serves it."""
     reference: Reference
     group: PodGroup | None = None
     """The object itself, if it is a PodGroup, whose status shows the state of the job."""
+    submitted: Reference | None = None
+    """The object that the owner submitted, if it is another one."""
+    note: Note | None = None
 
     @property
     def path(self) -> str:
         return self.resource.path(self.reference.namespace, self.reference.name)
+
+    @property
+    def tells(self) -> Reference:
+        """The object that has the events about the job."""
+        return self.submitted or self.reference
 
 
 class Subjects:
@@ -36,7 +56,27 @@ class Subjects:
         self._cache = cache
 
     def subject_of(self, job: str) -> Subject | None:
-        """The object that represents a job; `None` if no object of the job is left."""
+        """The objects that stand for a job; `None` if no object of the job is left."""
+        state = self._state_of(job)
+        if state is None:
+            return None
+        picture, owner, note = self._cache.picture, self._cache.picture.owner_of(job), None
+        if owner is None:
+            group = state.group
+            if group is not None and group.kind.status.says_why is None:
+                note = Note(state.path, group.item.metadata.annotations.get(known.WHY, ""))
+            return msgspec.structs.replace(state, note=note)
+        namespace = state.reference.namespace
+        if not isinstance(owner, Owner):
+            there = Reference(owner.api_version, owner.kind, namespace, owner.name, owner.uid)
+            return msgspec.structs.replace(state, submitted=there)
+        resource = picture.resource(owner.kind)
+        if picture.elastic_job(job) is None and not self._is_alone(job):
+            path = resource.path(owner.namespace, owner.name)
+            note = Note(path, owner.item.metadata.annotations.get(known.WHY, ""))
+        return msgspec.structs.replace(state, submitted=Reference.to(resource, owner.item), note=note)
+
+    def _state_of(self, job: str) -> Subject | None:
         picture, latest = self._cache.picture, self._cache.latest
         if (group := picture.group_of(job)) is not None:
             resource = picture.resource(group.kind)
@@ -48,6 +88,11 @@ class Subjects:
             first = latest.tasks.tasks[int(members[0])]
             return Subject(PODS, pod_reference(first.key, first.uid))
         return None
+
+    def _is_alone(self, job: str) -> bool:
+        """Whether a job is one pod: several of them may have one owner, which has one annotation."""
+        task = self._cache.find(job)
+        return task is not None and task.job == job
 
     def of_elastic(self, job: ElasticJob) -> Subject:
         """The object of an elastic job itself: its size is written there, whatever object represents its gang."""

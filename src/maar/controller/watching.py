@@ -12,9 +12,10 @@ from maar.controller.tallies import stage
 from maar.kube.client.informer import Changed, Delta, Removed, Replaced
 from maar.kube.client.streams import Broken
 from maar.kube.kinds import AnyKind
-from maar.kube.kinds.cluster import CLAIMS, PODS
+from maar.kube.kinds.cluster import CLAIMS, PODS, PROVISIONING_REQUESTS, STATE
 from maar.kube.kinds.kind import PodGroupKind
 from maar.kube.picture.picture import Picture
+from maar.kube.picture.pods import Assumed
 from maar.kube.wire.base import Object
 from maar.kube.wire.pods import Pod
 from maar.kube.wire.volumes import PersistentVolume
@@ -31,6 +32,7 @@ class Sink:
         room: Callable[[], None],
         later: Callable[[], None] | None = None,
         moved: Callable[[str], None] = lambda pod: None,
+        bound: Callable[[Pod], None] = lambda pod: None,
     ) -> None:
         self._picture = picture
         self._kind = kind
@@ -39,6 +41,8 @@ class Sink:
         self._later = later or trigger
         self._moved = moved
         """Called for pods that start, end or leave, whether this matters to a decision or not."""
+        self._bound = bound
+        """Called for waiting pods that another client has bound."""
         self._broken: set[str] = set()
         """Objects that exist and cannot be decoded."""
 
@@ -90,6 +94,8 @@ class Sink:
                 if not self._picture.confirm(item):
                     self._picture.put(self._kind, item)
                 return
+            if isinstance(before, Pod) and _is_bound_by_another(before, item, self._picture.assumed.get(key)):
+                self._bound(item)
         if not self._picture.put(self._kind, item):
             return
         if self._gives_room(before, item):
@@ -122,10 +128,17 @@ class Sink:
         if isinstance(after, PersistentVolume):
             return after.spec.claim_ref is None
         if not isinstance(after, Pod):
-            return self._kind is not CLAIMS and not isinstance(self._kind, PodGroupKind)
+            return self._kind not in (CLAIMS, PROVISIONING_REQUESTS, STATE) and not isinstance(self._kind, PodGroupKind)
         if after.finished or after.metadata.deletion_timestamp is not None:
             return True
         return isinstance(before, Pod) and not _begins(before, after)
+
+
+def _is_bound_by_another(before: Pod, after: Pod, assumed: Assumed | None) -> bool:
+    """Whether a waiting pod got a node that Maar did not give it."""
+    if before.spec.node_name or not after.spec.node_name or before.metadata.uid != after.metadata.uid:
+        return False
+    return assumed is None or (assumed.uid, assumed.node) != (after.metadata.uid, after.spec.node_name)
 
 
 def _begins(before: Pod, after: Pod) -> bool:

@@ -66,8 +66,6 @@ class Job(msgspec.Struct, frozen=True):
     """Seconds after creation by which it must be admitted, from its own annotation."""
     promise: float | None = None
     """Its longest run time in seconds after its start, as promised by its owner."""
-    election_expired: float | None = None
-    """When it last lost its election because its locks were too old."""
     declared: bool = True
     """Whether it has an object of its own (a PodGroup), so that it also exists without pods."""
     settles: float | None = None

@@ -1,7 +1,8 @@
 """The cluster after a plan is carried out, where no executor does it: `maar plan` between cycles, tests, the simulator.
 
 Bound pods run. Evicted and deleting pods are gone and not created again. Admitted groups are in the queue. Elastic jobs
-have their new sizes and pods. The next snapshot finds the plan's nominations, holds, election and locks.
+have their new sizes and pods. The next snapshot finds the plan's nominations, holds, election and locks, and when the
+sizes of each pool changed.
 """
 
 from __future__ import annotations
@@ -33,10 +34,12 @@ def carry_out(cluster: Cluster, plan: Plan, now: float) -> Cluster:
     return replace(
         cluster,
         tasks=tasks,
-        jobs=_jobs_after(jobs, tasks, admitted, set(plan.expired), now),
+        jobs=_jobs_after(jobs, tasks, admitted),
         budgets=_budgets_after(cluster, gone),
         elect=plan.elect,
         locks=plan.locks,
+        expired=plan.expired,
+        resized={**cluster.resized, **dict.fromkeys(plan.pools.values(), now)},
     )
 
 
@@ -56,9 +59,7 @@ def _budgets_after(cluster: Cluster, gone: set[str]) -> tuple[Budget, ...]:
     return tuple(replace(b, allowed=max(b.allowed - spent[b.key], 0)) if spent[b.key] else b for b in cluster.budgets)
 
 
-def _jobs_after(
-    jobs: tuple[Job, ...], tasks: tuple[Task, ...], admitted: set[str], expired: set[str], now: float
-) -> tuple[Job, ...]:
+def _jobs_after(jobs: tuple[Job, ...], tasks: tuple[Task, ...], admitted: set[str]) -> tuple[Job, ...]:
     ready: dict[str, int] = {}
     alive = {task.job for task in tasks}
     for task in tasks:
@@ -71,7 +72,5 @@ def _jobs_after(
         phase = Phase.INQUEUE if job.key in admitted else job.phase
         if phase is not Phase.PENDING and ready.get(job.key, 0) >= max(job.min_member, 1):
             phase = Phase.RUNNING
-        if job.key in expired:
-            job = replace(job, election_expired=now)
         after.append(job if phase is job.phase else replace(job, phase=phase))
     return tuple(after)

@@ -1,8 +1,8 @@
 """The plan: the decision of one cycle, as plain data.
 
-`bind`, `evict`, `admit`, `resize`, `suspend` and `resume` are operations. `nominate`, `hold`, `targets`, `elect` and
-`locks` are the complete state that the next cycle must find again: the executor writes the changed parts to Kubernetes
-objects. `wake_at` is when the decision would change because of time alone.
+`bind`, `evict`, `admit`, `resize`, `suspend` and `resume` are operations. `nominate`, `hold`, `targets`, `elect`,
+`locks` and `expired` are the complete state that the next cycle must find again: the executor writes the changed parts
+to Kubernetes objects. `wake_at` is when the decision would change because of time alone.
 """
 
 from __future__ import annotations
@@ -73,6 +73,8 @@ class Resize(msgspec.Struct, frozen=True):
     past: Past = Past()
     """Written together with the size, for later cycles."""
     cause: Cause = Cause.UNKNOWN
+    pool: str = ""
+    """The pool whose sizes change with it."""
 
 
 class Suspend(msgspec.Struct, frozen=True):
@@ -82,6 +84,7 @@ class Suspend(msgspec.Struct, frozen=True):
     why: str = ""
     past: Past = Past()
     cause: Cause = Cause.UNKNOWN
+    pool: str = ""
 
 
 class Resume(msgspec.Struct, frozen=True):
@@ -91,6 +94,7 @@ class Resume(msgspec.Struct, frozen=True):
     size: int
     why: str = ""
     past: Past = Past()
+    pool: str = ""
 
 
 class Target(msgspec.Struct, frozen=True):
@@ -115,6 +119,10 @@ class Elect(msgspec.Struct, frozen=True):
 
     job: str
     since: float
+    uid: str = ""
+    """The job's own: a later job of the same name is not elected."""
+    demand: tuple[tuple[str, int], ...] = ()
+    """The resources of the job's minimum when it was elected; without `pods` if it had declared only some of them."""
 
 
 class Lock(msgspec.Struct, frozen=True):
@@ -123,6 +131,16 @@ class Lock(msgspec.Struct, frozen=True):
     node: str
     job: str
     since: float
+    uid: str = ""
+    """The uid of the job."""
+
+
+class Expired(msgspec.Struct, frozen=True):
+    """A job that lost its election and has to let others have their turn."""
+
+    job: str
+    at: float
+    uid: str = ""
 
 
 class Wait(msgspec.Struct, frozen=True):
@@ -130,6 +148,8 @@ class Wait(msgspec.Struct, frozen=True):
 
     job: str
     reasons: tuple[Reason, ...]
+    surplus: tuple[str, ...] = ()
+    """Its pending tasks above the missing minimum, for which no new nodes are asked."""
 
 
 class Plan(msgspec.Struct, frozen=True):
@@ -146,8 +166,8 @@ class Plan(msgspec.Struct, frozen=True):
     targets: tuple[Target, ...] = ()
     elect: Elect | None = None
     locks: tuple[Lock, ...] = ()
-    expired: tuple[str, ...] = ()
-    """Jobs that lost their election in this cycle because their locks were too old."""
+    expired: tuple[Expired, ...] = ()
+    """Jobs that lost their election a short time ago: it took too long, or they then asked for more."""
     wake_at: float | None = None
     waiting: tuple[Wait, ...] = ()
 
@@ -155,3 +175,9 @@ class Plan(msgspec.Struct, frozen=True):
     def moves(self) -> bool:
         """Whether the plan has any operation; state that stays does not count."""
         return bool(self.bind or self.evict or self.admit or self.resize or self.suspend or self.resume)
+
+    @property
+    def pools(self) -> dict[str, str]:
+        """The pool of each job whose size changes."""
+        changes: list[Resize | Suspend | Resume] = [*self.resize, *self.suspend, *self.resume]
+        return {change.job: change.pool for change in changes if change.pool}

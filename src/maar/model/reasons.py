@@ -1,12 +1,16 @@
 """Reasons: why a job waits, as data and as one line of text.
 
 Every refusal names the plugin that refused, a code that scripts can rely on, and the obstacle: a resource, the nodes
-counted by cause, a quota or a share, and since when. The message is made from the same facts.
+counted by cause, a quota or a share, and since when. The message is made from the same facts, so it changes whenever
+other jobs come and go. What is written on objects is `lasting`: what the job itself needs, which they do not change.
 """
 
 from __future__ import annotations
 
 import msgspec
+
+LOCKED = "Locked"
+"""The code of nodes that are locked for another job."""
 
 
 class Reason(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -26,6 +30,13 @@ class Reason(msgspec.Struct, frozen=True, omit_defaults=True):
     queue: str = ""
     since: float | None = None
     """When the job began to wait."""
+    lasting: str = ""
+    """The message without anything that other jobs change; empty: the message has nothing of the kind."""
+
+    @property
+    def on_objects(self) -> str:
+        """The text that is written on objects."""
+        return self.lasting or self.message
 
 
 def in_one_line(reasons: tuple[Reason, ...]) -> str:

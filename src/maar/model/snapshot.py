@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from maar.model.jobs import Job, JobTable
 from maar.model.nodes import Image, Node, NodeTable
-from maar.model.plan import Elect, Lock
+from maar.model.plan import Elect, Expired, Lock
 from maar.model.queues import Queue, QueueTree
 from maar.model.resources import Axes, Ints
 from maar.model.shapes import Shape, ShapeTable
@@ -44,6 +44,9 @@ class Cluster(msgspec.Struct, frozen=True):
     namespace_weights: dict[str, int] = {}
     elect: Elect | None = None
     locks: tuple[Lock, ...] = ()
+    expired: tuple[Expired, ...] = ()
+    resized: dict[str, float] = {}
+    """When the sizes in each pool last changed."""
     rooms: tuple[Room, ...] = ()
     """Limits for volumes."""
     images: tuple[Image, ...] = ()

@@ -15,6 +15,7 @@ from __future__ import annotations
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from maar.model.jobs import Job
 from maar.model.queues import Queue
@@ -131,8 +132,13 @@ class Capacity:
     def _why_not(self, job: Job, shape: int, wanted: int) -> Reason:
         asks = [n * wanted for n in wanted_row(self._session, job, shape)]
         refusal = self._refused(job)
-        for q in self._path(self._of(job)):
-            refusal = refusal or self._over(q, self._quota[q], self._has(q), asks)
+        path = self._path(self._of(job))
+        for q in path:
+            refusal = refusal or self._over(q, limit_row(self._axes, self._queues.queues[q]), self._has(q), asks)
+        for q in path:
+            # The rest of the cluster is guaranteed to other queues.
+            rest = self._over(q, self._quota[q], self._has(q), asks) if refusal is None else None
+            refusal = refusal or (rest and replace(rest, code="GuaranteedToOthers"))
         return refusal or Reason(NAME, "OverCapability", f"queue `{job.queue}` has reached its limit", queue=job.queue)
 
     def _over(self, q: int, limit: Row, has: Row, asks: Row, promised: Row | None = None) -> Reason | None:

@@ -51,5 +51,10 @@ class Overcommit:
                 name, left = axes.names[d], max(int(room), 0)
                 what = f"needs {in_words(name, asks[d])} {name}, only {in_words(name, left)} may still be promised"
                 of = f"the cluster has {in_words(name, session.total[d])}, times {float(self._factor):g}"
-                return Reason(NAME, "Overcommitted", f"{what} ({of})", resource=name, needs=asks[d], has=left)
+                lasting = (
+                    f"asks for {in_words(name, asks[d])} {name}: admitted groups already ask for all that there is"
+                )
+                return Reason(
+                    NAME, "Overcommitted", f"{what} ({of})", resource=name, needs=asks[d], has=left, lasting=lasting
+                )
         return Vote.PERMIT

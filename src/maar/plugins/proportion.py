@@ -96,7 +96,9 @@ class Proportion:
         short = less(self._request[q], has_own(self._session, q))
         reason = self._over(q, at_least(short, [0] * len(short)))
         if reason is not None:
-            return replace(reason, code="QueueOverused")
+            declared = limit_row(self._axes, queue)[self._axes.index[reason.resource]]
+            hard = reason.limit is not None and declared <= reason.limit
+            return replace(reason, code="OverCapability" if hard else "QueueOverused")
         return Reason(NAME, "QueueOverused", f"queue `{queue.name}` already has all it deserves", queue=queue.name)
 
     def _over(self, q: int, asks: Row) -> Reason | None:
@@ -116,6 +118,10 @@ class Proportion:
         asks = [n * wanted for n in wanted_row(self._session, job, shape)]
         if not queue.open:
             return closed(NAME, queue)
+        declared, has = limit_row(self._axes, queue), has_own(self._session, q)
+        hard = over_limit(NAME, "OverCapability", queue, self._axes, "capability", declared, has, asks)
+        if hard is not None:
+            return hard  # no node would help
         reason = self._over(q, asks) or self._why_overused(queue)
         pending = self._session.tasks_of(job, Status.PENDING)
         if len(pending) and self._whole.is_too_small_for(job, pending):

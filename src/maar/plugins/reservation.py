@@ -2,8 +2,11 @@
 
 It elects a target: the highest priority, then the longest wait, among jobs that locks can help. At each interval it
 locks the node with most idle room, until the target's minimum fits on the locked nodes without the pods that run there.
+Locks on nodes that cannot help the target any more are released.
+
 Other jobs may not use locked nodes, unless they promise to end before the target can start (EASY backfill): their end
-is compared with the earliest start of the target, computed from the promises of running jobs.
+is compared with the earliest start of the target, computed from the promises of running jobs. A running job that has
+broken its promise may run for ever, and while it does, no job of its queue is believed.
 """
 
 from __future__ import annotations
@@ -53,6 +56,9 @@ class Reservation:
         on.target_job(self._choose)
         on.reserved_nodes(self._lock)
         on.job_nodes(self._closed)
+        self._forget_turns()
+        if session.elect is not None and session.elect.since > session.now:
+            session.date_target()  # the clock was set back
         if session.elect is not None and self._timeout > 0:
             ends = session.elect.since + self._timeout
             if session.now >= ends:
@@ -63,14 +69,18 @@ class Reservation:
     # -- the election
 
     def _choose(self, jobs: Sequence[Job]) -> Job | None:
-        waiting = [job for job in jobs if not self._had_its_turn(job)]
+        waiting = [job for job in jobs if job.key not in self._session.expired]
         waiting.sort(key=lambda job: (-job.priority, self._session.waiting_since(job), job.key))
         return next((job for job in waiting if self._helps(job)), None)
 
-    def _had_its_turn(self, job: Job) -> bool:
-        if job.key in self._session.expired:
-            return True
-        return job.election_expired is not None and self._session.now < job.election_expired + self._timeout
+    def _forget_turns(self) -> None:
+        """A job that lost its election may be elected again after the same time."""
+        session = self._session
+        for job, expired in list(session.expired.items()):
+            if expired.at <= session.now < expired.at + self._timeout:
+                session.wake(expired.at + self._timeout)
+            else:
+                session.forget_expired(job)
 
     def _helps(self, job: Job) -> bool:
         """Whether empty nodes would let the job start: its queue allows it, and some domain is large enough.
@@ -92,53 +102,73 @@ class Reservation:
 
     def _fits_emptied(self, job: Job, needs: list[tuple[Group, int]], rows: Mask) -> bool:
         """Whether the job's minimum fits on these nodes without the pods that run there (except resident pods)."""
-        free = self._session.snapshot.nodes.allocatable - resident_use(self._session)
+        nodes = self._session.snapshot.nodes
+        free = nodes.allocatable - resident_use(self._session)
         if not needs:
-            wanted = self._session.snapshot.axes.row(job.min_resources or {})
+            wanted, rows = self._session.snapshot.axes.row(job.min_resources or {}), rows & ~nodes.unschedulable
             return all(int(total) >= want for total, want in zip(free[rows].sum(axis=0), wanted, strict=True))
         return fits(self._session, needs, free, rows)
 
     def _lock(self, job: Job) -> None:
-        """Lock one more node, if one is needed and the interval has passed."""
+        """Lock one more node, if one is needed and the interval has passed; release locks that do not help."""
         session, needs = self._session, needs_of(self._session, job)
         nodes = session.snapshot.nodes
-        locked = np.zeros(len(nodes), dtype=np.bool_)
-        locked[[nodes.row[name] for name in session.locks if name in nodes.row]] = True
+        useful = self._useful(job, needs) & self._domain(job, needs)
+        for name in [name for name in session.locks if not useful[nodes.row[name]]]:
+            session.unlock(name)
+        locked = self._locked()
         if self._fits_emptied(job, needs, locked):
             return
-        last = max((lock.since for lock in session.locks.values()), default=-np.inf)
+        # Without times in the future: the clock was set back.
+        last = max((k.since for k in session.locks.values() if k.since <= session.now), default=-np.inf)
         if session.now < last + self._interval:
             session.wake(last + self._interval)
             return
-        row = self._most_idle(job, needs, locked)
-        if row is not None:
-            name = nodes.names[row]
-            session.lock(name, job.key)
+        useful &= ~locked
+        if useful.any():
+            session.lock(nodes.names[self._most_idle(job, needs, useful)], job)
             session.wake(session.now + self._interval)
 
-    def _most_idle(self, job: Job, needs: list[tuple[Group, int]], locked: Mask) -> int | None:
-        """The unlocked node with most idle room, among nodes that can take a task of the job when empty."""
+    def _locked(self) -> Mask:
+        nodes = self._session.snapshot.nodes
+        locked = np.zeros(len(nodes), dtype=np.bool_)
+        locked[[nodes.row[name] for name in self._session.locks]] = True
+        return locked
+
+    def _domain(self, job: Job, needs: list[tuple[Group, int]]) -> Mask:
+        """The nodes among which the job can start: a domain that is large enough, with all locks if possible."""
+        locked, first = self._locked(), None
+        for domain in self._domains(job):
+            whole = domain[locked].all()
+            if (whole or first is None) and self._fits_emptied(job, needs, domain):
+                if whole:
+                    return domain
+                first = domain
+        return np.zeros_like(locked) if first is None else first
+
+    def _useful(self, job: Job, needs: list[tuple[Group, int]]) -> Mask:
+        """The nodes that can take a task of the job when they are empty."""
         session = self._session
-        within = next(
-            (d for d in self._domains(job) if d[locked].all() and self._fits_emptied(job, needs, d)),
-            None,
-        )
-        if within is None:
-            return None
+        free = session.snapshot.nodes.allocatable - resident_use(session)
+        if not needs:
+            return np.asarray((free > 0).any(axis=1) & ~session.snapshot.nodes.unschedulable)
+        useful = np.zeros(len(free), dtype=np.bool_)
+        for group, _ in needs:
+            request = session.snapshot.shapes.requests[group.shape]
+            useful |= (free >= request).all(axis=1) & session.view(group.shape).open
+        return useful
+
+    def _most_idle(self, job: Job, needs: list[tuple[Group, int]], useful: Mask) -> int:
+        """The node with most idle room for the first tasks of the job."""
+        session = self._session
         table = session.snapshot.nodes.allocatable
-        free, idle = table - resident_use(session), table - session.state.used
-        requests = [session.snapshot.shapes.requests[group.shape] for group, _ in needs] or [
-            np.array(session.snapshot.axes.row(job.min_resources or {}), dtype=np.int64)
-        ]
-        useful = np.zeros(len(table), dtype=np.bool_)
-        for i, request in enumerate(requests):
-            takes = (free >= request).all(axis=1) if needs else (free > 0).any(axis=1)
-            useful |= takes & (session.view(needs[i][0].shape).open if needs else True)
-        useful &= within & ~locked
-        if not useful.any():
-            return None
-        dims = np.flatnonzero(requests[0])
-        room = (np.maximum(idle[:, dims], 0) / requests[0][dims]).min(axis=1) if len(dims) else np.zeros(len(table))
+        idle = table - session.state.used
+        if needs:
+            request = session.snapshot.shapes.requests[needs[0][0].shape]
+        else:
+            request = np.array(session.snapshot.axes.row(job.min_resources or {}), dtype=np.int64)
+        dims = np.flatnonzero(request)
+        room = (np.maximum(idle[:, dims], 0) / request[dims]).min(axis=1) if len(dims) else np.zeros(len(table))
         return int(np.argmax(np.where(useful, room, -1.0)))
 
     # -- other jobs
@@ -147,20 +177,22 @@ class Reservation:
         session = self._session
         if session.elect is None or not session.locks or job.key == session.elect.job or self._ends_in_time(job):
             return None
-        nodes = session.snapshot.nodes
-        mask = np.zeros(len(nodes), dtype=np.bool_)
-        mask[[nodes.row[name] for name in session.locks if name in nodes.row]] = True
+        mask = self._locked()
         mask[session.state.node[session.tasks_of(job, Status.NOMINATED)]] = False  # promised before the lock
         return Rejection("Locked", f"locked for `{session.elect.job}`", mask)
 
     def _ends_in_time(self, job: Job) -> bool:
         promise = promised_runtime(self._session, job)
-        if promise is None or self._session.elect is None:
+        if promise is None or self._session.elect is None or job.queue in self._breakers():
             return False
         if self._deadline is None or self._deadline[0] != self._session.elect.job:
             self._deadline = (self._session.elect.job, earliest_start(self._session, self._session.elect.job))
         starts = self._deadline[1]
         return starts is not None and self._session.now + promise <= starts
+
+    def _breakers(self) -> frozenset[str]:
+        """Queues with a running job that is past its promise."""
+        return self._session.memo.fixed(NAME, "breakers", lambda: breakers(self._session))
 
 
 def resident_use(session: Session) -> Ints:
@@ -211,7 +243,10 @@ def promised_runtime(session: Session, job: Job) -> float | None:
 
 
 def earliest_start(session: Session, target: str) -> float | None:
-    """The time by which the target's minimum fits, if running jobs keep their promises; `None` if unknown."""
+    """The time by which the target's minimum fits, if running jobs keep their promises; `None` if unknown.
+
+    A running job past its promise may run for ever.
+    """
     snapshot, state = session.snapshot, session.state
     number = snapshot.jobs.number.get(target)
     needs = [] if number is None else needs_of(session, session.job(number))
@@ -240,13 +275,26 @@ def earliest_start(session: Session, target: str) -> float | None:
     return moments[low] if low < len(moments) else None
 
 
+def breakers(session: Session) -> frozenset[str]:
+    """The queues of jobs that still run, or do not leave, after the time that they promised."""
+    table = session.snapshot.tasks
+    there = np.flatnonzero((table.status == Status.BOUND) | (table.status == Status.RELEASING))
+    past = [t for t in there.tolist() if (end := _promised_end(session, t)) is not None and end < session.now]
+    return frozenset(session.job(int(table.job[t])).queue for t in past)
+
+
 def _end(session: Session, task: int) -> float:
+    end = _promised_end(session, task)
+    return float("inf") if end is None or end < session.now else end
+
+
+def _promised_end(session: Session, task: int) -> float | None:
     snapshot = session.snapshot
     promise = snapshot.tasks.tasks[task].promise
     if promise is None:
         promise = session.job(int(snapshot.tasks.job[task])).promise
     if promise is None:
-        return float("inf")
+        return None
     # A task bound in this cycle starts now.
-    bound_now = snapshot.tasks.status[task] != Status.BOUND
-    return promise + (session.now if bound_now else float(snapshot.tasks.started[task]))
+    there = snapshot.tasks.status[task] in (Status.BOUND, Status.RELEASING)
+    return promise + (float(snapshot.tasks.started[task]) if there else session.now)

@@ -12,7 +12,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from maar.model.jobs import Job
-from maar.model.reasons import Reason
+from maar.model.reasons import LOCKED, Reason
 from maar.model.resources import CPU, EPHEMERAL, MEMORY, PODS, Ints, Mask, in_words
 from maar.session.hooks import Limit
 from maar.session.placement import Group, Terms, both, domains_of, groups_of, missing, place
@@ -58,23 +58,52 @@ def _why_nodes(session: Session, job: Job, group: Group, wanted: int) -> Reason 
         return session.memo.current("explain", asked, lambda: _count_nodes(session, job, group, wanted, 0))
     if session.hooks.allowed(job, group.shape, wanted) < wanted:
         return None  # the queue is the limit, not the nodes
+    domain = next(domains_of(session, job), None)
     with session.statement():  # not committed: place pods one by one to find where and why placement stops
-        within = both(next(domains_of(session, job), None), session.open_to(job))
-        placed = place(session, job, group, wanted, Terms(within=within))
-        return _count_nodes(session, job, group, wanted, placed) if placed < wanted else None
+        placed = place(session, job, group, wanted, Terms(within=both(domain, session.open_to(job))))
+        if placed >= wanted:
+            return None
+        reason = _count_nodes(session, job, group, wanted, placed)
+    if reason is not None and _has_locks(session, job):
+        with session.statement():
+            if place(session, job, group, wanted, Terms(within=both(domain, _unlocked(session, job)))) >= wanted:
+                return _locked(session, group, wanted, reason)
+    return reason
+
+
+def _has_locks(session: Session, job: Job) -> bool:
+    return any(rejection.code == LOCKED for _, rejection in session.closed_to(job))
+
+
+def _unlocked(session: Session, job: Job) -> Mask | None:
+    """The nodes that a job might use if no node were locked; `None` means all."""
+    mask: Mask | None = None
+    for _, rejection in session.closed_to(job):
+        if rejection.code != LOCKED:
+            mask = both(mask, ~rejection.nodes)
+    return mask
+
+
+def _locked(session: Session, group: Group, wanted: int, reason: Reason) -> Reason:
+    """The reason of a job that would start if no node were locked: it waits for the locks, not for nodes."""
+    lasting = f"nodes with room are kept for a job that has waited longer: asks for {_asks(session, group, wanted)}"
+    return replace(reason, plugin="allocate", code=LOCKED, lasting=lasting)
 
 
 def _count_nodes(session: Session, job: Job, group: Group, wanted: int, placed: int) -> Reason | None:
     """Nodes counted by what refuses one more task; `placed` of the wanted tasks have room already."""
     view = session.view(group.shape)
-    fits = view.fits.copy()
-    for _, rejection in session.closed_to(job):
-        fits[rejection.nodes] = 0
     limits = session.limits(group.shape, False)
+    fits = view.fits
     for _, limit in limits:
         fits = np.minimum(fits, limit.room)
     close = [m for m in domains_of(session, job) if m is not None]
-    room = placed or max((int(fits[m].sum()) for m in close), default=int(fits.sum()))
+    unlocked, fits = fits.copy(), fits.copy()
+    for _, rejection in session.closed_to(job):
+        fits[rejection.nodes] = 0
+        if rejection.code != LOCKED:
+            unlocked[rejection.nodes] = 0
+    room = placed or _room(fits, close)
     if room >= wanted:
         return None
     causes = _causes(session, job, group, fits, limits)
@@ -88,15 +117,44 @@ def _count_nodes(session: Session, job: Job, group: Group, wanted: int, placed: 
         where = "the best domain has room for" if close else "there is room for"
         head = f"needs {wanted} pods together, {where} {min(room, wanted)}: {head}"
     dim = session.snapshot.axes.index[resource] if resource else -1
-    return Reason(
-        "predicates" if scarce is None and causes else "allocate",
-        "NotEnoughResources" if scarce or not causes else causes[0][0],
+    refused = not scarce and not room and bool(causes)
+    reason = Reason(
+        "predicates" if refused else "allocate",
+        causes[0][0] if refused else "NotEnoughResources",
         f"{head}: {words}" if words else head,
         resource=resource,
         needs=int(view.request[dim]) if resource else None,
         has=scarce[3] if scarce else None,
         nodes={k.removeprefix("short:"): n for k, n in counts.items()},
+        lasting=_lasting(session, group, wanted, [text for _, text, _, _ in causes] if refused else None),
     )
+    return _locked(session, group, wanted, reason) if not placed and _room(unlocked, close) >= wanted else reason
+
+
+def _room(fits: Ints, close: list[Mask]) -> int:
+    """How many tasks fit, in the best of the domains if there are any."""
+    return max((int(fits[m].sum()) for m in close), default=int(fits.sum()))
+
+
+def _asks(session: Session, group: Group, wanted: int) -> str:
+    """What a job asks for: `4 pods with 2 nvidia.com/gpu, 8 cpu each`."""
+    request, names = session.view(group.shape).request, session.snapshot.axes.names
+    dims = [d for d in _scarce_first(session, request) if names[d] != PODS]
+    each = ", ".join(f"{in_words(names[d], int(request[d]))} {names[d]}" for d in dims)
+    pods = f"{wanted} pod{'' if wanted == 1 else 's'}"
+    return f"{pods} with {each}{' each' if wanted > 1 else ''}" if each else pods
+
+
+def _lasting(session: Session, group: Group, wanted: int, refusals: list[str] | None) -> str:
+    """Why nodes refuse it, as far as other jobs do not change it: what it asks for, and its own constraints.
+
+    `refusals` are the words of all nodes, if not one of them is only short of room.
+    """
+    asks = f"asks for {_asks(session, group, wanted)}"
+    if refusals is not None:
+        return f"no node fits: {', '.join(dict.fromkeys(refusals))}; {asks}"
+    words = ", ".join(dict.fromkeys(rejection.words for _, rejection in session.view(group.shape).causes))
+    return f"no nodes with enough free room: {asks}" + (f"; other nodes: {words}" if words else "")
 
 
 Cause = tuple[str, str, int, int | None]

@@ -12,7 +12,9 @@ from maar.model.jobs import Job
 from maar.model.plan import Admit, Bind, Evict, Nominate, Plan, Wait
 from maar.model.reasons import Reason
 from maar.model.tasks import Status
+from maar.session.eviction.making_room import needs_of
 from maar.session.explain import why_waiting
+from maar.session.placement import missing
 from maar.session.resizing.changes import SizeChanges
 from maar.session.session import Session
 
@@ -35,7 +37,7 @@ def plan_of(session: Session) -> Plan:
         targets=tuple(sizes.targets),
         elect=session.elect,
         locks=tuple(session.locks[node] for node in sorted(session.locks)),
-        expired=tuple(sorted(session.expired)),
+        expired=tuple(session.expired[job] for job in sorted(session.expired)),
         wake_at=session.wake_at,
         waiting=tuple(waiting),
     )
@@ -74,7 +76,20 @@ def _evictions(session: Session, sizes: SizeChanges) -> tuple[Evict, ...]:
 def _wait(session: Session, job: Job) -> Wait | None:
     reasons = _reasons(session, job)
     once = {(r.plugin, r.code, r.message): r for r in reasons}
-    return Wait(job.key, tuple(once.values())) if once else None
+    return Wait(job.key, tuple(once.values()), _surplus(session, job)) if once else None
+
+
+def _surplus(session: Session, job: Job) -> tuple[str, ...]:
+    """The pending tasks that the minimum does not need; none if autoscalers are to create nodes for them too."""
+    pending = int(session.state.job_pending[job.index])
+    if session.config.autoscaling.surplus or pending <= missing(session, job)[0]:
+        return ()
+    needed = {t for group, count in needs_of(session, job) for t in group.tasks[:count].tolist()}
+    if not missing(session, job)[0]:
+        # It runs with its minimum, or has none: then it starts pod by pod, and the first one is its minimum.
+        needed = needed if not session.state.job_ready[job.index] + session.state.job_nominated[job.index] else set()
+    tasks = session.snapshot.tasks.tasks
+    return tuple(tasks[t].key for t in session.tasks_of(job, Status.PENDING).tolist() if t not in needed)
 
 
 def _reasons(session: Session, job: Job) -> list[Reason]:
@@ -95,7 +110,8 @@ def _reasons(session: Session, job: Job) -> list[Reason]:
         names = session.snapshot.nodes.names
         nodes = ", ".join(dict.fromkeys(names[row] for row in session.state.node[promised].tolist()))
         what = f"{len(promised)} pods wait for room that is being freed on {nodes}"
-        reasons.append(Reason("allocate", "Nominated", what, since=since))
+        lasting = "room is being freed for its pods"
+        reasons.append(Reason("allocate", "Nominated", what, since=since, lasting=lasting))
     if session.evictions:
         reasons.extend(_gave_way(session, job))
     if session.state.job_pending[job.index]:
@@ -115,7 +131,8 @@ def _gave_way(session: Session, job: Job) -> list[Reason]:
         return []
     takers = ", ".join(dict.fromkeys(f"`{session.evictions[t].beneficiary.key}`" for t in gone))
     what = f"{len(gone)} pods would fit, but their room goes to {takers}"
-    return [Reason("allocate", "GaveWay", what, since=session.waiting_since(job))]
+    lasting = "its pods would fit, but a more important job takes their room"
+    return [Reason("allocate", "GaveWay", what, since=session.waiting_since(job), lasting=lasting)]
 
 
 def _why_pending(session: Session, job: Job, notes: list[Reason]) -> list[Reason]:

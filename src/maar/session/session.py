@@ -14,7 +14,7 @@ import numpy as np
 
 from maar.config.config import Config
 from maar.model.jobs import Job, Phase
-from maar.model.plan import Cause, Elect, Lock
+from maar.model.plan import Cause, Elect, Expired, Lock
 from maar.model.queues import Queue
 from maar.model.reasons import Reason
 from maar.model.resources import Ints, Mask, total
@@ -83,9 +83,10 @@ class Session:
         self.sizes: dict[int, Decision] = {}
         """Job row to the decision of `resize`."""
         self.elect: Elect | None = snapshot.cluster.elect
-        self.locks: dict[str, Lock] = {k.node: k for k in snapshot.cluster.locks}
-        self.expired: dict[str, None] = {}
-        """Jobs whose election took too long and ended."""
+        self.locks: dict[str, Lock] = {k.node: k for k in snapshot.cluster.locks if self._is_for_target(k)}
+        """The locks of the elected job, by node; others are released."""
+        self.expired: dict[str, Expired] = {e.job: e for e in snapshot.cluster.expired if self._is_there(e.job, e.uid)}
+        """Jobs that lost their election and let others have their turn."""
         self._wake: list[float] = []
         self._views: dict[tuple[int, bool], View] = {}
 
@@ -99,6 +100,17 @@ class Session:
                 plugin.open(self, Register(self.hooks, option.name, tier, option.flags))
         if not self.hooks.target_job:
             self.clear_target()
+            self.state.assign(self, "expired", {})
+
+    def _is_there(self, key: str, uid: str) -> bool:
+        """Whether the very job exists, not a later one of the same name."""
+        number = self.snapshot.jobs.number.get(key)
+        return number is not None and self.job(number).uid == uid
+
+    def _is_for_target(self, lock: Lock) -> bool:
+        """Whether a lock belongs to the elected job, and its node exists."""
+        target = self.elect is not None and (lock.job, lock.uid) == (self.elect.job, self.elect.uid)
+        return target and lock.node in self.snapshot.nodes.row
 
     # -- jobs and tasks
 
@@ -235,18 +247,37 @@ class Session:
         """Record the size of an elastic job."""
         self.state.put(self.sizes, job.index, decision)
 
-    def set_target(self, job: str) -> None:
-        """Elect a job, for which nodes are then locked."""
-        self.state.assign(self, "elect", Elect(job, self.now))
+    @property
+    def target(self) -> Job | None:
+        """The elected job, if it still exists."""
+        if self.elect is None or not self._is_there(self.elect.job, self.elect.uid):
+            return None
+        return self.job(self.snapshot.jobs.number[self.elect.job])
 
-    def lock(self, node: str, job: str) -> None:
-        self.state.put(self.locks, node, Lock(node, job, self.now))
+    def set_target(self, job: Job, demand: tuple[tuple[str, int], ...] = (), since: float | None = None) -> None:
+        """Elect a job, for which nodes are then locked."""
+        self.state.assign(self, "elect", Elect(job.key, self.now if since is None else since, job.uid, demand))
+
+    def date_target(self) -> None:
+        """Count the time of an election from now on."""
+        if self.elect is not None:
+            self.state.assign(self, "elect", msgspec.structs.replace(self.elect, since=self.now))
+
+    def lock(self, node: str, job: Job) -> None:
+        self.state.put(self.locks, node, Lock(node, job.key, self.now, job.uid))
+
+    def unlock(self, node: str) -> None:
+        self.state.drop(self.locks, node)
 
     def expire_target(self) -> None:
-        """End an election because it took too long."""
+        """End an election and let other jobs have their turn."""
         if self.elect is not None:
-            self.state.put(self.expired, self.elect.job, None)
+            self.state.put(self.expired, self.elect.job, Expired(self.elect.job, self.now, self.elect.uid))
         self.clear_target()
+
+    def forget_expired(self, job: str) -> None:
+        """The job may be elected again."""
+        self.state.drop(self.expired, job)
 
     def clear_target(self) -> None:
         self.state.assign(self, "elect", None)

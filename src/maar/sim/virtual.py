@@ -154,13 +154,15 @@ class Virtual:
             made = self._recreated(job, by_job[job.key], now) if job.key in evicted else by_job[job.key]
             if (job, tuple(made)) != self.jobs[job.key]:
                 self.put(job, tuple(made))
-        self._rest = replace(self._rest, elect=after.elect, locks=after.locks)
+        self._rest = replace(
+            self._rest, elect=after.elect, locks=after.locks, expired=after.expired, resized=after.resized
+        )
         return touched
 
     def _touched(self, plan: Plan) -> set[str]:
         tasks = (*(b.task for b in plan.bind), *(n.task for n in plan.nominate))
         sizes = (*(r.job for r in plan.resize), *(s.job for s in plan.suspend), *(r.job for r in plan.resume))
-        others = (*(a.job for a in plan.admit), *(h.job for h in plan.hold), *plan.expired)
+        others = (*(a.job for a in plan.admit), *(h.job for h in plan.hold))
         return {*(self._job_of[task] for task in tasks), *sizes, *others, *self._touchy}
 
     def _recreated(self, job: Job, left: list[Task], now: float) -> list[Task]:

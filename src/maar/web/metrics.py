@@ -5,12 +5,13 @@ Updated after each cycle; the state of queues and pools is read at each scrape.
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter as Tally
 from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector, generate_latest
 
 from maar.controller.loop import Cycle
 from maar.controller.scheduler import Scheduler
@@ -47,12 +48,17 @@ class Metrics:
         )
         self._lag: Gauge = made(Gauge, "watch_lag_seconds", "Time since the last sign of a watch", "resource")
         self._refused: Counter = made(Counter, "config_refused", "Refused configurations")
+        self._foreign: Counter = made(Counter, "foreign_binds", "Pods of Maar that another scheduler bound")
         self._leader: Gauge = made(Gauge, "leader", "Whether this instance decides")
         self._invalid: Gauge = made(Gauge, "invalid_objects", "Objects that cannot be used, by kind", "kind")
         self._bugs: Counter = made(Counter, "bugs", "Unexpected errors that affected one object or job only")
         self._restarts: Counter = made(Counter, "restarts", "Restarts of parts that decisions do not depend on", "part")
         self._counted: Tally[str] = Tally()
         """What counters of other parts were when they were last read."""
+        self._tasks: Gauge = made(Gauge, "tasks", "Tasks of the event loop")
+        self._event_loop = asyncio.get_running_loop()
+        ProcessCollector(registry=self.registry)
+        self._foreign_before = 0
         self._codes: dict[str, str] = {}
         self._of_pools = PoolMetrics(scheduler, made)
         scheduler.loop.on_cycle.append(self.on_cycle)
@@ -82,6 +88,9 @@ class Metrics:
         for resource, seconds in self._scheduler.lags().items():
             self._lag.labels(resource).set(seconds)
         self._leader.set(int(self._scheduler.leading))
+        self._tasks.set(len(asyncio.all_tasks(self._event_loop)))
+        self._foreign.inc(self._scheduler.foreign.count - self._foreign_before)
+        self._foreign_before = self._scheduler.foreign.count
         return generate_latest(self.registry)
 
     def _update_problems(self) -> None:

@@ -396,3 +396,43 @@ def test_the_same_seed_waits_the_same() -> None:
         return [ask["timeoutSeconds"] for ask in cluster.asked]
 
     assert asked(1) == asked(1) != asked(2)
+
+
+def test_a_list_that_is_asked_for_begins_after_the_call() -> None:
+    """The watch before it is closed, and a list that was under way already does not count."""
+    asked, go_on = asyncio.Event(), asyncio.Event()
+
+    async def scene() -> list[Delta[Pod]]:
+        lists = 0
+
+        async def handle(request: web.Request) -> web.StreamResponse:
+            nonlocal lists
+            if "watch" in request.query:
+                return await forever(request)
+            lists += 1
+            number = lists
+            if number == 1:
+                asked.set()
+                await go_on.wait()
+            return answer(listing(number, pod(f"p{number}", number)))
+
+        async with serving(handle) as address:
+            api = await Api.open(Access(address))
+            seen: list[Delta[Pod]] = []
+            informer = Informer(api, PODS, seen.append, pace=PACE)
+            task = asyncio.create_task(informer.run())
+            await asked.wait()
+            again = asyncio.create_task(informer.list_again())
+            await asyncio.sleep(0)
+            go_on.set()
+            await asyncio.wait_for(again, 20)
+            assert 2 == informer.counts.lists
+            await until(lambda: informer.counts.watches > 1)
+            await asyncio.wait_for(informer.list_again(), 20)
+            task.cancel()
+            await asyncio.wait([task])
+            await api.close()
+            return seen
+
+    names = [[item.name for item in delta.objects] for delta in asyncio.run(scene()) if isinstance(delta, Replaced)]
+    assert [["p1"], ["p2"], ["p3"]] == names

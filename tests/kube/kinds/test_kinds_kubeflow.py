@@ -329,6 +329,13 @@ def test_a_request_that_maar_never_kept_is_ignored(requested: int) -> None:
     assert (2, 4, 2, "") == (found.min, found.max, found.requested, found.broken)
 
 
+@pytest.mark.parametrize("forged", ['"attained": -1', '"last_resize": 1e300', '"forgiven": 1e400', '"since": -5'])
+def test_a_past_that_maar_never_kept_is_ignored(forged: str, caplog: pytest.LogCaptureFixture) -> None:
+    annotations = {"maar.dev/elastic": f'{{"first_start": 5.0, {forged}}}'}
+    assert Kept() == reading(job(elasticPolicy=ELASTIC, annotations=annotations)).kept
+    assert "the annotation `maar.dev/elastic` is ignored: " in caplog.messages[0]
+
+
 def test_queue_and_priority_of_a_job_without_pods() -> None:
     policy = {"schedulingPolicy": {"queue": "team", "priorityClass": "high"}}
     found = reading(job(elasticPolicy=ELASTIC, policy=policy))

@@ -178,9 +178,13 @@ VERSIONS: list[list[Json]] = [
         thing("storage.k8s.io/v1", "CSINode", "n1", spec={"drivers": [{"name": "csi.example", **count}]})
         for count in ({}, {"allocatable": {"count": 3}})
     ],
+    [
+        thing("v1", "ConfigMap", "maar-state", data={"maar": text})
+        for text in ('{"elect":{"job":"ns/g","since":5}}', '{"resized":{"default":7}}', "{}")
+    ],
     # PodGroups of each API, and pods that name them, one, several or none.
     [volcano_group("g", 2), volcano_group("g", 3, "Pending"), volcano_group("g", -1),
-     volcano_group("g", 2, annotations={"maar.dev/elected-since": NEW})],
+     volcano_group("g", 2, annotations={"volcano.sh/sla-waiting-time": "5s"})],
     [
         thing("scheduling.k8s.io/v1beta1", "PodGroup", "g", spec={"schedulingPolicy": policy})
         for policy in POLICIES
@@ -248,6 +252,7 @@ VERSIONS: list[list[Json]] = [
     [of_leader_worker_set(0, 0)],
     [of_leader_worker_set(0, 1)],
     [of_leader_worker_set(1, 0), of_leader_worker_set(1, 0, spec={"nodeName": "n1"})],
+    [{"apiVersion": "autoscaling.x-k8s.io/v1", "kind": "ProvisioningRequest", "metadata": {"name": "train-1"}}],
 ]  # fmt: skip
 
 

@@ -55,7 +55,7 @@ def sorted_cluster(cluster: Cluster) -> dict[str, Any]:
         "jobs": sorted(cluster.jobs, key=lambda j: j.key),
         "queues": sorted(cluster.queues, key=lambda q: q.name),
         "budgets": sorted(cluster.budgets, key=lambda b: b.key),
-        "elect": cluster.elect,
+        "elect": (cluster.elect, cluster.expired, cluster.resized),
         "locks": sorted(cluster.locks, key=lambda k: k.node),
     }
 
@@ -80,7 +80,8 @@ ITEMS: list[dict[str, Any]] = [
     },
     named("PriorityClass", "high", "scheduling.k8s.io/v1", value=10),
     named("Queue", "q", "scheduling.volcano.sh/v1beta1", spec={"weight": 2}),
-    group("g", 2, annotations={"maar.dev/elected-since": "2026-01-01T00:00:00Z"}),
+    group("g", 2),
+    named("ConfigMap", "maar-state", data={"maar": '{"elect":{"job":"ns/g","since":5},"resized":{"default":7}}'}),
     group("empty", 3),
     pod("g-0", metadata=GROUPED, priorityClassName="high"),
     pod("g-1", metadata=GROUPED, nodeName="n1", status={"phase": "Running"}),

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from maar.model.jobs import Closeness, Job
-from maar.model.plan import Elect, Lock
+from maar.model.plan import Lock
 from maar.model.snapshot import Cluster
 
 Load = Callable[..., Cluster]
@@ -99,22 +99,19 @@ def test_a_gang_without_an_object_is_as_old_as_its_oldest_pod(load: Load) -> Non
     assert 7.0 == job(load, pod % ("a", "09") + pod % ("b", "07")).created
 
 
-def test_the_election_comes_back(load: Load) -> None:
-    text = GROUP % ("g", "maar.dev/elected-since: '1970-01-01T00:01:00Z'", "")
-    assert Elect("default/g", 60.0) == load(text).elect
-    assert load(GROUP % ("g", "", "")).elect is None
+@pytest.mark.parametrize("annotation", ["elected-since", "election-expired"])
+def test_old_annotations_about_elections_mean_nothing(load: Load, annotation: str) -> None:
+    forged = GROUP % ("g", f"maar.dev/{annotation}: '1970-01-01T00:01:00Z'", "")
+    assert load(GROUP % ("g", "", "")) == load(forged)
+    assert "" == job(load, GROUP % ("g", f"maar.dev/{annotation}: soon", "")).broken
 
 
-def test_of_two_elected_jobs_the_first_elected_stays(load: Load) -> None:
-    text = "".join(
-        GROUP % (name, f"maar.dev/elected-since: '1970-01-01T00:00:{second}Z'", "")
-        for name, second in (("a", 30), ("b", 20), ("c", 20))
+def test_a_gang_without_an_object_has_the_uid_of_its_oldest_pod(load: Load) -> None:
+    pod = (
+        "\n---\n{apiVersion: v1, kind: Pod, metadata: {name: %s, uid: %s, "
+        "creationTimestamp: '1970-01-01T00:00:%sZ', annotations: {pod_group: g}}}"
     )
-    assert Elect("default/b", 20.0) == load(text).elect
-
-
-def test_an_expired_election_comes_back(load: Load) -> None:
-    assert 60.0 == job(load, GROUP % ("g", "maar.dev/election-expired: '1970-01-01T00:01:00Z'", "")).election_expired
+    assert "uid-b" == job(load, pod % ("a", "uid-a", "09") + pod % ("b", "uid-b", "07")).uid
 
 
 @pytest.mark.parametrize(("since", "expected"), [("maar.dev/locked-since: '1970-01-01T00:01:00Z'", 60.0), ("", 0.0)])

@@ -257,8 +257,6 @@ def test_role(load: Load, meta: str, expected: str) -> None:
         ("maar.dev/max-runtime: long", "`maar.dev/max-runtime`: not a duration: `long`"),
         ("maar.dev/last-checkpoint-time: noon", "`maar.dev/last-checkpoint-time`: not a time: `noon`"),
         ("volcano.sh/sla-waiting-time: soon", "`volcano.sh/sla-waiting-time`: not a duration: `soon`"),
-        ("maar.dev/elected-since: once", "`maar.dev/elected-since`: not a time: `once`"),
-        ("maar.dev/election-expired: once", "`maar.dev/election-expired`: not a time: `once`"),
         ("maar.dev/topology-mode: strict", "`maar.dev/topology-mode`: expected `hard` or `soft`, got `strict`"),
     ],
 )

@@ -3,6 +3,7 @@
 import asyncio
 import json
 from collections import defaultdict
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -12,11 +13,19 @@ from tests.support.sockets import answer, cut, refusal, serving, until
 from maar.kube.client import errors
 from maar.kube.client.access import Access
 from maar.kube.client.api import Api
+from maar.kube.wire.base import Metadata
+from maar.kube.wire.pods import Pod
 from maar.kube.write.executor import Bind, Create, Delete, Done, Evict, Executor, Failed, Outcome, Patch, Patience, Work
 
+
+def seen(name: str = "a", version: str = "1", **metadata: Any) -> Pod:
+    """A pod as a decision saw it."""
+    return Pod(Metadata(name=name, namespace="ns", uid="u1", resource_version=version, **metadata))
+
+
 QUICK = Patience(first=0.001, most=0.01, unanswered=20.0, disruption=20.0)
-BIND = Bind("ns", "a", "u1", "n1")
-EVICT = Evict("ns", "a", "u1")
+BIND = Bind(seen(), "n1")
+EVICT = Evict(seen())
 CAUSE = {"reason": "DisruptionBudget", "message": "The budget needs 1 pod"}
 
 
@@ -28,8 +37,14 @@ class Server:
             f"{key.split()[0]} /api/v1/namespaces/ns/pods/{key.split()[1]}": play for key, play in plays.items()
         }
         self.asked: list[str] = []
+        self.bodies: list[dict[str, Any]] = []
+        """The bodies of all writes."""
+        self.on_request: Callable[[], None] = lambda: None
 
     async def handle(self, request: web.Request) -> web.StreamResponse:
+        self.on_request()
+        if body := await request.read():
+            self.bodies.append(json.loads(body))
         asked = f"{request.method} {request.path}"
         plays = self.plays[asked]
         play = plays[min(self.asked.count(asked), len(plays) - 1)]
@@ -46,9 +61,11 @@ def said(code: int, reason: str, **details: Any) -> dict[str, Any]:
     return {"kind": "Status", "code": code, "reason": reason, "message": "because", "details": details}
 
 
-def pod(uid: str = "u1", node: str = "", deleted: bool = False) -> dict[str, Any]:
+def pod(uid: str = "u1", node: str = "", deleted: bool = False, version: str = "2", **metadata: Any) -> dict[str, Any]:
+    """A pod as the server answers."""
     times = {"deletionTimestamp": "2030-01-01T00:00:00Z"} if deleted else {}
-    return {"metadata": {"uid": uid, **times}, "spec": {"nodeName": node}}
+    names = {"name": "a", "namespace": "ns", "uid": uid, "resourceVersion": version}
+    return {"metadata": {**names, **times, **metadata}, "spec": {"nodeName": node}}
 
 
 def outcome(work: Work, plays: dict[str, list[Any]], patience: Patience = QUICK) -> tuple[Outcome, Server, Executor]:
@@ -73,14 +90,44 @@ def outcome(work: Work, plays: dict[str, list[Any]], patience: Patience = QUICK)
     return outcomes[0], server, executor
 
 
-@pytest.mark.parametrize("trouble", [cut, 500, 503, 429], ids=["cut", "500", "503", "429"])
-@pytest.mark.parametrize("work", [BIND, EVICT, Delete("ns", "a", "u1"), Patch("/api/v1/namespaces/ns/pods/a", {})])
-def test_trouble_is_tried_again(work: Work, trouble: Any) -> None:
-    plays = {key: [trouble, trouble, 201] for key in ("POST a/binding", "POST a/eviction", "DELETE a", "PATCH a")}
+TROUBLE = pytest.mark.parametrize("trouble", [cut, 500, 503], ids=["cut", "500", "503"])
+
+
+@TROUBLE
+def test_trouble_is_tried_again(trouble: Any) -> None:
+    work = Patch("/api/v1/namespaces/ns/pods/a", {})
+    ended, server, executor = outcome(work, {"PATCH a": [trouble, trouble, 201]})
+    assert (Done(), 3, 1, 2) == (ended, len(server.asked), executor.counts.done, executor.counts.retries)
+
+
+@pytest.mark.parametrize("work", [BIND, EVICT, Delete(seen()), Patch("/api/v1/namespaces/ns/pods/a", {})])
+def test_a_busy_server_is_asked_again(work: Work) -> None:
+    plays = {key: [429, 429, 201] for key in ("POST a/binding", "POST a/eviction", "DELETE a", "PATCH a")}
     ended, server, executor = outcome(work, plays)
-    assert Done() == ended
-    assert (3, 1) == (len(server.asked), executor.counts.done)
-    assert 2 == executor.counts.retries
+    assert (Done(), 3, 1, 2) == (ended, len(server.asked), executor.counts.done, executor.counts.retries)
+
+
+@TROUBLE
+@pytest.mark.parametrize("work", [BIND, EVICT, Delete(seen())])
+def test_a_dangerous_write_without_an_answer_is_fenced_before_it_is_sent_again(work: Work, trouble: Any) -> None:
+    """A GET that shows an unbound pod would prove nothing about the request that is still on its way."""
+    writes = {key: [trouble, 201] for key in ("POST a/binding", "POST a/eviction", "DELETE a")}
+    ended, server, executor = outcome(work, {**writes, "PATCH a/status": [trouble, pod(version="7")]})
+    assert (Done(), 1, 2) == (ended, executor.counts.done, executor.counts.retries)
+    sent = {"Bind": "POST", "Evict": "POST", "Delete": "DELETE"}[type(work).__name__]
+    assert [sent, "PATCH", "PATCH", sent] == [ask.split()[0] for ask in server.asked]
+    assert ["1", "7"] == versions(server)
+    assert 2 == len({json.dumps(b["status"]) for b in server.bodies if "status" in b}), "every fence moves the version"
+
+
+def versions(server: Server) -> list[str]:
+    """The versions that binds, evictions and deletions carried."""
+    found = []
+    for body in server.bodies:
+        options = body.get("deleteOptions", body)
+        if "status" not in body:
+            found.append(options.get("preconditions", body.get("metadata", {}))["resourceVersion"])
+    return found
 
 
 def test_the_server_says_how_long_to_wait() -> None:
@@ -103,9 +150,9 @@ def test_the_server_says_how_long_to_wait() -> None:
 
 
 def test_a_bind_whose_answer_was_lost_is_done() -> None:
-    ended, server, _ = outcome(BIND, {"POST a/binding": [cut, 409], "GET a": [pod(node="n1")]})
+    ended, server, _ = outcome(BIND, {"POST a/binding": [cut], "PATCH a/status": [pod(node="n1")]})
     assert Done() == ended
-    assert ["POST", "POST", "GET"] == [ask.split()[0] for ask in server.asked]
+    assert ["POST", "PATCH"] == [ask.split()[0] for ask in server.asked]
 
 
 @pytest.mark.parametrize(
@@ -125,8 +172,120 @@ def test_a_bind_that_cannot_be_has_failed_for_good(now: Any, kind: type[errors.A
 
 
 def test_a_conflict_over_something_else_is_tried_again() -> None:
-    ended, _, _ = outcome(BIND, {"POST a/binding": [409, 201], "GET a": [pod()]})
-    assert Done() == ended
+    ended, server, _ = outcome(BIND, {"POST a/binding": [409, 201], "GET a": [pod(version="1")]})
+    assert (Done(), ["1", "1"]) == (ended, versions(server))
+
+
+@pytest.mark.parametrize("work", [BIND, Evict(seen(annotations={"maar.dev/gang": "yes"})), Delete(seen(), grace=0)])
+def test_a_pod_that_changed_in_nothing_that_matters_gets_a_write_for_its_new_version(work: Work) -> None:
+    notes = {**work.pod.metadata.annotations, "example.com/cost": "7"}  # type: ignore[union-attr]
+    writes = {key: [409, 409, 201] for key in ("POST a/binding", "POST a/eviction", "DELETE a")}
+    now = [pod(version=v, annotations=notes) for v in ("2", "3")]
+    ended, server, _ = outcome(work, {**writes, "GET a": now})
+    assert (Done(), ["1", "2", "3"]) == (ended, versions(server))
+
+
+@pytest.mark.parametrize(
+    "change", [{"annotations": {"maar.dev/gang": "yes"}}, {"labels": {"a": "b"}}, {"annotations": {"pod_group": "g"}}]
+)
+def test_a_pod_that_changed_in_something_that_matters_is_decided_again(change: dict[str, Any]) -> None:
+    ended, server, _ = outcome(BIND, {"POST a/binding": [409], "GET a": [pod(**change)]})
+    assert isinstance(ended, Failed)
+    assert (True, "pod `a` has changed since the decision", 2) == (ended.final, ended.error.message, len(server.asked))
+
+
+def test_a_pod_that_others_change_without_end_is_decided_again() -> None:
+    now = [pod(version=str(v)) for v in range(2, 20)]
+    ended, server, _ = outcome(BIND, {"POST a/binding": [409], "GET a": now})
+    assert isinstance(ended, Failed)
+    assert (True, ["1", "2", "3", "4", "5", "6"]) == (ended.final, versions(server))
+
+
+def test_a_bind_carries_the_version_that_an_earlier_write_to_the_pod_got() -> None:
+    """Our own condition moves the version, and no watch has shown it yet."""
+    server = Server({"PATCH a/status": [pod(version="5")], "POST a/binding": [201]})
+    outcomes = run_all(server, [Patch("/api/v1/namespaces/ns/pods/a/status", {}), BIND])
+    assert ([Done(), Done()], ["5"]) == (outcomes, [b["metadata"]["resourceVersion"] for b in server.bodies if b])
+
+
+@pytest.mark.parametrize(("shown", "sent"), [(seen(version="9"), "9"), (seen(version="9", labels={"a": "b"}), "1")])
+def test_a_bind_carries_the_version_that_watches_have_shown_meanwhile(shown: Pod, sent: str) -> None:
+    server = Server({"POST a/binding": [201]})
+    assert [Done()] == run_all(server, [BIND], watched=lambda key: {"ns/a": shown}[key])
+    assert [sent] == versions(server)
+
+
+def run_all(server: Server, works: list[Work], **options: Any) -> list[Outcome]:
+    """Submit all works at once, and return their outcomes."""
+    outcomes: list[Outcome] = []
+
+    async def main() -> None:
+        async with serving(server.handle) as address:
+            api = await Api.open(Access(address))
+            executor = Executor(api, patience=QUICK, **options)
+            for work in works:
+                executor.submit(work, lambda w, o: outcomes.append(o))
+            assert await executor.drain(20)
+            await executor.close()
+            await api.close()
+
+    asyncio.run(main())
+    return outcomes
+
+
+class Shut:
+    """A gate that is open until the lease is lost."""
+
+    epoch = 3
+
+    def __init__(self) -> None:
+        self.lost = False
+        self.standing: list[str] = []
+
+    def announce(self, path: str, fix: Callable[[], None], then: Callable[[], None]) -> None:
+        self.standing.append(path)
+        fix()
+        then()
+
+    def settled(self, path: str) -> None:
+        self.standing.remove(path)
+
+
+def test_nothing_is_sent_after_the_lease_is_lost() -> None:
+    """Neither a write that waits in a line, nor the repetition of one, nor a fence."""
+    asked: list[str] = []
+    gate = Shut()
+
+    async def main() -> None:
+        async def handle(request: web.Request) -> web.StreamResponse:
+            asked.append(request.path.rpartition("/pods/")[2])
+            gate.lost = True
+            if request.path.endswith("binding"):
+                cut(request)
+            return answer(pod())
+
+        async with serving(handle) as address:
+            api = await Api.open(Access(address))
+            executor = Executor(api, in_flight=1, patience=QUICK, gate=gate)
+            executor.submit(BIND)
+            executor.submit(Patch("/api/v1/namespaces/ns/pods/b/status", {}))
+            executor.submit(EVICT)
+            await until(lambda: bool(asked))
+            assert not await executor.drain(0.5)
+            await executor.close()
+            await api.close()
+
+    asyncio.run(main())
+    assert ["a/binding"] == asked
+    assert [BIND.key] == gate.standing, "the successor must fence it"
+
+
+def test_an_intent_stands_until_its_write_is_settled() -> None:
+    gate, stood = Shut(), list[int]()
+    server = Server({"POST a/binding": [cut, 201], "PATCH a/status": [500, pod(version="7")]})
+    server.on_request = lambda: stood.append(len(gate.standing))
+    assert [Done()] == run_all(server, [BIND], gate=gate)
+    assert ([1, 1, 1, 2], [BIND.key]) == (stood, gate.standing), "the second bind had an intent of its own"
 
 
 @pytest.mark.parametrize("status", [400, 403, 404, 422])
@@ -140,7 +299,7 @@ def test_what_is_refused_is_not_tried_again(status: int) -> None:
 def test_a_pod_that_has_gone_needs_no_eviction(now: Any) -> None:
     assert Done() == outcome(EVICT, {"POST a/eviction": [409], "GET a": [now]})[0]
     assert Done() == outcome(EVICT, {"POST a/eviction": [404]})[0]
-    assert Done() == outcome(Delete("ns", "a", "u1"), {"DELETE a": [409], "GET a": [now]})[0]
+    assert Done() == outcome(Delete(seen()), {"DELETE a": [409], "GET a": [now]})[0]
 
 
 def test_a_budget_that_refuses_is_asked_again_for_a_while() -> None:
@@ -153,9 +312,19 @@ def test_a_budget_that_refuses_is_asked_again_for_a_while() -> None:
 
 
 def test_a_server_that_stays_silent_leaves_it_open_what_happened() -> None:
-    ended, _, _ = outcome(BIND, {"POST a/binding": [cut]}, Patience(0.001, 0.01, unanswered=0.05))
+    work = Patch("/api/v1/namespaces/ns/pods/a", {})
+    ended, _, _ = outcome(work, {"PATCH a": [cut]}, Patience(0.001, 0.01, unanswered=0.05))
     assert isinstance(ended, Failed)
     assert (False, errors.Unreachable) == (ended.final, type(ended.error))
+
+
+def test_a_dangerous_write_is_given_up_only_after_it_is_settled() -> None:
+    silent = [cut] * 20
+    plays = {"POST a/binding": [cut], "PATCH a/status": [*silent, *(pod(version=str(v)) for v in range(2, 99))]}
+    ended, server, _ = outcome(BIND, plays, Patience(0.001, 0.01, unanswered=0.05))
+    assert isinstance(ended, Failed)
+    assert (True, "PATCH") == (ended.final, server.asked[-1].split()[0])
+    assert len(server.asked) > 20
 
 
 def test_a_patch_that_conflicts_is_for_its_author_to_do_anew() -> None:
@@ -206,7 +375,7 @@ def test_many_at_once_but_never_more_than_the_bound() -> None:
             api = await Api.open(Access(address))
             executor, outcomes = Executor(api, in_flight=8), list[Outcome]()
             for i in range(200):
-                executor.submit(Bind("ns", f"p{i}", "u", "n"), lambda w, o: outcomes.append(o))
+                executor.submit(Bind(seen(f"p{i}"), "n"), lambda w, o: outcomes.append(o))
             pending = executor.pending
             assert await executor.drain(20)
             await api.close()
@@ -228,7 +397,7 @@ def test_there_is_room_once_all_that_is_pending_is_under_way() -> None:
             executor = Executor(api, in_flight=2)
             await executor.has_room(20)
             for i in range(5):
-                executor.submit(Bind("ns", f"p{i}", "u", "n"))
+                executor.submit(Bind(seen(f"p{i}"), "n"))
             await executor.has_room(0.01)
             assert 5 == executor.pending, "`has_room` returns after its timeout"
             for _ in range(3):
@@ -286,7 +455,7 @@ def test_a_write_that_waits_takes_nobodys_place() -> None:
             api = await Api.open(Access(address))
             executor = Executor(api, in_flight=1, patience=QUICK)
             executor.submit(EVICT, lambda w, o: order.append("a"))
-            executor.submit(Bind("ns", "b", "u", "n"), lambda w, o: order.append("b"))
+            executor.submit(Bind(seen("b"), "n"), lambda w, o: order.append("b"))
             assert await executor.drain(20)
             await api.close()
             return order
@@ -332,12 +501,12 @@ def test_what_comes_after_may_fail_and_may_submit_more(in_flight: int) -> None:
 
             def again(work: Work, outcome: Outcome) -> None:
                 assert isinstance(work, Bind)
-                finished.append(work.name)
+                finished.append(work.pod.name)
                 if len(finished) < 5:
-                    executor.submit(Bind("ns", f"p{len(finished)}", "u", "n"), again)
+                    executor.submit(Bind(seen(f"p{len(finished)}"), "n"), again)
                 raise RuntimeError("a defect")
 
-            executor.submit(Bind("ns", "p0", "u", "n"), again)
+            executor.submit(Bind(seen("p0"), "n"), again)
             await until(lambda: len(finished) == 5)
             assert await executor.drain(20)
             await api.close()

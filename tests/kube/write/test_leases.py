@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import time
 from typing import Any
 
 import pytest
@@ -10,7 +11,8 @@ from tests.support.sockets import answer, cut, refusal, serving, stream, until
 
 from maar.kube.client.access import Access
 from maar.kube.client.api import Api
-from maar.kube.write.leases import LeaderElection
+from maar.kube.write.intents import Intents
+from maar.kube.write.leases import LeaderElection, LeaseHeld, now_with_sleep
 
 PATH = "/apis/coordination.k8s.io/v1/namespaces/maar/leases"
 
@@ -26,6 +28,8 @@ class Store:
         self.reads = 0
         self.silent = False
         """If true, requests take effect but get no response."""
+        self.unanswered = 0
+        """How many of the next writes take effect and get no response, because the connection is cut."""
         self.holders: list[str] = []
         """All holders, in order."""
         self.watched: asyncio.Condition | None = None
@@ -57,6 +61,9 @@ class Store:
         stored = self.put(document)
         if self.watched is not None:
             await self.tell()
+        if self.unanswered:
+            self.unanswered -= 1
+            cut(request)
         if self.silent:
             await asyncio.Event().wait()
         return answer(stored)
@@ -393,3 +400,142 @@ def test_times_that_make_no_sense_are_refused() -> None:
             stage.candidate("a", renew_seconds=20.0)
 
     play(scene)
+
+
+def annotations(store: Store) -> dict[str, str]:
+    assert store.lease is not None
+    found: dict[str, str] = store.lease["metadata"].get("annotations", {})
+    return found
+
+
+def test_intents_are_written_at_once_and_dropped_when_they_are_settled() -> None:
+    async def scene(stage: Stage) -> None:
+        intents, sent = Intents(), list[str]()
+        election = stage.candidate("a", intents=intents, retry_seconds=0.5)
+        task = stage.run(election)
+        await until(lambda: election.leading)
+        intents.announce("/x/a", lambda: None, lambda: sent.append(annotations(stage.store)["maar.dev/intents"]))
+        await until(lambda: bool(sent))
+        assert (['{"/x":["a"]}'], "1") == (sent, annotations(stage.store)["maar.dev/epoch"])
+        intents.settled("/x/a")
+        await until(lambda: "maar.dev/intents" not in annotations(stage.store))
+        await stopped(task)
+
+    play(scene)
+
+
+def test_a_successor_reads_the_intents_in_the_version_that_it_replaces_and_raises_the_epoch() -> None:
+    async def scene(stage: Stage) -> None:
+        notes = {"maar.dev/intents": '{"/x":["a","b"]}', "maar.dev/epoch": "7", "kept": "yes"}
+        spec = {"holderIdentity": "dead", "leaseDurationSeconds": 15}
+        stage.store.put({"metadata": {"name": "maar", "annotations": notes}, "spec": spec})
+        intents = Intents()
+        election = stage.candidate("b", intents=intents)
+        task = stage.run(election)
+        await until(lambda: election.holder == "dead")
+        stage.now += 15.1
+        await until(lambda: election.leading)
+        assert (frozenset({"/x/a", "/x/b"}), 8, True) == (intents.inherited, intents.epoch, intents.succeeds)
+        version = stage.store.version
+        await until(lambda: stage.store.version > version + 1)
+        assert {**notes, "maar.dev/epoch": "8"} == annotations(stage.store), "they stay until they are fenced"
+        intents.fenced()
+        await until(lambda: "maar.dev/intents" not in annotations(stage.store))
+        await stopped(task)
+
+    assert ["dead", "b", ""] == play(scene).holders
+
+
+def test_intents_that_are_not_settled_survive_a_clean_stop() -> None:
+    async def scene(stage: Stage) -> None:
+        intents, sent = Intents(), list[str]()
+        election = stage.candidate("a", intents=intents)
+        task = stage.run(election)
+        await until(lambda: election.leading)
+        for name in "ab":
+            intents.announce(f"/x/{name}", lambda: None, lambda: sent.append(""))
+        await until(lambda: len(sent) == 2)
+        intents.settled("/x/a")
+        await stopped(task)
+        assert not election.lost, "it was given back"
+
+    store = play(scene)
+    assert '{"/x":["b"]}' == annotations(store)["maar.dev/intents"]
+
+
+def test_a_leader_that_missed_a_whole_reign_has_lost() -> None:
+    """While it was frozen, another process led and gave the lease back: the lease is free, but decisions were made."""
+
+    async def scene(stage: Stage) -> None:
+        intents, sent = Intents(), list[str]()
+        election = stage.candidate("a", intents=intents)
+        task = stage.run(election)
+        await until(lambda: election.leading)
+        lease = json.loads(json.dumps(stage.store.lease))
+        lease["metadata"]["annotations"]["maar.dev/epoch"] = "2"
+        stage.store.put(lease | {"spec": stage.store.spec | {"holderIdentity": ""}})
+        intents.announce("/x/a", lambda: None, lambda: sent.append("a"))
+        await asyncio.wait_for(task, 60)
+        assert ([], True, ["a started", "a lost"]) == (sent, intents.lost, stage.said)
+
+    assert ["a", ""] == play(scene).holders
+
+
+def test_an_intent_whose_answer_was_lost_is_written_again() -> None:
+    async def scene(stage: Stage) -> None:
+        intents, sent = Intents(), list[str]()
+        election = stage.candidate("a", intents=intents)
+        task = stage.run(election)
+        await until(lambda: election.leading)
+        stage.store.unanswered = 2
+        intents.announce("/x/a", lambda: None, lambda: sent.append("a"))
+        await until(lambda: bool(sent))
+        assert (0, ["a"], False) == (stage.store.unanswered, sent, intents.lost)
+        await stopped(task)
+
+    play(scene)
+
+
+def test_a_frozen_leader_knows_before_it_asks() -> None:
+    async def scene(stage: Stage) -> None:
+        intents = Intents()
+        election = stage.candidate("a", intents=intents, retry_seconds=5.0)
+        task = stage.run(election)
+        await until(lambda: election.leading)
+        assert not intents.lost
+        stage.now += 15.0
+        assert intents.lost
+        await stopped(task)
+
+    play(scene)
+
+
+def test_the_clock_counts_while_the_machine_sleeps() -> None:
+    assert abs(time.clock_gettime(time.CLOCK_BOOTTIME) - now_with_sleep()) < 10
+
+
+def test_without_standing_by_a_lease_that_is_renewed_is_an_error_that_names_its_holder() -> None:
+    async def scene(stage: Stage) -> None:
+        first = stage.candidate("a")
+        leading = stage.run(first)
+        await until(lambda: first.leading)
+        with pytest.raises(LeaseHeld, match="lease `maar/maar` is held by `a`, which renews it"):
+            await stage.run(stage.candidate("b", stand_by=False))
+        await stopped(leading)
+
+    assert ["a", ""] == play(scene).holders
+
+
+def test_without_standing_by_the_lease_of_a_dead_process_is_taken() -> None:
+    async def scene(stage: Stage) -> None:
+        for name, options in (("b", {"is_dead": lambda holder: holder == "dead"}), ("c", {})):
+            stage.store.put({"metadata": {"name": "maar"}, "spec": {"holderIdentity": "dead"}})
+            election = stage.candidate(name, stand_by=False, **options)
+            task = stage.run(election)
+            if not options:
+                await until(lambda e=election: e.holder == "dead")  # type: ignore[misc]
+                stage.now += 15.1
+            await until(lambda e=election: e.leading)  # type: ignore[misc]
+            await stopped(task)
+
+    assert ["dead", "b", "", "dead", "c", ""] == play(scene).holders

@@ -25,6 +25,7 @@ CLEARED = (
     ("v1", "Node"),
     ("v1", "Event"),
 )
+MEMORY = "/api/v1/namespaces/kube-system/configmaps/maar-state"  # what Maar remembers
 BUILT_IN = ("system-cluster-critical", "system-node-critical")  # priority classes
 
 
@@ -39,6 +40,11 @@ def clear(api: Api, crds: Iterable[Object]) -> None:
         kinds.append((f"{crd['spec']['group']}/{served[0]}", crd["spec"]["names"]["kind"]))
     for api_version, kind in kinds:
         _clear(api, api_version, kind)
+    try:
+        api.request("DELETE", MEMORY)
+    except Refused as refused:
+        if refused.status != 404:
+            raise
 
 
 def _clear(api: Api, api_version: str, kind: str) -> None:

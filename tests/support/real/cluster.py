@@ -44,6 +44,7 @@ class RealCluster:
     """
 
     server: str  # https://127.0.0.1:port
+    etcd: str  # http://127.0.0.1:port
     folder: Path  # logs and data, removed on stop
     kubeconfig: Path  # the admin's
     token: str  # the admin's
@@ -250,6 +251,7 @@ class RealCluster:
         self._etcd_port, self._port = free_port(), free_port()
         self._tokens = {user: secrets.token_hex(16) for user in self._users}
         self.server = f"https://127.0.0.1:{self._port}"
+        self.etcd = f"http://127.0.0.1:{self._etcd_port}"
         self.token = self._tokens[ADMIN]
         self.ca = self.folder / commands.CERTIFICATE
         self.kubeconfig = self.kubeconfig_of(ADMIN)

@@ -37,6 +37,9 @@ def evict(api: Api, namespace: str, name: str, eviction: Obj, *, dry_run: bool =
     if not dry_run and not item.obj["metadata"].get("deletionTimestamp"):
         delete(api, PODS, key, options, dry_run=True)
         _mark_disrupted(api, key, item)
+        if (options.get("preconditions") or {}).get("resourceVersion"):
+            marked = api.get(PODS, *key).obj["metadata"]["resourceVersion"]  # the mark is part of this eviction
+            options = {**options, "preconditions": {**options["preconditions"], "resourceVersion": marked}}
     delete(api, PODS, key, options, dry_run=dry_run)
 
 

@@ -153,6 +153,7 @@ BUILT_IN: tuple[Kind, ...] = (
     _core("persistentvolumes", "PersistentVolume", "pv", namespaced=False, status=True, returns_deleted=True),
     _core("persistentvolumeclaims", "PersistentVolumeClaim", "pvc", status=True, returns_deleted=True),
     _core("resourcequotas", "ResourceQuota", "quota", status=True, returns_deleted=True),
+    _core("podtemplates", "PodTemplate", returns_deleted=True),
     _core("limitranges", "LimitRange", "limits", returns_deleted=True),
     _core("endpoints", "Endpoints", "ep", create_on_update=True),
     Kind(

@@ -191,6 +191,13 @@ def bind(api: Api, namespace: str, name: str, binding: Obj, *, dry_run: bool = F
     if metadata.get("uid") and metadata["uid"] != uid:
         why = f"Precondition failed: UID in precondition: {metadata['uid']}, UID in object meta: {uid}"
         raise conflict("", "pods/binding", name, why)
+    version = old["metadata"]["resourceVersion"]
+    if metadata.get("resourceVersion") and metadata["resourceVersion"] != version:
+        wanted = metadata["resourceVersion"]
+        why = (
+            f"Precondition failed: ResourceVersion in precondition: {wanted}, ResourceVersion in object meta: {version}"
+        )
+        raise conflict("", "pods/binding", name, why)
     if old["metadata"].get("deletionTimestamp"):
         raise conflict("", "pods/binding", name, f"pod {name} is being deleted, cannot be assigned to a host")
     if old["spec"].get("nodeName"):

@@ -12,7 +12,7 @@ from typing import Any, Literal, TypeVar
 import msgspec
 
 from maar.kube.client.access import Access
-from maar.kube.client.errors import Gone
+from maar.kube.client.errors import Gone, NotLeading
 from maar.kube.client.streams import Broken, Listed, Page, WatchEvent, event, lines, page
 from maar.kube.client.transport import CONNECTIONS, JSON, Transport
 from maar.kube.wire.api_resources import PODS, Resource
@@ -37,13 +37,18 @@ Body = bytes | msgspec.Struct | dict[str, Any] | list[Any]
 
 
 class Api:
-    def __init__(self, transport: Transport) -> None:
+    def __init__(self, transport: Transport, lost: Callable[[], bool] = lambda: False) -> None:
         self._transport = transport
+        self._lost = lost
 
     @classmethod
     async def open(cls, access: Access, *, connections: int = CONNECTIONS) -> Api:
         """Reads the credentials but sends no request; `AccessError` if the credentials are invalid."""
         return cls(await Transport.open(access, connections))
+
+    def while_not(self, lost: Callable[[], bool]) -> Api:
+        """The same connections, for requests that are not sent any more, except reads, once `lost` returns true."""
+        return Api(self._transport, lost)
 
     @property
     def server(self) -> str:
@@ -63,6 +68,8 @@ class Api:
         timeout: float = TIMEOUT,
     ) -> bytes:
         """The body of a successful response; any other response raises an `ApiError`."""
+        if verb != "GET" and self._lost():
+            raise NotLeading("not sent: the lease is lost", verb=verb, path=path)
         data = body if isinstance(body, bytes) or body is None else msgspec.json.encode(body)
         return await self._transport.request(verb, path, params, timeout, data, content_type)
 
@@ -80,33 +87,36 @@ class Api:
     async def patch(self, path: str, body: Body, kind: PatchKind = "merge") -> bytes:
         return await self.request("PATCH", path, body=body, content_type=PATCHES[kind])
 
-    async def delete(self, path: str, uid: str | None = None, grace: int | None = None) -> bytes:
-        """Deletes an object; with `uid`, never a later object of the same name."""
-        return await self.request("DELETE", path, body=_delete_options(uid, grace))
+    async def delete(self, path: str, uid: str | None = None, grace: int | None = None, version: str = "") -> bytes:
+        """Deletes an object; with `uid`, never a later object of the same name, and with `version` no other version."""
+        return await self.request("DELETE", path, body=_delete_options(uid, grace, version))
 
-    async def bind(self, namespace: str, name: str, uid: str, node: str) -> None:
-        """Binds a pod to a node; because of `uid`, a later pod of the same name is never bound (409)."""
+    async def bind(self, namespace: str, name: str, uid: str, node: str, version: str = "") -> None:
+        """Binds a pod to a node; never a later pod of the same name, nor one with another version, if given (409)."""
+        metadata = {"namespace": namespace, "name": name, "uid": uid}
         binding = {
             "apiVersion": "v1",
             "kind": "Binding",
-            "metadata": {"namespace": namespace, "name": name, "uid": uid},
+            "metadata": metadata | ({"resourceVersion": version} if version else {}),
             "target": {"apiVersion": "v1", "kind": "Node", "name": node},
         }
         await self.create(PODS.path(namespace, name, "binding"), binding)
 
-    async def evict(self, namespace: str, name: str, uid: str, grace: int | None = None) -> None:
+    async def evict(self, namespace: str, name: str, uid: str, grace: int | None = None, version: str = "") -> None:
         """Evicts a pod; `DisruptionRefused` if a budget does not allow it now."""
         eviction = {
             "apiVersion": "policy/v1",
             "kind": "Eviction",
             "metadata": {"namespace": namespace, "name": name},
-            "deleteOptions": _delete_options(uid, grace),
+            "deleteOptions": _delete_options(uid, grace, version),
         }
         await self.create(PODS.path(namespace, name, "eviction"), eviction)
 
-    async def delete_pod(self, namespace: str, name: str, uid: str, grace: int | None = None) -> None:
+    async def delete_pod(
+        self, namespace: str, name: str, uid: str, grace: int | None = None, version: str = ""
+    ) -> None:
         """Deletes a pod, regardless of budgets."""
-        await self.delete(PODS.path(namespace, name), uid, grace)
+        await self.delete(PODS.path(namespace, name), uid, grace, version)
 
     async def list(
         self,
@@ -171,10 +181,11 @@ class Api:
         return page(await self.get(path, params=params, timeout=LIST_TIMEOUT), resource)
 
 
-def _delete_options(uid: str | None, grace: int | None) -> dict[str, Any]:
+def _delete_options(uid: str | None, grace: int | None, version: str) -> dict[str, Any]:
     options: dict[str, Any] = {"apiVersion": "v1", "kind": "DeleteOptions"}
-    if uid:
-        options["preconditions"] = {"uid": uid}
+    wanted = {"uid": uid, "resourceVersion": version}
+    if preconditions := {key: value for key, value in wanted.items() if value}:
+        options["preconditions"] = preconditions
     if grace is not None:
         options["gracePeriodSeconds"] = grace
     return options

@@ -106,6 +106,10 @@ class Unreachable(ApiError):
     """No response: connection refused, reset or lost, or a timeout; the request may have taken effect."""
 
 
+class NotLeading(ApiError):
+    """The request was not sent, because this process has lost its lease."""
+
+
 class Cause(msgspec.Struct, frozen=True):
     reason: str = ""
     message: str = ""

@@ -13,6 +13,7 @@ When the CRD of a kind is deleted, its informer reports all objects as removed a
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import random
 import time
@@ -132,6 +133,9 @@ class Informer(Generic[T]):
         self._version = ""
         self._opened: float | None = None
         """When the current or last watch was opened."""
+        self._again: asyncio.Future[None] | None = None
+        """Done once a list that was asked for has reached the sink."""
+        self._interrupt = asyncio.timeout(None)
         self._missing: float | None = None
         """When the server was first found not to serve the kind."""
         self._heard = clock()
@@ -145,12 +149,18 @@ class Informer(Generic[T]):
         backoff = Backoff(self._pace.first, self._pace.most, self._dice)
         while True:
             wait, self._opened = 0.0, None
-            version = self._version
+            again = self._again
+            version = self._version = self._version if again is None else ""
             try:
                 if not self._version:
                     await self._list()
                     version = self._version
-                await self._watch()
+                    if again is not None:
+                        self._again = None
+                        again.set_result(None)
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(0 if self._again is not None else None) as self._interrupt:
+                        await self._watch()
             except Gone as error:
                 log.info("%s: listing again: %s", self.resource, error)
                 self._version = ""
@@ -166,7 +176,15 @@ class Informer(Generic[T]):
                 wait = max(wait, self._dice.uniform(0.0, self._pace.jitter))
             else:
                 wait = backoff.next(wait)
-            await asyncio.sleep(wait)
+            await asyncio.sleep(0.0 if self._again is not None and again is None else wait)
+
+    async def list_again(self) -> None:
+        """List everything again, and return when the sink has it: the list shows all that happened before this call."""
+        if self._again is None:
+            self._again = asyncio.get_running_loop().create_future()
+            with contextlib.suppress(RuntimeError):  # no watch is open
+                self._interrupt.reschedule(0)
+        await asyncio.shield(self._again)
 
     def _worked(self, version: str) -> bool:
         """Whether the watch that started from `version` made progress, however it ended."""

@@ -156,7 +156,23 @@ def _number(text: str | None) -> int | None:
 
 def rights() -> list[Right]:
     """Everything that Maar must be allowed to do in a cluster, each once."""
-    return sorted({right for kind in KINDS for right in kind.rights} | set(cluster.WRITTEN_ONLY))
+    return sorted({right for kind in KINDS if not kind.only for right in kind.rights} | set(cluster.WRITTEN_ONLY))
 
 
-__all__ = ["ALONE", "JOB_KINDS", "KINDS", "SOURCES", "Identity", "PodGroupKind", "kind_named", "owner_kinds", "rights"]
+def rights_at_home() -> list[tuple[str, Right]]:
+    """What Maar must be allowed to do in its own namespace besides, each with the name of the object."""
+    return sorted((kind.only, right) for kind in KINDS if kind.only for right in kind.rights)
+
+
+__all__ = [
+    "ALONE",
+    "JOB_KINDS",
+    "KINDS",
+    "SOURCES",
+    "Identity",
+    "PodGroupKind",
+    "kind_named",
+    "owner_kinds",
+    "rights",
+    "rights_at_home",
+]

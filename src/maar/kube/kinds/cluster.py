@@ -20,6 +20,13 @@ PRIORITY_CLASSES = Kind(resource=resources.PRIORITY_CLASSES)
 BUDGETS = Kind(resource=resources.BUDGETS)
 QUEUES = Kind(resource=resources.QUEUES, writes={"": ("create",), "status": ("patch",)})
 HYPERNODES = Kind(resource=resources.HYPERNODES)
+PROVISIONING_REQUESTS = Kind(
+    resource=resources.PROVISIONING_REQUESTS,
+    older=(resources.PROVISIONING_REQUESTS_V1BETA1,),
+    writes={"": ("create", "delete")},
+    also=(Right(resources.POD_TEMPLATES.group, resources.POD_TEMPLATES.plural, ("create", "delete")),),
+)
+STATE = Kind(resource=resources.CONFIG_MAPS, writes={"": ("create", "patch")}, only="maar-state")
 
 WRITTEN_ONLY = (Right(resources.EVENTS.group, resources.EVENTS.plural, ("create", "patch")),)
 """Rights on kinds that Maar never reads."""

@@ -49,6 +49,8 @@ class Kind(Generic[T]):
     """Verbs that Maar uses besides reading, by subresource; the empty one is the object itself."""
     also: tuple[Right, ...] = ()
     """Rights on other kinds that writing this one needs."""
+    only: str = ""
+    """The name of the only object that Maar reads, in its own namespace; empty if it reads all of them."""
 
     def __str__(self) -> str:
         return self.resource.kind
@@ -92,11 +94,13 @@ class StatusRules(Generic[T]):
     """How the status of a PodGroup is written, in the words of its own API."""
 
     of: Callable[[T, Phase, str, str, float], dict[str, Any]]
-    """The status of a group in a phase, at a time; the reason why it waits and its code are empty where it does not."""
+    """The status of a group in a phase, at a time; the message why it waits and its reason, a word for programs, are
+    empty where it does not wait."""
     says: Callable[[T, Phase], bool]
     """Whether the object already says that the group is in a phase."""
-    says_why: Callable[[T, Phase, str], bool]
-    """Whether the object already says that the group waits for a reason."""
+    says_why: Callable[[T, Phase, str], str | None] | None = None
+    """The message with which the object says that the group waits, for a reason of that name; `None` if it does not.
+    Missing where there is no field for it."""
     tally: Callable[[T], Tally | None] = lambda item: None
     """The pods that the status counts; `None` where it counts none."""
     sub: str | None = "status"

@@ -45,7 +45,7 @@ def phase_of(phase: Phase) -> str:
     return PHASES.get(phase, "Scheduling")
 
 
-def status_of(item: PluginsGroup, phase: Phase, reason: str, code: str, now: float) -> dict[str, Any]:
+def status_of(item: PluginsGroup, phase: Phase, message: str, reason: str, now: float) -> dict[str, Any]:
     """The phase; there is no field for reasons."""
     return {"phase": phase_of(phase)}
 
@@ -67,5 +67,5 @@ KIND = PodGroupKind(
     name_in=lambda pod: pod.metadata.labels.get(known.PLUGINS_GROUP, ""),
     missing=lambda namespace, name, pods: does_not_exist(namespace, name),
     gang=gang,
-    status=StatusRules(of=status_of, says=says, says_why=lambda item, phase, reason: says(item, phase), tally=tally),
+    status=StatusRules(of=status_of, says=says, tally=tally),
 )

@@ -14,6 +14,7 @@ class Condition(Wire, frozen=True):
 
     type: str = ""
     status: str = ""
+    reason: str = ""
     message: str = ""
 
 

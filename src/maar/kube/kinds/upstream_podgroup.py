@@ -79,11 +79,11 @@ def gang(item: UpstreamGroup) -> GangSpec:
     return made
 
 
-def status_of(item: UpstreamGroup, phase: Phase, reason: str, code: str, now: float) -> dict[str, Any]:
+def status_of(item: UpstreamGroup, phase: Phase, message: str, reason: str, now: float) -> dict[str, Any]:
     """One condition; another reason is no transition, so the time of the last transition stays."""
-    code = "Scheduled" if runs(phase) or not code else code
-    condition = {"type": SCHEDULED, "status": "True" if runs(phase) else "False", "reason": code}
-    condition["message"] = reason or "the gang runs"
+    word = "Scheduled" if runs(phase) or not reason else reason
+    condition = {"type": SCHEDULED, "status": "True" if runs(phase) else "False", "reason": word}
+    condition["message"] = "the gang runs" if runs(phase) or not message else message
     if not says(item, phase):
         condition["lastTransitionTime"] = time_text(now)
     return {"conditions": [condition]}
@@ -95,9 +95,10 @@ def says(item: UpstreamGroup, phase: Phase) -> bool:
     return any(c.type == SCHEDULED and c.status == wanted for c in item.status.conditions)
 
 
-def says_why(item: UpstreamGroup, phase: Phase, reason: str) -> bool:
-    """Whether the object says that the group waits for a reason."""
-    return any(c.type == SCHEDULED and c.message == reason for c in item.status.conditions) and says(item, phase)
+def says_why(item: UpstreamGroup, phase: Phase, reason: str) -> str | None:
+    """The message with which the object says that the group waits for a reason."""
+    found = (c.message for c in item.status.conditions if c.type == SCHEDULED and c.reason == reason)
+    return next(found, None) if says(item, phase) else None
 
 
 BETA, ALPHA = (

@@ -92,17 +92,17 @@ def gang(item: VolcanoGroup) -> GangSpec:
     return made
 
 
-def status_of(item: VolcanoGroup, phase: Phase, reason: str, code: str, now: float) -> dict[str, Any]:
+def status_of(item: VolcanoGroup, phase: Phase, message: str, reason: str, now: float) -> dict[str, Any]:
     """The phase, and the condition `Scheduled` or `Unschedulable`."""
     condition = {
         "type": "Scheduled" if runs(phase) else UNSCHEDULABLE,
         "status": "True",
-        "reason": "tasks in gang are ready to be scheduled" if runs(phase) else code or "Scheduled",
-        "message": reason,
+        "reason": "tasks in gang are ready to be scheduled" if runs(phase) else reason,
+        "message": "" if runs(phase) else message,
         "lastTransitionTime": time_text(now),
         "transitionID": f"{now:.3f}",
     }
-    return {"phase": str(phase), **({"conditions": [condition]} if runs(phase) or reason else {})}
+    return {"phase": str(phase), **({"conditions": [condition]} if runs(phase) or message else {})}
 
 
 def says(item: VolcanoGroup, phase: Phase) -> bool:
@@ -110,9 +110,10 @@ def says(item: VolcanoGroup, phase: Phase) -> bool:
     return item.status.phase == str(phase)
 
 
-def says_why(item: VolcanoGroup, phase: Phase, reason: str) -> bool:
-    """Whether the object says that the group waits for a reason."""
-    return any(c.type == UNSCHEDULABLE and c.message == reason for c in item.status.conditions) and says(item, phase)
+def says_why(item: VolcanoGroup, phase: Phase, reason: str) -> str | None:
+    """The message with which the object says that the group waits for a reason."""
+    found = (c.message for c in item.status.conditions if c.type == UNSCHEDULABLE and c.reason == reason)
+    return next(found, None) if says(item, phase) else None
 
 
 def tally(item: VolcanoGroup) -> Tally:

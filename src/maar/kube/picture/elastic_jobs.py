@@ -23,7 +23,7 @@ from maar.kube.read.shapes import Shapes
 from maar.kube.wire import annotations as known
 from maar.model.selectors import PodSelector
 
-OURS = (known.ELASTIC, known.HOLDS, known.WORKERS, known.PLANNED, known.WHY)
+OURS = (known.ELASTIC, known.HOLDS, known.WORKERS, known.PLANNED, known.WHY, known.FENCED)
 """Annotations that Maar writes to elastic jobs; the spec has those that matter."""
 
 

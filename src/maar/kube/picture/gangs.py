@@ -27,7 +27,6 @@ from maar.kube.read.neighbours import Matcher
 from maar.kube.read.shapes import names_of
 from maar.kube.read.tasks import Member, bare_task, task
 from maar.model.jobs import Job
-from maar.model.plan import Elect
 from maar.model.selectors import PodSelector
 from maar.model.snapshot import Changed
 from maar.model.tasks import Task
@@ -80,11 +79,6 @@ class Gangs:
 
     def tasks(self) -> Iterator[Task]:
         return (task for _, tasks in self._made.values() for task in tasks)
-
-    def elect(self) -> Elect | None:
-        """The elected job; of several, the first one elected."""
-        elected = [gang.elect for gang, _ in self._made.values() if gang.elect is not None]
-        return min(elected, key=lambda e: (e.since, e.job), default=None)
 
     # -- what changes
 

@@ -128,7 +128,7 @@ def _take(document: Any, place: Place, files: _Files) -> None:
             _take(inner, Place(place.document, item), files)
         return
     known = kind_named(version, kind)
-    if known is None:
+    if known is None or known.only not in ("", _name(document)):
         files.ignored[kind] = files.ignored.get(kind, 0) + 1
         return
     try:
@@ -140,8 +140,16 @@ def _take(document: Any, place: Place, files: _Files) -> None:
     found = (known, key := known.key_of(made))
     if found in files.places:
         raise place.error("metadata.name", f"{kind} `{key}` is there twice, first in {files.places[found]}")
+    if known.only and (other := next((f for k, f in files.places.items() if k[0] is known), None)) is not None:
+        problem = f"{kind} `{made.name}` is there in two namespaces, first in {other}: give only Maar's own"
+        raise place.error("metadata.namespace", problem)
     files.places[found] = place
     files.objects.append((known, made))
+
+
+def _name(document: dict[str, Any]) -> str:
+    metadata = document.get("metadata")
+    return str(metadata.get("name", "")) if isinstance(metadata, dict) else ""
 
 
 def _text(document: dict[str, Any], field: str, place: Place) -> str:

@@ -104,6 +104,12 @@ class Owners:
         found = (owner for r in references if (owner := self.find(namespace, r)) is not None)
         return next((self.chain(owner)[-1] for owner in found), None)
 
+    def submitted(self, namespace: str, references: Iterable[OwnerReference]) -> Owner | OwnerReference | None:
+        """The outermost object behind owner references; the controller itself, if its kind is not known."""
+        references = tuple(references)
+        known = self.job_of(namespace, references)
+        return known if known is not None else next((r for r in references if r.controller), None)
+
     def inside(self, owner: Owner) -> Iterator[Owner]:
         """All known objects that name an object as their owner, directly or not, whether it exists or not."""
         seen, todo = {owner.place}, [owner]

@@ -19,12 +19,12 @@ This is the front, which says what an object matters to. Behind it are parts, ea
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
 import msgspec
 
-from maar.kube.kinds import JOB_KINDS, AnyKind, Identity
+from maar.kube.kinds import ALONE, JOB_KINDS, AnyKind, Identity
 from maar.kube.kinds.cluster import (
     CLAIMS,
     HYPERNODES,
@@ -32,6 +32,7 @@ from maar.kube.kinds.cluster import (
     NODES,
     PODS,
     PRIORITY_CLASSES,
+    PROVISIONING_REQUESTS,
     QUEUES,
     STORAGE_CLASSES,
     VOLUMES,
@@ -52,9 +53,10 @@ from maar.kube.read.storage import KINDS as STORAGE_KINDS
 from maar.kube.read.storage import Storage
 from maar.kube.wire import cluster as wire
 from maar.kube.wire.api_resources import Resource
-from maar.kube.wire.base import Object
+from maar.kube.wire.base import Object, OwnerReference
 from maar.kube.wire.pods import Pod
 from maar.model.nodes import Node
+from maar.model.plan import Lock
 from maar.model.snapshot import Changed, Cluster
 
 SETTLING = 2.0
@@ -109,7 +111,7 @@ class Picture:
         self._dirty: set[Identity] = set()
         """Gangs that the next cycle makes again; every part that sees a gang change marks it here."""
         self._images = Images()
-        self._around = Surroundings(self.objects, self.storage, self._images, self.problems, ours)
+        self._around = Surroundings(self.objects, self.storage, self._images, self.problems, ours, scheduler_names)
         self._owners = Owners(self.objects)
         self._groups = Groups(self._owners, self.problems, scheduler_names)
         self.elastic = ElasticJobs(self.objects, self._owners, self._groups, self._dirty)
@@ -157,6 +159,8 @@ class Picture:
         fresh = self._note_images(key, item.status.images) if kind is NODES else False
         if kind is NODES and item.status.images:
             item = msgspec.structs.replace(item, status=msgspec.structs.replace(item.status, images=()))
+        if kind is PODS:
+            item = item.slim()
         there = self.objects.of(kind)
         before = there.get(key)
         there[key] = item
@@ -245,7 +249,7 @@ class Picture:
         # Last: what a cycle that fails has not made of it is left to the next.
         self._pods.outdated = False
         rebuild, self._around.rebuild = self._around.rebuild, False
-        return Update(msgspec.structs.replace(around, elect=self._gangs.elect()), changed, rebuild)
+        return Update(around, changed, rebuild)
 
     def cluster(self, around: Cluster) -> Cluster:
         """Everything, for tables that are built again or a record."""
@@ -269,6 +273,16 @@ class Picture:
                 return Owner(kind, namespace, name, item)
         return None
 
+    @property
+    def locks(self) -> Mapping[str, Lock]:
+        """The locks that nodes show."""
+        return self._around.locks
+
+    def pod(self, key: str) -> Pod | None:
+        """A pod as the last decision saw it; watches may have shown more since."""
+        found = self._pods.members.get(key)
+        return None if found is None else found.pod
+
     def node(self, name: str) -> Node | None:
         return self._around.nodes.get(name)
 
@@ -279,6 +293,28 @@ class Picture:
             return None
         item = self.objects.of(kind).get(f"{identity.namespace}/{identity.name}")
         return None if item is None else PodGroup(kind, item)
+
+    def owner_of(self, job: str) -> Owner | OwnerReference | None:
+        """The object that the owner of a job submitted, where neither its PodGroup nor its pods are it.
+
+        A reference, if Maar does not know the kind. Gangs that only their pods state have one if all have the same.
+        """
+        identity = self._gangs.identity(job)
+        if identity is None:
+            return None
+        if isinstance(identity.source, JobKind):
+            item = self.objects.of(identity.source).get(f"{identity.namespace}/{identity.name}")
+            return None if item is None else Owner(identity.source, identity.namespace, identity.name, item)
+        if (group := self.group_of(job)) is not None:
+            return self._owners.submitted(identity.namespace, group.item.metadata.owner_references)
+        members = (self._pods.members.get(pod) for pod in self._roster.pods(identity))
+        found = [
+            self._owners.submitted(identity.namespace, m.pod.metadata.owner_references)
+            for m in members
+            if m is not None
+        ]
+        alone = identity.source is ALONE and not isinstance(found[0] if found else None, Owner)
+        return None if alone or not found or any(_uid(o) != _uid(found[0]) for o in found) else found[0]
 
     def elastic_job(self, job: str) -> ElasticJob | None:
         """The elastic job that a job is, with its own object."""
@@ -302,6 +338,8 @@ class Picture:
             return bool(pods) or self.storage.stale
         elif kind is QUEUES:
             self._around.note_queue()
+        elif kind is PROVISIONING_REQUESTS:
+            pass  # No decision depends on it, but the controller looks at it after each cycle.
         else:
             self._pods.outdated |= kind in (PRIORITY_CLASSES, NAMESPACES)
             self._around.note()
@@ -354,6 +392,13 @@ class Picture:
         return self._owners.chain(Owner(kind, item.namespace, item.name, item))[1:]
 
 
+def _uid(owner: Owner | OwnerReference | None) -> str:
+    """What tells owners apart."""
+    if isinstance(owner, Owner):
+        return str(owner.item.metadata.uid)
+    return "" if owner is None else owner.uid
+
+
 def _only_named(kind: AnyKind, namespace: str, name: str) -> Any:
     """An object that has only a name; `None` for kinds that need more."""
     try:
@@ -370,6 +415,11 @@ def _turned(change: Any) -> bool:
 def _same(before: Object, after: Object, *, status: bool = False) -> bool:
     """Whether an object changed in nothing that is read of it; with `status`, in nothing but its status."""
     old, new = before.metadata, after.metadata
+    if isinstance(before, Pod) and isinstance(after, Pod):
+        before = before.with_conditions_of(after)
+    if isinstance(before, wire.Queue) and isinstance(after, wire.Queue):
+        same = msgspec.structs.replace(before.status, allocated=after.status.allocated)
+        before = msgspec.structs.replace(before, status=same)
     if status:
         before = msgspec.structs.replace(before, **{"status": getattr(after, "status")})  # noqa: B009
     if old.resource_version != new.resource_version:

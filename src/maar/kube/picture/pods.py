@@ -130,7 +130,7 @@ class Pods:
         if made is None or (made.status, made.node) != (before.status, before.node) or before.made is None:
             return False
         made.made = before.made
-        self._pods[key] = pod
+        made.pod = self._pods[key] = pod.slim()
         self.members[key] = made
         del self._assumed[key]
         return True

@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection
 
 import msgspec
 
-from maar.kube.kinds.cluster import BUDGETS, HYPERNODES, NODES, QUEUES, QUOTAS
+from maar.kube.kinds.cluster import BUDGETS, HYPERNODES, NODES, QUEUES, QUOTAS, STATE
 from maar.kube.picture.images import Images
 from maar.kube.picture.problems import Problems
 from maar.kube.picture.store import Store
@@ -18,6 +18,7 @@ from maar.kube.read.budgets import budget, cover
 from maar.kube.read.hypernodes import checked, hypernode
 from maar.kube.read.nodes import lock, node
 from maar.kube.read.queues import namespace_weight, namespace_weights, queue
+from maar.kube.read.state import State, read_state
 from maar.kube.read.storage import Storage
 from maar.kube.read.tasks import Member
 from maar.kube.wire import cluster as wire
@@ -41,6 +42,7 @@ class Surroundings:
         images: Images,
         problems: Problems,
         ours: Callable[[wire.Node], bool],
+        scheduler_names: frozenset[str] | None,
     ) -> None:
         self.nodes: dict[str, Node] = {}
         """Nodes that are ours."""
@@ -55,7 +57,9 @@ class Surroundings:
         self._images = images
         self._problems = problems
         self._ours = ours
-        self._locks: dict[str, Lock] = {}
+        self._names = scheduler_names
+        self.locks: dict[str, Lock] = {}
+        """Locks by node."""
         self._full: frozenset[str] = frozenset()
         """Nodes with pods whose requests are unknown."""
         self._budgets: tuple[Budget, ...] = ()
@@ -79,7 +83,7 @@ class Surroundings:
 
     def note_node(self, name: str, after: wire.Node | None) -> bool:
         """A node changed; false if nothing that counts did."""
-        was = (self.nodes.pop(name, None), self._locks.pop(name, None))
+        was = (self.nodes.pop(name, None), self.locks.pop(name, None))
         if after is not None and self._ours(after):
             try:
                 if (NODES, name) not in self._problems.undecoded:
@@ -88,8 +92,8 @@ class Surroundings:
                 self._problems.found(NODES, after, error, "it takes no pods")
             held = lock(after)
             if held is not None:
-                self._locks[name] = held
-        is_ = (self.nodes.get(name), self._locks.get(name))
+                self.locks[name] = held
+        is_ = (self.nodes.get(name), self.locks.get(name))
         if was == is_:
             return False
         self._stale = True
@@ -126,6 +130,7 @@ class Surroundings:
     def take(self, now: float) -> Cluster:
         """Everything but jobs and tasks. `now` is the creation time of a queue that states none."""
         if self._stale or self._budgets or self._storage.stale or self._images.stale:
+            state = self._state()
             self._last = Cluster(
                 nodes=tuple(_closed(n) if n.name in self._full else n for n in self.nodes.values()),
                 queues=tuple(self._queue(q, now) for q in self._store.of(QUEUES).values()),
@@ -134,12 +139,26 @@ class Surroundings:
                     h for item in self._store.of(HYPERNODES).values() if (h := self._hypernode(item)) is not None
                 ),
                 namespace_weights=namespace_weights(map(self._weight, self._store.of(QUOTAS).values())),
-                locks=tuple(self._locks.values()),
+                elect=state.elect,
+                locks=tuple(self.locks.values()),
+                expired=state.expired,
+                resized=state.resized,
                 rooms=self._rooms(),
                 images=self._images.take(),
             )
             self._stale = False
         return self._last
+
+    def _state(self) -> State:
+        """What Maar remembers; in files, the namespace of the ConfigMap does not matter."""
+        for item in self._store.of(STATE).values():
+            try:
+                return read_state(item, self._names)
+            except FieldError as error:
+                self._problems.found(STATE, item, error, "elections and the last changes of pools are forgotten")
+            except Exception as bug:
+                self._problems.bug(STATE, item.key, bug)
+        return State()
 
     def _queue(self, of: wire.Queue, now: float) -> Queue:
         """A queue; one that cannot be read keeps its jobs waiting, and no other queue takes back what they have."""

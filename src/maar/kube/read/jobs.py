@@ -18,17 +18,10 @@ from maar.kube.wire.annotations import Notes, text
 from maar.kube.wire.values import first, moment
 from maar.model.durations import duration
 from maar.model.jobs import Closeness, Job
-from maar.model.plan import Elect
 from maar.model.queues import DEFAULT
 from maar.model.tasks import Status
 
-FROM_PODS = (
-    *known.TOPOLOGY_KEY,
-    *known.TOPOLOGY_MODE,
-    *known.SLA,
-    *known.ELECTED_SINCE,
-    *known.ELECTION_EXPIRED,
-)
+FROM_PODS = (*known.TOPOLOGY_KEY, *known.TOPOLOGY_MODE, *known.SLA)
 """What pods may state in place of their gang."""
 
 
@@ -39,7 +32,6 @@ class Gang(msgspec.Struct):
     members: list[Member]
     promise: float | None = None
     checkpoint: float | None = None
-    elect: Elect | None = None
     elastic: ElasticSpec | None = None
     """What its elastic job states."""
 
@@ -63,7 +55,6 @@ def gang_of(key: str, stated: GangSpec, members: list[Member], priorities: Prior
     own = Notes(stated.annotations)
     value, preempts, unknown_class = _priority(stated, members, priorities)
     promise, checkpoint = own.read(known.MAX_RUNTIME, values.promise), own.read(known.CHECKPOINT, moment)
-    elected = notes.read(known.ELECTED_SINCE, moment)
     job = Job(
         key=key,
         queue=_queue(stated, members),
@@ -72,20 +63,18 @@ def gang_of(key: str, stated: GangSpec, members: list[Member], priorities: Prior
         min_resources=stated.min_resources,
         priority=value,
         created=_created(stated, members, now),
-        uid=stated.uid,
+        uid=stated.uid or _uid(members),
         phase=stated.phase,
         preempts=preempts,
         declared=stated.stands,
         closeness=stated.closeness or _closeness(notes),
         sla=notes.read(known.SLA, duration),
         promise=_promise(promise, members),
-        election_expired=notes.read(known.ELECTION_EXPIRED, moment),
     )
     broken = stated.broken or unknown_class or notes.problem or own.problem or _pods_problem(members)
     if broken:
         job = msgspec.structs.replace(job, broken=broken)
-    elect = None if elected is None else Elect(key, elected)
-    return Gang(job, members, promise, checkpoint, elect, stated.elastic)
+    return Gang(job, members, promise, checkpoint, stated.elastic)
 
 
 def _from_pods(members: list[Member]) -> dict[str, str]:
@@ -140,6 +129,12 @@ def _created(stated: GangSpec, members: list[Member], now: float) -> float:
     if stated.created is not None:
         return stated.created
     return min((m.created for m in members), default=now)
+
+
+def _uid(members: list[Member]) -> str:
+    """The uid of a gang without an object of its own: that of its oldest pod."""
+    oldest = min(members, key=lambda m: (m.created, m.pod.key), default=None)
+    return "" if oldest is None else oldest.pod.metadata.uid
 
 
 def _closeness(notes: Notes) -> Closeness | None:

@@ -37,7 +37,7 @@ def lock(wire: WireNode) -> Lock | None:
         since = moment(wire.metadata.annotations.get(known.LOCKED_SINCE, ""))
     except ValueError:
         since = 0.0
-    return Lock(wire.name, job, since)
+    return Lock(wire.name, job, since, wire.metadata.annotations.get(known.LOCKED_UID, ""))
 
 
 def _allocatable(wire: WireNode) -> dict[str, int]:

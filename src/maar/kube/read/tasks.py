@@ -107,7 +107,7 @@ def member(
         preemptable=not foreign and preemptable is not False,
         cooldown=(both.read(known.COOLDOWN, duration) or 0.0) if both.maps else 0.0,
         checkpoint=notes.read(known.CHECKPOINT, moment) if notes.maps else None,
-        promise=smaller(promise, pod.spec.active_deadline_seconds),
+        promise=smaller(promise, values.kept(pod.spec.active_deadline_seconds)),
         created=seconds(pod.metadata.creation_timestamp, now),
         foreign=foreign,
         problem=problem,

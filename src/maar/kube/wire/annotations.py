@@ -32,8 +32,6 @@ MAX_RUNTIME = ("maar.dev/max-runtime",)
 GANG = ("maar.dev/gang",)
 TOPOLOGY_KEY = ("maar.dev/topology-key",)
 TOPOLOGY_MODE = ("maar.dev/topology-mode",)
-ELECTED_SINCE = ("maar.dev/elected-since",)
-ELECTION_EXPIRED = ("maar.dev/election-expired",)
 MIN_WORKERS = ("maar.dev/min-workers",)
 MAX_WORKERS = ("maar.dev/max-workers",)
 EPOCHS = ("maar.dev/epochs",)
@@ -48,6 +46,22 @@ PLANNED = "maar.dev/planned-workers"
 WHY = "maar.dev/why"
 LOCKED_FOR = "maar.dev/locked-for"
 LOCKED_SINCE = "maar.dev/locked-since"
+LOCKED_UID = "maar.dev/locked-uid"
+FENCED = "maar.dev/fenced"
+"""Written by Maar, and never read: it only moves the version of an object."""
+EPOCH = "maar.dev/epoch"
+INTENTS = "maar.dev/intents"
+"""On the Lease: how often the leader has changed, and the objects that the leader may be writing to."""
+
+CONSUMES_REQUEST = "autoscaling.x-k8s.io/consume-provisioning-request"
+CONSUMES_CLASS = "autoscaling.x-k8s.io/provisioning-class-name"
+CONSUMES = (CONSUMES_REQUEST, CONSUMES_CLASS)
+"""On pods that wait for the nodes of a ProvisioningRequest, so that no autoscaler adds nodes for them as well."""
+REQUEST_JOB = "maar.dev/job"
+REQUEST_DEMAND = "maar.dev/demand"
+REQUEST_ATTEMPT = "maar.dev/attempt"
+REQUEST_SETS = "maar.dev/pod-sets"
+"""On ProvisioningRequests, written by Maar."""
 
 
 LONGEST_PROBLEM = 200

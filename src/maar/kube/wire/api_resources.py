@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from maar.kube.wire import cluster as wire
+from maar.kube.wire import provisioning as wire_provisioning
 from maar.kube.wire import volumes as wire_volumes
 from maar.kube.wire.base import Object
 from maar.kube.wire.pods import Pod
@@ -75,13 +76,28 @@ NAMESPACES = Resource("", "v1", "namespaces", "Namespace", False, wire.Namespace
 QUOTAS = Resource("", "v1", "resourcequotas", "ResourceQuota", True, wire.ResourceQuota)
 CLAIMS = Resource("", "v1", "persistentvolumeclaims", "PersistentVolumeClaim", True, wire_volumes.PersistentVolumeClaim)
 VOLUMES = Resource("", "v1", "persistentvolumes", "PersistentVolume", False, wire_volumes.PersistentVolume)
-EVENTS = Resource("", "v1", "events", "Event", True, Plain)
-"""Maar only writes events. It uses the core group, which `kubectl describe` and dashboards read."""
+CONFIG_MAPS = Resource("", "v1", "configmaps", "ConfigMap", True, wire.ConfigMap)
 STORAGE_CLASSES = Resource("storage.k8s.io", "v1", "storageclasses", "StorageClass", False, wire_volumes.StorageClass)
 CSI_NODES = Resource("storage.k8s.io", "v1", "csinodes", "CSINode", False, wire_volumes.CsiNode)
+EVENTS = Resource("events.k8s.io", "v1", "events", "Event", True, Plain)
+"""Maar only writes events. The core group, which `kubectl describe` and dashboards read, serves the same ones."""
 LEASES = Resource("coordination.k8s.io", "v1", "leases", "Lease", True, Plain)
 PRIORITY_CLASSES = Resource("scheduling.k8s.io", "v1", "priorityclasses", "PriorityClass", False, wire.PriorityClass)
 BUDGETS = Resource("policy", "v1", "poddisruptionbudgets", "PodDisruptionBudget", True, wire.PodDisruptionBudget)
 
 QUEUES = Resource("scheduling.volcano.sh", "v1beta1", "queues", "Queue", False, wire.Queue)
 HYPERNODES = Resource("topology.volcano.sh", "v1alpha1", "hypernodes", "HyperNode", False, wire.HyperNode)
+
+PROVISIONING_REQUESTS, PROVISIONING_REQUESTS_V1BETA1 = (
+    Resource(
+        "autoscaling.x-k8s.io",
+        version,
+        "provisioningrequests",
+        "ProvisioningRequest",
+        True,
+        wire_provisioning.ProvisioningRequest,
+    )
+    for version in ("v1", "v1beta1")
+)
+POD_TEMPLATES = Resource("", "v1", "podtemplates", "PodTemplate", True, Plain)
+"""Maar only writes them, for ProvisioningRequests."""

@@ -54,6 +54,10 @@ class Namespace(Object, frozen=True):
     """A namespace; only its labels are used."""
 
 
+class ConfigMap(Object, frozen=True):
+    data: dict[str, str] = field(default_factory=dict)
+
+
 class ResourceQuotaSpec(Wire, frozen=True):
     hard: Quantities = field(default_factory=dict)
 
@@ -138,9 +142,10 @@ class QueueSpec(Wire, frozen=True):
 
 
 class QueueStatus(Wire, frozen=True):
-    """Whether a queue accepts jobs."""
+    """Whether a queue accepts jobs, and what its jobs have (written by Maar, so no decision depends on it)."""
 
     state: str = ""
+    allocated: Quantities | None = None
 
 
 class Queue(Object, frozen=True):

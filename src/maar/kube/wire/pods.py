@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Literal
 
 from msgspec import field
+from msgspec.structs import replace
 
 from maar.kube.wire.base import Expression, Int, LabelSelector, Long, Object, Quantities, Time, Wire
 
@@ -166,9 +167,23 @@ class ContainerStatus(Wire, frozen=True):
     resources: Resources | None = None
 
 
+class PodCondition(Wire, frozen=True):
+    """A condition; Maar uses only `PodScheduled`."""
+
+    type: str = ""
+    status: str = ""
+    reason: str = ""
+    message: str = ""
+
+
+NO_CONDITION = PodCondition()
+
+
 class PodStatus(Wire, frozen=True):
     phase: str = ""
     nominated_node_name: str = ""
+    conditions: tuple[PodCondition, ...] = ()
+    """What a pod with a node has here is not kept."""
     start_time: Time | None = None
     container_statuses: tuple[ContainerStatus, ...] = ()
     init_container_statuses: tuple[ContainerStatus, ...] = ()
@@ -184,3 +199,20 @@ class Pod(Object, frozen=True):
     def finished(self) -> bool:
         """Whether the pod has succeeded or failed."""
         return self.status.phase in ("Succeeded", "Failed")
+
+    @property
+    def scheduled(self) -> PodCondition:
+        """Its condition `PodScheduled`; empty if it has none."""
+        return next((c for c in self.status.conditions if c.type == "PodScheduled"), NO_CONDITION)
+
+    def slim(self) -> Pod:
+        """The pod without the conditions that nothing reads: those of a pod that has a node."""
+        if not self.status.conditions or not self.spec.node_name:
+            return self
+        return replace(self, status=replace(self.status, conditions=()))
+
+    def with_conditions_of(self, other: Pod) -> Pod:
+        """The pod with the conditions of another version of it: they change no decision."""
+        if self.status.conditions == other.status.conditions:
+            return self
+        return replace(self, status=replace(self.status, conditions=other.status.conditions))

@@ -22,8 +22,14 @@ def runtime(text: str) -> float:
 
 
 def promise(text: str) -> float | None:
-    """A promised run time in seconds; zero promises nothing, or work that never ends would pass every lock."""
-    return runtime(text) or None
+    """A promised run time in seconds; `None` if it promises nothing."""
+    seconds = runtime(text.removeprefix("-"))
+    return None if text.startswith("-") else kept(seconds)
+
+
+def kept(promised: float | None) -> float | None:
+    """A promise that can be kept: zero and less promise nothing, or work that never ends would pass every lock."""
+    return promised if promised is not None and promised > 0 else None
 
 
 @lru_cache(maxsize=4096)

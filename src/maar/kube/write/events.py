@@ -1,7 +1,9 @@
 """Kubernetes events: what Maar did or cannot do, said on the user's own object, where `kubectl describe` shows it.
 
-Written in the background, after the cycle. Events are for people and may be lost: they never raise, never hold anything
-up, and rather than pile up they are dropped and counted.
+Written in the background, after the cycle, to `events.k8s.io/v1`. Events are for people and may be lost: they never
+raise, never hold anything up, and rather than pile up they are dropped and counted. A repetition is no new event: it is
+counted in the `series` of the first one, which is written once per window. Every object has a budget of writes, and so
+have all of them together.
 """
 
 from __future__ import annotations
@@ -23,7 +25,15 @@ from maar.kube.wire.base import Object
 log = logging.getLogger(__name__)
 
 LONGEST = 1024
-"""The longest message that the API server accepts."""
+"""The longest message that the API server accepts, in bytes."""
+PER_OBJECT = 20
+"""Writes about one object at once; after that one per `REFILL` seconds. Tuned by hand: a job that waits and runs needs
+fewer than 10."""
+REFILL = 60.0
+ACTION = "Scheduling"
+"""What Maar was doing, which every event must say."""
+AT_ONCE, PER_SECOND = 500.0, 25.0
+"""Writes about all objects: at once, and per second after that; tuned by hand."""
 
 
 class Reference(NamedTuple):
@@ -54,15 +64,47 @@ class Counts:
     failed: int = 0
 
 
+class _Key(NamedTuple):
+    """What makes two events the same."""
+
+    regarding: Reference
+    reason: str
+    code: str
+
+
 @dataclass(slots=True)
 class _Said:
-    """An event, the start of its window, and how often it occurred."""
+    """An event, when it was last written, and how often it occurred."""
 
-    path: str
-    document: dict[str, Any]
+    type: str
+    reason: str
+    message: str
+    regarding: Reference
+    related: Reference | None
+    name: str
+    first: float
     since: float
+    """When the last write was requested."""
+    last: float
+    """When it last occurred."""
     count: int = 1
     written: int = 0
+
+
+@dataclass(slots=True)
+class _Tokens:
+    """The writes that an object has left."""
+
+    left: float
+    at: float
+
+    def take(self, now: float, most: float, per_second: float) -> bool:
+        self.left = min(self.left + max(now - self.at, 0.0) * per_second, most)
+        self.at = now
+        if self.left < 1.0:
+            return False
+        self.left -= 1.0
+        return True
 
 
 class EventWriter:
@@ -76,8 +118,8 @@ class EventWriter:
         *,
         instance: str = "",
         window: float = 300.0,
-        most_waiting: int = 1000,
-        most_remembered: int = 4096,
+        most_waiting: int = 5000,
+        most_remembered: int = 8192,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self.counts = Counts()
@@ -90,32 +132,49 @@ class EventWriter:
         self._most_waiting = most_waiting
         self._most_remembered = most_remembered
         self._clock = clock
-        self._said: OrderedDict[tuple[Reference, str, str], _Said] = OrderedDict()
+        self._said: OrderedDict[_Key, _Said] = OrderedDict()
+        self._budgets: OrderedDict[Reference, _Tokens] = OrderedDict()
+        self._all = _Tokens(AT_ONCE, clock())
         self._waiting: deque[_Said] = deque()
         self._number = 0
         self._missing: set[str] = set()
         self._something = asyncio.Event()
         self._nothing = asyncio.Event()
         self._nothing.set()
+        self._closing = asyncio.Event()
         self._task = asyncio.get_running_loop().create_task(self._write())
 
     def emit(
-        self, regarding: Reference, type: str, reason: str, message: str, related: Reference | None = None
+        self,
+        regarding: Reference,
+        type: str,
+        reason: str,
+        message: str,
+        related: Reference | None = None,
+        code: str = "",
     ) -> None:
-        """Emit an event; `type` is `Normal` or `Warning`. A repetition is counted, and written once per window."""
-        key = (regarding, reason, message)
+        """Emit an event; `type` is `Normal` or `Warning`.
+
+        Events about the same object with the same reason and code (without one, the same message) are one event: the
+        repetitions are counted, and written once per window.
+        """
+        key = _Key(regarding, reason, code or message)
         said = self._said.get(key)
         now = self._clock()
         if said is not None:
+            self._said.move_to_end(key)
             said.count += 1
+            said.last = now
             self.counts.repeated += 1
             if now - said.since < self._window:
                 return
-        if len(self._waiting) >= self._most_waiting or self._task.done():
+        if len(self._waiting) >= self._most_waiting or self._task.done() or not self._has_budget(regarding, now):
             self.counts.dropped += 1
             return
         if said is None:
-            said = self._said[key] = self._new(regarding, type, reason, message, related, now)
+            self._number += 1
+            name = f"{regarding.name[:200]}.{int(now * 1e6):x}{self._number:x}"
+            said = self._said[key] = _Said(type, reason, message, regarding, related, name, now, now, now)
             if len(self._said) > self._most_remembered:
                 self._said.popitem(last=False)
         said.since = now
@@ -125,6 +184,7 @@ class EventWriter:
         """Write all waiting events with their counts, for at most this long, and stop."""
         if self._task.done():
             return
+        self._closing.set()
         waiting = {id(said) for said in self._waiting}
         for said in self._said.values():
             if said.count > said.written and id(said) not in waiting and len(self._waiting) < self._most_waiting:
@@ -142,31 +202,37 @@ class EventWriter:
         self._nothing.clear()
         self._something.set()
 
-    def _new(
-        self, regarding: Reference, type: str, reason: str, message: str, related: Reference | None, now: float
-    ) -> _Said:
-        namespace = regarding.namespace or self._namespace
-        self._number += 1
-        name = f"{regarding.name[:200]}.{int(now * 1e6):x}{self._number:x}"
-        at = _text(now)
+    def _has_budget(self, regarding: Reference, now: float) -> bool:
+        budget = self._budgets.get(regarding)
+        if budget is None:
+            budget = self._budgets[regarding] = _Tokens(PER_OBJECT, now)
+            if len(self._budgets) > self._most_remembered:
+                self._budgets.popitem(last=False)
+        self._budgets.move_to_end(regarding)
+        return budget.take(now, PER_OBJECT, 1 / REFILL)
+
+    def _document(self, said: _Said) -> dict[str, Any]:
         document: dict[str, Any] = {
             "apiVersion": EVENTS.api_version,
             "kind": EVENTS.kind,
-            "metadata": {"namespace": namespace, "name": name},
-            "involvedObject": regarding.document(),
-            "type": type,
-            "reason": reason,
-            "message": message if len(message) <= LONGEST else message[: LONGEST - 3] + "...",
-            "source": {"component": self._component},
-            "reportingComponent": self._component,
+            "metadata": {"namespace": self._namespace_of(said), "name": said.name},
+            "regarding": said.regarding.document(),
+            "type": said.type,
+            "reason": said.reason,
+            "action": ACTION,
+            "note": _shortened(said.message),
+            "reportingController": self._component,
             "reportingInstance": self._instance,
-            "firstTimestamp": at,
-            "lastTimestamp": at,
-            "count": 1,
+            "eventTime": _text(said.first),
         }
-        if related is not None:
-            document["related"] = related.document()
-        return _Said(EVENTS.path(namespace), document, now)
+        if said.related is not None:
+            document["related"] = said.related.document()
+        if said.count > 1:
+            document |= _series(said)
+        return document
+
+    def _namespace_of(self, said: _Said) -> str:
+        return said.regarding.namespace or self._namespace
 
     async def _write(self) -> None:
         while True:
@@ -174,6 +240,8 @@ class EventWriter:
                 self._something.clear()
                 self._nothing.set()
                 await self._something.wait()
+            while not self._closing.is_set() and not self._all.take(self._clock(), AT_ONCE, PER_SECOND):
+                await asyncio.sleep(1 / PER_SECOND)
             said = self._waiting.popleft()
             try:
                 if said.count > said.written:
@@ -197,17 +265,27 @@ class EventWriter:
             log.debug("an event was not written: %s", message)
 
     async def _one(self, said: _Said) -> None:
-        count, latest = said.count, {"count": said.count, "lastTimestamp": _text(self._clock())}
+        count, path = said.count, EVENTS.path(self._namespace_of(said))
         if said.written:
             try:
-                await self._api.patch(f"{said.path}/{said.document['metadata']['name']}", latest)
+                await self._api.patch(f"{path}/{said.name}", _series(said))
                 said.written = count
                 return
             except NotFound:
                 pass  # API servers forget events after an hour.
-        await self._api.create(said.path, said.document | latest if count > 1 else said.document)
+        await self._api.create(path, self._document(said))
         said.written = count
 
 
+def _series(said: _Said) -> dict[str, Any]:
+    return {"series": {"count": said.count, "lastObservedTime": _text(said.last)}}
+
+
+def _shortened(message: str) -> str:
+    if len(message.encode()) <= LONGEST:
+        return message
+    return message.encode()[: LONGEST - 3].decode(errors="ignore") + "..."
+
+
 def _text(now: float) -> str:
-    return datetime.fromtimestamp(now, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return datetime.fromtimestamp(now, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")

@@ -1,8 +1,9 @@
 """Carries out decisions in the background; no cycle waits for it.
 
 Many writes are in flight at once, up to a bound. Writes to the same object are sent one after the other, in the order
-of submission. An attempt that can be repeated is repeated, with growing delays during which other writes are sent.
-Every other outcome goes to the submitter, which corrects the cache. The executor decides nothing.
+of submission. An attempt that can be repeated is repeated, with growing delays during which other writes are sent. A
+dangerous write (`guarded`) is announced first, when all earlier writes to its object have ended. Every other outcome
+goes to the submitter, which corrects the cache. The executor decides nothing, and sends nothing once the lease is lost.
 """
 
 from __future__ import annotations
@@ -15,17 +16,27 @@ import time
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
 
 from maar.kube.client.api import Api
 from maar.kube.client.backoff import jittered
-from maar.kube.client.errors import ApiError, DisruptionRefused
-from maar.kube.write.work import Again, Bind, Create, Delete, Done, Evict, Failed, Outcome, Patch, Work, attempt
+from maar.kube.client.errors import ApiError, Conflict, DisruptionRefused, NotLeading
+from maar.kube.wire.pods import Pod
+from maar.kube.write.guarded import Bind, Delete, Evict, Guarded, Moved, OnPod, Unanswered, Verdict, send, settle
+from maar.kube.write.intents import Gate, Unfenced
+from maar.kube.write.outcomes import Again, Done, Failed, Outcome
+from maar.kube.write.versions import Versions
+from maar.kube.write.work import Create, Patch, Work, attempt
 
 __all__ = ["Bind", "Create", "Delete", "Done", "Evict", "Executor", "Failed", "Outcome", "Patch", "Patience", "Work"]
 
 log = logging.getLogger(__name__)
 
 Callback = Callable[[Work, Outcome], None]
+
+MOVES = 5
+"""How often a dangerous write is announced again because another client changed its object."""
 
 
 @dataclass(frozen=True)
@@ -55,6 +66,13 @@ class _Entry:
     done: Callback
     attempts: int = 0
     begun: float = 0.0
+    base: Any = None
+    """The version of the object that a dangerous write is for."""
+    unanswered: bool = False
+    """Whether the last request of a dangerous write must be settled."""
+    moves: int = 0
+    withdrawn: ApiError | None = None
+    """Why it must not be sent any more."""
 
 
 @dataclass(slots=True)
@@ -64,22 +82,19 @@ class _Lines:
     entries: dict[str, deque[_Entry]] = field(default_factory=dict)
     ready: deque[str] = field(default_factory=deque)
 
-    def join(self, entry: _Entry) -> None:
-        key = entry.work.key
-        if key in self.entries:
-            self.entries[key].append(entry)
-        else:
-            self.entries[key] = deque([entry])
-            self.ready.append(key)
+    def join(self, entry: _Entry) -> bool:
+        """Whether the entry is the first of its key."""
+        line = self.entries.setdefault(entry.work.key, deque())
+        line.append(entry)
+        return len(line) == 1
 
-    def leave(self, key: str) -> None:
-        """The first entry of a key is finished."""
+    def leave(self, key: str) -> bool:
+        """The first entry of a key is finished: whether there is another."""
         line = self.entries[key]
         line.popleft()
-        if line:
-            self.ready.append(key)
-        else:
+        if not line:
             del self.entries[key]
+        return bool(line)
 
 
 class Executor:
@@ -90,6 +105,8 @@ class Executor:
         api: Api,
         *,
         in_flight: int = 64,
+        gate: Gate | None = None,
+        watched: Callable[[str], Pod | None] = lambda key: None,
         patience: Patience = Patience(),  # noqa: B008
         seed: int = 0,
         clock: Callable[[], float] = time.monotonic,
@@ -97,7 +114,9 @@ class Executor:
         self.counts = Counts()
         self.pending = 0
         """Submitted and not finished."""
-        self._api = api
+        self._gate: Gate = gate or Unfenced()
+        self._api = api.while_not(lambda: self._gate.lost)
+        self._versions = Versions(watched)
         self._in_flight = in_flight
         self._patience = patience
         self._dice = random.Random(seed)
@@ -118,8 +137,18 @@ class Executor:
             raise RuntimeError("the executor is closed")
         self.pending += 1
         self._idle.clear()
-        self._lines.join(_Entry(work, done))
-        self._start()
+        if self._lines.join(_Entry(work, done)):
+            self._begin(work.key)
+
+    def withdraw_bind(self, pod: str, why: ApiError) -> None:
+        """Fail the bind of a pod if it has not been sent yet."""
+        for entry in self._lines.entries.get(pod, ()):
+            if isinstance(entry.work, Bind):
+                entry.withdrawn = why
+
+    def stop(self) -> None:
+        """Send nothing from now on; requests in flight are left alone."""
+        self._closed = True
 
     async def drain(self, timeout: float | None = None) -> bool:
         """Wait until nothing is pending; false after the timeout."""
@@ -141,7 +170,7 @@ class Executor:
 
     async def close(self) -> None:
         """Stop at once: pending writes are dropped without a callback. Call `drain` first to finish them."""
-        self._closed = True
+        self.stop()
         for timer in self._timers.values():
             timer.cancel()
         workers = list(self._workers)
@@ -149,8 +178,28 @@ class Executor:
             worker.cancel()
         await asyncio.gather(*workers, return_exceptions=True)
 
+    def _begin(self, key: str) -> None:
+        """The next step of the first entry of a key: a dangerous write is announced first."""
+        entry = self._lines.entries[key][0]
+        if isinstance(entry.work, Guarded) and not entry.unanswered:
+            self._gate.announce(key, partial(self._fix, entry), partial(self._ready, key))
+        else:
+            self._ready(key)
+
+    def _fix(self, entry: _Entry) -> None:
+        """Determine the version that a write is for: the newest one that is as the decision saw it."""
+        if entry.base is None:
+            assert isinstance(entry.work, Guarded)
+            entry.base = entry.work.base
+        if isinstance(entry.work, OnPod):
+            entry.base = self._versions.newest(entry.work.key, entry.base)
+
+    def _ready(self, key: str) -> None:
+        self._lines.ready.append(key)
+        self._start()
+
     def _start(self) -> None:
-        free = self._in_flight - len(self._workers)
+        free = 0 if self._closed else self._in_flight - len(self._workers)
         for _ in range(min(free, len(self._lines.ready))):
             worker = asyncio.get_running_loop().create_task(self._work())
             self._workers.add(worker)
@@ -163,8 +212,12 @@ class Executor:
 
     async def _work(self) -> None:
         try:
-            while self._lines.ready:
+            while self._lines.ready and not self._closed:
                 await self._step(self._lines.ready.popleft())
+        except NotLeading as error:
+            if not self._closed:
+                log.warning("%d writes are dropped: %s", self.pending, error)
+            self.stop()
         finally:
             # Here, not when the task is done: a submit in between must see that a worker may start.
             current = asyncio.current_task()
@@ -173,42 +226,78 @@ class Executor:
 
     async def _step(self, key: str) -> None:
         entry = self._lines.entries[key][0]
-        outcome = await self._once(entry)
-        if isinstance(outcome, Again):
-            self._timers[key] = asyncio.get_running_loop().call_later(self._wait(entry, outcome), self._wake, key)
-        else:
-            self._finish(key, entry, outcome)
-
-    async def _once(self, entry: _Entry) -> Outcome | Again:
         if not entry.attempts:
+            if entry.withdrawn is not None:
+                self._finish(key, entry, Failed(entry.withdrawn))
+                return
             entry.begun = self._clock()
+        settling = entry.unanswered
+        outcome = await self._once(entry)
+        entry.attempts += 1
+        entry.unanswered = isinstance(outcome, Unanswered)
+        if isinstance(outcome, Moved):
+            outcome = self._moved(entry, outcome, settling)
+        elif isinstance(outcome, Again):
+            outcome = self._patient(entry, outcome)
+        match outcome:
+            case Done() | Failed():
+                self._finish(key, entry, outcome)
+            case Moved(base):
+                entry.base = base
+                self._begin(key)
+            case _:
+                self._timers[key] = asyncio.get_running_loop().call_later(
+                    self._wait(entry, outcome.error), self._wake, key
+                )
+
+    async def _once(self, entry: _Entry) -> Verdict | Unanswered:
+        work = entry.work
         try:
-            outcome = await attempt(self._api, entry.work, entry.attempts)
+            if not isinstance(work, Guarded):
+                return await attempt(self._api, work, entry.attempts)
+            if entry.unanswered:
+                return await settle(self._api, work, entry.base, self._gate.epoch)
+            return await send(self._api, work, entry.base)
+        except NotLeading:
+            raise
         except Exception as error:
             # A bug of ours: it must not affect the next write, and this one is repeated with a delay.
-            log.exception("%s failed", entry.work)
-            outcome = Again(ApiError(f"{type(error).__name__}: {error}"))
-        entry.attempts += 1
-        if isinstance(outcome, Again):
-            refused = isinstance(outcome.error, DisruptionRefused)
-            limit = self._patience.disruption if refused else self._patience.unanswered
-            if self._clock() - entry.begun >= limit:
-                return Failed(outcome.error, final=refused)
+            log.exception("%s failed", work)
+            unknown = ApiError(f"{type(error).__name__}: {error}")
+            return Unanswered(unknown) if isinstance(work, Guarded) else Again(unknown)
+
+    def _moved(self, entry: _Entry, outcome: Moved[Any], settling: bool) -> Moved[Any] | Failed:
+        """Announce a write for another version, unless others change the object again and again."""
+        entry.moves += not settling  # a fence of ours has moved it
+        late = self._clock() - entry.begun >= self._patience.unanswered
+        if entry.moves > MOVES or late:
+            why = "did not answer" if late else f"refused it {entry.moves} times, because others changed the object"
+            return Failed(Conflict(f"the server {why}", path=entry.work.key))
         return outcome
 
-    def _wait(self, entry: _Entry, outcome: Again) -> float:
+    def _patient(self, entry: _Entry, outcome: Again) -> Again | Failed:
+        """Try again, unless it has been tried for too long. A dangerous write has taken no effect then."""
+        refused = isinstance(outcome.error, DisruptionRefused)
+        limit = self._patience.disruption if refused else self._patience.unanswered
+        if self._clock() - entry.begun < limit:
+            return outcome
+        return Failed(outcome.error, final=refused or isinstance(entry.work, Guarded))
+
+    def _wait(self, entry: _Entry, error: ApiError) -> float:
         self.counts.retries += 1
-        log.debug("%s is tried again: %s", entry.work, outcome.error)
+        log.debug("%s is tried again: %s", entry.work, error)
         wait = jittered(self._patience.first, self._patience.most, entry.attempts - 1, self._dice)
-        return max(wait, outcome.error.retry_after)
+        return max(wait, error.retry_after)
 
     def _wake(self, key: str) -> None:
         del self._timers[key]
-        self._lines.ready.append(key)
-        self._start()
+        self._ready(key)
 
     def _finish(self, key: str, entry: _Entry, outcome: Outcome) -> None:
-        self._lines.leave(key)
+        if isinstance(entry.work, Guarded):
+            self._gate.settled(key)
+        elif isinstance(outcome, Done):
+            self._versions.answered(key, outcome.body)
         self.pending -= 1
         if isinstance(outcome, Failed):
             self.counts.failed += 1
@@ -219,6 +308,8 @@ class Executor:
             entry.done(entry.work, outcome)
         except Exception:
             log.exception("the callback of %s failed", entry.work)
+        if self._lines.leave(key):
+            self._begin(key)
         if self.pending <= self._in_flight:
             self._room.set()
         if not self.pending:

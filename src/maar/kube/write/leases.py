@@ -4,6 +4,11 @@ The rules are those of client-go. A Lease is held for its stated duration after 
 need not agree. Every write states the version it is based on, so only one of two writers succeeds. A leader that cannot
 renew for `renew_seconds` gives up before a standby may take over after `lease_seconds`.
 
+Two annotations make a change of leaders safe, whatever the clocks say (`intents`): an epoch, which every new leader
+raises in the same write that wins the Lease, and the intents of the leader, which its successor reads in that same
+version. A leader holds the Lease only as long as holder and epoch are its own. If another process led in between, it
+has lost, even if the Lease is free again.
+
 A standby watches the Lease. So it counts from the last renewal, and tries at the moment when the Lease expires or is
 released. The watch is only a signal: the Lease itself is always read. Without the right to watch, a standby looks every
 `retry_seconds` and takes over that much later.
@@ -26,15 +31,29 @@ import msgspec
 
 from maar.kube.client.api import Api
 from maar.kube.client.errors import ApiError, Conflict, NotFound, ServerFault
+from maar.kube.wire.annotations import EPOCH, INTENTS
 from maar.kube.wire.api_resources import LEASES
+from maar.kube.write.intents import Draft, Intents, read_paths
 
 log = logging.getLogger(__name__)
 
 RELEASE_SECONDS = 2.0
 """Time limit for releasing the lease at a stop; tuned by hand."""
 
+RETRY_FIRST = 0.02
+"""Seconds after which a failed write of the lease is repeated if writes wait for it; doubled each time."""
+
 Started = Callable[[], Awaitable[None] | None]
 Lease = dict[str, Any]
+
+
+class LeaseHeld(Exception):
+    """Another process holds the lease, and this one does not stand by."""
+
+
+def now_with_sleep() -> float:
+    """Seconds on a clock that no one sets and that also counts while the machine is suspended, where there is one."""
+    return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
 
 
 class LeaderElection:
@@ -50,15 +69,29 @@ class LeaderElection:
         renew_seconds: float = 10.0,
         retry_seconds: float = 2.0,
         *,
+        intents: Intents | None = None,
+        stand_by: bool = True,
+        is_dead: Callable[[str], bool] = lambda holder: False,
         seed: int = 0,
-        clock: Callable[[], float] = time.monotonic,
+        clock: Callable[[], float] = now_with_sleep,
     ) -> None:
+        """Without `stand_by`, a lease that another process renews is an error. `is_dead` knows holders that have ended:
+        their leases are taken at once."""
         if not retry_seconds < renew_seconds < lease_seconds:
             raise ValueError("a lease must outlast the time for renewing it, and that the time between two tries")
         self.identity = identity
         self.holder = ""
         """The current leader, as last seen."""
         self.leading = False
+        self.epoch = 0
+        self.succeeds = False
+        """Whether another process has held the lease before."""
+        self._lost = False
+        self._bell = asyncio.Event()
+        self._intents = intents or Intents()
+        self._page = self._intents.page(self, self._bell.set)
+        self._stand_by = stand_by
+        self._is_dead = is_dead
         self._api = api
         self._namespace = namespace
         self._path = LEASES.path(namespace, name)
@@ -77,6 +110,11 @@ class LeaderElection:
     def valid(self) -> bool:
         """Whether no other process can be leading: false also after this process was frozen for too long."""
         return self.leading and self._clock() < self._renewed + self._lease_seconds
+
+    @property
+    def lost(self) -> bool:
+        """Whether this process has led, and another may lead now; false also after the lease was given back."""
+        return self._lost or (self.leading and not self.valid)
 
     async def lead(self, on_started: Started, on_lost: Callable[[], None]) -> None:
         """Wait for the lease, lead, and return when it is lost (after `on_lost`) or when the work is done.
@@ -98,11 +136,12 @@ class LeaderElection:
             await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
             lost = renewing.done()
         finally:
-            await _ended(renewing)
             if lost:
-                self.leading = False
+                self._lost, self.leading = True, False
                 on_lost()
-            await _ended(working)
+            await _ended(working)  # it may still write, so the lease is renewed until it has ended
+            lost = lost or renewing.done()
+            await _ended(renewing)
             self.leading = False
             if not lost:
                 await asyncio.shield(self._release())
@@ -113,7 +152,7 @@ class LeaderElection:
         """Try when the lease changes, when it expires, and after each retry time."""
         bell = asyncio.Event()
         listening = asyncio.create_task(self._listen(bell))
-        leads = ""
+        leads, first = "", None
         try:
             while True:
                 bell.clear()
@@ -122,9 +161,16 @@ class LeaderElection:
                 if self.holder and self.holder != leads:
                     leads = self.holder
                     log.info("standing by: %s leads", leads)
+                    first = self._seen
+                if not self._stand_by and leads and first is not None and self._renewed_since(first):
+                    raise LeaseHeld(f"lease `{self._namespace}/{self._name}` is held by `{leads}`, which renews it")
                 await _rung(bell, min(self._retry_seconds * self._dice.uniform(1.0, 1.2), self._expires_in()))
         finally:
             await _ended(listening)
+
+    def _renewed_since(self, before: Lease) -> bool:
+        """Whether the same process has written the lease again."""
+        return self._seen is not None and self._seen.get("spec") != before.get("spec")
 
     async def _listen(self, bell: asyncio.Event) -> None:
         """Signal every change of the lease, as long as it can be watched."""
@@ -146,22 +192,28 @@ class LeaderElection:
         return left if left > 0 else self._retry_seconds
 
     async def _renew(self) -> None:
+        failures = 0
         while True:
             # Not longer than the lease is certain: one retry time later would be too late for the last writes.
-            await asyncio.sleep(min(self._retry_seconds, self._sure_for()))
+            await _rung(self._bell, min(self._retry_seconds, self._sure_for()))
+            self._bell.clear()
             try:
                 async with asyncio.timeout(self._sure_for()):
                     held = await self._try()
             except TimeoutError:
                 held = False
             if held:
+                failures = 0
                 continue
-            if self.holder != self.identity:
+            if self._lost:
                 log.error("lost the lease to %s", self.holder or "no one")
                 return
             if self._clock() - self._renewed >= self._renew_seconds:
                 log.error("lost the lease: not renewed for %.1f s", self._clock() - self._renewed)
                 return
+            failures += 1
+            await asyncio.sleep(min(RETRY_FIRST * 2**failures, self._retry_seconds, self._sure_for()))
+            self._bell.set()
 
     def _sure_for(self) -> float:
         return max(self._renewed + self._renew_seconds - self._clock(), 0.0)
@@ -169,8 +221,9 @@ class LeaderElection:
     async def _try(self) -> bool:
         """Take or renew the lease once; whether it is ours now."""
         begun = self._clock()
+        draft = self._intents.draft() if self.leading else None
         try:
-            written = await self._write()
+            written = await self._write(draft)
         except (Conflict, NotFound):
             self._seen = None
             return False
@@ -180,27 +233,50 @@ class LeaderElection:
         if written:
             # The time before the request: other processes count from when they see it, which is later.
             self._renewed = begun
+            if draft is not None:
+                self._intents.written(self._page, draft.number)
         return written
 
-    async def _write(self) -> bool:
+    async def _write(self, draft: Draft | None) -> bool:
         """Whether the lease was written; not while another process holds it."""
-        mine = self._seen is not None and self.holder == self.identity
-        if not mine:
+        if self._seen is None or not self._is_ours(self._seen):
             try:
                 self._observe(await self._api.get(self._path))
             except NotFound:
-                self._observe(await self._api.create(self._all, self._claim({})))
+                self._observe(await self._api.create(self._all, self._claim({}, draft)))
+                self.epoch = _epoch(self._seen)
                 return True
         assert self._seen is not None
-        if self.holder not in ("", self.identity) and self._clock() < self._seen_at + self._holds(self._seen):
+        if draft is not None:
+            if not self._is_ours(self._seen):
+                self._lost = True
+                return False
+            self._observe(await self._api.replace(self._path, self._claim(self._seen, draft)))
+            return True
+        held = self.holder not in ("", self.identity) and not self._is_dead(self.holder)
+        if held and self._clock() < self._seen_at + self._holds(self._seen):
             return False
-        self._observe(await self._api.replace(self._path, self._claim(self._seen)))
+        before = self._seen
+        self._observe(await self._api.replace(self._path, self._claim(before, None)))
+        self._take_over(before)
         return True
+
+    def _is_ours(self, lease: Lease) -> bool:
+        """Whether no other process has held the lease since this one got it."""
+        return self.epoch > 0 and _holder(lease) == self.identity and _epoch(lease) == self.epoch
+
+    def _take_over(self, before: Lease) -> None:
+        """This process holds the lease now; `before` is the version that it replaced."""
+        self.epoch, self.succeeds = _epoch(self._seen), True
+        try:
+            self._intents.inherit(read_paths(_annotations(before).get(INTENTS, "")))
+        except ValueError as error:
+            log.error("lease %s: annotation %s cannot be read: %s", self._name, INTENTS, error)
 
     def _observe(self, body: bytes) -> None:
         try:
             lease = msgspec.json.decode(body, type=dict[str, Any])
-            holder = (lease.get("spec") or {}).get("holderIdentity") or ""
+            holder = _holder(lease)
         except (msgspec.DecodeError, AttributeError) as error:
             raise ServerFault(f"not a lease: {error}") from error
         if self._seen is None or lease.get("spec") != self._seen.get("spec"):
@@ -212,8 +288,11 @@ class LeaderElection:
         seconds = (lease.get("spec") or {}).get("leaseDurationSeconds")
         return float(seconds) if isinstance(seconds, int) else self._lease_seconds
 
-    def _claim(self, lease: Lease) -> Lease:
-        """The lease with this process as holder; other fields stay."""
+    def _claim(self, lease: Lease, draft: Draft | None) -> Lease:
+        """The lease with this process as holder; other fields stay.
+
+        A leader writes its intents. A candidate raises the epoch, and leaves the intents of its predecessor.
+        """
         now = datetime.now(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
         before = lease.get("spec") or {}
         spec = before | {
@@ -224,21 +303,46 @@ class LeaderElection:
         if before.get("holderIdentity") != self.identity or "acquireTime" not in before:
             spec["acquireTime"] = now
             spec["leaseTransitions"] = before.get("leaseTransitions", -1) + 1
-        metadata = lease.get("metadata") or {"name": self._name}
+        if draft is None:
+            notes = _annotations(lease) | {EPOCH: str(_epoch(lease) + 1)}
+        else:
+            notes = _with_intents(lease, draft.text) | {EPOCH: str(self.epoch)}
+        metadata = (lease.get("metadata") or {"name": self._name}) | {"annotations": notes}
         return lease | {"apiVersion": LEASES.api_version, "kind": LEASES.kind, "metadata": metadata, "spec": spec}
 
     async def _release(self) -> None:
         """Release the lease, so that a standby need not wait; an interrupted renewal may have changed it meanwhile."""
         try:
             async with asyncio.timeout(RELEASE_SECONDS):
-                while self._seen is not None and self.holder == self.identity:
+                while self._seen is not None and self._is_ours(self._seen):
                     spec = self._seen["spec"] | {"holderIdentity": "", "leaseDurationSeconds": 1}
+                    notes = {"annotations": _with_intents(self._seen, self._intents.text())}
+                    freed = self._seen | {"metadata": self._seen["metadata"] | notes, "spec": spec}
                     try:
-                        self._observe(await self._api.replace(self._path, self._seen | {"spec": spec}))
+                        self._observe(await self._api.replace(self._path, freed))
                     except Conflict:
                         self._observe(await self._api.get(self._path))
         except (ApiError, TimeoutError) as error:
             log.warning("lease %s could not be given back: %s", self._name, error)
+
+
+def _holder(lease: Lease) -> str:
+    return str((lease.get("spec") or {}).get("holderIdentity") or "")
+
+
+def _annotations(lease: Lease) -> dict[str, str]:
+    return dict((lease.get("metadata") or {}).get("annotations") or {})
+
+
+def _with_intents(lease: Lease, text: str) -> dict[str, str]:
+    notes = _annotations(lease)
+    notes.pop(INTENTS, None)
+    return notes | ({INTENTS: text} if text else {})
+
+
+def _epoch(lease: Lease | None) -> int:
+    text = _annotations(lease or {}).get(EPOCH, "")
+    return int(text) if text.isdecimal() else 0
 
 
 async def _awaited(work: Awaitable[None]) -> None:

@@ -1,15 +1,19 @@
 """Writes of the size of an elastic job, as work for the executor.
 
-A write names the version of the object that it is based on. If the server refuses it, the object is read again. If its
-state is still the one that the decision was based on (an operator wrote the status, or Maar a note), the write is
-repeated for the new version. If its state is the wanted one, the write succeeded and only the answer was lost. Any
-other state is a change by another writer and is never overwritten: the next cycle decides again.
+A write names the version of the object that it is based on, and needs an intent (`guarded`). If the server refuses it
+or does not answer, the object shows what to do. If its state is still the one that the decision was based on (an
+operator wrote the status, or Maar a note), the write is announced and sent for the new version. If its state is the
+wanted one, the write succeeded and only the answer was lost. Any other state is a change by another writer and is
+never overwritten: the next cycle decides again.
+
+A Volcano Job is suspended by a Command, which cannot carry a version: it is sent after a patch that does.
 """
 
 from __future__ import annotations
 
 import contextlib
 from dataclasses import dataclass
+from typing import ClassVar, NamedTuple
 
 import msgspec
 
@@ -22,10 +26,9 @@ from maar.kube.wire.api_resources import Resource
 from maar.kube.wire.base import Object
 from maar.kube.wire.decoding import decode_json
 from maar.kube.wire.errors import FieldError
-from maar.kube.write.work import Again, Done, Failed, Own
-
-LOOKS = 4
-"""Reads of an object that others keep writing to, before the next attempt is delayed."""
+from maar.kube.write.guarded import Guarded, Moved, Verdict
+from maar.kube.write.outcomes import Again, Done, Failed
+from maar.kube.write.work import Own
 
 
 class _Meta(msgspec.Struct, rename="camel"):
@@ -55,9 +58,18 @@ class AnnotateJob(Own):
         return Done(_version(await api.patch(self.path, {"metadata": {"annotations": self.annotations}})))
 
 
+class Seen(NamedTuple):
+    """An elastic job as it was seen: its object, and what that states."""
+
+    item: Object
+    spec: ElasticSpec
+
+
 @dataclass(frozen=True, slots=True)
-class ChangeJob(Own):
+class ChangeJob(Guarded[Seen]):
     """Resize, suspend or resume an elastic job."""
+
+    refusals: ClassVar[tuple[type[ApiError], ...]] = (Conflict, Invalid)  # a JSON patch of another version is invalid
 
     kind: AnyJobKind
     resource: Resource[Object]
@@ -80,26 +92,39 @@ class ChangeJob(Own):
         wanted = "suspended" if self.wanted.suspended else f"{self.wanted.size} workers"
         return f"{self.resource.kind} `{self.item.key}` to {wanted}"
 
-    async def once(self, api: Api) -> Done | Failed | Again:
-        """Write; if the write is refused, read the object and try again."""
-        item, was = self.item, self.spec
-        error: ApiError = Conflict("changed in between", verb="PATCH", path=self.key)
-        for _ in range(LOOKS):
-            if self._is_expected(was):
-                try:
-                    return Done(await self._send(api, item, was))
-                except (Conflict, Invalid) as refused:
-                    error = refused
-            found = await self._look(api)
-            now = self.kind.elastic(found, self.made, None)
-            if found.metadata.uid != self.item.metadata.uid or now is None:
-                return Failed(Conflict("is another one by now, or has ended", verb="PATCH", path=self.key))
-            if self._is_done(now):
-                return Done(found.metadata.resource_version)
-            if not self._is_expected(now) or found.metadata.resource_version == item.metadata.resource_version:
-                return Failed(error)
-            item, was = found, now
-        return Again(error)
+    @property
+    def base(self) -> Seen:
+        return Seen(self.item, self.spec)
+
+    async def send(self, api: Api, base: Seen) -> Done:
+        """Send all requests in order; a Command leaves open which version of the object has the wanted state."""
+        if not self._is_expected(base.spec):  # an earlier change of ours is not in it yet
+            raise Conflict("changed in between", verb="PATCH", path=self.key)
+        version = ""
+        assert self.kind.write is not None, "only kinds that can be written are elastic"
+        requests = self.kind.write(base.item, self.resource, base.spec, self.wanted)
+        for request in requests:
+            if request.create:
+                with contextlib.suppress(AlreadyExists):  # an earlier attempt succeeded, and its answer was lost
+                    await api.create(request.path, request.body)
+            else:
+                version = _version(await api.patch(request.path, request.body, request.patch))
+        return Done("" if any(request.create for request in requests) else version)
+
+    def judge(self, body: bytes | None, base: Seen, error: ApiError) -> Verdict:
+        if body is None:
+            return Failed(NotFound("is gone", verb="PATCH", path=self.key))
+        try:
+            found = decode_json(body, self.resource.struct)
+        except (FieldError, msgspec.DecodeError) as problem:
+            return Failed(NotFound(f"cannot be read any more: {problem}", verb="PATCH", path=self.key))
+        now = self.kind.elastic(found, self.made, None)
+        if found.metadata.uid != self.item.metadata.uid or now is None:
+            return Failed(Conflict("is another one by now, or has ended", verb="PATCH", path=self.key))
+        if self._is_done(now):
+            return Done(found.metadata.resource_version)
+        same = found.metadata.resource_version == base.item.metadata.resource_version
+        return Failed(error) if same or not self._is_expected(now) else Moved(Seen(found, now))
 
     def _is_expected(self, was: ElasticSpec) -> bool:
         """Whether the job is in the state that the decision was based on, or part of the write is done."""
@@ -112,22 +137,3 @@ class ChangeJob(Own):
     def _is_done(self, was: ElasticSpec) -> bool:
         wanted = self.wanted
         return (was.size, was.suspended) == (wanted.size, wanted.suspended) and self._is_ours(was)
-
-    async def _send(self, api: Api, item: Object, was: ElasticSpec) -> str:
-        """Send all requests in order; returns the version of the object with the wanted state, if there is one."""
-        version = ""
-        assert self.kind.write is not None, "only kinds that can be written are elastic"
-        requests = self.kind.write(item, self.resource, was, self.wanted)
-        for request in requests:
-            if request.create:
-                with contextlib.suppress(AlreadyExists):  # an earlier attempt succeeded, and its answer was lost
-                    await api.create(request.path, request.body)
-            else:
-                version = _version(await api.patch(request.path, request.body, request.patch))
-        return "" if any(request.create for request in requests) else version
-
-    async def _look(self, api: Api) -> Object:
-        try:
-            return decode_json(await api.get(self.key), self.resource.struct)
-        except (FieldError, msgspec.DecodeError) as error:
-            raise NotFound(f"cannot be read any more: {error}", verb="GET", path=self.key) from error

@@ -124,5 +124,6 @@ def over_limit(
                 has=max(limit[d] - has[d] - waiting, 0),
                 limit=limit[d],
                 queue=queue.name,
+                lasting=f"queue `{queue.name}` has reached its limit ({which}): the job asks for {ask} {name} more",
             )
     return None

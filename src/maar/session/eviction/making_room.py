@@ -244,4 +244,5 @@ def _refusal(
         return Reason(action, "NotEnoughVictims", what, since=since)
     room, wanted = short
     what = f"if all pods that may be {verb} were gone, only {room} of its {wanted} missing pods would fit"
-    return Reason(action, "NotEnoughVictims", what, needs=wanted, has=room, since=since)
+    lasting = f"evicting all pods that may be {verb} does not make enough room"
+    return Reason(action, "NotEnoughVictims", what, needs=wanted, has=room, since=since, lasting=lasting)

@@ -52,14 +52,14 @@ class SizeChanges:
         if size == before:
             return
         self.changed.add(job.index)
-        forgive = decided is not None and decided.forgive
+        forgive, pool = (False, "") if decided is None else (decided.forgive, decided.pool)
         past = past_after(past_of(self._session, job), self._session.now, before, size, forgive)
         if size == 0:
-            self.suspends.append(Suspend(job.key, why, past, cause))
+            self.suspends.append(Suspend(job.key, why, past, cause, pool))
         elif before == 0:
-            self.resumes.append(Resume(job.key, size, why, past))
+            self.resumes.append(Resume(job.key, size, why, past, pool))
         else:
-            self.resizes.append(Resize(job.key, before, size, why, past, cause))
+            self.resizes.append(Resize(job.key, before, size, why, past, cause, pool))
 
     def _taken(self, job: Job, decided: Decision | None) -> Taken:
         elastic = elastic_of(job)

@@ -4,7 +4,8 @@ Workers that an earlier plan removed may still exist until their operator delete
 room as releasing; otherwise the same decision would be made again.
 
 A plan that grows a job names the nodes on which room is kept. The job object stores this, and the snapshot returns it.
-Workers that exist by now get a promise of that room; the rest stays kept until its time is over.
+Workers that exist by now get a promise of that room; the rest stays kept until its time is over. The job's owner can
+write the object, so no more is kept than the job's largest size and the limits of its queue allow.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ def _surplus(session: Session, job: Job) -> Ints:
 
 def _take_up(session: Session, job: Job) -> None:
     elastic, nodes = elastic_of(job), session.snapshot.nodes
-    wanted = elastic.size - have(session, job)
+    wanted = min(elastic.size, elastic.max) - have(session, job)
     waiting = workers_of(session, job, Status.PENDING).tolist()
     shape = worker_shape(session, job)
     for name, count in elastic.holds:
@@ -49,6 +50,7 @@ def _take_up(session: Session, job: Job) -> None:
         task = waiting[0] if waiting else None
         wanted_shape = shape if task is None else int(session.snapshot.tasks.shape[task])
         room = min(count, wanted, int(session.view(wanted_shape, later=True).fits[row]))
+        room = session.hooks.allowed(job, wanted_shape, room) if room > 0 else 0
         if room <= 0:
             continue
         wanted -= room

@@ -14,6 +14,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 import numpy as np
+from msgspec.structs import replace
 
 from maar.elastic.allocate import InvalidPlan, allocate, promoted, wake_after
 from maar.elastic.damping import Damping, damped
@@ -65,10 +66,10 @@ class PoolSizes:
 
     def _paused_until(self) -> float | None:
         """The time until which a recently changed pool keeps its sizes."""
-        times = [last_change(self._session, job) for job in self._jobs]
-        last = max((time for time in times if time is not None), default=-np.inf)
-        ends = last + self._option.rate_limit
-        return ends if last < self._session.now < ends else None
+        last = self._session.snapshot.cluster.resized.get(self._option.name)
+        if last is None or not last < self._session.now < last + self._option.rate_limit:
+            return None
+        return last + self._option.rate_limit
 
     def _frozen(self, gpus: int, shares: Shares) -> Mask:
         """Jobs whose size changed recently: they keep it, unless the pool no longer has room for all of them."""
@@ -172,7 +173,8 @@ class PoolSizes:
                 most[row] = min(most[row], self._now[row])
                 what = f"room is left for gang `{gang.key}`, which is waiting for it"
                 if not self._now[row]:
-                    self._session.note(job, self._reason(job, "GangWaits", what))
+                    lasting = "room is left for a gang that is waiting for it"
+                    self._session.note(job, replace(self._reason(job, "GangWaits", what), lasting=lasting))
         return most
 
     def _ask(self, gpus: int, shares: Shares, most: Ints, frozen: Mask) -> Ints:

@@ -2,6 +2,9 @@
 
 Attained service is computed on demand: the amount counted at the last change, plus the running workers since then. It
 is never reset. A promoted job starts at the top again because its earlier service is forgiven.
+
+The past is written on the job's own object, where its owner can change it. So it is checked: the job is never better
+off than a job that was just created, with the workers that run now.
 """
 
 from __future__ import annotations
@@ -17,6 +20,9 @@ from maar.model.elastic import Past
 from maar.model.jobs import Job
 from maar.session.resizing.workers import NO_TASKS, elastic_of, running_before, worker_shape
 from maar.session.session import Session
+
+ROUNDING = 1.0
+"""GPU seconds by which two sums of the same service may differ; tuned by hand."""
 
 
 def columns(session: Session, jobs: list[Job]) -> Jobs:
@@ -52,7 +58,7 @@ def _since(past: Past, job: Job, now: float) -> float:
 
 def past_of(session: Session, job: Job) -> Past:
     """The past of a job up to now; for a job without recorded past, derived from its running workers."""
-    past, now, had = elastic_of(job).past, session.now, 0.0
+    past, now, had = believable(elastic_of(job).past, job.created, session.now), session.now, 0.0
     running = running_before(session, job) if session.snapshot.jobs.ready[job.index] else NO_TASKS
     if len(running):
         started = session.snapshot.tasks.started[running]
@@ -60,8 +66,30 @@ def past_of(session: Session, job: Job) -> Past:
             past = replace(past, first_start=float(started.min()), since=past.since or float(started.min()))
         # Each worker counts from its own start: the owner may have paused the job since the last count.
         since = started if past.counted is None else np.maximum(started, past.counted)
-        had = float(np.maximum(now - since, 0.0).sum()) * gpus_of(session, job)
+        gpus = gpus_of(session, job)
+        had = float(np.maximum(now - since, 0.0).sum()) * gpus
+        shown = float(np.maximum(now - started, 0.0).sum()) * gpus
+        if shown > past.attained + had - past.forgiven + ROUNDING:
+            had = shown + past.forgiven - past.attained
     return replace(past, attained=past.attained + had, counted=now)
+
+
+def believable(past: Past, created: float, now: float) -> Past:
+    """The past without times before the job existed or in the future, and without negative amounts."""
+    attained = max(past.attained, 0.0)
+    first, since, counted = (
+        None if at is None or at > now else max(at, created) for at in (past.first_start, past.since, past.counted)
+    )
+    forgiven = min(max(past.forgiven, 0.0), attained)
+    return replace(
+        past,
+        first_start=first,
+        since=since,
+        counted=counted,
+        ran=max(past.ran, 0.0),
+        attained=attained,
+        forgiven=forgiven,
+    )
 
 
 def past_after(past: Past, now: float, before: int, after: int, forgive: bool) -> Past:

@@ -1,0 +1,50 @@
+"""Notices other schedulers: a pod of ours was bound, and Maar did not send the bind.
+
+Two schedulers for the same pods, or on the same nodes, can over-commit a node, because the API server does not check
+capacity.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+
+from maar.kube.wire.pods import Pod
+
+logger = logging.getLogger("maar.controller")
+
+EVERY = 60.0
+"""Minimum seconds between two warnings; tuned by hand."""
+
+
+class ForeignBinds:
+    """Counts binds by other schedulers, and warns."""
+
+    def __init__(
+        self, names: frozenset[str], leads: Callable[[], bool], clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self.count = 0
+        self._names = names
+        self._leads = leads
+        self._clock = clock
+        self._warned: float | None = None
+        self._since = 0
+
+    def bound(self, pod: Pod) -> None:
+        """A waiting pod got a node by a bind that this process did not send."""
+        if pod.spec.scheduler_name not in self._names or not self._leads():
+            return
+        self.count += 1
+        self._since += 1
+        now = self._clock()
+        if self._warned is None or now - self._warned >= EVERY:
+            logger.warning(
+                "another scheduler bound %d pods with schedulerName `%s`, the last was `%s` to `%s`: "
+                "nodes may be over-committed",
+                self._since,
+                pod.spec.scheduler_name,
+                pod.key,
+                pod.spec.node_name,
+            )
+            self._warned, self._since = now, 0

@@ -1,0 +1,227 @@
+"""Dangerous writes: binds, evictions and resizes. Each needs an intent on the Lease, and carries the version it is for.
+
+    announced ──► sent ──► accepted: done
+        ▲           ├────► refused (409): the object is read ──────┐
+        │           └────► no answer: a fence moves its version ───┤
+        │                                                          ▼
+        └─ as the decision saw it: a new intent ◄─── what the object shows ───► done, or failed for good
+
+The write is never sent without the version. If the object shows a change that matters, the write has failed, and the
+next cycle decides again.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Any, ClassVar, Generic, TypeVar
+
+import msgspec
+
+from maar.kube.client.api import Api
+from maar.kube.client.errors import (
+    ApiError,
+    Conflict,
+    NotFound,
+    NotLeading,
+    ServerFault,
+    TooManyRequests,
+    Unauthorized,
+    Unreachable,
+)
+from maar.kube.read.alike import alike
+from maar.kube.wire.api_resources import PODS
+from maar.kube.wire.decoding import decode_json
+from maar.kube.wire.errors import FieldError
+from maar.kube.wire.pods import Pod
+from maar.kube.write.fence import fence
+from maar.kube.write.outcomes import Again, Done, Failed
+
+B = TypeVar("B")
+"""An object in the version that a write is for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Moved(Generic[B]):
+    """The object has another version, and is otherwise as the decision saw it: announce the write for this version."""
+
+    base: B
+
+
+@dataclass(frozen=True, slots=True)
+class Unanswered:
+    """The request may still take effect: it must be settled by a fence."""
+
+    error: ApiError
+
+
+Verdict = Done | Failed | Again | Moved[Any]
+
+
+class Guarded(ABC, Generic[B]):
+    """A write that needs an intent."""
+
+    __slots__ = ()
+    refusals: ClassVar[tuple[type[ApiError], ...]] = (Conflict,)
+    """Errors that mean: the object is not as expected."""
+
+    @property
+    @abstractmethod
+    def key(self) -> str:
+        """The path of the object that is written to."""
+
+    @property
+    @abstractmethod
+    def base(self) -> B:
+        """The object as the decision saw it."""
+
+    @abstractmethod
+    async def send(self, api: Api, base: B) -> Done:
+        """Send the write for this version of the object."""
+
+    @abstractmethod
+    def judge(self, body: bytes | None, base: B, error: ApiError) -> Verdict:
+        """The meaning of the object as it is now (`None`: it is gone), after no request can take effect any more."""
+
+
+async def send(api: Api, work: Guarded[B], base: B) -> Verdict | Unanswered:
+    """Send a write once; a definite refusal is checked by reading the object."""
+    try:
+        return await work.send(api, base)
+    except NotLeading:
+        raise
+    except (Unreachable, ServerFault) as error:
+        return Unanswered(error)
+    except work.refusals as error:
+        return await _look(api, work, base, error)
+    except NotFound as error:
+        return work.judge(None, base, error)
+    except (TooManyRequests, Unauthorized) as error:
+        return Again(error)
+    except ApiError as error:
+        return Failed(error)
+
+
+async def _look(api: Api, work: Guarded[B], base: B, refused: ApiError) -> Verdict:
+    try:
+        return work.judge(await api.get(work.key), base, refused)
+    except NotFound:
+        return work.judge(None, base, refused)
+    except ApiError as error:
+        return Again(error)
+
+
+async def settle(api: Api, work: Guarded[B], base: B, epoch: int) -> Verdict | Unanswered:
+    """Fence the object of a request without an answer; its state then shows what the request did."""
+    try:
+        body = await fence(api, work.key, epoch)
+    except NotLeading:
+        raise
+    except ApiError as error:
+        return Unanswered(error)
+    return work.judge(body, base, Conflict("the server did not answer", verb="POST", path=work.key))
+
+
+@dataclass(frozen=True, slots=True)
+class OnPod(Guarded[Pod]):
+    """A write to one pod, never to a later pod of the same name."""
+
+    pod: Pod
+    """As the decision saw it."""
+
+    @property
+    def key(self) -> str:
+        return PODS.path(self.pod.namespace, self.pod.name)
+
+    @property
+    def uid(self) -> str:
+        return self.pod.metadata.uid
+
+    @property
+    def base(self) -> Pod:
+        return self.pod
+
+    def judge(self, body: bytes | None, base: Pod, error: ApiError) -> Verdict:
+        if body is None:
+            return self.gone(_said(error, NotFound, f"{self.title} has been deleted"))
+        try:
+            now = decode_json(body, Pod)
+        except (FieldError, msgspec.DecodeError) as problem:
+            return Failed(_said(error, Conflict, f"{self.title} cannot be read any more: {problem}"))
+        if now.metadata.uid != self.uid:
+            other = f"{self.title} is another one of the same name now: uid `{now.metadata.uid}`"
+            return self.gone(_said(error, Conflict, other))
+        if (ended := self.ended(now, error)) is not None:
+            return ended
+        if not alike(self.pod, now):
+            return Failed(_said(error, Conflict, f"{self.title} has changed since the decision"))
+        if now.metadata.resource_version == base.metadata.resource_version:
+            return Again(error)  # the version was right: the server refused for a reason of its own
+        return Moved(now)
+
+    @abstractmethod
+    def gone(self, error: ApiError) -> Done | Failed:
+        """The outcome if the pod no longer exists."""
+
+    @abstractmethod
+    def ended(self, now: Pod, error: ApiError) -> Done | Failed | None:
+        """The outcome if the state of the pod shows it."""
+
+    @property
+    def title(self) -> str:
+        return f"pod `{self.pod.name}`"
+
+    def __str__(self) -> str:
+        return f"{type(self).__name__} of pod `{self.pod.key}`"
+
+
+@dataclass(frozen=True, slots=True)
+class Bind(OnPod):
+    """Bind a pod to a node."""
+
+    node: str
+
+    async def send(self, api: Api, base: Pod) -> Done:
+        await api.bind(base.namespace, base.name, self.uid, self.node, base.metadata.resource_version)
+        return Done()
+
+    def gone(self, error: ApiError) -> Done | Failed:
+        return Failed(error)
+
+    def ended(self, now: Pod, error: ApiError) -> Done | Failed | None:
+        node = now.spec.node_name
+        if node == self.node:
+            return Done()
+        if node:
+            return Failed(_said(error, Conflict, f"{self.title} is on another node already: `{node}`"))
+        return Failed(error) if now.metadata.deletion_timestamp is not None else None
+
+
+@dataclass(frozen=True, slots=True)
+class Evict(OnPod):
+    """Evict a pod, if its disruption budgets allow it."""
+
+    grace: int | None = None
+
+    async def send(self, api: Api, base: Pod) -> Done:
+        await api.evict(base.namespace, base.name, self.uid, self.grace, base.metadata.resource_version)
+        return Done()
+
+    def gone(self, error: ApiError) -> Done | Failed:
+        return Done()
+
+    def ended(self, now: Pod, error: ApiError) -> Done | Failed | None:
+        return None if now.metadata.deletion_timestamp is None else Done()
+
+
+@dataclass(frozen=True, slots=True)
+class Delete(Evict):
+    """Delete a pod, regardless of budgets."""
+
+    async def send(self, api: Api, base: Pod) -> Done:
+        await api.delete_pod(base.namespace, base.name, self.uid, self.grace, base.metadata.resource_version)
+        return Done()
+
+
+def _said(error: ApiError, kind: type[ApiError], message: str) -> ApiError:
+    return kind(message, reason=error.reason, verb=error.verb, path=error.path)

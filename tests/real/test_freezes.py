@@ -1,0 +1,185 @@
+"""Leaders that are frozen for longer than their lease continue in the middle of a burst with evictions and resizes.
+
+Gangs are ReplicaSets, so that evicted pods come back. Elastic Jobs grow and shrink in what gangs leave. MAAR_FREEZES is
+the number of rounds.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import signal
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.support.burst import PER_NODE, Witness
+from tests.support.elastic_story import CONFIG
+from tests.support.live import NAMESPACE, Live, Seen, connected
+from tests.support.real.cluster import RealCluster
+from tests.support.scheduler import Child
+
+from maar.kube.client.errors import NotFound
+from maar.kube.client.informer import Informer
+from maar.kube.kinds import batchjob, volcano_podgroup
+from maar.kube.wire.api_resources import EVENTS, LEASES, PODS
+
+FREEZES = int(os.environ.get("MAAR_FREEZES", "5"))
+NODES = 8
+LEASE_S = 3
+CONTROLLERS = ("replicaset-controller", "job-controller", "garbage-collector-controller")
+SETS = f"/apis/apps/v1/namespaces/{NAMESPACE}/replicasets"
+JOBS = batchjob.KIND.resource.path(NAMESPACE)
+ELASTIC = ("e0", "e1")
+MOST = 8
+"""Gangs that exist at once. They need about 1.5 times the cluster."""
+
+
+def template(annotations: dict[str, str], **spec: Any) -> dict[str, Any]:
+    limits = {"limits": {"nvidia.com/gpu": "2"}}
+    container = {"name": "c", "image": "train", "resources": limits}
+    whole = {"containers": [container], "schedulerName": "maar", "terminationGracePeriodSeconds": 0, **spec}
+    return {"metadata": {"labels": {"app": "x"}, "annotations": annotations}, "spec": whole}
+
+
+class Load:
+    """Gangs that come and go, and elastic Jobs that stay."""
+
+    def __init__(self, live: Live, dice: random.Random) -> None:
+        self.sizes: dict[str, int] = {}
+        """The sizes of the existing gangs."""
+        self._live = live
+        self._dice = dice
+        self._number = 0
+
+    async def begin(self) -> None:
+        await self._live.nodes(NODES, gpu=2 * PER_NODE)
+        await self._live.priority("high", 1000)
+        for name in ELASTIC:
+            bounds = {"maar.dev/min-workers": "1", "maar.dev/max-workers": "12"}
+            spec = {"parallelism": 1, "completions": 99, "template": template({}, restartPolicy="Never")}
+            head = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": name, "annotations": bounds}}
+            await self._live.create(JOBS, head | {"spec": spec})
+
+    async def turn(self) -> None:
+        """One more gang, every second one with a high priority, and one less if there are many."""
+        self._number += 1
+        name, size = f"g{self._number}", self._dice.randint(3, 8)
+        await self._live.group(name, size)
+        priority = {"priorityClassName": "high"} if self._number % 2 else {}
+        made = template({"scheduling.k8s.io/group-name": name}, **priority)
+        made["metadata"]["labels"]["app"] = name
+        spec = {"replicas": size, "selector": {"matchLabels": {"app": name}}, "template": made}
+        head = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "metadata": {"name": name}}
+        await self._live.create(SETS, head | {"spec": spec})
+        self.sizes[name] = size
+        if len(self.sizes) > MOST:
+            gone = self._dice.choice(sorted(self.sizes)[:-2])
+            del self.sizes[gone]
+            for path in (f"{SETS}/{gone}", volcano_podgroup.KIND.resource.path(NAMESPACE, gone)):
+                await self._live.api.delete(path)
+
+    def is_whole(self, pods: list[Seen]) -> bool:
+        """Whether all pods exist and no gang runs in part."""
+        there, run = Counter(p.group for p in pods if p.group), Counter(p.group for p in pods if p.group and p.node)
+        return there == self.sizes and all(count == self.sizes[name] for name, count in run.items())
+
+
+class Replicas:
+    """A leader and a standby."""
+
+    def __init__(self, live: Live, kubeconfig: Path, folder: Path) -> None:
+        self._live, self._kubeconfig, self._folder = live, kubeconfig, folder
+        self._config = folder / "maar.yaml"
+        self._config.write_text(CONFIG)
+        self.children: list[Child] = []
+
+    def start(self) -> None:
+        log = self._folder / f"maar-{len(self.children)}.log"
+        options = ("--config", str(self._config), "--history", "none", "--lease-duration", str(LEASE_S))
+        self.children.append(Child(self._kubeconfig, log, *options))
+
+    async def leader(self) -> Child:
+        """The process that holds the lease."""
+        found: list[Child] = []
+
+        async def leads() -> bool:
+            try:
+                lease = await self._live.get(LEASES.path(NAMESPACE, "maar"))
+            except NotFound:
+                return False
+            holder = str(lease["spec"].get("holderIdentity") or "")
+            found[:] = [child for child in self.children if child.lives and holder.endswith(f"_{child.pid}")]
+            return bool(found)
+
+        await self._live.eventually(leads, "a process leads")
+        return found[0]
+
+    async def succeeded(self, old: Child) -> None:
+        async def other() -> bool:
+            return await self.leader() is not old
+
+        await self._live.eventually(other, "another process leads")
+
+
+@pytest.mark.slow
+def test_frozen_leaders_that_continue_do_no_harm(real_cluster: RealCluster, tmp_path: Path) -> None:
+    dice = random.Random(11)
+    witness = Witness()
+
+    async def freeze(live: Live, load: Load, replicas: Replicas) -> None:
+        old = await replicas.leader()
+        binds = len(witness.nodes)
+        for _ in range(3):
+            await load.turn()
+        await live.eventually(lambda: len(witness.nodes) > binds, "the burst has begun")
+        await asyncio.sleep(dice.uniform(0.0, 0.1))
+        os.kill(old.pid, signal.SIGSTOP)
+        try:
+            await load.turn()
+            await replicas.succeeded(old)
+            binds = len(witness.nodes)
+            await load.turn()
+            await live.eventually(lambda: len(witness.nodes) > binds, "the successor has decided")
+        finally:
+            os.kill(old.pid, signal.SIGCONT)
+        replicas.start()
+        await live.eventually(lambda: not old.lives, "the old leader has ended")
+        assert old.says("lost the lease")
+
+    async def story() -> None:
+        async with connected(real_cluster.kubeconfig) as live, connected(real_cluster.kubeconfig) as other:
+            load, replicas = Load(live, dice), Replicas(live, real_cluster.kubeconfig, tmp_path)
+            watching = asyncio.create_task(Informer(other.api, PODS, witness, namespace=NAMESPACE).run())
+            try:
+                await load.begin()
+                replicas.start()
+                await replicas.leader()
+                replicas.start()
+                for _ in range(FREEZES):
+                    await freeze(live, load, replicas)
+                await live.until(load.is_whole, "no gang is in part")
+                assert {"Preempted", "Resized"} <= await _reasons(live), "there were evictions and resizes"
+                sizes = [await _size(live, name) for name in ELASTIC]
+                assert all(1 <= size <= 12 for size in sizes)
+            finally:
+                for child in replicas.children:
+                    child.end()
+                watching.cancel()
+                await asyncio.gather(watching, return_exceptions=True)
+            logs = "".join(child.log.read_text() for child in replicas.children)
+            assert "Traceback" not in logs
+            witness.check()
+
+    real_cluster.start_controller_manager(CONTROLLERS)
+    asyncio.run(story())
+
+
+async def _reasons(live: Live) -> set[str]:
+    return {event["reason"] for event in (await live.get(EVENTS.path(NAMESPACE)))["items"]}
+
+
+async def _size(live: Live, name: str) -> int:
+    return int((await live.get(f"{JOBS}/{name}"))["spec"]["parallelism"])

@@ -1,0 +1,207 @@
+"""The witness: sees every write to a cluster and says what went wrong. One witness for all faults.
+
+At every revision: no node holds more than it has after a bind, and no pod moves to another node. At quiet moments: no
+gang runs in part. At the end: every pod and job that is gone was deleted for a reason, every gang has run, and no lock,
+hold, nomination, election or intent is left. It has its own readers and uses no code of Maar.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import Counter, defaultdict, deque
+from collections.abc import Callable, Set
+from decimal import Decimal
+from enum import StrEnum
+
+import msgspec
+from tests.support.faults.gangs import ENDED, OWNERS, Gangs
+from tests.support.faults.left_over import left_over
+from tests.support.faults.quantities import amount, requests
+from tests.support.faults.writes import Etcd, Json, Write, ended
+
+KEPT = (*OWNERS, "nodes", "pods", "configmaps", "leases")
+"""Resources whose objects the witness keeps."""
+QUIET_S = 1.0
+"""How long no gang may be in part before the cluster counts as quiet."""
+
+
+class Wrong(StrEnum):
+    """What can go wrong."""
+
+    OVER_COMMIT = "over-commit"
+    BOUND_TWICE = "bound twice"
+    IN_PART = "gang in part"
+    LOST = "lost"
+    LEFT_OVER = "left over"
+
+
+class Finding(msgspec.Struct, frozen=True):
+    """One thing that went wrong, and the writes before it."""
+
+    wrong: Wrong
+    what: str
+    story: tuple[str, ...] = ()
+
+
+class Witness:
+    """Takes all writes of one cluster."""
+
+    def __init__(self) -> None:
+        self.findings: list[Finding] = []
+        self.gangs = Gangs()
+        self.expected: set[str] = set()
+        """Objects that users delete: their uids, or resource and key."""
+        self.evictions: Set[str] = frozenset()
+        """Uids of pods whose eviction was requested, from a proxy."""
+        self.objects: dict[str, dict[str, Json]] = defaultdict(dict)
+        """All objects of `KEPT` as they are now, by resource and key."""
+        self.revision = 0
+        self.counts: Counter[str] = Counter()
+        """Binds, evictions and deletions."""
+        self._on: dict[str, dict[str, dict[str, Decimal]]] = defaultdict(dict)
+        """What the pods on each node take, by uid."""
+        self._story: deque[str] = deque(maxlen=60)
+
+    def take(self, write: Write) -> None:
+        """Take one more write."""
+        self.revision = write.revision
+        if write.resource not in KEPT:
+            return
+        kept = self.objects[write.resource]
+        before = kept.pop(write.key, None)
+        if write.after is not None:
+            kept[write.key] = write.after
+        if before is not None and write.after is None:
+            self._removed(write, before)
+        if write.resource in OWNERS:
+            self.gangs.owner(write.resource, write.key, write.after)
+        if write.resource == "pods":
+            self._pod(write, before)
+
+    def found(self, wrong: Wrong, what: str) -> None:
+        """Record something that went wrong."""
+        self.findings.append(Finding(wrong, what, tuple(self._story)))
+
+    # -- at every revision
+
+    def _pod(self, write: Write, before: Json | None) -> None:
+        after = write.after
+        pod = after if after is not None else before
+        assert pod is not None, write
+        uid, node = pod["metadata"]["uid"], pod["spec"].get("nodeName", "")
+        had = "" if before is None else before["spec"].get("nodeName", "")
+        self.gangs.pod(uid, write.key, before, after)
+        phase = (pod.get("status") or {}).get("phase")
+        self._on[had or node].pop(uid, None)
+        if after is None or not node or phase in ENDED:
+            if after is None and node:
+                self._tell(write, "removed from", node)
+            return
+        self._on[node][uid] = requests(after["spec"])
+        if had and had != node:
+            self.found(Wrong.BOUND_TWICE, f"{write.key} on {had} and {node} at {write.revision}")
+        if not had and before is not None:  # bound by a scheduler; a pod may also be created on a node
+            self.counts["binds"] += 1
+            self._tell(write, "bound to", node)
+            self._fits(node, f"{write.key} was bound at {write.revision}")
+
+    def _fits(self, node: str, why: str) -> None:
+        wire = self.objects["nodes"].get(node)
+        if wire is None:  # it was removed while the bind was on its way
+            return
+        has = {name: amount(value) for name, value in ((wire.get("status") or {}).get("allocatable") or {}).items()}
+        taken: dict[str, Decimal] = defaultdict(Decimal)
+        for one in self._on[node].values():
+            for name, value in one.items():
+                taken[name] += value
+        over = {name: f"{value} of {has.get(name, 0)}" for name, value in taken.items() if value > has.get(name, 0)}
+        if over:
+            self.found(Wrong.OVER_COMMIT, f"{node} holds {over} after {why}: {len(self._on[node])} pods")
+
+    def _removed(self, write: Write, before: Json) -> None:
+        meta, status = before["metadata"], before.get("status") or {}
+        marked = any(c["type"] == "DisruptionTarget" for c in status.get("conditions") or ())
+        evicted = marked or meta["uid"] in self.evictions
+        self.counts["evicted" if evicted else "removed"] += write.resource == "pods"
+        owned = any(owner.get("controller") for owner in meta.get("ownerReferences") or ())
+        if write.resource not in ("pods", *OWNERS) or owned or evicted:
+            return
+        if self.expected & {meta["uid"], f"{write.resource}/{write.key}"}:
+            return
+        node = before["spec"].get("nodeName")
+        if status.get("phase") in ENDED or (node and node not in self.objects["nodes"]):
+            return
+        self.found(Wrong.LOST, f"{write.resource} {write.key} was removed at {write.revision}")
+
+    def _tell(self, write: Write, what: str, node: str) -> None:
+        self._story.append(f"{write.revision} {write.key} {what} {node}")
+
+    # -- at quiet moments, and at the end
+
+    def left_over(self) -> list[str]:
+        """Locks, holds, nominations, elections and intents that exist now."""
+        return left_over(self.objects)
+
+    def count(self, wrong: Wrong) -> int:
+        return sum(finding.wrong is wrong for finding in self.findings)
+
+    def check(self) -> None:
+        """Fail if anything went wrong."""
+        if self.findings:
+            first = self.findings[0]
+            told = "\n".join(f"{f.wrong}: {f.what}" for f in self.findings[:20])
+            raise AssertionError("\n".join([told, "Before the first:", *first.story]))
+
+
+class Watching:
+    """A witness that watches a real cluster."""
+
+    def __init__(self, etcd: Etcd) -> None:
+        self.witness = Witness()
+        self._etcd = etcd
+        self._marked = 0
+
+    async def __aenter__(self) -> Watching:
+        self._task = asyncio.create_task(self._watch())
+        await self.caught_up()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await ended(self._task)
+
+    async def _watch(self) -> None:
+        async for write in self._etcd.writes():
+            if isinstance(write, int):
+                self._marked = write
+            else:
+                self.witness.take(write)
+
+    async def caught_up(self) -> None:
+        """Wait until the witness has seen every write that was made before this call."""
+        mark = await self._etcd.mark()
+        while self._marked < mark:
+            if self._task.done():
+                self._task.result()
+            await asyncio.sleep(0.005)
+
+    async def quiet(self, patience: float) -> None:
+        """Wait until no gang is in part for a moment; what still is after a while went wrong."""
+        for gang in await self._outlasts(self.witness.gangs.in_part, patience):
+            self.witness.found(Wrong.IN_PART, gang)
+
+    async def nothing_left(self, patience: float) -> None:
+        """Wait until no lock, hold, nomination, election or intent is left; what still is went wrong."""
+        for what in await self._outlasts(self.witness.left_over, patience):
+            self.witness.found(Wrong.LEFT_OVER, what)
+
+    async def _outlasts(self, look: Callable[[], list[str]], patience: float) -> list[str]:
+        ends, since = time.monotonic() + patience, time.monotonic()
+        while True:
+            await self.caught_up()
+            found = look()
+            now = time.monotonic()
+            since = now if found else since
+            if now - since >= QUIET_S or now > ends:
+                return found
+            await asyncio.sleep(0.1)

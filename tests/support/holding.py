@@ -1,0 +1,42 @@
+"""A proxy that holds requests back until it is told to let them through, whatever became of their sender."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+from aiohttp import web
+from tests.support.proxy import Fate, Proxy
+
+
+class HoldingProxy(Proxy):
+    """Holds requests that `holds` chooses by method and path."""
+
+    def __init__(self, server: str, ca: Path) -> None:
+        super().__init__(server, ca)
+        self.holds: Callable[[str, str], bool] = lambda method, path: False
+        self.held: Counter[str] = Counter()
+        """How many requests were held, by the last part of their path."""
+        self.statuses: list[int] = []
+        """What the server answered to those that were let through."""
+        self._go = asyncio.Event()
+
+    async def let_through(self) -> list[int]:
+        """Let all held requests through, and return the server's answers."""
+        self._go.set()
+        async with asyncio.timeout(30):
+            while len(self.statuses) < self.held.total():
+                await asyncio.sleep(0.01)
+        return self.statuses
+
+    async def _forward(self, request: web.Request, body: bytes, fate: Fate) -> web.StreamResponse:
+        held = not self._go.is_set() and self.holds(request.method, request.path)
+        if held:
+            self.held[request.path.rpartition("/")[2]] += 1
+            await self._go.wait()
+        response = await super()._forward(request, body, fate)
+        if held:
+            self.statuses.append(response.status)
+        return response
