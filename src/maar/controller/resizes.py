@@ -38,6 +38,10 @@ NOTES_EVERY = 1.0
 """Seconds between two notes that change alone, of all jobs together."""
 
 
+RESIZE = "resize"
+"""In the table of problems: a job whose size could not be written."""
+
+
 class Change(NamedTuple):
     """The new size of one job."""
 
@@ -93,12 +97,15 @@ class Resizes:
             self._noted.pop(key, None)
         notes = self._notes(plan)
         down, up = changes(plan)
+        isolated = self._cache.picture.problems.isolated
         for change in down:
-            self._go_down(change, notes)
+            with isolated(RESIZE, change.job):
+                self._go_down(change, notes)
         for change in up:
-            prepared = self._prepare(change, notes)
-            if prepared is not None:
-                self._waiting[change.job] = prepared
+            with isolated(RESIZE, change.job):
+                prepared = self._prepare(change, notes)
+                if prepared is not None:
+                    self._waiting[change.job] = prepared
         self._write_notes(notes, now)
         self._correct_notes(now)
         self._go_up()
@@ -203,10 +210,11 @@ class Resizes:
         targets = {target.job: target for target in plan.targets if self._noted.get(target.job) != target}
         found: dict[str, Note] = {}
         for key in sorted(holds.keys() | held | targets.keys()):
-            job = self._cache.picture.elastic_job(key)
-            if job is not None:
-                kept = tuple(sorted(holds.get(key, {}).items()))
-                found[key] = Note(kept, self._annotations(job, kept, targets.get(key)), targets.get(key))
+            with self._cache.picture.problems.isolated(RESIZE, key):
+                job = self._cache.picture.elastic_job(key)
+                if job is not None:
+                    kept = tuple(sorted(holds.get(key, {}).items()))
+                    found[key] = Note(kept, self._annotations(job, kept, targets.get(key)), targets.get(key))
         return found
 
     def _annotations(self, job: ElasticJob, holds: Holds, target: Target | None) -> dict[str, str | None]:
@@ -229,7 +237,8 @@ class Resizes:
             if not note.annotations:
                 self._keep(job, note)
             elif known.HOLDS in note.annotations or self._pace.take(now):
-                self._write_note(job, note)
+                with self._cache.picture.problems.isolated(RESIZE, job):
+                    self._write_note(job, note)
             else:
                 self._has_notes = True
 

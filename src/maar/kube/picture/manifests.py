@@ -69,11 +69,14 @@ class _Files(Problems):
         """Where each object was found, by kind and key."""
         self.objects: list[tuple[AnyKind, Object]] = []
 
-    def found(self, kind: AnyKind, item: Object, error: FieldError, so: str) -> None:
+    def invalid(self, kind: AnyKind | str, key: str, reason: str, so: str = "") -> None:
+        """Nothing: the plan shows what waits, and why."""
+
+    def found(self, kind: AnyKind, item: Object, error: FieldError, so: str) -> str:
         """A field of an object cannot be used."""
         raise self.places[kind, kind.key_of(item)].error(error.field, error.problem) from None
 
-    def bug(self, what: str, error: Exception) -> str:
+    def bug(self, kind: AnyKind | str, key: str, error: Exception) -> str:
         """Files are read once: a bug, or an error that says where it is, ends the reading."""
         raise error
 
