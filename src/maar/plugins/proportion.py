@@ -56,9 +56,11 @@ class Proportion:
         self._dims = compared(self._axes)
         self._whole = Whole.of(session)
         self._request = requested(session)
+        self._guarantee = [self._axes.row(q.guarantee or {}) for q in session.snapshot.queues.queues]
         self._limit = real_capabilities(session)
         self._deserved = deserved_by(session, self._request, self._limit)
         self._admission = Admission(session, on)
+        on.deserved(lambda queue: self._deserved[queue])
         on.queue_order(self._order)
         on.overused(self._overused, self._why_overused)
         on.allocatable(self._allowed, self._why_not)
@@ -177,7 +179,10 @@ class Proportion:
             if q not in has:
                 has[q] = has_own(self._session, q)
             holds: Row = snapshot.shapes.requests[snapshot.tasks.shape[task]].tolist()
-            over = any(holds[d] > 0 and has[q][d] > self._deserved[q][d] for d in dims)
+            now = has_own(self._session, q) if claim.whole else has[q]
+            over = any(holds[d] > 0 and now[d] > self._deserved[q][d] for d in dims)
+            if over and claim.whole:
+                over = all(has[q][d] - holds[d] >= self._guarantee[q][d] for d in dims if holds[d] > 0)
             if over and going:
                 has[q] = less(has[q], holds)
             return over
@@ -278,7 +283,7 @@ def _asking(session: Session) -> Mask:
     ]
     asking = np.array([*open_queues, False], dtype=np.bool_)[snapshot.jobs.queue]  # no queue is -1, the last entry
     asking[[i for i in snapshot.jobs.active if session.job(i).broken]] = False
-    return np.asarray(asking)
+    return np.asarray(asking & ~snapshot.jobs.refused)
 
 
 def real_capabilities(session: Session) -> list[Row]:
