@@ -61,7 +61,7 @@ async def get(session: ClientSession, url: str = URL) -> tuple[int, Any]:
 def test_what_is_posted_is_stored_and_learnt(address: str) -> None:
     full = GOOD | {
         "total_epochs": 90, "local_batch_size": 32, "global_batch_size": 128, "step_seconds": 0.5,
-        "started": 900.5, "category": "vision", "accelerator": "a100",
+        "started": 900.5, "category": "team/vision", "accelerator": "a100",
     }  # fmt: skip
 
     async def story(session: ClientSession, history: History) -> None:

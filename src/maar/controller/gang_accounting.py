@@ -11,6 +11,7 @@ import math
 
 import msgspec
 
+from maar.controller.accounting import ACCOUNT
 from maar.controller.cache import Cache
 from maar.controller.loop import Cycle
 from maar.history.history import History
@@ -69,12 +70,13 @@ class GangAccounting:
         self._begun = True
         for key, changed in (self._all() if begins else self._cache.changed).items():
             if changed is not None and _is_gang(*changed) and self._cache.picture.elastic_job(key) is None:
-                self._see(changed[0], changed[1], cycle.now)
+                with self._cache.picture.problems.isolated(ACCOUNT, key):
+                    self._see(changed[0], changed[1], cycle.now)
             elif (life := self._lives.pop(key, None)) is not None and not life.over:
                 self._left[life.uid] = life
                 life.count(cycle.now)
                 life.workers = life.gpus = 0
-        self._left = {uid: life for uid, life in self._left.items() if not self._is_over(life, cycle.now)}
+        self._left = {uid: life for uid, life in self._left.items() if not self._is_over_now(life, cycle.now)}
         for evict in cycle.plan.evict:
             task = self._cache.find(evict.task)
             if task is not None and task.job in self._lives:
@@ -126,6 +128,12 @@ class GangAccounting:
         else:
             self._record(life, EventKind.SUBMITTED, job.created)
         return life
+
+    def _is_over_now(self, life: Life, now: float) -> bool:
+        over = True
+        with self._cache.picture.problems.isolated(ACCOUNT, life.job):
+            over = self._is_over(life, now)
+        return over
 
     def _is_over(self, life: Life, now: float) -> bool:
         """Whether a gang without pods and group has ended. Its owner's object may say it later than its pods."""
