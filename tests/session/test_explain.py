@@ -88,7 +88,7 @@ def test_the_line_of_the_style_guide(opened: Opened) -> None:
     ],
 )
 def test_short_of_a_resource(opened: Opened, nodes: list[Part], wants: dict[str, Any], message: str) -> None:
-    assert message == in_one_line(why(opened, nodes, gang("waits", **wants)))
+    assert [message] == [reason.message for reason in why(opened, nodes, gang("waits", **wants))]
 
 
 def test_a_gang_that_fits_in_part(opened: Opened) -> None:

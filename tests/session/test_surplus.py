@@ -41,7 +41,7 @@ def test_the_configuration_says_whether_it_asks() -> None:
     text = "actions: allocate\ntiers: [{plugins: [{name: gang}]}]\n"
     assert not configured(text).autoscaling.surplus
     assert configured(text + "autoscaling: {surplus: true}").autoscaling.surplus
-    with pytest.raises(Exception, match="autoscaling.surplus"):
+    with pytest.raises(Exception, match=r"autoscaling\.surplus"):
         configured(text + "autoscaling: {surplus: many}")
     with pytest.raises(Exception, match="surplu"):
         configured(text + "autoscaling: {surplu: true}")

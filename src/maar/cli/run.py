@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
-import logging
-from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 
 import click
 
+from maar.cli.exits import BadInput, CannotRun
+from maar.cli.logs import log_to_stderr
 from maar.controller import main as controller
 from maar.controller.main import LEASE_NAMESPACE, LEASE_SECONDS, Options
 from maar.controller.settings import Settings
@@ -66,6 +65,7 @@ def _address(_: click.Context, __: click.Parameter, text: str | None) -> Address
 )  # fmt: skip
 @click.option(
     "--http-port",
+    type=click.IntRange(0, 65535),
     default=8080,
     show_default=True,
     metavar="PORT",
@@ -89,6 +89,7 @@ def _address(_: click.Context, __: click.Parameter, text: str | None) -> Address
 @click.option(
     "--delete-victims", is_flag=True, help="Delete victims instead of evicting them: ignores disruption budgets."
 )
+@click.option("--without-intents", is_flag=True, hidden=True, help="Unsafe: only to measure what intents cost.")
 @click.option("--pod-events", is_flag=True, help="Write an event for each bound pod, not only for its gang.")
 @click.option(
     "--log-format", type=click.Choice(["text", "json"]), default="text", show_default=True, help="Format of log lines."
@@ -112,11 +113,12 @@ def run(
     history: str | None,
     history_token: Path | None,
     delete_victims: bool,
+    without_intents: bool,
     pod_events: bool,
     log_format: str,
 ) -> None:
     """Schedule the pods of a Kubernetes cluster, until SIGTERM or SIGINT."""
-    _log(log_format)
+    log_to_stderr(log_format)
     options = Options(
         settings=Settings(
             scheduler_names=frozenset(names),
@@ -124,6 +126,7 @@ def run(
             node_selector=_selector(node_selector),
             dry_run=dry_run,
             delete_victims=delete_victims,
+            announce=not without_intents,
             pod_events=pod_events,
         ),
         kubeconfig=kubeconfig,
@@ -141,30 +144,10 @@ def run(
     web = partial(serving, addresses=addresses, token_file=history_token) if addresses else None
     try:
         controller.run(options, web)
+    except controller.BadOptions as error:
+        raise BadInput(*str(error).split("\n")) from None
     except (controller.RunError, CannotServe) as error:
-        raise click.ClickException(str(error)) from None
-
-
-class JsonLines(logging.Formatter):
-    """Formats each record as one line of JSON, for log collectors."""
-
-    def format(self, record: logging.LogRecord) -> str:
-        line = {
-            "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
-            "level": record.levelname.lower(),
-            "logger": record.name,
-            "message": record.getMessage(),
-        }
-        if record.exc_info:
-            line["exception"] = self.formatException(record.exc_info)
-        return json.dumps(line)
-
-
-def _log(how: str) -> None:
-    handler = logging.StreamHandler()
-    plain = logging.Formatter("%(asctime)s %(levelname)s %(name)s %(message)s")
-    handler.setFormatter(JsonLines() if how == "json" else plain)
-    logging.basicConfig(level=logging.INFO, handlers=[handler])
+        raise CannotRun(str(error)) from None
 
 
 def _selector(text: str | None) -> Selector | None:

@@ -30,6 +30,8 @@ from maar.model.jobs import Job
 from maar.model.snapshot import Changed
 from maar.model.tasks import Status, Task
 
+ACCOUNT = "account"
+"""In the table of problems: a job whose account could not be kept."""
 RUNS = (EventKind.STARTED, EventKind.RESIZED)
 
 
@@ -85,13 +87,14 @@ class Accounting:
         self._begun = True
         now, doubtful = cycle.now, self._left
         for key, changed in (self._all_elastic() if begins else self._cache.changed).items():
-            if changed is not None and changed[0].elastic is not None:
-                found = self._cache.picture.elastic_job(key)
-                if found is not None:
-                    self._see(found, changed[0], changed[0].elastic, changed[1], now, doubtful)
-            elif key in self._keys:
-                doubtful.add(self._keys.pop(key))
-        self._left = {uid for uid in doubtful if uid in self._lives and not self._is_over(self._lives[uid], now)}
+            with self._cache.picture.problems.isolated(ACCOUNT, key):
+                if changed is not None and changed[0].elastic is not None:
+                    found = self._cache.picture.elastic_job(key)
+                    if found is not None:
+                        self._see(found, changed[0], changed[0].elastic, changed[1], now, doubtful)
+                elif key in self._keys:
+                    doubtful.add(self._keys.pop(key))
+        self._left = {uid for uid in doubtful if uid in self._lives and not self._is_over_now(uid, now)}
         if begins:
             self._catch_up(now)
 
@@ -160,6 +163,12 @@ class Accounting:
         kind = EventKind.STARTED if not before else EventKind.RESIZED if workers else EventKind.SUSPENDED
         self._record(life, kind, at, before=before, after=workers)
 
+    def _is_over_now(self, uid: str, now: float) -> bool:
+        over = False
+        with self._cache.picture.problems.isolated(ACCOUNT, self._lives[uid].key):
+            over = self._is_over(self._lives[uid], now)
+        return over
+
     def _is_over(self, life: Life, now: float) -> bool:
         """Whether a job that is no longer elastic has ended, or belongs to another gang now."""
         if self._keys.get(life.key) == life.uid:
@@ -179,19 +188,22 @@ class Accounting:
     def _catch_up(self, now: float) -> None:
         """Record the end of jobs that ended while no Maar ran."""
         for last in self._history.unfinished():
-            if last.uid in self._lives:
-                continue
-            owner = self._cache.picture.job(last.namespace, last.name, last.uid)
-            end = End(DELETED) if owner is None else owner.kind.end_of(owner.item)
-            if end is None:
-                continue
-            at = max(last.at, now if end.at is None else end.at)
-            workers = last.after if last.kind in RUNS else 0
-            self._history.record(
-                msgspec.structs.replace(
-                    last, kind=EventKind.ENDED, at=at, before=workers, after=0, attained=None, how=end.how, id=0
-                )
+            if last.uid not in self._lives:
+                with self._cache.picture.problems.isolated(ACCOUNT, last.job):
+                    self._catch_up_with(last, now)
+
+    def _catch_up_with(self, last: Event, now: float) -> None:
+        owner = self._cache.picture.job(last.namespace, last.name, last.uid)
+        end = End(DELETED) if owner is None else owner.kind.end_of(owner.item)
+        if end is None:
+            return
+        at = max(last.at, now if end.at is None else end.at)
+        workers = last.after if last.kind in RUNS else 0
+        self._history.record(
+            msgspec.structs.replace(
+                last, kind=EventKind.ENDED, at=at, before=workers, after=0, attained=None, how=end.how, id=0
             )
+        )
 
     # -- completed writes
 

@@ -67,6 +67,8 @@ class History:
         self._asked_at: float | None = None
         self._known: dict[str, Event] = {}
         self._lost = 0
+        self.restarts = 0
+        """How often the database became available again, or the task that writes to it was started again."""
         self._problem = "the database has not answered yet"
         self.on_news: list[Callable[[], None]] = []
         """Called when the model has new data."""
@@ -81,7 +83,7 @@ class History:
         """Connect to the database in the background; needs a running event loop."""
         if self._store is not None and self._task is None:
             self._thread = Thread("maar-history")
-            self._task = asyncio.create_task(self._run(self._store, self._thread))
+            self._task = asyncio.create_task(self._keep(self._store, self._thread))
 
     async def close(self) -> None:
         """Try to write the queue within `LAST` seconds, and stop."""
@@ -219,9 +221,21 @@ class History:
 
     # -- the background
 
+    async def _keep(self, store: Store, thread: Thread) -> None:
+        """Write and read until cancelled, whatever happens."""
+        while True:
+            try:
+                await self._run(store, thread)
+            except Exception:
+                logger.exception("history: internal error; starting again")
+                self._problem = "internal error, see the log"
+                self.restarts += 1
+            await asyncio.sleep(RETRY[1])
+
     async def _run(self, store: Store, thread: Thread) -> None:
         news = News(store)
         pause = RETRY[0]
+        was_there = False
         while True:
             try:
                 await self._ask(thread, store.open)
@@ -229,6 +243,8 @@ class History:
                 pause = RETRY[0]
                 if self._problem:
                     logger.info("history: %s", store.name)
+                    self.restarts += was_there
+                    was_there = True
                     self._problem = ""
                     self._lost = 0
                     for listener in self.on_ready:

@@ -44,6 +44,15 @@ class Closeness(msgspec.Struct, frozen=True):
     tier_name: str = ""
     hard: bool = True
 
+    @property
+    def words(self) -> str:
+        """The kind of domain that a gang requires."""
+        if self.key:
+            return f"`{self.key}`"
+        if self.tier is not None:
+            return f"HyperNode of tier {self.tier} or lower"
+        return f"HyperNode of tier `{self.tier_name}` or lower" if self.tier_name else "HyperNode"
+
 
 class Job(msgspec.Struct, frozen=True):
     """One gang."""

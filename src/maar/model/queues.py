@@ -1,7 +1,8 @@
 """Queues: a tree with weights, guarantees and limits. Each job is charged to one queue.
 
 Queue arithmetic (sums over a cluster, weights) uses Python integers, which do not overflow. An invalid queue (its
-parent is missing, or the parents form a cycle) is kept with the reason, so that only its own jobs wait.
+parent is missing, or the parents form a cycle) is kept with the reason, so that only its own jobs, and those of the
+queues below it, wait.
 """
 
 from __future__ import annotations
@@ -137,6 +138,10 @@ class QueueTree:
                 path.append(parent)
                 continue
             return (start, self.number[ROOT]) if start != self.number[ROOT] else (start,)
+        # The limits of an invalid queue are unknown, so the queues below it wait too; root alone must not stop all.
+        above = next((q for q in path[1:-1] if self.queues[q].broken), None)
+        if above is not None:
+            self._break(start, f"parent queue `{self.queues[above].name}` is invalid: {self.queues[above].broken}")
         return tuple(path)
 
     def _break(self, queue: int, why: str) -> None:

@@ -180,6 +180,12 @@ class Axes:
         return {name: int(x) for name, x in zip(self.names, row, strict=True) if x}
 
 
+def scarce_first(axes: Axes, request: Ints) -> list[int]:
+    """The requested dimensions, devices first, then CPU and memory: jobs mostly wait for devices."""
+    last = {CPU: 1, MEMORY: 2, EPHEMERAL: 3, PODS: 4}
+    return sorted(np.flatnonzero(request).tolist(), key=lambda d: (last.get(axes.names[d], 0), axes.names[d]))
+
+
 def total(rows: Ints) -> list[int]:
     """Column sums as Python integers, exact where int64 would overflow: high and low halves are summed separately."""
     if len(rows) == 0:

@@ -12,6 +12,7 @@ from maar.model.jobs import Job
 from maar.model.plan import Admit, Bind, Evict, Nominate, Plan, Wait
 from maar.model.reasons import Reason
 from maar.model.tasks import Status
+from maar.session import never
 from maar.session.eviction.making_room import needs_of
 from maar.session.eviction.protection import beyond_share
 from maar.session.explain import why_waiting
@@ -103,7 +104,9 @@ def _reasons(session: Session, job: Job) -> list[Reason]:
         return [trouble]
     notes = list(session.notes.get(job.index, ()))
     if session.is_pending(job):
-        return notes or [Reason("enqueue", "NotAdmitted", "its group was not admitted", since=since)]
+        return _not_admitted(session, job, notes) or [
+            Reason("enqueue", "NotAdmitted", "its group was not admitted", since=since)
+        ]
     reasons: list[Reason] = []
     if session.snapshot.jobs.sizes[job.index] == 0:
         if job.elastic is not None and job.elastic.suspended:
@@ -124,6 +127,13 @@ def _reasons(session: Session, job: Job) -> list[Reason]:
         task = session.snapshot.tasks.tasks[t]
         reasons.append(Reason("maar", "Blocked", f"pod `{task.key}` is held back: {task.blocked}", since=since))
     return reasons
+
+
+def _not_admitted(session: Session, job: Job, notes: list[Reason]) -> list[Reason]:
+    """Why a group is not admitted: also whether it never can be."""
+    asks = session.snapshot.axes.row(job.min_resources or {})
+    queues = [never.by_queue(session, reason, asks) for reason in notes]
+    return [reason if reason.never is not None else never.by_total(session, reason, asks) for reason in queues]
 
 
 def _gave_way(session: Session, job: Job) -> list[Reason]:

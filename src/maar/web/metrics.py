@@ -50,7 +50,11 @@ class Metrics:
         self._leader: Gauge = made(Gauge, "leader", "Whether this instance decides")
         self._responses: Counter = made(Counter, "http_responses", "Responses of the HTTP server", "code")
         self._connections: Gauge = made(Gauge, "http_connections", "Open connections to the HTTP server")
-        self._restarts: Counter = made(Counter, "http_restarts", "Unexpected ends of the HTTP process")
+        self._invalid: Gauge = made(Gauge, "invalid_objects", "Objects that cannot be used, by kind", "kind")
+        self._bugs: Counter = made(Counter, "bugs", "Unexpected errors that affected one object or job only")
+        self._restarts: Counter = made(Counter, "restarts", "Restarts of parts that decisions do not depend on", "part")
+        self._counted: Tally[str] = Tally()
+        """What counters of other parts were when they were last read."""
         self._tasks: Gauge = made(Gauge, "tasks", "Tasks of the event loop")
         self._event_loop = asyncio.get_running_loop()
         ProcessCollector(registry=self.registry)
@@ -87,10 +91,11 @@ class Metrics:
             self._responses.labels(code).inc(count)
 
     def on_restart(self) -> None:
-        self._restarts.inc()
+        self._restarts.labels("http").inc()
         self._connections.set(0)
 
     def text(self) -> bytes:
+        self._update_problems()
         self._of_pools.update()
         self._lag.clear()
         for resource, seconds in self._scheduler.lags().items():
@@ -100,3 +105,17 @@ class Metrics:
         self._foreign.inc(self._scheduler.foreign.count - self._foreign_before)
         self._foreign_before = self._scheduler.foreign.count
         return generate_latest(self.registry) + queue_text(self._cache.latest if self._cache.started else None)
+
+    def _update_problems(self) -> None:
+        problems = self._scheduler.picture.problems
+        self._invalid.clear()
+        for kind, count in problems.counts().items():
+            self._invalid.labels(kind).set(count)
+        self._bugs.inc(self._more("bugs", problems.bugs))
+        for part, count in self._scheduler.restarts().items():
+            self._restarts.labels(part).inc(self._more(part, count))
+
+    def _more(self, what: str, count: int) -> int:
+        """How much a counter of another part has grown since it was last read."""
+        more, self._counted[what] = count - self._counted[what], count
+        return more

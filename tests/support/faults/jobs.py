@@ -85,6 +85,14 @@ class Wide(Job):
         self.size, self.each, self.priority = max(nodes // 2, 1), 8, "low"
 
 
+class Hopeless(Job):
+    """A gang that is larger than the cluster. Nothing may be kept for it."""
+
+    def __init__(self, name: str, dice: random.Random, nodes: int) -> None:
+        super().__init__(name, dice, nodes)
+        self.size, self.each, self.priority = nodes + 1, 8, "high"
+
+
 class Single(Job):
     """One pod alone."""
 

@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
+from tests.support.faults.jobs import Hopeless
 from tests.support.faults.replicas import Replica, Replicas
 from tests.support.faults.users import Users
 from tests.support.faults.witness import Watching, Witness
@@ -121,11 +122,15 @@ class Stage:
         return "\n".join([f"jobs {jobs}", *waiting, f"left {self.witness.left_over()}", *logs])
 
     async def settle(self, patience: float = PATIENCE_S) -> None:
-        """Stop all faults, let every job run and end, and look for what is left."""
+        """Stop all faults, let every job run and end, and look for what is left, also for a job that can never run."""
         await self.heal()
         await self.watching.quiet(patience)
+        hopeless = Hopeless("hopeless", self.dice, self.users.nodes)
+        await hopeless.create(self.users)
         await self.users.finish(patience)
         self.check_works()
+        await self.watching.nothing_left(patience)
+        await hopeless.delete(self.users)
         await self.watching.nothing_left(patience)
 
     async def heal(self) -> None:

@@ -199,7 +199,7 @@ class Handler:
         if request.method == "DELETE":
             return self._delete(about, query, body)
         if about.part == "scale" and request.method in ("PUT", "PATCH"):
-            return _json(200, set_scale(self.api, about, body, content_type))
+            return _json(200, set_scale(self.api, about, body, content_type, dry_run=dry_run))
         if request.method == "POST" and not about.name:
             item = self.api.create(kind, about.namespace, _object(body, content_type), dry_run=dry_run, strict=strict)
             return _bytes(201, item.rendered(kind))

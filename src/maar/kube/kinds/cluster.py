@@ -18,7 +18,11 @@ STORAGE_CLASSES = Kind(resource=resources.STORAGE_CLASSES)
 CSI_NODES = Kind(resource=resources.CSI_NODES)
 PRIORITY_CLASSES = Kind(resource=resources.PRIORITY_CLASSES)
 BUDGETS = Kind(resource=resources.BUDGETS)
-QUEUES = Kind(resource=resources.QUEUES, writes={"": ("create",), "status": ("patch",)})
+QUEUES = Kind(
+    resource=resources.QUEUES,
+    writes={"": ("create",), "status": ("patch",)},
+    unread=frozenset({"affinity", "dequeueStrategy", "extendClusters", "type"}),
+)
 HYPERNODES = Kind(resource=resources.HYPERNODES)
 PROVISIONING_REQUESTS = Kind(
     resource=resources.PROVISIONING_REQUESTS,

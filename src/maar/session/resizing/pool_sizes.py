@@ -23,6 +23,7 @@ from maar.model.jobs import Job
 from maar.model.reasons import Reason
 from maar.model.resources import Floats, Ints, Mask
 from maar.model.tasks import Status
+from maar.session import never
 from maar.session.eviction.protection import is_beyond
 from maar.session.resizing.migrating import migrate
 from maar.session.resizing.pools import SharedPool
@@ -244,7 +245,13 @@ class PoolSizes:
             decided = Decision(size, planned, because, bool(forgiven[row]), self._option.name)
             self._session.size(job, decided)
             if not size and job.index not in self._session.notes:
-                self._session.note(job, self._reason(job, "NoWorkers", self._why_none(job, row)))
+                self._session.note(job, self._none(job, row))
+
+    def _none(self, job: Job, row: int) -> Reason:
+        """Why a job gets no workers: also whether its pool never can hold it."""
+        reason = self._reason(job, "NoWorkers", self._why_none(job, row))
+        shape, least = worker_shape(self._session, job), elastic_of(job).min
+        return never.by_pool(self._session, shape, least, self._pool.nodes, self._option.name, reason)
 
     def _why_none(self, job: Job, row: int) -> str:
         elastic = elastic_of(job)
