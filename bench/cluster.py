@@ -192,28 +192,28 @@ class Maar:
             free.bind(("127.0.0.1", 0))
             self.port: int = free.getsockname()[1]
         command = [sys.executable, "-m", "maar.cli.main", "run", "--kubeconfig", str(kubeconfig)]
-        self.begun = time.perf_counter()
+        self.begun = time.time()
         self._process = subprocess.Popen(
-            [*command, *(options or ("--no-leader-elect",)), "--history", "none", "--http-port", str(self.port)],
+            [*command, "--history", "none", "--http-port", str(self.port), *(options or ("--no-leader-elect",))],
             stderr=subprocess.DEVNULL,
         )
 
-    def cycles(self) -> float:
-        """The number of its cycles; 0 while it does not answer."""
+    def first_cycle(self) -> float:
+        """When its first cycle ended, in Unix seconds; 0 before. The page with the metrics may be a second old."""
         try:
             with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/metrics", timeout=1) as page:
                 lines = page.read().decode().splitlines()
         except OSError:
             return 0.0
-        return next((float(line.split()[1]) for line in lines if line.startswith("maar_cycle_seconds_count")), 0.0)
+        return next((float(line.split()[1]) for line in lines if line.startswith("maar_first_cycle_timestamp")), 0.0)
 
     async def started(self, patience: float = 120.0) -> float:
         """Seconds until the end of its first cycle."""
-        while self.cycles() < 1:
-            if time.perf_counter() - self.begun > patience or self._process.poll() is not None:
+        while not (ended := self.first_cycle()):
+            if time.time() - self.begun > patience or self._process.poll() is not None:
                 raise RuntimeError("maar did not start")
             await asyncio.sleep(0.05)
-        return time.perf_counter() - self.begun
+        return ended - self.begun
 
     def cpu_seconds(self) -> float:
         """CPU seconds used so far."""

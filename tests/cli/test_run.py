@@ -335,8 +335,8 @@ def test_a_bad_configuration_at_the_start_ends_the_command(tmp_path: Path) -> No
     path.write_text(ALLOCATE.replace("gang", "gnag"))
     for file, why in ((path, "unknown plugin `gnag`; did you mean `gang`?"), (tmp_path / "no.yaml", "No such file")):
         done = subprocess.run([*MAAR, "run", "--config", str(file)], capture_output=True, text=True, check=False)
-        assert 1 == done.returncode
-        assert done.stderr.startswith(f"Error: {file}: ")
+        assert 2 == done.returncode
+        assert done.stderr.startswith(f"{file}: ")
         assert why in done.stderr
 
 
@@ -348,15 +348,16 @@ def test_what_cannot_be_read_written_or_served_at_the_start_ends_the_command_wit
     record = tmp_path / "no" / "such" / "folder.rec"
     with socket.create_server(("0.0.0.0", 0)) as taken:
         port = taken.getsockname()[1]
-        for options, why in (
-            (("--brakes", str(brakes)), f"{brakes}: pausd: unknown brake `pausd`; did you mean `paused`?"),
-            (("--record", str(record)), f"{record}: No such file or directory"),
-            (("--http-port", str(port)), f"port {port}: "),
+        for options, code, why in (
+            (("--brakes", str(brakes)), 2, f"{brakes}: pausd: unknown brake `pausd`; did you mean `paused`?"),
+            (("--record", str(record)), 3, f"{record}: No such file or directory"),
+            (("--http-port", str(port)), 3, f"port {port}: "),
+            (("--http-port", "65536"), 2, "Error: Invalid value for '--http-port': 65536 is not in the range"),
         ):
             command = [*MAAR, "run", "--kubeconfig", str(kubeconfig), "--history", "none", "--http-port", "0", *options]
             done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
-            assert 1 == done.returncode
-            assert done.stderr.splitlines()[-1].startswith(f"Error: {why}"), done.stderr
+            assert code == done.returncode
+            assert done.stderr.splitlines()[-1].startswith(why), done.stderr
             assert "Traceback" not in done.stderr
             assert "Unclosed" not in done.stderr
 

@@ -104,7 +104,7 @@ def test_postgresql_gone_and_back(cluster: RealCluster, tmp_path: Path) -> None:
             await stage.until(lambda: postgres.query(url, rows) > before, "jobs are recorded again")
             return 1
 
-        assert 1 == play(cluster, tmp_path, trouble, history=url)
+        assert 1 == play(cluster, tmp_path, trouble, history=url, kinds=MIXED)
 
 
 @pytest.mark.slow

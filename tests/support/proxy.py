@@ -65,8 +65,8 @@ class Proxy:
         self.bound: dict[str, list[str]] = defaultdict(list)
         """The nodes to which the server bound each pod, by uid, from its own responses."""
         self.evictions: set[str] = set()
-        """Uids of pods whose eviction was requested. Not every evicted pod shows it: the server deletes one that does not
-        run yet without a condition."""
+        """Uids of pods whose eviction was requested. Not every evicted pod shows it: the server sets no condition on a
+        pod that does not run yet."""
         self._server = server
         self._tls = ssl.create_default_context(cafile=str(ca))
         self._dice = random.Random(seed)

@@ -1,4 +1,4 @@
-"""The kinds of jobs that users create in fault tests: gangs, wide gangs, single pods, batch Jobs, elastic PyTorchJobs."""
+"""The jobs of users in fault tests: gangs, wide gangs, single pods, batch Jobs, elastic PyTorchJobs."""
 
 from __future__ import annotations
 
@@ -83,6 +83,14 @@ class Wide(Job):
     def __init__(self, name: str, dice: random.Random, nodes: int) -> None:
         super().__init__(name, dice, nodes)
         self.size, self.each, self.priority = max(nodes // 2, 1), 8, "low"
+
+
+class Hopeless(Job):
+    """A gang that is larger than the cluster. Nothing may be kept for it."""
+
+    def __init__(self, name: str, dice: random.Random, nodes: int) -> None:
+        super().__init__(name, dice, nodes)
+        self.size, self.each, self.priority = nodes + 1, 8, "high"
 
 
 class Single(Job):

@@ -21,7 +21,7 @@ def left_over(objects: Mapping[str, Mapping[str, Json]]) -> list[str]:
     for resource, things in objects.items():
         for key, thing in things.items():
             notes = thing["metadata"].get("annotations") or {}
-            if LOCKED in notes:
+            if resource == "nodes" and LOCKED in notes:
                 found.append(f"lock on {resource} {key}: {notes[LOCKED]}")
             if HOLDS in notes:
                 found.append(f"hold on {resource} {key}: {notes[HOLDS]}")

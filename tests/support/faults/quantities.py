@@ -1,4 +1,4 @@
-"""Kubernetes' quantities and pod requests, read by the witness itself: it must not repeat a mistake of Maar's reader."""
+"""Kubernetes' quantities and the requests of pods, in the witness' own words: not Maar's reader."""
 
 from __future__ import annotations
 

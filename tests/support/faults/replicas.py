@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import os
 import random
 import re
@@ -20,7 +21,11 @@ from tests.support.real.processes import free_port
 
 LEASE_S = 3
 """The duration of the lease: short, so that a standby takes over soon after a kill."""
+NUMBERS = itertools.count()
+"""Every replica has a name and a log of its own, also on a cluster that several tests use."""
 ALONE = "--no-leader-elect"
+FULL_DISK = 16 * 1024
+"""Bytes that fit on a disk that is soon full: some cycles."""
 CHECK_EVERY_S = 0.5
 ENDED_NORMALLY = re.compile("lost the lease")
 """What the log of a replica says that ended by itself for a good reason."""
@@ -101,14 +106,14 @@ class Replicas:
         self._options = ["--lease-duration", str(LEASE_S), *options]
         self._witness = witness
         self._dice = dice
-        self._started = 0
         self._running: list[Replica] = []
+        self._shadows: list[Replica] = []
         self.kills = 0
         self.freezes = 0
         self.crashes: list[str] = []
         """Logs of replicas that ended by themselves without a good reason, or that have a traceback."""
-        self.full_disks = 0.0
-        """The share of new replicas that record their cycles on a disk that is soon full."""
+        self.full_disks = False
+        """Whether new replicas record their cycles on a disk that is soon full."""
 
     @property
     def running(self) -> list[Replica]:
@@ -116,15 +121,20 @@ class Replicas:
 
     def start(self, *more: str) -> Replica:
         """Start one more replica."""
-        name = f"maar-{self._started}"
-        self._started += 1
+        name = f"maar-{next(NUMBERS)}"
         disk = 0
-        if self._dice.random() < self.full_disks:
-            disk = self._dice.choice((16, 64, 256)) * 1024
+        if self.full_disks:
+            disk = FULL_DISK
             more = (*more, "--record", str(self._cluster.folder / f"{name}.record"))
         replica = Replica(self._cluster, name, [*self._options, *more], disk)
         self._running.append(replica)
         return replica
+
+    def start_shadow(self) -> Replica:
+        """Start a replica in shadow mode, which nothing kills. It ends with the others."""
+        shadow = Replica(self._cluster, f"shadow-{next(NUMBERS)}", [*self._options, "--dry-run"])
+        self._shadows.append(shadow)
+        return shadow
 
     async def keep(self) -> None:
         """Replace every replica that ends, until cancelled."""
@@ -133,6 +143,9 @@ class Replicas:
                 if not replica.lives and not replica.frozen:
                     self._gone(replica)
                     self.start()
+            for shadow in self._shadows:
+                if not shadow.lives:
+                    raise AssertionError(f"{shadow.name} ended: {shadow.log.read_text(errors='replace')[-2000:]}")
             await asyncio.sleep(CHECK_EVERY_S)
 
     async def kill(self, replica: Replica) -> Replica:
@@ -142,6 +155,15 @@ class Replicas:
         await asyncio.to_thread(replica.end)
         self._check(replica)
         return self.start()
+
+    async def freeze(self, replica: Replica, seconds: float) -> None:
+        """Stop a replica for a while, and let it go on."""
+        self.freezes += 1
+        replica.freeze()
+        try:
+            await asyncio.sleep(seconds)
+        finally:
+            replica.go_on()
 
     def leader(self) -> Replica | None:
         """The replica that holds the lease, as the API server stores it; without an election, the first one."""
@@ -162,7 +184,8 @@ class Replicas:
 
     async def stop(self) -> None:
         """End all replicas, and check their logs."""
-        ending, self._running = self._running, []
+        ending = [*self._running, *self._shadows]
+        self._running, self._shadows = [], []
         await asyncio.gather(*(asyncio.to_thread(replica.end, signal.SIGTERM) for replica in ending))
         for replica in ending:
             self._check(replica)
@@ -180,5 +203,5 @@ class Replicas:
     def _check(self, replica: Replica) -> None:
         text = replica.log.read_text(errors="replace")
         if "Traceback" in text:
-            at = text.index("Traceback")
-            self.crashes.append(f"{replica.name}: {text[max(at - 500, 0) : at + 2500]}")
+            before, after = text.split("Traceback", 1)
+            self.crashes.append(f"{replica.name}: {before[-1000:]}Traceback {after[-3000:]}")

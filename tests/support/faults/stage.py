@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
+from tests.support.faults.jobs import Hopeless
 from tests.support.faults.replicas import Replica, Replicas
 from tests.support.faults.users import Users
 from tests.support.faults.witness import Watching, Witness
@@ -76,6 +77,8 @@ class Stage:
         self.users = users
         self.replicas: Replicas
         self.patience = PATIENCE_S
+        self.works: list[asyncio.Task[None]] = []
+        """What goes on all the time."""
 
     @property
     def witness(self) -> Witness:
@@ -85,8 +88,15 @@ class Stage:
         """Wait until a condition is true."""
         ends = time.monotonic() + (patience or self.patience)
         while not holds():
+            self.check_works()
             assert time.monotonic() < ends, f"did not come true: {what}: {self.story()}"
             await asyncio.sleep(0.02)
+
+    def check_works(self) -> None:
+        """Raise what has ended the users, the replicas or the witness."""
+        for work in self.works:
+            if work.done():
+                work.result()
 
     async def progress(self, binds: int) -> None:
         """Wait until some more pods are bound."""
@@ -112,10 +122,15 @@ class Stage:
         return "\n".join([f"jobs {jobs}", *waiting, f"left {self.witness.left_over()}", *logs])
 
     async def settle(self, patience: float = PATIENCE_S) -> None:
-        """Stop all faults, let every job run and end, and look for what is left."""
+        """Stop all faults, let every job run and end, and look for what is left, also for a job that can never run."""
         await self.heal()
         await self.watching.quiet(patience)
+        hopeless = Hopeless("hopeless", self.dice, self.users.nodes)
+        await hopeless.create(self.users)
         await self.users.finish(patience)
+        self.check_works()
+        await self.watching.nothing_left(patience)
+        await hopeless.delete(self.users)
         await self.watching.nothing_left(patience)
 
     async def heal(self) -> None:
@@ -161,6 +176,7 @@ async def staged(
         parts.push_async_callback(stage.replicas.stop)
         for _ in range(replicas):
             stage.replicas.start()
-        for work in (stage.replicas.keep(), users.work()):
-            parts.push_async_callback(ended, asyncio.create_task(work))
+        stage.works = [asyncio.create_task(work) for work in (stage.replicas.keep(), users.work())]
+        for work in stage.works:
+            parts.push_async_callback(ended, work)
         yield stage

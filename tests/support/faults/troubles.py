@@ -7,13 +7,16 @@ Each returns how often it was felt: a fault that reached nothing shows nothing.
 from __future__ import annotations
 
 import asyncio
+import itertools
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
 from tests.support.faults import flood, shaken
-from tests.support.faults.replicas import LEASE_S, Replica
+from tests.support.faults import hostile as attacks
+from tests.support.faults.jobs import PATHS
+from tests.support.faults.replicas import LEASE_S
 from tests.support.faults.stage import Stage
 from tests.support.postgres import Postgres
 from tests.support.proxy import ANSWERED_500
@@ -33,6 +36,8 @@ CONNECTIONS = 10_000
 BINDS = 12
 """Binds that a trouble outlasts in a short test."""
 
+NUMBERS = itertools.count()
+
 Trouble = Callable[[Stage], Awaitable[int]]
 
 
@@ -41,7 +46,7 @@ async def slow_server(stage: Stage, binds: int = BINDS) -> int:
     before = stage.proxy.requests
     stage.proxy.delay = DELAY_S
     await stage.progress(binds)
-    stage.proxy.heal()
+    stage.proxy.delay = 0.0
     return stage.proxy.requests - before
 
 
@@ -51,7 +56,7 @@ async def cut_watches(stage: Stage, binds: int = BINDS) -> int:
     stage.proxy.cut_every = CUT_EVERY_S
     await stage.progress(binds)
     await stage.until(lambda: stage.proxy.cuts > before, "a watch was cut")
-    stage.proxy.heal()
+    stage.proxy.cut_every = 0.0
     return stage.proxy.cuts - before
 
 
@@ -62,7 +67,7 @@ async def failing_writes(stage: Stage, binds: int = BINDS) -> int:
     stage.proxy.failures, stage.proxy.fail_share = ANSWERED_500, FAIL_SHARE
     await stage.progress(binds)
     await stage.until(lambda: all(fates[fate] > before[fate] for fate in ANSWERED_500), "both kinds of 500")
-    stage.proxy.heal()
+    stage.proxy.fail_share = 0.0
     return sum(fates[fate] - before[fate] for fate in ANSWERED_500)
 
 
@@ -77,23 +82,16 @@ async def clock_steps(stage: Stage, binds: int = BINDS) -> int:
     return felt
 
 
-async def kill(stage: Stage, replica: Replica | None = None) -> int:
+async def kill(stage: Stage) -> int:
     """A replica is killed with SIGKILL, at a random moment."""
     await asyncio.sleep(stage.dice.uniform(0.0, 1.0))
-    await stage.replicas.kill(replica or stage.replicas.pick())
+    await stage.replicas.kill(stage.replicas.pick())
     return 1
 
 
 async def freeze(stage: Stage) -> int:
-    """The leader is stopped for longer than its lease, and goes on when another one leads."""
-    leader = await stage.leader()
-    leader.freeze()
-    stage.replicas.freezes += 1
-    try:
-        await stage.until(lambda: stage.replicas.leader() not in (leader, None), "another replica leads", LEASE_S * 20)
-        await stage.progress(1)
-    finally:
-        leader.go_on()
+    """A replica is stopped for longer than its lease, and goes on."""
+    await stage.replicas.freeze(stage.replicas.pick(), LEASE_S + stage.dice.uniform(0.5, 3.0))
     return 1
 
 
@@ -114,17 +112,16 @@ async def no_postgres(stage: Stage, postgres: Postgres, binds: int = BINDS) -> i
 
 
 async def full_disk(stage: Stage) -> int:
-    """The leader records its cycles on a disk that is soon full."""
-    stage.replicas.full_disks = 1.0
+    """All replicas start again, and record their cycles on disks that are soon full."""
+    stage.replicas.full_disks = True
     try:
-        full = await stage.replicas.kill(await stage.leader())
+        for replica in stage.replicas.running:
+            await stage.replicas.kill(replica)
+        recording = stage.replicas.running
+        await stage.until(lambda: any(r.says("recording stopped") for r in recording), "a disk is full")
+        await stage.progress(1)
     finally:
-        stage.replicas.full_disks = 0.0
-    for other in stage.replicas.running:
-        if other is not full:
-            await stage.replicas.kill(other)
-    await stage.until(lambda: full.says("recording stopped"), "the disk is full")
-    await stage.progress(BINDS)
+        stage.replicas.full_disks = False
     return 1
 
 
@@ -176,6 +173,17 @@ async def lose_a_node(stage: Stage) -> int:
     await stage.users.remove_node()
     await stage.progress(1)
     await stage.users.return_nodes()
+    return 1
+
+
+async def hostile(stage: Stage) -> int:
+    """A hostile user creates objects that attack the scheduler, and deletes them later."""
+    made = attacks.some(next(NUMBERS), stage.dice)
+    for resource, thing in made:
+        await stage.users.write(lambda live, r=resource, t=thing: live.create(PATHS[r], t))  # type: ignore[misc]
+    await stage.progress(1)
+    for resource, thing in made:
+        await stage.users.remove(resource, thing["metadata"]["name"])
     return 1
 
 

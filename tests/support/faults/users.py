@@ -1,7 +1,7 @@
 """The users of a cluster: they create jobs of all kinds, end jobs that have run, and replace pods that were evicted.
 
-They see the cluster through the witness and write to the API server directly, without the faulty proxy; they retry every
-write. Each kind of job is in `jobs`.
+They see the cluster through the witness, and write to the API server directly, without the faulty proxy. They retry
+every write. Each kind of job is in `jobs`.
 """
 
 from __future__ import annotations

@@ -127,12 +127,17 @@ class Executor:
         self._room = asyncio.Event()
         self._idle = asyncio.Event()
         self._idle.set()
+        self._stopped = False
         self._closed = False
+        self.on_failed: list[Callable[[BaseException], None]] = []
+        """Called if a worker ends because of an unexpected error: some writes may never be sent."""
 
     def submit(self, work: Work, done: Callback = lambda work, outcome: None) -> None:
         """Start a write; `done` is called in the event loop with its outcome."""
         if self._closed:
             raise RuntimeError("the executor is closed")
+        if self._stopped:  # the lease is lost, and the loop has not noticed yet
+            return
         self.pending += 1
         self._idle.clear()
         if self._lines.join(_Entry(work, done)):
@@ -145,8 +150,8 @@ class Executor:
                 entry.withdrawn = why
 
     def stop(self) -> None:
-        """Send nothing from now on; requests in flight are left alone."""
-        self._closed = True
+        """Send nothing from now on, and drop what is submitted; requests in flight are left alone."""
+        self._stopped = True
 
     async def drain(self, timeout: float | None = None) -> bool:
         """Wait until nothing is pending; false after the timeout."""
@@ -169,6 +174,7 @@ class Executor:
     async def close(self) -> None:
         """Stop at once: pending writes are dropped without a callback. Call `drain` first to finish them."""
         self.stop()
+        self._closed = True
         for timer in self._timers.values():
             timer.cancel()
         workers = list(self._workers)
@@ -197,16 +203,23 @@ class Executor:
         self._start()
 
     def _start(self) -> None:
-        free = 0 if self._closed else self._in_flight - len(self._workers)
+        free = 0 if self._stopped else self._in_flight - len(self._workers)
         for _ in range(min(free, len(self._lines.ready))):
-            self._workers.add(asyncio.get_running_loop().create_task(self._work()))
+            worker = asyncio.get_running_loop().create_task(self._work())
+            self._workers.add(worker)
+            worker.add_done_callback(self._ended)
+
+    def _ended(self, worker: asyncio.Task[None]) -> None:
+        if not worker.cancelled() and (error := worker.exception()) is not None:
+            for listener in self.on_failed:
+                listener(error)
 
     async def _work(self) -> None:
         try:
-            while self._lines.ready and not self._closed:
+            while self._lines.ready and not self._stopped:
                 await self._step(self._lines.ready.popleft())
         except NotLeading as error:
-            if not self._closed:
+            if not self._stopped:
                 log.warning("%d writes are dropped: %s", self.pending, error)
             self.stop()
         finally:
