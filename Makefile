@@ -11,7 +11,7 @@ CODE  := $(wildcard src tests bench tools)
 PIP   := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run examples test test-fast check format real bench bench-decide bench-elastic bench-sim bench-cluster bench-writes lock clean
+.PHONY: help setup run examples test test-fast check format real bench bench-decide bench-elastic bench-sim bench-cluster bench-http bench-writes lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -57,7 +57,7 @@ format: setup ## format the code and mend what the linter can
 	$(BIN)/ruff check --fix-only $(CODE)
 	$(BIN)/ruff format $(CODE)
 
-bench: bench-decide bench-elastic bench-sim bench-cluster bench-writes ## run all benchmarks
+bench: bench-decide bench-elastic bench-sim bench-cluster bench-http bench-writes ## run all benchmarks
 
 bench-decide: setup ## measure one decision: speed, idle cost, hopeless searches, memory
 	$(BIN)/python -m bench.decide
@@ -70,6 +70,9 @@ bench-sim: setup ## measure simulations: long traces on counted GPUs, gangs on n
 
 bench-cluster: setup real ## measure Maar live on a real API server: throughput, CPU, memory, latency, start
 	$(BIN)/python -m bench.cluster
+
+bench-http: setup real ## measure whether clients of the HTTP server delay binds, on a real API server
+	$(BIN)/python -m bench.http
 
 MINUTES ?= 10
 bench-writes: setup real ## measure how much Maar writes while 2,000 gangs wait: MINUTES=10

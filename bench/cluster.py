@@ -1,8 +1,9 @@
 """Measures a live Maar on a real API server: `make bench-cluster`.
 
 Measures throughput in one run, each on a new server: a bare loop that only binds (no policy, no gangs), Maar on the
-same gangs, and the bare loop again. Then measures latency on an idle cluster, and the start with many running pods. The
-last line is JSON. `--only burst` measures only Maar's throughput.
+same gangs with and without intents (which it announces on its lease before it writes), and the bare loop again. Then
+measures latency on an idle cluster, and the start with many running pods. The last line is JSON. `--only burst`
+measures only Maar's throughput, `--only intents` what the intents cost.
 """
 
 from __future__ import annotations
@@ -191,28 +192,28 @@ class Maar:
             free.bind(("127.0.0.1", 0))
             self.port: int = free.getsockname()[1]
         command = [sys.executable, "-m", "maar.cli.main", "run", "--kubeconfig", str(kubeconfig)]
-        self.begun = time.perf_counter()
+        self.begun = time.time()
         self._process = subprocess.Popen(
-            [*command, *(options or ("--no-leader-elect",)), "--history", "none", "--http-port", str(self.port)],
+            [*command, "--history", "none", "--http-port", str(self.port), *(options or ("--no-leader-elect",))],
             stderr=subprocess.DEVNULL,
         )
 
-    def cycles(self) -> float:
-        """The number of its cycles; 0 while it does not answer."""
+    def first_cycle(self) -> float:
+        """When its first cycle ended, in Unix seconds; 0 before. The page with the metrics may be a second old."""
         try:
             with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/metrics", timeout=1) as page:
                 lines = page.read().decode().splitlines()
         except OSError:
             return 0.0
-        return next((float(line.split()[1]) for line in lines if line.startswith("maar_cycle_seconds_count")), 0.0)
+        return next((float(line.split()[1]) for line in lines if line.startswith("maar_first_cycle_timestamp")), 0.0)
 
     async def started(self, patience: float = 120.0) -> float:
         """Seconds until the end of its first cycle."""
-        while self.cycles() < 1:
-            if time.perf_counter() - self.begun > patience or self._process.poll() is not None:
+        while not (ended := self.first_cycle()):
+            if time.time() - self.begun > patience or self._process.poll() is not None:
                 raise RuntimeError("maar did not start")
             await asyncio.sleep(0.05)
-        return time.perf_counter() - self.begun
+        return ended - self.begun
 
     def cpu_seconds(self) -> float:
         """CPU seconds used so far."""
@@ -242,10 +243,10 @@ def maar(kubeconfig: Path, *options: str) -> Iterator[Maar]:
         child.stop()
 
 
-async def throughput(kubeconfig: Path, pods: int) -> tuple[float, float, float]:
+async def throughput(kubeconfig: Path, pods: int, *options: str) -> tuple[float, float, float]:
     """Pods per second, CPU seconds and memory of Maar."""
     api = await Api.open(load_access(str(kubeconfig)))
-    with maar(kubeconfig) as child:
+    with maar(kubeconfig, "--no-leader-elect", *options) as child:
         await child.started()
         watcher = Watcher(api)
         await watcher.synced()
@@ -289,7 +290,7 @@ async def startup(kubeconfig: Path, nodes: int, pods: int) -> float:
         return await child.started()
 
 
-PARTS = ("bare", "burst", "latency", "startup")
+PARTS = ("bare", "burst", "intents", "latency", "startup")
 
 
 def main() -> None:
@@ -304,12 +305,14 @@ def main() -> None:
     found: dict[str, float] = {}
     # The bare loop runs before and after the burst, and the mean counts: the speed of a shared machine changes.
     bare_speeds = [bare_once(given.nodes, given.pods)] if "bare" in parts else []
-    if "burst" in parts:
+    if "intents" in parts:
+        found |= intents_cost(given.nodes, given.pods)
+    elif "burst" in parts:
         found |= burst_once(given.nodes, given.pods)
     if bare_speeds:
         bare_speeds.append(bare_once(given.nodes, given.pods))
         found["bare_pods_per_s"] = round(statistics.mean(bare_speeds))
-    if "bare" in parts and "burst" in parts:
+    if bare_speeds and "pods_per_s" in found:
         print(f"Maar reaches {found['pods_per_s'] / found['bare_pods_per_s']:.2f} of the bare loop", flush=True)
     if "latency" in parts:
         found |= latency_once(given.nodes)
@@ -326,13 +329,37 @@ def bare_once(nodes: int, pods: int) -> float:
     return speed
 
 
-def burst_once(nodes: int, pods: int) -> dict[str, float]:
+def intents_cost(nodes: int, pods: int) -> dict[str, float]:
+    """Measure with intents, without, and again in the other order, because the speed of a shared machine changes."""
+    runs: dict[bool, list[dict[str, float]]] = {True: [], False: []}
+    for announced in (True, False, False, True):
+        runs[announced].append(burst_once(nodes, pods, announced))
+    speed, cpu, memory = ([_mean(runs[announced], key) for announced in (True, False)] for key in BURST)
+    slower, more = 1 - speed[0] / speed[1], cpu[0] / cpu[1] - 1
+    print(
+        f"intents cost {100 * slower:.0f} % of the throughput ({speed[0]:.0f} of {speed[1]:.0f} pods/s)"
+        f" and {100 * more:.0f} % more CPU ({cpu[0]:.1f} s, {cpu[1]:.1f} s without)",
+        flush=True,
+    )
+    found = {"pods_per_s": round(speed[0]), "cpu_s": round(cpu[0], 1), "rss_mb": round(memory[0])}
+    return found | {"without_intents_pods_per_s": round(speed[1]), "without_intents_cpu_s": round(cpu[1], 1)}
+
+
+def _mean(runs: list[dict[str, float]], key: str) -> float:
+    return statistics.mean(run[key] for run in runs)
+
+
+BURST = ("pods_per_s", "cpu_s", "rss_mb")
+
+
+def burst_once(nodes: int, pods: int, announced: bool = True) -> dict[str, float]:
+    options = () if announced else ("--without-intents",)
     with RealCluster() as cluster:
         asyncio.run(_nodes(cluster.kubeconfig, nodes))
-        speed, cpu, memory = asyncio.run(throughput(cluster.kubeconfig, pods))
+        speed, cpu, memory = asyncio.run(throughput(cluster.kubeconfig, pods, *options))
     print(
-        f"Maar, {pods:,} pods in gangs of {GANG} on {nodes:,} nodes: {speed:.0f} pods/s, {cpu:.1f} s CPU,"
-        f" {memory:.0f} MB",
+        f"Maar{'' if announced else ' without intents'}, {pods:,} pods in gangs of {GANG} on {nodes:,} nodes:"
+        f" {speed:.0f} pods/s, {cpu:.1f} s CPU, {memory:.0f} MB",
         flush=True,
     )
     return {"pods_per_s": round(speed), "cpu_s": round(cpu, 1), "rss_mb": round(memory)}

@@ -24,7 +24,7 @@ from maar import __version__
 from maar.cli.run import run
 from maar.config.file import default_config, read_config
 from maar.controller.brakes import BrakeSettings
-from maar.controller.settings import Settings
+from maar.controller.main import LEASE_NAMESPACE
 from maar.history.history import History
 from maar.kube.client.errors import NotFound
 from maar.kube.kinds import rights, rights_at_home, upstream_podgroup
@@ -69,8 +69,8 @@ def arguments() -> click.Context:
 def test_the_namespace_comes_first_and_holds_the_rest() -> None:
     first, *rest = manifests().values()
     assert ("Namespace", "maar-system") == (first["kind"], first["metadata"]["name"])
-    cluster_wide = {"ClusterRole", "ClusterRoleBinding"}
-    assert {"maar-system"} == {m["metadata"].get("namespace") for m in rest if m["kind"] not in cluster_wide}
+    elsewhere = {"ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding"}
+    assert {"maar-system"} == {m["metadata"].get("namespace") for m in rest if m["kind"] not in elsewhere}
 
 
 @pytest.mark.parametrize("kind", ["ClusterRole", "Role"])
@@ -95,7 +95,9 @@ def test_rights_are_exactly_what_the_table_of_kinds_needs() -> None:
 
 def test_the_lease_can_be_written_in_its_namespace() -> None:
     assert {"get", "watch", "create", "update"} == granted("coordination.k8s.io", "leases", "Role")
-    assert manifests()["Role", "maar"]["metadata"]["namespace"] == arguments().params["lease_namespace"]
+    assert LEASE_NAMESPACE == arguments().params["lease_namespace"], "one for all, wherever Maar runs"
+    for kind in ("Role", "RoleBinding"):
+        assert LEASE_NAMESPACE == manifests()[kind, "maar"]["metadata"]["namespace"]
 
 
 def test_the_state_can_be_written_in_its_namespace_and_nowhere_else() -> None:
@@ -209,9 +211,9 @@ async def _story(admins: Path, maars: Path) -> None:
     async with connected(admins) as cluster, connected(maars) as maar:
         await cluster.nodes(2, gpu=8)
         await cluster.priority("high", 1000)
-        election = LeaderElection(maar.api, "maar", "maar-system", "one")
+        election = LeaderElection(maar.api, "maar", LEASE_NAMESPACE, "one")
         await election.lead(lambda: asyncio.sleep(0), lambda: pytest.fail("the lease was lost"))
-        async with scheduling(maar, Settings(namespace="maar-system")) as scheduler:
+        async with scheduling(maar) as scheduler:
             await cluster.gang("low", 2, gpu=8)
             await cluster.until(bound("low", 2), "a gang starts")
             await _hand_over(cluster)
@@ -263,7 +265,7 @@ async def _annotated(cluster: Live, path: str, annotation: str) -> bool:
 
 
 async def _elected(cluster: Live, name: str) -> bool:
-    path = CONFIG_MAPS.path("maar-system", "maar-state")
+    path = CONFIG_MAPS.path(LEASE_NAMESPACE, "maar-state")
     try:
         return f'"job":"{NAMESPACE}/{name}"' in (await cluster.get(path))["data"]["maar"]
     except NotFound:

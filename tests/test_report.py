@@ -20,7 +20,7 @@ from typing import Any
 
 import pytest
 
-from maar.report import Reporter
+from maar.report import TOKEN_FILES, Reporter
 
 ROOT = Path(__file__).parents[1]
 FILE = ROOT / "src/maar/report.py"
@@ -127,7 +127,7 @@ def test_a_loop(server: Server) -> None:
 
 def test_maar_accepts_the_reports(server: Server) -> None:
     msgspec = pytest.importorskip("msgspec")
-    from maar.web.measurements import Report
+    from maar.web.messages import Report
 
     report = one(server, lambda r: r.report(1, 2.5, steps=10), total_epochs=9, local_batch_size=8, category="c/d")
     read = msgspec.convert(report, Report)
@@ -174,6 +174,33 @@ def test_a_size_that_changed_within_an_epoch_is_reported(server: Server) -> None
 def test_a_token(server: Server) -> None:
     one(server, an_epoch, token="s3cret")
     assert "Bearer s3cret" == server.requests[0][1]["Authorization"]
+
+
+def test_the_token_of_the_pod_is_read_again_for_each_report(
+    server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The kubelet renews it about every hour."""
+    file = tmp_path / "token"
+    monkeypatch.setenv("MAAR_TOKEN_FILE", str(file))
+    reporter = Reporter(url=server.url, job="team/resnet")
+    for number, text in enumerate(("first\n", "renewed"), 1):
+        file.write_text(text)
+        an_epoch(reporter)
+        server.wait(number)
+        assert f"Bearer {text.strip()}" == server.requests[-1][1]["Authorization"]
+    assert TOKEN_FILES[-1] == "/var/run/secrets/kubernetes.io/serviceaccount/token", "where every pod has it"
+
+
+def test_the_token_is_not_sent_anywhere_else(server: Server) -> None:
+    """A redirect is not followed."""
+    other = Server()
+    server.answers.append(f"HTTP/1.0 302 Found\r\nLocation: {other.url}/\r\n\r\n".encode())
+    reporter = Reporter(url=server.url, job="team/resnet", token="s3cret")
+    an_epoch(reporter)
+    reporter.flush(PATIENCE)
+    other.close()
+    assert 1 == len(server.requests)
+    assert [] == other.requests
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ from __future__ import annotations
 from maar.config.config import Config
 from maar.model.plan import Plan
 from maar.model.snapshot import Snapshot
+from maar.session.lingering import count_lingering
 from maar.session.plan import plan_of
 from maar.session.release import release
 from maar.session.resizing.holds import take_up_holds
@@ -21,6 +22,7 @@ def decide(snapshot: Snapshot, config: Config, now: float) -> Plan:
     session = Session(snapshot, config, now)
     # 2 open: plugins register their hooks; room held for future workers is taken up again
     session.open()
+    count_lingering(session)
     take_up_holds(session)
     # 3 act: actions in the configured order; then gangs that cannot be completed release their room
     for option in config.actions:

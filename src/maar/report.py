@@ -48,6 +48,8 @@ WAITING = 64
 FAREWELL = 1.0
 """Maximum seconds that the end of the program waits for the last report."""
 NAMESPACE_FILE = "/var/run/secrets/kubernetes.io/serviceaccount/namespace"
+TOKEN_FILES = ("/var/run/secrets/maar/token", "/var/run/secrets/kubernetes.io/serviceaccount/token")
+"""A token for Maar only, if the pod mounts one; else the token that every pod has."""
 
 SIZE = ("WORLD_SIZE", "OMPI_COMM_WORLD_SIZE", "HOROVOD_SIZE", "PMI_SIZE")
 LOCAL_SIZE = ("LOCAL_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE", "HOROVOD_LOCAL_SIZE", "MPI_LOCALNRANKS")
@@ -75,8 +77,9 @@ class Reporter:
 
     Missing arguments come from the environment: `url` from MAAR_URL, `job` from MAAR_JOB, JOB_NAME or the pod's name,
     `namespace` from MAAR_NAMESPACE or the service account, `workers` (pods, not processes: a number or a function) from
-    torch.distributed if it is initialized, else from the variables of torchrun and mpirun, `token` from MAAR_TOKEN.
-    Maar usually knows the category (MAAR_CATEGORY) and the accelerator (MAAR_ACCELERATOR).
+    torch.distributed if it is initialized, else from the variables of torchrun and mpirun, `token` from MAAR_TOKEN,
+    the file MAAR_TOKEN_FILE, or the pod's service account, which is enough. Maar usually knows the category
+    (MAAR_CATEGORY) and the accelerator (MAAR_ACCELERATOR).
     """
 
     def __init__(
@@ -127,7 +130,8 @@ class Reporter:
         namespace, job = urllib.parse.quote(namespace, ""), urllib.parse.quote(job, "")
         path = f"/v1/jobs/{namespace}/{job}/measurements"
         token = token or env.get("MAAR_TOKEN")
-        self._sender = _Sender(url.rstrip("/") + path, token, float(timeout), self._complain)
+        files = (env["MAAR_TOKEN_FILE"],) if env.get("MAAR_TOKEN_FILE") else TOKEN_FILES
+        self._sender = _Sender(url.rstrip("/") + path, token, files, float(timeout), self._complain)
 
     # -- epochs
 
@@ -263,14 +267,15 @@ class _Epoch:
 class _Sender:
     """The thread that sends, started with the first report; failed reports are sent again with the next one."""
 
-    def __init__(self, url: str, token: str | None, timeout: float, complain: Callable[..., None]) -> None:
+    def __init__(
+        self, url: str, token: str | None, files: tuple[str, ...], timeout: float, complain: Callable[..., None]
+    ) -> None:
         self._url = url
-        self._headers = {"Content-Type": "application/json", "User-Agent": "maar-report"}
-        if token:
-            self._headers["Authorization"] = "Bearer " + token
+        self._token = token
+        self._files = files
         self._timeout = timeout
         self._complain = complain
-        self._open = urllib.request.build_opener(urllib.request.ProxyHandler({})).open
+        self._open = urllib.request.build_opener(urllib.request.ProxyHandler({}), _NoRedirects).open
         self._changed = threading.Condition()
         self._waiting: deque[str] = deque(maxlen=WAITING)
         self._fresh = False
@@ -327,7 +332,12 @@ class _Sender:
     def _send(self, reports: list[str]) -> bool:
         """Whether the reports are done: sent, or refused for good."""
         body = ("[" + ",".join(reports) + "]").encode()
-        request = urllib.request.Request(self._url, body, self._headers, method="POST")
+        headers = {"Content-Type": "application/json", "User-Agent": "maar-report"}
+        # The files are read each time, because the kubelet renews tokens.
+        token = self._token or next(filter(None, map(_read, self._files)), None)
+        if token:
+            headers["Authorization"] = "Bearer " + token
+        request = urllib.request.Request(self._url, body, headers, method="POST")
         try:
             with self._open(request, timeout=self._timeout) as answer:
                 answer.read(1024)
@@ -337,6 +347,13 @@ class _Sender:
             error.close()
             self._complain("reports refused: %s %s", error.code, reason)
             return error.code < 500 and error.code not in (408, 425, 429)
+
+
+class _NoRedirects(urllib.request.HTTPRedirectHandler):
+    """Follows no redirects: the token is for Maar alone."""
+
+    def redirect_request(self, *args: Any) -> None:
+        return None
 
 
 class _Silent:

@@ -61,6 +61,16 @@ def test_an_owner_deleted_in_the_foreground_goes_last(api: Client, maps: str) ->
     api.until(f"{maps}/owner", is_gone)
 
 
+def test_an_object_that_has_left_its_owner_does_not_hold_it_and_stays(api: Client, maps: str) -> None:
+    owner = api.post(maps, new_map("owner"))
+    api.post(maps, owned("child", owner, blockOwnerDeletion=True))
+    api.patch(f"{maps}/child", {"metadata": {"ownerReferences": None}})
+    api.delete(f"{maps}/owner", {"propagationPolicy": "Foreground"})
+    api.until(f"{maps}/owner", is_gone)
+    assert not api.gone(f"{maps}/child")
+    assert "deletionTimestamp" not in api.get(f"{maps}/child")["metadata"]
+
+
 def test_orphans_stay(api: Client, maps: str) -> None:
     owner = api.post(maps, new_map("owner"))
     api.post(maps, owned("child", owner))

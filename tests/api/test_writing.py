@@ -245,6 +245,20 @@ def test_apply_creates_and_merges(api: Client, maps: str) -> None:
     assert {"x": "2", "other": "kept"} == again["data"]
 
 
+@pytest.mark.parametrize("refused", [False, True], ids=["dry run", "refused"])
+def test_apply_remembers_only_what_was_written(api: Client, maps: str, refused: bool) -> None:
+    path, manager = f"{maps}/a", {"fieldManager": "test"}
+    api.post(maps, new_map("a"))  # x=1, of another manager
+    wanted = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}, "data": {"x": "1"}}
+    if refused:
+        stale = {**wanted, "metadata": {"name": "a", "resourceVersion": "1"}}
+        assert 409 == api.ask("PATCH", path, stale, APPLY, **manager).code
+    else:
+        api.patch(path, wanted, APPLY, **manager, dryRun="All")
+    again = api.patch(path, {**wanted, "data": {"y": "2"}}, APPLY, **manager)
+    assert {"x": "1", "y": "2"} == again["data"]
+
+
 def test_apply_merges_lists_by_name(api: Client, pods: str) -> None:
     pod = new_pod("a", nodeName="n1")
     api.post(pods, pod)
@@ -331,6 +345,9 @@ def test_scale(api: Client, namespace: str) -> None:
     scale = api.get(f"{sets}/r/scale")
     scale["spec"]["replicas"] = 2
     assert 2 == api.put(f"{sets}/r/scale", scale)["spec"]["replicas"]
+    assert 2 == api.get(f"{sets}/r")["spec"]["replicas"]
+    assert 409 == api.ask("PUT", f"{sets}/r/scale", scale | {"spec": {"replicas": 7}}).code, "of an earlier version"
+    assert 9 == api.patch(f"{sets}/r/scale", {"spec": {"replicas": 9}}, dryRun="All")["spec"]["replicas"]
     assert 2 == api.get(f"{sets}/r")["spec"]["replicas"]
 
 

@@ -74,7 +74,7 @@ def test_accounts_and_categories_as_text(file: str) -> None:
     hours = f"{GPU_SECONDS / 3600:.1f}"
     assert [
         *("team/resnet-1", "completed", "0", "2026-11-01", "10:00:00Z", "2026-11-01", "10:01:00Z"),
-        *("2026-11-01", "10:32:40Z", "2", hours, "5/10", "-"),
+        *("2026-11-01", "10:32:40Z", "9.33", "min", "2", "0", hours, "5/10", "-"),
     ] == job
     assert "team/resnet on a100: 5 measurements" in result.stdout.splitlines()
     points = [row[:-1] for row in rows if row and row[0] in "1248" and len(row) > 4]
@@ -93,6 +93,7 @@ def test_accounts_and_categories_as_json(file: str) -> None:
     assert {
         "job": "team/resnet-1", "uid": "u", "category": "team/resnet", "accelerator": "a100", "state": "completed",
         "submitted": T, "first_start": T + 60, "ended": T + 1960, "workers": 0, "resizes": 2, "suspensions": 1,
+        "evictions": 0, "waited_seconds": 560.0,
         "gpu_hours": GPU_SECONDS / 3600, "epoch": 4, "total_epochs": 10, "remaining_seconds": None,
     }.items() <= job.items()  # fmt: skip
     assert ["submitted", "started", "resized", "resized", "suspended", "started", "ended"] == [
@@ -131,7 +132,7 @@ def test_one_job_with_its_life(file: str) -> None:
 def test_who_is_not_known_gets_a_suggestion(file: str) -> None:
     fill(file, STORY)
     result = run("--history", file, "team/resnet-2")
-    assert (1, "Error: unknown job or category `team/resnet-2`; did you mean `team/resnet-1`?\n") == (
+    assert (2, "unknown job or category `team/resnet-2`; did you mean `team/resnet-1`?\n") == (
         result.exit_code,
         result.stderr,
     )
@@ -161,17 +162,21 @@ def test_the_default_is_the_state_folder(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("where", "error"),
+    ("where", "code", "error"),
     [
-        ("postgresql://me:secret@127.0.0.1:1/maar", "cannot read the history: postgresql://me:***@127.0.0.1:1/maar: "),
-        ("mysql://me:secret@db/maar", "history: unknown database type: `mysql`; known: postgresql, sqlite"),
-        ("none", "no history: the address is `none`; set another one with --history"),
+        (
+            "postgresql://me:secret@127.0.0.1:1/maar",
+            3,
+            "cannot read the history: postgresql://me:***@127.0.0.1:1/maar: ",
+        ),
+        ("mysql://me:secret@db/maar", 2, "history: unknown database type: `mysql`; known: postgresql, sqlite"),
+        ("none", 2, "no history: the address is `none`; set another one with --history"),
     ],
 )
-def test_what_cannot_be_read_is_said_without_secrets(where: str, error: str) -> None:
+def test_what_cannot_be_read_is_said_without_secrets(where: str, code: int, error: str) -> None:
     result = run("--history", where)
-    assert 1 == result.exit_code
-    assert result.stderr.startswith(f"Error: {error}")
+    assert code == result.exit_code
+    assert result.stderr.startswith(error)
     assert "secret" not in result.output
     assert 1 == len(result.stderr.splitlines())
 
@@ -179,7 +184,7 @@ def test_what_cannot_be_read_is_said_without_secrets(where: str, error: str) -> 
 def test_a_file_that_is_something_else(tmp_path: Path) -> None:
     (tmp_path / "x").write_text("no database " * 1000)
     result = run("--history", str(tmp_path / "x"))
-    assert (1, f"Error: cannot read the history: {tmp_path}/x: file is not a database\n") == (
+    assert (3, f"cannot read the history: {tmp_path}/x: file is not a database\n") == (
         result.exit_code,
         result.stderr,
     )

@@ -100,7 +100,7 @@ def test_text_is_for_people(write: Write) -> None:
     assert 0 == result.exit_code
     lines = result.stdout.splitlines()
     assert "default/train   4      n1 x2, n2 x2" in lines
-    assert any(line.startswith("default/big   ") and "nvidia.com/gpu (needs 8" in line for line in lines)
+    assert any(line.startswith("default/big   ") and "never on today's nodes: 1 pod needs 8" in line for line in lines)
     assert "all: 2 nodes, in use: cpu 0/32, memory 0/128Gi, pods 4/220, nvidia.com/gpu 8/8" in lines
 
 

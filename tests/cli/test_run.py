@@ -188,6 +188,33 @@ def test_alive_but_not_ready_without_a_server(box: EmbeddedServer, tmp_path: Pat
     tell(kubeconfig, story, nodes=1)
 
 
+# -- the lease
+
+
+def test_without_leader_election_a_second_process_ends_and_names_the_first(kubeconfig: Path, start: Start) -> None:
+    async def story(cluster: Live) -> None:
+        first = start(kubeconfig, "--lease-duration", "3")
+        await cluster.eventually(lambda: first.says("leading as"), "it leads")
+        second = start(kubeconfig, "--lease-duration", "3", "--no-leader-elect")
+        await cluster.eventually(lambda: not second.lives, "the second has ended")
+        assert 1 == second.end()
+        assert second.says(f"Error: lease `{NAMESPACE}/maar` is held by `{socket.gethostname()}_")
+        first.end(signal.SIGKILL)
+        third = start(kubeconfig, "--lease-duration", "300", "--no-leader-elect")
+        await cluster.eventually(lambda: third.says("leading as"), "a killed process on this host is not waited for")
+        lease = await cluster.get(LEASES.path(NAMESPACE, "maar"))
+        assert (300, "2") == (lease["spec"]["leaseDurationSeconds"], lease["metadata"]["annotations"]["maar.dev/epoch"])
+
+    tell(kubeconfig, story, nodes=1)
+
+
+@pytest.mark.parametrize("seconds", ["2", "301", "1.5", "many"])
+def test_a_lease_duration_out_of_bounds_is_refused(seconds: str) -> None:
+    ended = subprocess.run([*MAAR, "run", "--lease-duration", seconds], capture_output=True, text=True, check=False)
+    assert 2 == ended.returncode
+    assert "Invalid value for '--lease-duration'" in ended.stderr
+
+
 # -- logs
 
 
@@ -308,8 +335,8 @@ def test_a_bad_configuration_at_the_start_ends_the_command(tmp_path: Path) -> No
     path.write_text(ALLOCATE.replace("gang", "gnag"))
     for file, why in ((path, "unknown plugin `gnag`; did you mean `gang`?"), (tmp_path / "no.yaml", "No such file")):
         done = subprocess.run([*MAAR, "run", "--config", str(file)], capture_output=True, text=True, check=False)
-        assert 1 == done.returncode
-        assert done.stderr.startswith(f"Error: {file}: ")
+        assert 2 == done.returncode
+        assert done.stderr.startswith(f"{file}: ")
         assert why in done.stderr
 
 
@@ -321,15 +348,16 @@ def test_what_cannot_be_read_written_or_served_at_the_start_ends_the_command_wit
     record = tmp_path / "no" / "such" / "folder.rec"
     with socket.create_server(("0.0.0.0", 0)) as taken:
         port = taken.getsockname()[1]
-        for options, why in (
-            (("--brakes", str(brakes)), f"{brakes}: pausd: unknown brake `pausd`; did you mean `paused`?"),
-            (("--record", str(record)), f"{record}: No such file or directory"),
-            (("--http-port", str(port)), f"port {port}: "),
+        for options, code, why in (
+            (("--brakes", str(brakes)), 2, f"{brakes}: pausd: unknown brake `pausd`; did you mean `paused`?"),
+            (("--record", str(record)), 3, f"{record}: No such file or directory"),
+            (("--http-port", str(port)), 3, f"port {port}: "),
+            (("--http-port", "65536"), 2, "Error: Invalid value for '--http-port': 65536 is not in the range"),
         ):
             command = [*MAAR, "run", "--kubeconfig", str(kubeconfig), "--history", "none", "--http-port", "0", *options]
             done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
-            assert 1 == done.returncode
-            assert done.stderr.splitlines()[-1].startswith(f"Error: {why}"), done.stderr
+            assert code == done.returncode
+            assert done.stderr.splitlines()[-1].startswith(why), done.stderr
             assert "Traceback" not in done.stderr
             assert "Unclosed" not in done.stderr
 

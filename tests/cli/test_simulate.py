@@ -10,6 +10,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from maar.cli.main import main
+from maar.registry import catalog
 
 TRACE = "timestamp,duration,num_gpus\n0,100,4\n10,50,4\n20,500,4\n"
 """On 8 GPUs the third job waits until 60."""
@@ -133,7 +134,6 @@ def test_jobs_that_do_not_fit_are_named(trace: str) -> None:
         (("--fail", "often"), "expected seconds above 0, `BETWEEN[,REPAIR[,SEED]]`, got `often`"),
         (("--fail", "100", "--faults", "x.csv"), "--faults and --fail: expected one of them, got both"),
         (("--faults", "no.csv"), "no.csv: No such file or directory"),
-        (("--jobs", "/nowhere/jobs.csv"), "/nowhere/jobs.csv: cannot be written: No such file or directory"),
         (("--nodes", "0"), "0 is not in the range x>=1"),
         (("--restart", "nan"), "'--restart': expected a number, got `nan`"),
         (("--patience", "inf"), "'--patience': expected a number, got `inf`"),
@@ -143,6 +143,28 @@ def test_what_cannot_be_is_said_and_nothing_printed(trace: str, options: tuple[s
     done = maar(trace, "--policy", "fifo", *options)
     assert (2, "") == (done.exit_code, done.stdout)
     assert message in done.stderr
+
+
+def test_an_output_that_cannot_be_written(trace: str) -> None:
+    done = maar(trace, "--policy", "fifo", "--jobs", "/nowhere/jobs.csv")
+    said = "/nowhere/jobs.csv: cannot be written: No such file or directory\n"
+    assert (3, "", said) == (done.exit_code, done.stdout, done.stderr)
+
+
+@pytest.mark.parametrize("command", ["allocate", "simulate"])
+def test_help_lists_all_algorithms(command: str) -> None:
+    shown = CliRunner().invoke(main, [command, "--help"]).stdout
+    listed = shown.partition("Algorithms:")[2]
+    assert set(catalog().algorithms) <= set(listed.split())
+
+
+def test_policies_differ_on_a_generated_trace(tmp_path: Path) -> None:
+    file = tmp_path / "trace.csv"
+    assert 0 == CliRunner().invoke(main, ["trace", "generate", "-O", str(file)]).exit_code
+    fifo, *others = runs(str(file), "--processes", "1")
+    assert ["fifo", "srtf", "tiresias", "elastic-fifo"] == [run["policy"] for run in (fifo, *others)]
+    assert all(run["avg_jct"] < 0.9 * fifo["avg_jct"] for run in others)
+    assert fifo["avg_jct"] < 24 * 3600, "the queue does not only grow"
 
 
 def test_a_trace_that_is_not_there() -> None:

@@ -471,8 +471,9 @@ def test_a_file_that_holds_no_configuration(text: str, problem: str) -> None:
             [
                 "conf.yaml: expected a name before the colon, got `2`",
                 "conf.yaml: unknown key `action`; did you mean `actions`? "
-                "known: actions, autoscaling, configurations, metrics, pools, tiers",
-                "conf.yaml: unknown key `something`; known: actions, autoscaling, configurations, metrics, pools, tiers",
+                "known: actions, autoscaling, configurations, metrics, pools, tenants, tiers",
+                "conf.yaml: unknown key `something`; "
+                "known: actions, autoscaling, configurations, metrics, pools, tenants, tiers",
             ],
         ),
     ],
@@ -495,7 +496,7 @@ def test_an_unknown_flag_gets_a_suggestion() -> None:
 def test_all_problems_are_reported_at_once() -> None:
     assert [
         "conf.yaml: unknown key `metric`; did you mean `metrics`? "
-        "known: actions, autoscaling, configurations, metrics, pools, tiers",
+        "known: actions, autoscaling, configurations, metrics, pools, tenants, tiers",
         "conf.yaml: actions: unknown action `allokate`; did you mean `allocate`? "
         "known: allocate, backfill, enqueue, needy, preempt, reclaim",
         "conf.yaml: configurations[0].arguments.minCandidateNodesAbsolute: expected a whole number, got `few`",

@@ -7,6 +7,7 @@ from __future__ import annotations
 import asyncio
 import random
 import re
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -17,6 +18,7 @@ import yaml
 from tests.support.elastic_story import CONFIG, Play, playing
 from tests.support.elastic_witness import GPU, MPI, PYTORCH
 from tests.support.live import NAMESPACE, OUR_CRDS, bound, connected, scheduling
+from tests.support.memory import state
 
 from maar.controller.brakes import Brakes, BrakeSettings
 from maar.controller.scheduler import Scheduler
@@ -222,6 +224,43 @@ def test_a_restart_in_the_middle_changes_nothing(kubeconfig: Path) -> None:
             # It knows which job waited: that job gets the next free room.
             await play.delete("a")
             await play.settles("it continues")
+
+    tell_alone(kubeconfig, scene)
+
+
+SLOW = CONFIG.replace("rate-limit: 0", "rate-limit: 1h")
+
+
+def test_a_restart_does_not_end_the_rate_limit_of_a_pool(kubeconfig: Path) -> None:
+    async def scene(play: Play) -> None:
+        async with at_work(play, kubeconfig, SLOW):
+            await play.pytorch("a", 2, 2)
+            assert {"a": 2} == await play.settles("the first one starts at once")
+        before = (await state(play.live))["resized"]
+        await play.pytorch("b", 2, 2)
+        async with at_work(play, kubeconfig, SLOW):
+            await play.live.eventually(lambda: waits(play, "b"), "the second one is told when sizes change again")
+            assert before == (await state(play.live))["resized"]
+            assert 0 == play.witness.sizes().get("b", 0)
+
+    tell_alone(kubeconfig, scene)
+
+
+async def waits(play: Play, name: str) -> bool:
+    annotations = (await job(play, name))["metadata"].get("annotations", {})
+    return "change at most every 3600 s" in annotations.get("maar.dev/why", "")
+
+
+def test_what_an_owner_writes_on_her_job_does_not_stop_the_pool(kubeconfig: Path) -> None:
+    """She renews `last_resize` before every start of Maar and while it runs; others start and grow."""
+    forged = {"metadata": {"annotations": {"maar.dev/elastic": f'{{"last_resize": {time.time()}, "requested": 2}}'}}}
+
+    async def scene(play: Play) -> None:
+        await play.pytorch("forged", 2, 2)
+        await play.live.api.patch(PYTORCH.path(NAMESPACE, "forged"), forged)
+        await play.pytorch("a", 2, 6)
+        async with at_work(play, kubeconfig, SLOW):
+            assert {"forged": 2, "a": 6} == await play.settles("both start at once")
 
     tell_alone(kubeconfig, scene)
 

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import os
+import resource
+import signal
 from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
 
 from maar.config.file import default_config
-from maar.controller.record import MAGIC, Frame, Recorder, RecordingError, is_recording, length, read_recording
+from maar.controller.record import MAGIC, PAUSE, Frame, Recorder, RecordingError, is_recording, length, read_recording
 from maar.decide import decide
 from maar.model.outcome import carry_out
 from maar.model.snapshot import Changed, Cluster, Snapshot
@@ -100,3 +102,50 @@ def test_a_file_that_cannot_be_written_any_more_ends_the_recording_and_nothing_e
     write()
     recorder.close()
     assert [f"recording stopped, decisions continue: {path}: Broken pipe"] == [r.getMessage() for r in caplog.records]
+
+
+def test_a_recording_continues_after_a_failure_with_the_whole_cluster(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The limit on the size of files stands for a full disk: a frame is cut off in the middle."""
+    path = tmp_path / "full.rec"
+    recorder = Recorder(path)
+    now = cluster(*(node(f"n{i}") for i in range(50)))
+    plan = decide(Snapshot(now), CONFIG, 0.0)
+
+    def write(at: float) -> None:
+        whole = at == 0.0 or recorder.needs_all(at)
+        around, of = (None, now) if whole else (now, None)
+        recorder.write(Frame(at, plan, cluster=of, around=around, config="actions: x"))
+
+    write(0.0)
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    before = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (path.stat().st_size + 10, hard))
+    try:
+        for at in (1.0, 2.0, 1.0 + PAUSE):
+            write(at)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+        signal.signal(signal.SIGXFSZ, before)
+    assert 0 == recorder.restarts
+    for at in (40.0, 2.0 + 2 * PAUSE, 3.0 + 2 * PAUSE):
+        write(at)
+    recorder.close()
+    assert [0.0, 2.0 + 2 * PAUSE, 3.0 + 2 * PAUSE] == [c.now for c in read_recording(path)]
+    assert {"actions: x"} == {c.config for c in read_recording(path)}
+    assert 1 == recorder.restarts
+    told = ["recording stopped, decisions continue: {}: File too large", "recording continues: {}"]
+    caplog.set_level("INFO")
+    assert [told[0].format(path)] == [r.getMessage() for r in caplog.records if r.levelname == "ERROR"]
+
+
+def test_a_recording_that_was_removed_begins_again(tmp_path: Path) -> None:
+    path = tmp_path / "gone.rec"
+    recorder = Recorder(path)
+    now = cluster(node("n1"))
+    recorder.close()  # as after a failed write
+    path.unlink()
+    recorder.write(Frame(1.0, decide(Snapshot(now), CONFIG, 1.0), cluster=now))
+    recorder.close()
+    assert [1.0] == [c.now for c in read_recording(path)]

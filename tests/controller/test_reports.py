@@ -701,7 +701,8 @@ def test_a_pod_represents_itself_and_the_first_pod_a_gang_without_an_object() ->
     scene.pod("alone")
     for i in range(2):
         scene.pod(f"set-{i}", annotations={"pod_group": "set"})
-    scene.picture.broken(kinds.PODS, "ns", "odd", "spec: expected a mapping", "maar")
+    scene.pod("odd")
+    scene.picture.broken(kinds.PODS, "ns", "odd", "spec: expected a mapping")
     paths = [PODS.path("ns", name) for name in ("alone", "set-0", "odd")]
     found = subjects_of(scene, "ns/alone", "ns/set", "ns/odd", "ns/nobody")
-    assert [(paths[0], "u-alone"), (paths[1], "u-set-0"), (paths[2], ""), ("", "")] == found
+    assert [(paths[0], "u-alone"), (paths[1], "u-set-0"), (paths[2], "u-odd"), ("", "")] == found

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -17,12 +18,13 @@ from maar.controller.config_file import ConfigFile
 from maar.controller.scheduler import Scheduler
 from maar.controller.settings import Settings
 from maar.embedded.server import EmbeddedServer
-from maar.kube.kinds import batchjob, mpijob, pytorchjob, volcanojob
+from maar.kube.kinds import batchjob, mpijob, pytorchjob, rayjob, volcanojob
 from maar.kube.wire.api_resources import Resource
 from maar.model.elastic import Elastic, Past
 from maar.model.plan import Hold, Plan, Resize, Resume, Suspend, Target
 
 PYTORCH = pytorchjob.KIND.resource
+RAY = rayjob.KIND.resource
 PAST = Past(first_start=1.0, last_resize=2.0, attained=3.5)
 Story = Callable[[Live, Scheduler], Awaitable[None]]
 
@@ -115,9 +117,13 @@ def stands(scheduler: Scheduler) -> tuple[int, bool]:
     return found.size, found.suspended
 
 
+MOMENTS = itertools.count(1000.0, 10.0)
+"""Times of plans, far enough apart for a note in each."""
+
+
 def send(scheduler: Scheduler, **plan: Any) -> None:
     scheduler.cache.snapshot(time.time())
-    scheduler.outbox.resizes.send(Plan(**plan), time.time())
+    scheduler.outbox.resizes.send(Plan(**plan), next(MOMENTS))
 
 
 async def written(cluster: Live, scheduler: Scheduler) -> None:
@@ -204,7 +210,7 @@ def test_a_size_that_another_client_sets_meanwhile_is_not_overwritten(kubeconfig
         await cluster.api.patch(PATH, {"spec": {"pytorchReplicaSpecs": {"Worker": {"replicas": 4}}}})
         plan = Plan(resize=(Resize(KEY, 2, 1),))
         if stands(scheduler)[0] == 2:  # usually the watch has not shown the change yet
-            scheduler.outbox.resizes.send(plan, time.time())
+            scheduler.outbox.resizes.send(plan, next(MOMENTS))
             await cluster.eventually(lambda: scheduler.executor.pending == 0)
             assert {"failed:ChangeJob": 1} == scheduler.outbox.counts
         await cluster.eventually(lambda: stands(scheduler) == (4, False), "the owner's size")
@@ -254,6 +260,111 @@ def test_notes_are_written_when_they_change_and_not_again(kubeconfig: Path) -> N
             await written(cluster, scheduler)
         assert {"done:AnnotateJob": 2} == scheduler.outbox.counts
         assert "b" == (await spec(cluster))[2]["maar.dev/why"]
+
+    tell(kubeconfig, story)
+
+
+def test_notes_that_change_alone_are_written_one_a_second_of_all_jobs_in_turn(kubeconfig: Path) -> None:
+    async def story(cluster: Live, scheduler: Scheduler) -> None:
+        await add(cluster, scheduler, pytorch(2))
+        resizes, now = scheduler.outbox.resizes, 500.0
+        for i in range(20):
+            resizes.send(Plan(targets=(Target(KEY, 2, i),)), now + i / 10)
+        assert pytest.approx(502.0) == resizes.due(now + 1.9)
+        resizes.send(Plan(targets=(Target(KEY, 2, 19),)), now + 2.0)
+        await written(cluster, scheduler)
+        assert {"done:AnnotateJob": 3} == scheduler.outbox.counts
+        assert "19" == (await spec(cluster))[2]["maar.dev/planned-workers"]
+        resizes.send(Plan(targets=(Target(KEY, 2, 19),)), now + 2.1)
+        assert resizes.due(now + 2.1) is None
+
+    tell(kubeconfig, story)
+
+
+def _notes(annotations: dict[str, str]) -> list[str | None]:
+    return [annotations.get(f"maar.dev/{key}") for key in ("workers", "planned-workers", "why", "holds")]
+
+
+def test_notes_are_true_after_the_owner_suspends_a_job(kubeconfig: Path) -> None:
+    async def story(cluster: Live, scheduler: Scheduler) -> None:
+        await add(cluster, scheduler, pytorch(2))
+        target = Target(KEY, 3, 5, "room came")
+        send(scheduler, resize=(Resize(KEY, 2, 3, "room came", PAST),), hold=(Hold(KEY, "n", 1),), targets=(target,))
+        await written(cluster, scheduler)
+        assert ["3", "5", "room came", '{"n":1}'] == _notes((await spec(cluster))[2])
+        await cluster.api.patch(PATH, {"spec": {"runPolicy": {"suspend": True}}})
+        await cluster.eventually(lambda: elastic(scheduler) is None, "the job is its owner's")
+        for _ in range(2):
+            send(scheduler)
+            await written(cluster, scheduler)
+        why = "suspended by its owner: Maar leaves it alone until its owner resumes it"
+        size, suspended, annotations = await spec(cluster)
+        assert (3, True, ["0", "0", why, None]) == (size, suspended, _notes(annotations))
+        await cluster.eventually(lambda: not scheduler.picture.elastic.untrue)
+        assert 1 == scheduler.outbox.counts["done:AnnotateJob"], "written once"
+        await cluster.api.patch(PATH, {"spec": {"runPolicy": {"suspend": False}}})
+        await cluster.eventually(lambda: elastic(scheduler) is not None, "the job is back")
+        send(scheduler, targets=(target,))
+        await written(cluster, scheduler)
+        assert ["3", "5", "room came", None] == _notes((await spec(cluster))[2])
+
+    tell(kubeconfig, story)
+
+
+def test_notes_are_removed_from_a_job_that_is_not_elastic_any_more(kubeconfig: Path) -> None:
+    async def story(cluster: Live, scheduler: Scheduler) -> None:
+        await add(cluster, scheduler, pytorch(2, mine="kept"))
+        send(scheduler, targets=(Target(KEY, 2, 2, "all it may have"),))
+        await written(cluster, scheduler)
+        await cluster.api.patch(PATH, {"spec": {"elasticPolicy": None}})
+        await cluster.eventually(lambda: elastic(scheduler) is None, "the job has no bounds")
+        scheduler.outbox.resizes.send(Plan(), time.time() + 5)
+        await written(cluster, scheduler)
+        annotations = (await spec(cluster))[2]
+        assert ([None] * 4, "kept") == (_notes(annotations), annotations["mine"])
+
+    tell(kubeconfig, story)
+
+
+@pytest.mark.parametrize("created_suspended", [True, False])
+def test_a_job_that_its_owner_suspends_before_maar_has_written_it_stays_suspended(
+    kubeconfig: Path, created_suspended: bool
+) -> None:
+    """A RayJob never says in its status whether it ran."""
+
+    async def story(cluster: Live, scheduler: Scheduler) -> None:
+        cluster_spec = {"headGroupSpec": {"template": template()}, "workerGroupSpecs": []}
+        body = {"rayClusterSpec": cluster_spec, "shutdownAfterJobFinishes": True, "suspend": created_suspended}
+        item = {"apiVersion": RAY.api_version, "kind": RAY.kind, "metadata": {"name": "t"}, "spec": body}
+        await cluster.api.create(RAY.path(NAMESPACE), item)
+        await cluster.eventually(lambda: KEY in scheduler.picture.objects.of(rayjob.KIND), "the job is seen")
+        if created_suspended:
+            await cluster.eventually(lambda: elastic(scheduler) is not None, "it starts when the plan says so")
+            return
+        await cluster.api.patch(RAY.path(NAMESPACE, "t"), {"spec": {"suspend": True}})
+        seen = scheduler.picture.objects.of(rayjob.KIND)
+        await cluster.eventually(lambda: seen[KEY].spec.suspend, "the change is seen")
+        assert elastic(scheduler) is None, "Maar must not resume it"
+
+    tell(kubeconfig, story, RAY)
+
+
+def test_a_size_set_by_hand_is_changed_back_with_a_word(kubeconfig: Path) -> None:
+    async def story(cluster: Live, scheduler: Scheduler) -> None:
+        await add(cluster, scheduler, pytorch(2))
+        send(scheduler, resize=(Resize(KEY, 2, 3, "room came", PAST),), targets=(Target(KEY, 3, 3, "room came"),))
+        await written(cluster, scheduler)
+        await cluster.api.patch(PATH, {"spec": {"pytorchReplicaSpecs": {"Worker": {"replicas": 7}}}})
+        await cluster.eventually(lambda: stands(scheduler) == (7, False), "the size set by hand")
+        send(scheduler, resize=(Resize(KEY, 7, 3, "no more room", PAST),), targets=(Target(KEY, 3, 3, "no more room"),))
+        await written(cluster, scheduler)
+        why = "7 workers were set by hand, but Maar decides how many between 1 and 8: no more room"
+        size, _, annotations = await spec(cluster)
+        assert (3, why) == (size, annotations["maar.dev/why"])
+        await cluster.eventually(lambda: _event(cluster, "Resized", f"from 7 to 3 workers: {why}"))
+        send(scheduler, resize=(Resize(KEY, 3, 4, "room again", PAST),))
+        await written(cluster, scheduler)
+        await cluster.eventually(lambda: _event(cluster, "Resized", "from 3 to 4 workers: room again"))
 
     tell(kubeconfig, story)
 

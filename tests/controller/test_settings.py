@@ -26,3 +26,14 @@ def test_the_pause_can_be_configured() -> None:
 def test_no_pause_with_few_changes() -> None:
     assert 0.0 == Settings().pause_after(0.5, 3)
     assert 1.0 == Settings().pause_after(0.5, 4)
+
+
+def test_after_looking_at_a_crowd_for_few_binds_the_whole_pause_is_kept() -> None:
+    settings = Settings()
+    assert pytest.approx(0.9) == settings.rest_after(0.1, 2000, 4)
+    assert 1.0 == settings.rest_after(0.5, 2000, 4)
+    assert [0.0, 0.0, 0.0] == [
+        settings.rest_after(0.1, 199, 4),
+        settings.rest_after(0.1, 2000, settings.in_flight),
+        settings.rest_after(0.01, 2000, 4),
+    ]

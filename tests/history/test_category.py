@@ -32,8 +32,8 @@ def test_runs_are_told_apart_from_trainings(name: str, category: str) -> None:
 
 
 def test_what_a_job_says_itself_counts() -> None:
-    assert "vision" == category_of("t", "x-1", {CATEGORY: "vision"}, {CATEGORY: "label"})
-    assert "label" == category_of("t", "x-1", {"other": "x"}, {CATEGORY: "label"})
+    assert "t/vision" == category_of("t", "x-1", {CATEGORY: "vision"}, {CATEGORY: "label"})
+    assert "t/label" == category_of("t", "x-1", {"other": "x"}, {CATEGORY: "label"})
     assert "t/x" == category_of("t", "x-1", {CATEGORY: ""})
 
 

@@ -109,7 +109,7 @@ def test_a_job_says_only_once_who_it_is(tmp_path: Path) -> None:
         history.add([epoch(2, 50, 2, arrived=500.0)])
         await history.settled()
         stored = await history.measurements_of("team", "resnet-7")
-        assert [("u", "vision", "a100"), ("", "team/resnet", ""), ("v", "team/resnet", "")] == [
+        assert [("u", "team/vision", "a100"), ("", "team/resnet", ""), ("v", "team/resnet", "")] == [
             (m.uid, m.category, m.accelerator) for m in stored
         ]
 

@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 
 from maar.elastic.speedup import curve
 from maar.history.estimates import Estimates
-from maar.history.model import KEYS, RECENT, SIZES, Model, speedups
+from maar.history.model import JOBS, KEYS, RECENT, SIZES, Model, speedups
 from maar.history.records import Event, EventKind, Measurement, Record, time_of
 
-KEY = ("vision", "a100")
+KEY = ("team/vision", "a100")
 
 
 def told(*records: Record) -> Model:
@@ -89,8 +89,18 @@ def test_categories_that_were_not_heard_of_for_long_are_forgotten() -> None:
     model = told(epoch(1, 100), *invented, epoch(2, 50), epoch(1, 100, key=("last", "a100")))
     assert {1: 1.0, 2: 2.0} == model.points_for(KEY)
     assert (KEYS, KEYS) == (len(model.measured()), len(model.points()))
-    assert ({}, None) == (model.points_for(("invented-0", "a100")), model.total_epochs("invented-0"))
-    assert 5 == model.total_epochs("invented-1")
+    assert ({}, None) == (model.points_for(("team/invented-0", "a100")), model.total_epochs("team/invented-0"))
+    assert 5 == model.total_epochs("team/invented-1")
+
+
+def test_who_invents_categories_and_jobs_crowds_out_no_one_else() -> None:
+    """The namespace with most of them loses its own."""
+    other = msgspec.structs.replace(epoch(1, 100), namespace="quiet")
+    invented = [epoch(1, 100, name=f"job-{i}", key=(f"invented-{i}", "a100"), total=5) for i in range(KEYS + JOBS)]
+    model = told(other, *invented)
+    assert {1: 1.0} == model.points_for(("quiet/team/vision", "a100"))
+    assert model.job("quiet/resnet") is not None
+    assert (KEYS, None) == (len(model.measured()), model.job("team/job-0"))
 
 
 def test_below_the_smallest_size_measured_it_is_linear() -> None:
@@ -146,21 +156,21 @@ def test_without_a_start_the_epoch_is_counted_back_from_its_arrival() -> None:
 
 
 def test_the_category_on_other_accelerators_speaks_for_one_that_knows_less_than_two_sizes() -> None:
-    v100, t4 = ("vision", "v100"), ("vision", "t4")
+    v100, t4 = ("team/vision", "v100"), ("team/vision", "t4")
     model = told(
         *(epoch(n, s, key=v100) for n, s in ((1, 100), (2, 60))),
         *(epoch(n, s, key=t4) for n, s in ((1, 300), (2, 200), (4, 150))),
         epoch(4, 10, key=KEY),
     )
     assert {1: 1.0, 2: 1.5, 4: 2.0} == model.points_for(KEY)
-    assert {1: 1.0, 2: 1.5, 4: 2.0} == model.points_for(("vision", "new"))
+    assert {1: 1.0, 2: 1.5, 4: 2.0} == model.points_for(("team/vision", "new"))
     assert {1: 1.0, 2: pytest.approx(100 / 60)} == model.points_for(v100)
     assert {} == model.points_for(("other", "t4"))
     assert {4: 4.0} == model.points()[KEY]
 
 
 def test_points_are_counted_anew_only_where_something_changed() -> None:
-    other = ("text", "a100")
+    other = ("team/text", "a100")
     model = told(epoch(1, 100), epoch(1, 50, key=other))
     first = model.points()
     assert first is model.points()
@@ -224,7 +234,7 @@ def test_remaining_of_a_job_that_never_told_anything() -> None:
     model = told(*(epoch(1, 100, name=f"j{n}", total=10) for n in range(3)))
     assert 1000 == remaining(model, "team/new", *KEY)
     assert 400 == remaining(model, "team/new", *KEY, total=4)
-    assert 1000 == remaining(model, "team/new", "vision", "elsewhere")
+    assert 1000 == remaining(model, "team/new", "team/vision", "elsewhere")
     assert remaining(model, "team/new", "text", "a100", total=4) is None
     assert remaining(told(epoch(1, 100))) is None
 
@@ -298,7 +308,7 @@ def test_few_restarts_are_no_cost_and_the_category_helps_out() -> None:
         ]
 
     assert told(*restarts(2, KEY)).restart(KEY) is None
-    model = told(*restarts(2, KEY), *restarts(1, ("vision", "t4")))
+    model = told(*restarts(2, KEY), *restarts(1, ("team/vision", "t4")))
     assert 10 == model.restart(KEY)
     assert model.restart(("text", "a100")) is None
 

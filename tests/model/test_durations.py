@@ -33,3 +33,18 @@ def test_durations(text: str | float, seconds: float) -> None:
 def test_invalid_durations_are_refused(text: str) -> None:
     with pytest.raises(ValueError, match=r"^not a duration: `"):
         parse_duration(text)
+
+
+@pytest.mark.parametrize(
+    ("value", "why"),
+    [
+        ("1e30", "not a duration: `1e30` is longer than 292 years"),
+        ("inf", "not a duration: `inf` is longer than 292 years"),
+        ("-5", "not a duration: `-5` (must not be negative)"),
+        ("9" * 5000, f"not a duration: `{'9' * 40}...` is longer than 292 years"),
+    ],
+)
+def test_a_duration_says_what_is_wrong(value: str, why: str) -> None:
+    with pytest.raises(ValueError) as refused:
+        parse_duration(value)
+    assert why == str(refused.value)

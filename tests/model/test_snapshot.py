@@ -140,9 +140,12 @@ def test_a_worker_of_ten_comes_after_nine() -> None:
     assert [f"ns/j-{i}" for i in range(12)] == [t.key for t in snapshot.tasks.tasks]
 
 
-def test_a_job_of_an_unknown_queue_has_no_queue() -> None:
-    snapshot = Snapshot(cluster(gang("a", queue="nowhere"), gang("b")))
-    assert [-1, snapshot.queues.number["default"]] == snapshot.jobs.queue.tolist()
+def test_default_pays_for_a_job_of_an_unknown_queue() -> None:
+    """Other schedulers' pods are in no queue."""
+    snapshot = Snapshot(cluster(gang("a", queue="nowhere"), gang("b"), gang("c", queue="")))
+    default = snapshot.queues.number["default"]
+    assert [default, default, -1] == snapshot.jobs.queue.tolist()
+    assert [True, False, True] == snapshot.jobs.refused.tolist()
 
 
 def test_features_of_pods_on_their_nodes() -> None:

@@ -65,8 +65,9 @@ async def remove(live: Live, name: str, size: int = 2) -> None:
 async def elastic_job(live: Live) -> None:
     """A Job with one worker on its node and room for another, and no controller that would write to it."""
     limits = {"limits": {"nvidia.com/gpu": str(GPUS)}}
-    spec = {"containers": [{"name": "c", "image": "train", "resources": limits}], "restartPolicy": "Never"}
-    spec |= {"schedulerName": "maar", "nodeSelector": {"zone": "resize"}}
+    container = {"name": "c", "image": "train", "resources": limits}
+    here = {"schedulerName": "maar", "nodeSelector": {"zone": "resize"}}
+    spec = {"containers": [container], "restartPolicy": "Never", **here}
     bounds = {"maar.dev/min-workers": "1", "maar.dev/max-workers": "2"}
     metadata = {"name": "grows", "namespace": NAMESPACE, "annotations": bounds}
     template = {"metadata": {"labels": {"job": "grows"}}, "spec": spec}
@@ -78,8 +79,8 @@ async def elastic_job(live: Live) -> None:
     uid = (await live.get(JOB))["metadata"]["uid"]
     owner = {"apiVersion": "batch/v1", "kind": "Job", "name": "grows", "uid": uid, "controller": True}
     labels = {"job-name": "grows", "batch.kubernetes.io/job-name": "grows"}
-    worker = {"metadata": {"ownerReferences": [owner], "labels": labels}}
-    await live.pod("grows-0", gpu=GPUS, nodeSelector={"zone": "resize"}, **worker)
+    worker = {"ownerReferences": [owner], "labels": labels}
+    await live.pod("grows-0", gpu=GPUS, nodeSelector={"zone": "resize"}, metadata=worker)
 
 
 async def size(live: Live) -> int:

@@ -57,6 +57,7 @@ def test_the_line_of_the_style_guide(opened: Opened) -> None:
             has=2,
             nodes={"nvidia.com/gpu": 312, "Tainted": 188},
             since=3.0,
+            lasting=reason.lasting,
         )
         == reason
     )
@@ -87,7 +88,7 @@ def test_the_line_of_the_style_guide(opened: Opened) -> None:
     ],
 )
 def test_short_of_a_resource(opened: Opened, nodes: list[Part], wants: dict[str, Any], message: str) -> None:
-    assert message == in_one_line(why(opened, nodes, gang("waits", **wants)))
+    assert [message] == [reason.message for reason in why(opened, nodes, gang("waits", **wants))]
 
 
 def test_a_gang_that_fits_in_part(opened: Opened) -> None:
@@ -171,3 +172,43 @@ def test_room_that_is_promised_to_another_is_not_there(opened: Opened) -> None:
 def test_equal_messages_appear_once() -> None:
     a, b = Reason("x", "A", "no room"), Reason("y", "B", "no quota")
     assert "no room; no quota" == in_one_line((a, b, a))
+
+
+# -- what is written on objects
+
+
+def locked(*names: str) -> Callable[[Session, Register], None]:
+    return lambda session, on: on.job_nodes(lambda job: Rejection("Locked", "locked for `big`", rows(session, *names)))
+
+
+def test_the_text_for_objects_has_nothing_that_other_jobs_change(opened: Opened) -> None:
+    nodes = [node(f"n{i}", gpu=8) for i in range(3)]
+    for busy in ([], [gang("a", gpu=3, on=["n0"])], [gang("a", gpu=3, on=["n0"]), gang("b", gpu=8, on=["n1"])]):
+        (reason,) = why(opened, nodes, busy, gang("waits", 4, gpu=8), plugins=(tainted("n2"),))
+        assert (
+            "no nodes with enough free room: asks for 4 pods with 8 nvidia.com/gpu, 1 cpu, 1Gi memory each;"
+            " other nodes: tainted" == reason.lasting
+        )
+
+
+def test_a_job_that_would_start_without_the_locks_waits_for_them_and_not_for_nodes(opened: Opened) -> None:
+    nodes = [node("n0", gpu=8), node("n1", gpu=8)]
+    (reason,) = why(opened, nodes, gang("waits", gpu=4), plugins=(locked("n0", "n1"),))
+    assert ("Locked", "0/2 nodes fit: 2 locked for `big`") == (reason.code, reason.message)
+    assert "big" not in reason.lasting
+    (reason,) = why(opened, nodes, gang("waits", 3, gpu=8), plugins=(locked("n0"),))
+    assert "NotEnoughResources" == reason.code, "without the lock it would not fit either"
+    busy = [gang("busy", gpu=8, on=["n1"])]
+    (reason,) = why(opened, nodes, busy, gang("waits", gpu=4), plugins=(locked("n0"),))
+    assert "Locked" == reason.code, "the locked node has room"
+
+
+def test_a_gang_that_some_nodes_would_take_lacks_room_and_not_tolerations(opened: Opened) -> None:
+    nodes = [node("n0", gpu=8), node("n1", gpu=8), node("n2", gpu=8)]
+    (reason,) = why(opened, nodes, gang("waits", 2, gpu=8), plugins=(tainted("n1", "n2"),))
+    assert "NotEnoughResources" == reason.code
+    (reason,) = why(opened, nodes, gang("waits", gpu=8), plugins=(tainted("n0", "n1", "n2"),))
+    assert ("Tainted", "no node fits: tainted; asks for 1 pod with 8 nvidia.com/gpu, 1 cpu, 1Gi memory") == (
+        reason.code,
+        reason.lasting,
+    )

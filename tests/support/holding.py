@@ -23,6 +23,10 @@ class HoldingProxy(Proxy):
         """What the server answered to those that were let through."""
         self._go = asyncio.Event()
 
+    async def __aenter__(self) -> HoldingProxy:
+        await super().__aenter__()
+        return self
+
     async def let_through(self) -> list[int]:
         """Let all held requests through, and return the server's answers."""
         self._go.set()

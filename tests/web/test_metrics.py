@@ -106,3 +106,33 @@ def test_pools_and_elastic_jobs_as_they_breathe(kubeconfig: Path, tmp_path: Path
                 await story(play)
 
     asyncio.run(main())
+
+
+def test_invalid_objects_bugs_and_restarts(kubeconfig: Path, tmp_path: Path) -> None:
+    async def story() -> None:
+        async with connected(kubeconfig) as cluster:
+            await cluster.crds(OUR_CRDS)
+            await cluster.pod("odd", cpu="9" * 5000)
+            await cluster.queue("odd", capability={"cpu": "9" * 5000})
+            async with scheduling(cluster) as scheduler:
+                metrics = Metrics(scheduler)
+                problems = scheduler.picture.problems
+
+                async def counted() -> bool:
+                    return problems.counts() == {"Pod": 1, "Queue": 1}
+
+                await cluster.eventually(counted, "both are counted")
+                problems.bug("job", "ns/a", KeyError("x"))
+                for _ in range(2):
+                    lines = metrics.text().decode().splitlines()
+                found = {line for line in lines if line.startswith(("maar_invalid", "maar_bugs_t", "maar_restarts_t"))}
+                assert {
+                    'maar_invalid_objects{kind="Pod"} 1.0',
+                    'maar_invalid_objects{kind="Queue"} 1.0',
+                    'maar_invalid_objects{kind="job"} 1.0',
+                    "maar_bugs_total 1.0",
+                    'maar_restarts_total{part="recording"} 0.0',
+                    'maar_restarts_total{part="history"} 0.0',
+                } == found
+
+    asyncio.run(story())

@@ -81,7 +81,7 @@ def test_an_invalid_history_is_reported_at_the_start() -> None:
     done = subprocess.run(
         [*MAAR, "run", "--history", "mysql://me:pw@db/x"], capture_output=True, text=True, check=False
     )
-    assert (1, "Error: history: unknown database type: `mysql`; known: postgresql, sqlite\n") == (
+    assert (2, "history: unknown database type: `mysql`; known: postgresql, sqlite\n") == (
         done.returncode,
         done.stderr,
     )

@@ -14,6 +14,7 @@ from maar.model.jobs import Job
 from maar.model.resources import Ints
 from maar.model.tasks import Status
 from maar.session.placement import Group, Terms, groups_of, missing, place, start
+from maar.session.room import lacks_room
 from maar.session.session import Session
 from maar.session.turns import Turns
 
@@ -39,7 +40,7 @@ class Allocate:
         _release(session)
         for job in sorted((j for j in jobs if is_begun(session, j)), key=session.hooks.job_key):
             give(session, job)
-        turns = Turns(session, (job for job in jobs if _waits(session, job)))
+        turns = Turns(session, (job for job in jobs if _waits(session, job)), skip=lacks_room)
         while (turn := turns.next()) is not None:
             if give(session, turn) and _waits(session, turn):
                 turns.again(turn)

@@ -21,7 +21,7 @@ from maar.model.jobs import Job, Phase
 from maar.model.reasons import Reason
 from maar.model.resources import Ints, in_words, total
 from maar.model.tasks import Status
-from maar.plugins.support.quotas import compared
+from maar.plugins.support.quotas import compared, may_be_promised
 from maar.session.eviction.victims import CandidateBook, Candidates, Unit
 from maar.session.hooks import Claim, Vote, combine_votes
 from maar.session.session import Session
@@ -90,16 +90,24 @@ class Desk:
         self._gone: list[int] = []
         """Tasks evicted on trial for admitted groups: they stay evicted for the next groups."""
         self._soft = session.state.soft
+        promised: dict[str, list[int]] = {}
         for i in session.snapshot.jobs.active:
             job = session.job(i)
+            if session.snapshot.jobs.refused[i]:
+                continue
             if job.phase is Phase.INQUEUE and len(session.snapshot.jobs.members[i]) < job.min_member:
-                self.promise(job)
+                before = promised.setdefault(job.queue, [0] * len(self._promised))
+                if may_be_promised(session, job, lacks := self._lacks(job), before):
+                    promised[job.queue] = [a + b for a, b in zip(before, lacks, strict=True)]
+                    self.promise(job)
 
     def promise(self, job: Job) -> None:
         """Reserve what an admitted group needs and does not have."""
+        self._promised = [a + b for a, b in zip(self._promised, self._lacks(job), strict=True)]
+
+    def _lacks(self, job: Job) -> list[int]:
         has = self._session.state.job_allocated[job.index].tolist()
-        lacks = [max(need - got, 0) for need, got in zip(self._needs(job), has, strict=True)]
-        self._promised = [a + b for a, b in zip(self._promised, lacks, strict=True)]
+        return [max(need - got, 0) for need, got in zip(self._needs(job), has, strict=True)]
 
     def close(self) -> None:
         for task in reversed(self._gone):

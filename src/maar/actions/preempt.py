@@ -41,12 +41,15 @@ class Preempt:
 
     def execute(self, session: Session) -> None:
         waiting = [job for job in session.active() if may_claim(session, job)]
-        turns, book = Turns(session, waiting, skip_overused=False), CandidateBook(session)
+        # Who has no victims now has none later: evictions only make them fewer.
+        claiming = [job for job in waiting if lower_in_queue(session, job)]
+        turns, book = Turns(session, claiming, skip_overused=False), CandidateBook(session)
         while (job := turns.next()) is not None:
             if session.hooks.is_starving(job) and take(session, job, book) and session.hooks.is_starving(job):
                 turns.again(job)
         for job in waiting:
-            take_inside(session, job)
+            if session.state.job_ready[job.index]:
+                take_inside(session, job)
 
 
 def may_claim(session: Session, job: Job) -> bool:
@@ -62,9 +65,13 @@ def may_claim(session: Session, job: Job) -> bool:
 def lower_in_queue(session: Session, job: Job) -> bool:
     """Whether a job of lower priority runs in the job's queue; otherwise there are no victims."""
     jobs = session.snapshot.jobs
-    return bool(
-        ((jobs.queue == jobs.queue[job.index]) & (jobs.priority < job.priority) & (session.state.job_ready > 0)).any()
-    )
+    queue = int(jobs.queue[job.index])
+
+    def lowest() -> float:
+        running = (jobs.queue == queue) & (session.state.job_ready > 0)
+        return float(jobs.priority[running].min()) if running.any() else float("inf")
+
+    return session.memo.current(NAME, queue, lowest) < job.priority
 
 
 def take(session: Session, job: Job, book: CandidateBook) -> bool:

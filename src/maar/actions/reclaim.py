@@ -32,10 +32,20 @@ class Reclaim:
 
     def execute(self, session: Session) -> None:
         book = CandidateBook(session)
-        turns = Turns(session, [job for job in session.active() if may_claim(session, job)])
+        claiming = [job for job in session.active() if others_run(session, job) and may_claim(session, job)]
+        turns = Turns(session, claiming)
         while (job := turns.next()) is not None:
             if session.hooks.is_starving(job) and take_back(session, job, book) and session.hooks.is_starving(job):
                 turns.again(job)
+
+
+def others_run(session: Session, job: Job) -> bool:
+    """Whether a job of another queue runs; otherwise there are no victims, also later in this cycle."""
+    jobs = session.snapshot.jobs
+    queue = int(jobs.queue[job.index])
+    return session.memo.current(
+        NAME, queue, lambda: bool(((jobs.queue != queue) & (session.state.job_ready > 0)).any())
+    )
 
 
 def take_back(session: Session, job: Job, book: CandidateBook) -> bool:

@@ -6,16 +6,17 @@ GPUs always give the same answer. `maar run` computes the same target for these 
 
 from __future__ import annotations
 
-import sys
-
 import click
 import msgspec
 import numpy as np
 from rich import box
 from rich.table import Table
 
+from maar.cli.algorithms import WithAlgorithms
 from maar.cli.allocate_file import MOST, read_jobs
-from maar.cli.inputs import CANNOT_READ, OUTPUT, read_text, source_of
+from maar.cli.exits import BadInput, Problem
+from maar.cli.inputs import OUTPUT, read_text, source_of
+from maar.cli.output import say, say_json
 from maar.cli.printing import printed
 from maar.config.arguments import read_arguments
 from maar.config.config import Registration
@@ -34,9 +35,9 @@ def _algorithm(ctx: click.Context, param: click.Parameter, name: str) -> Registr
     raise click.BadParameter(why, ctx, param)
 
 
-@click.command()
+@click.command(cls=WithAlgorithms)
 @click.argument("file", type=click.Path(dir_okay=False, allow_dash=True))
-@click.option("--algorithm", callback=_algorithm, required=True, metavar="NAME", help="Algorithm, such as `afs-l`.")
+@click.option("--algorithm", callback=_algorithm, required=True, metavar="NAME", help="Algorithm, from the list below.")
 @click.option("--gpus", type=click.IntRange(0, MOST**2), required=True, metavar="N", help="Number of GPUs to share.")
 @click.option(
     "--set", "settings", multiple=True, metavar="NAME=VALUE", help="Parameter of the algorithm. May be repeated."
@@ -53,10 +54,14 @@ def allocate(file: str, algorithm: Registration, gpus: int, settings: tuple[str,
     try:
         jobs = read_jobs(read_text(file), source_of(file))
         workers = ask(algorithm, jobs, gpus, arguments)
-    except (ConfigError, InvalidPlan) as error:
-        click.echo(str(error), err=True)
-        sys.exit(CANNOT_READ if isinstance(error, ConfigError) else 1)
-    click.echo(as_json(jobs, workers) if output == "json" else as_text(jobs, workers, gpus), nl=False)
+    except ConfigError as error:
+        raise BadInput(*error.problems) from None
+    except InvalidPlan as error:
+        raise Problem(str(error)) from None
+    if output == "json":
+        say_json(as_json(jobs, workers))
+    else:
+        say(as_text(jobs, workers, gpus))
 
 
 def _arguments(algorithm: Registration, settings: tuple[str, ...]) -> msgspec.Struct:

@@ -6,15 +6,16 @@
 from __future__ import annotations
 
 import inspect
-import sys
 
 import click
 import msgspec
 from rich import box
-from rich.console import Console
 from rich.table import Table
 
-from maar.cli.inputs import CANNOT_READ, read_text, source_of
+from maar.cli.exits import BadInput, Problem
+from maar.cli.inputs import read_text, source_of
+from maar.cli.output import escaped, say
+from maar.cli.printing import lines, printed
 from maar.config.config import ActionOption, Config, PluginOption, Registration
 from maar.config.file import ConfigError, default_text, read_config
 from maar.registry import catalog
@@ -40,40 +41,32 @@ def check(file: str) -> None:
     try:
         text = read_text(file)
     except ConfigError as error:
-        click.echo(str(error), err=True)
-        sys.exit(CANNOT_READ)
+        raise BadInput(*error.problems) from None
     try:
         loaded = read_config(text, source, catalog())
     except ConfigError as error:
-        for problem in error.problems:
-            click.echo(problem, err=True)
-        sys.exit(1)
+        raise Problem(*error.problems) from None
     _print_config(source, loaded.config)
     for warning in loaded.warnings:
-        click.echo(f"warning: {warning}")
+        say(escaped(f"warning: {warning}"))
 
 
 @config.command()
 def show() -> None:
     """Print Maar's default configuration, as a start for your own."""
-    click.echo(default_text(), nl=False)
+    say(default_text())
 
 
 def _print_config(source: str, chosen: Config) -> None:
-    console = Console(highlight=False)
-    if not console.is_terminal:
-        console.width = WIDTH
-    click.echo(f"{source}: can be used\n")
     actions = Table("", "action", "what it does", "settings", box=box.SIMPLE_HEAD, pad_edge=False)
     for i, action in enumerate(chosen.actions, start=1):
-        actions.add_row(str(i), action.name, meaning(action.registration), "\n".join(settings(action)))
+        actions.add_row(str(i), action.name, meaning(action.registration), lines(settings(action)))
     plugins = Table("tier", "plugin", "what it does", "settings", box=box.SIMPLE_HEAD, pad_edge=False)
     for i, tier in enumerate(chosen.tiers, start=1):
         for plugin in tier:
-            plugins.add_row(str(i), plugin.name, meaning(plugin.registration), "\n".join(settings(plugin)))
+            plugins.add_row(str(i), plugin.name, meaning(plugin.registration), lines(settings(plugin)))
         plugins.add_section()
-    console.print(actions)
-    console.print(plugins)
+    say(printed([f"{source}: can be used", "", actions, plugins], WIDTH))
 
 
 def meaning(registration: Registration) -> str:

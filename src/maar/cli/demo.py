@@ -15,13 +15,12 @@ import click
 from rich.console import Console
 from rich.text import Text
 
+from maar.cli.exits import Ended, Exit
+from maar.cli.output import escaped
 from maar.demo.score import scoreboard
 
 if TYPE_CHECKING:
     from maar.demo.box import Box
-
-INTERRUPTED = 130
-"""The exit code after Ctrl-C, as in shells."""
 
 STYLES = (
     (r"^──.*$", "bold cyan"),
@@ -50,10 +49,10 @@ def demo(keep: bool, seconds: float | None, speed: float) -> None:
     """Show Maar on an embedded cluster: 16 nodes with 8 GPUs each, two queues, and one minute of events."""
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")  # for terminals without box-drawing characters
-    sys.exit(asyncio.run(_demo(keep, seconds, speed)))
+    raise Ended(asyncio.run(_demo(keep, seconds, speed)))
 
 
-async def _demo(keep: bool, seconds: float | None, speed: float) -> int:
+async def _demo(keep: bool, seconds: float | None, speed: float) -> Exit:
     console = Console(highlight=False, soft_wrap=True)
     say = Sayer(console)
     say(f"Maar on a cluster in a box (ends {'by itself after the story' if not keep else 'on Ctrl-C'})")
@@ -91,12 +90,12 @@ async def _demo(keep: bool, seconds: float | None, speed: float) -> int:
                 else f"it ends in {max(ends - time.monotonic(), 0):.0f} s, or on Ctrl-C"
             )
             await _ended(asyncio.create_task(asyncio.Event().wait()), stopped, ends)
-            return 1 if problems else 0
-        return 1 if problems else INTERRUPTED if stopped.is_set() else 0
+            return Exit.PROBLEM if problems else Exit.OK
+        return Exit.PROBLEM if problems else Exit.INTERRUPTED if stopped.is_set() else Exit.OK
     except Broken as broken:
         say("")
         say(f"BROKEN: {broken}")
-        return 1
+        return Exit.PROBLEM
     finally:
         await box.close()
 
@@ -133,7 +132,7 @@ class Sayer:
         self._console = console
 
     def __call__(self, line: str) -> None:
-        text = Text(line)
+        text = Text(escaped(line))
         for pattern, style in STYLES:
             text.highlight_regex(pattern, style)
         for part in self._within_width(text):

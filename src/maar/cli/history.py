@@ -12,8 +12,11 @@ import time
 import click
 import msgspec
 
+from maar.cli.exits import BadInput, CannotRun
 from maar.cli.history_text import as_text
 from maar.cli.history_view import Everything, view
+from maar.cli.inputs import OUTPUT
+from maar.cli.output import escaped, say, say_json
 from maar.history.address import NONE, default_address, read_address, shown
 from maar.history.errors import BadAddress, HistoryError
 from maar.history.news import FIRST
@@ -25,9 +28,7 @@ from maar.history.store import Store
     "--history", "history_at", envvar="MAAR_HISTORY", metavar="WHERE",
     help="A SQLite file or a postgresql:// URL, as for `maar run`. Default: ~/.local/state/maar/history.db.",
 )  # fmt: skip
-@click.option(
-    "-o", "--output", type=click.Choice(["text", "json"]), default="text", show_default=True, help="Output format."
-)
+@OUTPUT
 @click.argument("what", required=False, metavar="[JOB|CATEGORY]")
 def history(history_at: str | None, output: str, what: str | None) -> None:
     """Show recorded jobs: times, GPU hours, epoch times by number of workers, and the speed-up curve.
@@ -36,25 +37,25 @@ def history(history_at: str | None, output: str, what: str | None) -> None:
     """
     where = history_at or default_address(os.environ)
     if where == NONE:
-        raise click.ClickException("no history: the address is `none`; set another one with --history")
+        raise BadInput("no history: the address is `none`; set another one with --history")
     try:
         url = read_address(where)
         seen = _read(Store(url, write=False))
     except BadAddress as error:
-        raise click.ClickException(str(error)) from None
+        raise BadInput(str(error)) from None
     except HistoryError as error:
-        raise click.ClickException(f"cannot read the history: {error}") from None
+        raise CannotRun(f"cannot read the history: {error}") from None
     if what is not None:
         names = seen.names()
         seen = seen.only(what)
         if not seen.jobs and not seen.categories:
-            raise click.ClickException(_unknown(what, names))
+            raise BadInput(_unknown(what, names))
     if output == "json":
-        click.echo(msgspec.json.format(msgspec.json.encode(seen)).decode())
+        say_json(msgspec.json.format(msgspec.json.encode(seen)).decode())
     elif not seen.jobs and not seen.categories:
-        click.echo(f"{shown(url)}: empty; `maar run --history` records jobs, `maar.report` records epochs")
+        say(escaped(f"{shown(url)}: empty; `maar run --history` records jobs, `maar.report` records epochs"))
     else:
-        click.echo(as_text(seen, detailed=what is not None), nl=False)
+        say(as_text(seen, detailed=what is not None))
 
 
 def _read(store: Store) -> Everything:

@@ -6,10 +6,8 @@ import click
 
 from maar.config.problems import ConfigError
 
-CANNOT_READ = 2
-"""The exit code for input that cannot be read; click uses the same one for options."""
 OUTPUT = click.option(
-    "-o", "output", type=click.Choice(["text", "json"]), default="text", show_default=True, help="Output format."
+    "-o", "--output", type=click.Choice(["text", "json"]), default="text", show_default=True, help="Output format."
 )
 
 

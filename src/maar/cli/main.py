@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import io
+import os
+import sys
+from collections.abc import Sequence
 from importlib import import_module
+from typing import Any
 
 import click
 
 from maar import __version__
+from maar.cli.exits import ended, leave
+from maar.cli.logs import tame_stray_records
 
 COMMANDS = {
     "plan": "maar.cli.plan",
@@ -20,6 +27,8 @@ COMMANDS = {
 }
 """The module of each command. Only the module of the command that runs is imported."""
 
+COMPLETING = "_MAAR_COMPLETE"
+"""The variable by which a shell asks for completions."""
 WHOLE = 1000
 """Characters: more than any first sentence has."""
 
@@ -39,6 +48,27 @@ class Commands(click.Group):
         command = getattr(import_module(COMMANDS[cmd_name]), cmd_name)
         assert isinstance(command, click.Command), f"no command: {cmd_name}"
         return command
+
+    def main(
+        self,
+        args: Sequence[str] | None = None,
+        prog_name: str | None = None,
+        complete_var: str | None = None,
+        standalone_mode: bool = True,
+        **extra: Any,
+    ) -> Any:
+        """Run a command; as a program it ends with one of the codes in `maar.cli.exits`, which differ from click's."""
+        if not standalone_mode or COMPLETING in os.environ:
+            return super().main(args, prog_name, complete_var, standalone_mode, **extra)
+        for stream in (sys.stdout, sys.stderr):
+            if isinstance(stream, io.TextIOWrapper):
+                stream.reconfigure(errors="backslashreplace")  # for terminals that lack a character
+        tame_stray_records()
+        leave(ended(lambda: self._run(sys.argv[1:] if args is None else list(args), prog_name or "maar", extra)))
+
+    def _run(self, args: list[str], prog_name: str, extra: dict[str, Any]) -> Any:
+        with self.make_context(prog_name, args, **extra) as ctx:
+            return self.invoke(ctx)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """List each command with its whole first sentence, which click would truncate."""

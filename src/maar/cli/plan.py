@@ -7,17 +7,18 @@ time to the decision: an option, or the clock. It prints nothing on standard out
 from __future__ import annotations
 
 import gc
-import sys
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 import click
 
-from maar.cli.inputs import CANNOT_READ, OUTPUT, read_text, source_of
+from maar.cli.exits import BadInput, Problem
+from maar.cli.inputs import OUTPUT, read_text, source_of
+from maar.cli.output import say, say_json, tell
 from maar.cli.plan_json import as_json
-from maar.cli.plan_text import Cycle, as_text
+from maar.cli.plan_text import Cycle, WithoutPods, as_text
 from maar.config.config import Config
 from maar.config.file import ConfigError, default_config, read_config
 from maar.controller.record import RecordingError, is_recording, length, read_recording
@@ -28,6 +29,8 @@ from maar.kube.wire.values import moment
 from maar.model.outcome import carry_out
 from maar.model.snapshot import Cluster, Snapshot
 from maar.registry import catalog
+
+NO_NODES = "the input has no nodes: nothing can start (`kubectl get nodes -o yaml` lists them)"
 
 
 def _moment(ctx: click.Context, param: click.Parameter, value: str | None) -> float | None:
@@ -79,8 +82,9 @@ def plan(
     """Show what Maar would decide for the cluster that the manifests in PATH... describe.
 
     A PATH is a file (YAML or JSON, with one or more objects), a folder, or - for standard input. Maar reads nodes,
-    pods, pod groups, queues and other objects that it schedules by, including their status, and ignores other kinds.
-    Between cycles the plan takes effect: bound pods run, evicted pods are gone.
+    pods, jobs, pod groups, queues and other objects that it schedules by, including their status, and ignores other
+    kinds. A job without pods is planned as if its controller had created them. Between cycles the plan takes effect:
+    bound pods run, evicted pods are gone.
 
     If PATH is a recording (`maar run --record FILE`), Maar decides each recorded cycle again, with the recorded
     configuration or with --config.
@@ -92,35 +96,46 @@ def plan(
     try:
         config, warnings = _config(config_file)
         with _no_garbage():
-            cluster, ignored = read(paths, frozenset(names) if names else None, start)
-    except (ManifestError, ConfigError) as error:
-        click.echo(str(error), err=True)
-        sys.exit(CANNOT_READ)
+            given = read(paths, frozenset(names) if names else None, start)
+    except ManifestError as error:
+        raise BadInput(str(error)) from None
+    except ConfigError as error:
+        raise BadInput(*error.problems) from None
+    warnings += given.warnings
+    if not given.cluster.nodes:
+        warnings.append(NO_NODES)
     for warning in warnings:
-        click.echo(f"warning: {warning}", err=True)
-    if ignored:
-        kinds = ", ".join(f"{count} {kind}" for kind, count in ignored.items())
-        click.echo(f"ignored: {kinds}", err=True)
-    click.echo(_shown(_decide(cluster, config, cycles, start), cycles, output), nl=False)
+        tell(f"warning: {warning}")
+    if given.ignored:
+        tell(f"ignored: {', '.join(f'{count} {kind}' for kind, count in given.ignored.items())}")
+    without_pods = WithoutPods(given.expected, given.skipped)
+    _show(_decide(given.cluster, config, cycles, start), cycles, output, without_pods, warnings)
 
 
-def _shown(cycles: Iterable[Cycle], count: int, output: str) -> str:
-    return as_json(cycles) if output == "json" else as_text(cycles, count)
+def _show(
+    cycles: Iterable[Cycle],
+    count: int,
+    output: str,
+    without_pods: WithoutPods | None = None,
+    warnings: Sequence[str] = (),
+) -> None:
+    if output == "json":
+        say_json(as_json(cycles, without_pods, warnings))
+    else:
+        say(as_text(cycles, count, without_pods))
 
 
 def _replay(path: Path, config_file: str | None, output: str) -> None:
     """Decide a recording again. With its own configuration, a plan that differs from the recorded one is an error."""
     differ: list[str] = []
     try:
-        shown = _shown(_decide_again(path, config_file, differ), length(path), output)
-    except (RecordingError, ConfigError) as error:
-        click.echo(str(error), err=True)
-        sys.exit(CANNOT_READ)
+        _show(_decide_again(path, config_file, differ), length(path), output)
+    except RecordingError as error:
+        raise BadInput(str(error)) from None
+    except ConfigError as error:
+        raise BadInput(*error.problems) from None
     if differ:
-        click.echo(f"plans differ from the recording in cycles: {', '.join(differ)}", err=True)
-    click.echo(shown, nl=False)
-    if differ:
-        sys.exit(1)
+        raise Problem(f"plans differ from the recording in cycles: {', '.join(differ)}")
 
 
 def _decide_again(path: Path, config_file: str | None, differ: list[str]) -> Iterator[Cycle]:

@@ -3,18 +3,26 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import msgspec
 
-from maar.cli.plan_text import Cycle
+from maar.cli.plan_text import Cycle, WithoutPods
 from maar.model.plan import Plan
 from maar.model.reasons import Reason
 
 
-def as_json(cycles: Iterable[Cycle]) -> str:
-    return json.dumps({"cycles": [plan_data(c.plan) for c in cycles]}, indent=2, allow_nan=False) + "\n"
+def as_json(cycles: Iterable[Cycle], without_pods: WithoutPods | None = None, warnings: Sequence[str] = ()) -> str:
+    """All cycles; `expected`, `skipped` and `warnings` are present only if there are any."""
+    data: dict[str, Any] = {"cycles": [plan_data(c.plan) for c in cycles]}
+    if without_pods is not None and without_pods.expected:
+        data["expected"] = without_pods.expected
+    if without_pods is not None and without_pods.skipped:
+        data["skipped"] = msgspec.to_builtins(without_pods.skipped)
+    if warnings:
+        data["warnings"] = list(warnings)
+    return json.dumps(data, indent=2, allow_nan=False) + "\n"
 
 
 def plan_data(plan: Plan) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from rich.table import Table
 from rich.text import Text
 
 from maar.cli.printing import apart, printed
+from maar.kube.picture.expected import Skipped
 from maar.model.plan import Plan
 from maar.model.reasons import in_one_line
 from maar.model.resources import Mask, in_words, total
@@ -36,12 +37,21 @@ class Cycle(NamedTuple):
     after: Snapshot
 
 
-def as_text(cycles: Iterable[Cycle], count: int) -> str:
-    """The text of all `count` cycles."""
-    return "\n".join(map(_tidy, printed(_all(cycles, count)).splitlines())) + "\n"
+class WithoutPods(NamedTuple):
+    """Jobs in the input that have no pods: planned as if they had this many, or skipped."""
+
+    expected: dict[str, int]
+    skipped: tuple[Skipped, ...]
 
 
-def _all(cycles: Iterable[Cycle], count: int) -> Iterator[RenderableType]:
+def as_text(cycles: Iterable[Cycle], count: int, without_pods: WithoutPods | None = None) -> str:
+    """The text of all `count` cycles, after the jobs without pods."""
+    return "\n".join(map(_tidy, printed(_all(cycles, count, without_pods)).split("\n")[:-1])) + "\n"
+
+
+def _all(cycles: Iterable[Cycle], count: int, without_pods: WithoutPods | None) -> Iterator[RenderableType]:
+    if without_pods is not None:
+        yield from apart(_without_pods(without_pods))
     for i, cycle in enumerate(cycles, 1):
         if count > 1:
             yield Text(f"cycle {i} of {count}\n", style="bold")
@@ -65,6 +75,15 @@ def _parts(cycle: Cycle) -> Iterator[RenderableType]:
         yield Text("nothing to do now")
     if plan.waiting:
         yield _waiting(plan)
+
+
+def _without_pods(found: WithoutPods) -> Iterator[RenderableType]:
+    expected, skipped = _table("no pods yet, planned as if created", "pods"), _table("skipped", "kind", "why")
+    for job, count in found.expected.items():
+        expected.add_row(job, str(count))
+    for skip in found.skipped:
+        skipped.add_row(skip.job, skip.kind, skip.why)
+    yield from (table for table in (expected, skipped) if table.row_count)
 
 
 def _table(*columns: str) -> Table:

@@ -1,6 +1,6 @@
-"""Prints text and tables at the width of the terminal; without a terminal nothing is wrapped.
+"""Text and tables at the width of the terminal; without a terminal nothing is wrapped.
 
-Names are printed unchanged: rich must not interpret markup or emoji codes in them.
+Names are shown literally: rich must not interpret markup or emoji codes in them, nor a terminal control characters.
 """
 
 from __future__ import annotations
@@ -8,28 +8,41 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable
 from io import StringIO
+from typing import Any
 
 from rich.console import Console, RenderableType
+from rich.text import Text
+
+from maar.cli.output import escaped
 
 UNWRAPPED = 10_000
 """Line width without a terminal: more than any reason needs."""
 
 
-def printed(parts: Iterable[RenderableType]) -> str:
-    """All parts as text, each on its own lines; an empty part is an empty line."""
+class SafeConsole(Console):
+    """A console that takes text literally: no markup, no emoji codes, no control characters."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(highlight=False, markup=False, emoji=False, **options)
+
+    def render_str(self, text: str, **options: Any) -> Text:
+        """Every text that is not a `Text` comes here: cells, titles and whole parts."""
+        return super().render_str(escaped(text), **options)
+
+
+def printed(parts: Iterable[RenderableType], width: int = UNWRAPPED) -> str:
+    """All parts as text, each on its own lines; an empty part is an empty line. `width` is that without a terminal."""
     terminal = sys.stdout.isatty()
-    out = Console(
-        file=StringIO(),
-        force_terminal=terminal,
-        width=None if terminal else UNWRAPPED,
-        highlight=False,
-        markup=False,
-        emoji=False,
-    )
+    out = SafeConsole(file=StringIO(), force_terminal=terminal, width=None if terminal else width)
     with out.capture() as capture:
         for part in parts:
             out.print(part)
-    return "\n".join(line.rstrip() for line in capture.get().rstrip().splitlines()) + "\n"
+    return "\n".join(line.rstrip() for line in capture.get().rstrip().split("\n")) + "\n"
+
+
+def lines(texts: Iterable[str]) -> Text:
+    """Several lines in one cell."""
+    return Text("\n".join(map(escaped, texts)))
 
 
 def apart(parts: Iterable[RenderableType]) -> Iterable[RenderableType]:

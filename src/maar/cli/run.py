@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
-import json
-import logging
-from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 
 import click
 
+from maar.cli.exits import BadInput, CannotRun
+from maar.cli.logs import log_to_stderr
 from maar.controller import main as controller
 from maar.controller.main import LEASE_NAMESPACE, LEASE_SECONDS, Options
 from maar.controller.settings import Settings
 from maar.model.selectors import Requirement, Selector
-from maar.web.server import CannotServe, serving
+from maar.web.addresses import Address, CannotServe, read_address
+from maar.web.server import groups_at, serving
 
 FILE = click.Path(path_type=Path)
+
+
+def _address(_: click.Context, __: click.Parameter, text: str | None) -> Address | None:
+    try:
+        return None if text is None else read_address(text)
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from None
 
 
 @click.command()
@@ -58,22 +65,31 @@ FILE = click.Path(path_type=Path)
 )  # fmt: skip
 @click.option(
     "--http-port",
+    type=click.IntRange(0, 65535),
     default=8080,
     show_default=True,
     metavar="PORT",
     help="Port for health, metrics and measurements. 0 disables it.",
 )
 @click.option(
+    "--http-address", default="", metavar="HOST", help="Address for --http-port. Default: all, IPv4 and IPv6."
+)
+@click.option(
+    "--health-address", callback=_address, metavar="HOST:PORT", help="Serve /healthz and /readyz there instead."
+)
+@click.option("--metrics-address", callback=_address, metavar="HOST:PORT", help="Serve /metrics there instead.")
+@click.option(
     "--history", envvar="MAAR_HISTORY", metavar="WHERE",
     help="History of jobs: a SQLite file, a postgresql:// URL, or none. Default: ~/.local/state/maar/history.db.",
 )  # fmt: skip
 @click.option(
     "--history-token", type=FILE, metavar="FILE",
-    help="File with the token that clients must send with measurements. Default: no token.",
+    help="File with a token that may report on all jobs. Others need a ServiceAccount token of the job's namespace.",
 )  # fmt: skip
 @click.option(
     "--delete-victims", is_flag=True, help="Delete victims instead of evicting them: ignores disruption budgets."
 )
+@click.option("--without-intents", is_flag=True, hidden=True, help="Unsafe: only to measure what intents cost.")
 @click.option("--pod-events", is_flag=True, help="Write an event for each bound pod, not only for its gang.")
 @click.option(
     "--log-format", type=click.Choice(["text", "json"]), default="text", show_default=True, help="Format of log lines."
@@ -91,14 +107,18 @@ def run(
     lease_namespace: str,
     lease_duration: int,
     http_port: int,
+    http_address: str,
+    health_address: Address | None,
+    metrics_address: Address | None,
     history: str | None,
     history_token: Path | None,
     delete_victims: bool,
+    without_intents: bool,
     pod_events: bool,
     log_format: str,
 ) -> None:
     """Schedule the pods of a Kubernetes cluster, until SIGTERM or SIGINT."""
-    _log(log_format)
+    log_to_stderr(log_format)
     options = Options(
         settings=Settings(
             scheduler_names=frozenset(names),
@@ -106,6 +126,7 @@ def run(
             node_selector=_selector(node_selector),
             dry_run=dry_run,
             delete_victims=delete_victims,
+            announce=not without_intents,
             pod_events=pod_events,
         ),
         kubeconfig=kubeconfig,
@@ -118,33 +139,15 @@ def run(
         stand_by=leader_elect,
         history=history,
     )
-    web = partial(serving, port=http_port, token_file=history_token) if http_port else None
+    common = Address(http_address.strip("[]"), http_port) if http_port else None
+    addresses = groups_at(common, health_address, metrics_address)
+    web = partial(serving, addresses=addresses, token_file=history_token) if addresses else None
     try:
         controller.run(options, web)
+    except controller.BadOptions as error:
+        raise BadInput(*str(error).split("\n")) from None
     except (controller.RunError, CannotServe) as error:
-        raise click.ClickException(str(error)) from None
-
-
-class JsonLines(logging.Formatter):
-    """Formats each record as one line of JSON, for log collectors."""
-
-    def format(self, record: logging.LogRecord) -> str:
-        line = {
-            "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
-            "level": record.levelname.lower(),
-            "logger": record.name,
-            "message": record.getMessage(),
-        }
-        if record.exc_info:
-            line["exception"] = self.formatException(record.exc_info)
-        return json.dumps(line)
-
-
-def _log(how: str) -> None:
-    handler = logging.StreamHandler()
-    plain = logging.Formatter("%(asctime)s %(levelname)s %(name)s %(message)s")
-    handler.setFormatter(JsonLines() if how == "json" else plain)
-    logging.basicConfig(level=logging.INFO, handlers=[handler])
+        raise CannotRun(str(error)) from None
 
 
 def _selector(text: str | None) -> Selector | None:

@@ -7,12 +7,14 @@ standard output and writes no file.
 from __future__ import annotations
 
 import os
-import sys
 from pathlib import Path
 
 import click
 
-from maar.cli.inputs import CANNOT_READ, OUTPUT, read_text
+from maar.cli.algorithms import WithAlgorithms
+from maar.cli.exits import BadInput, CannotRun, Problem
+from maar.cli.inputs import OUTPUT, read_text
+from maar.cli.output import say, say_json, tell
 from maar.cli.simulate_text import as_json, as_text, jobs_text, watching
 from maar.cli.trace_file import load_trace
 from maar.cli.trace_options import Finite
@@ -54,7 +56,7 @@ def _model(ctx: click.Context, param: click.Parameter, value: str) -> str:
     return value
 
 
-@click.command()
+@click.command(cls=WithAlgorithms)
 @click.argument("file", metavar="TRACE")
 @click.option(
     "--format", "format_", metavar="NAME",
@@ -62,7 +64,7 @@ def _model(ctx: click.Context, param: click.Parameter, value: str) -> str:
 )  # fmt: skip
 @click.option(
     "--policy", "policies", callback=_policies, metavar="NAME,...",
-    help=f"Algorithms to compare. Default, without --config: {POLICIES}.",
+    help=f"Algorithms to compare, from the list below. Default, without --config: {POLICIES}.",
 )  # fmt: skip
 @click.option("--config", "configs", multiple=True, metavar="FILE", help="Configuration to compare. May be repeated.")
 @click.option("--nodes", type=click.IntRange(1), default=USUAL.nodes, show_default=True, help="Number of nodes.")
@@ -140,14 +142,20 @@ def simulate(
             faults=_faults(faults, fail, nodes, model),
             model=model,
         )
-    except (TraceError, ConfigError, FaultError) as error:
-        click.echo(str(error), err=True)
-        sys.exit(CANNOT_READ)
+    except TraceError as error:
+        raise BadInput(*error.lines) from None
+    except ConfigError as error:
+        raise BadInput(*error.problems) from None
+    except FaultError as error:
+        raise BadInput(str(error)) from None
     runs = _compare(trace, entries, setting, processes)
     for run in runs:
         _warn(run)
     _write(runs, trace, jobs_file, report)
-    click.echo(as_json(runs) if output == "json" else as_text(runs, trace), nl=False)
+    if output == "json":
+        say_json(as_json(runs))
+    else:
+        say(as_text(runs, trace))
 
 
 def _entries(policies: list[str], configs: tuple[str, ...], depth: str | None, model: str) -> list[Entry]:
@@ -161,7 +169,7 @@ def _entries(policies: list[str], configs: tuple[str, ...], depth: str | None, m
     for name in dict.fromkeys(configs):
         text = read_text(name)
         for warning in read_config(text, name, catalog()).warnings:
-            click.echo(f"warning: {warning}", err=True)
+            tell(f"warning: {warning}")
         entries.append(Entry(name, text, "cluster"))
     return entries
 
@@ -181,8 +189,7 @@ def _compare(trace: Trace, entries: list[Entry], setting: Setting, processes: in
         with watching(entries, len(trace.jobs)) as watcher:
             return compare(trace, entries, setting, processes, watcher)
     except InvalidPlan as error:
-        click.echo(str(error), err=True)
-        sys.exit(1)
+        raise Problem(str(error)) from None
 
 
 def _warn(run: Run) -> None:
@@ -191,7 +198,7 @@ def _warn(run: Run) -> None:
         count = len(run.unfinished)
         jobs = "1 job" if count == 1 else f"{count} jobs"
         what = f"{jobs} could not run on {run.gpus} GPUs, not included in the results: {some}"
-        click.echo(f"warning: {run.policy}: {what}", err=True)
+        tell(f"warning: {run.policy}: {what}")
 
 
 def _write(runs: list[Run], trace: Trace, jobs_file: str | None, report: str | None) -> None:
@@ -200,7 +207,6 @@ def _write(runs: list[Run], trace: Trace, jobs_file: str | None, report: str | N
             Path(jobs_file).write_text(jobs_text(runs, lines=jobs_file.endswith(".jsonl")), encoding="utf-8")
         if report is not None:
             for path in write_report(runs, trace, Path(report)):
-                click.echo(f"written: {path}", err=True)
+                tell(f"written: {path}")
     except OSError as error:
-        click.echo(f"{error.filename}: cannot be written: {error.strerror}", err=True)
-        sys.exit(CANNOT_READ)
+        raise CannotRun(f"{error.filename}: cannot be written: {error.strerror}") from None

@@ -6,19 +6,20 @@ After an error it writes nothing.
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import click
 import msgspec
 
-from maar.cli.inputs import CANNOT_READ, OUTPUT
+from maar.cli.exits import BadInput, CannotRun
+from maar.cli.inputs import OUTPUT
+from maar.cli.output import say, say_data, say_json, tell
 from maar.cli.trace_file import load_trace
 from maar.cli.trace_options import Finite, distribution, numbers, weights
 from maar.cli.trace_text import as_text
 from maar.sim.describe import describe as described
 from maar.sim.draws import Distribution, Weights
-from maar.sim.generate import Recipe
+from maar.sim.generate import BUSY, HALF, Recipe
 from maar.sim.generate import generate as generated
 from maar.sim.trace import Trace
 from maar.sim.traces.curves import CLASSES
@@ -54,10 +55,10 @@ def trace() -> None:
 @trace.command()
 @click.option("--seed", type=click.IntRange(0), default=DEFAULTS.seed, show_default=True, help="Random seed.")
 @click.option("--jobs", type=click.IntRange(1), default=DEFAULTS.jobs, show_default=True, help="Number of jobs.")
-@click.option("--rate", type=Finite(0, min_open=True), help="Mean arrivals per hour. Default: 30.")
+@click.option("--rate", type=Finite(0, min_open=True), help="Mean arrivals per hour, instead of --load.")
 @click.option(
     "--load", type=Finite(0, min_open=True),
-    help="Instead of --rate: the share of --gpus that the jobs keep busy, such as 0.8.",
+    help=f"The share of --gpus that the jobs keep busy. Default, without --rate: {BUSY}.",
 )  # fmt: skip
 @click.option(
     "--gpus", type=click.IntRange(1), default=DEFAULTS.cluster, show_default=True, help="GPUs that --load refers to."
@@ -78,7 +79,7 @@ def trace() -> None:
     help="Durations: lognormal:median=1h,sigma=1.5 (default), exponential:mean=2h or uniform:low=10m,high=8h.",
 )  # fmt: skip
 @click.option(
-    "--elastic", type=Finite(0, 1), default=0.0, show_default=True, help="Share of elastic jobs, from 0 to 1."
+    "--elastic", type=Finite(0, 1), default=HALF, show_default=True, help="Share of elastic jobs, from 0 to 1."
 )
 @click.option(
     "--stretch", type=Finite(1), default=DEFAULTS.stretch, show_default=True,
@@ -116,7 +117,8 @@ def generate(
 ) -> None:
     """Generate a synthetic trace from a seed, in Maar's own format.
 
-    The same options give the same trace, to the byte. Jobs arrive in a Poisson process; with --night its rate follows
+    The same options give the same trace, to the byte. By default it keeps the GPUs of `maar simulate` busy and half of
+    its jobs are elastic, so that policies differ. Jobs arrive in a Poisson process; with --night its rate follows
     the time of day. A WEIGHT is relative: weights need not add up to 1.
     """
     if rate is not None and load is not None:
@@ -131,7 +133,7 @@ def generate(
         seed=seed,
         jobs=jobs,
         rate=DEFAULTS.rate if rate is None else rate,
-        load=load,
+        load=BUSY if rate is None and load is None else load,
         cluster=gpus,
         night=night,
         sizes=sizes or DEFAULTS.sizes,
@@ -155,9 +157,9 @@ def describe(file: str, format_: str | None, gpus: int | None, output: str) -> N
     """Describe the trace in FILE (- for standard input): jobs, sizes, durations, load."""
     found = described(_read(file, format_), gpus)
     if output == "json":
-        click.echo(msgspec.json.format(msgspec.json.encode(found)).decode())
+        say_json(msgspec.json.format(msgspec.json.encode(found)).decode())
     else:
-        click.echo(as_text(found), nl=False)
+        say(as_text(found))
 
 
 @trace.command()
@@ -169,7 +171,7 @@ def convert(file: str, format_: str | None, out: str | None, kind: str | None) -
     """Convert the trace in FILE (- for standard input) to Maar's own format."""
     found = _read(file, format_)
     for note in found.notes:
-        click.echo(f"note: {note}", err=True)
+        tell(f"note: {note}")
     _write(found, out, kind, "\n".join((f"maar trace convert: from {found.source}", *found.notes)))
 
 
@@ -177,17 +179,16 @@ def _read(file: str, format_: str | None) -> Trace:
     try:
         return load_trace(file, format_)
     except TraceError as error:
-        click.echo(str(error), err=True)
-        sys.exit(CANNOT_READ)
+        raise BadInput(*error.lines) from None
 
 
 def _write(made: Trace, out: str | None, kind: str | None, note: str) -> None:
     as_json = kind == "jsonl" if kind else out is not None and out.endswith((".jsonl", ".ndjson", ".json"))
     text = write_json_lines(made) if as_json else write_csv(made, note)
     if out is None or out == "-":
-        click.echo(text, nl=False)
+        say_data(text)
         return
     try:
         Path(out).write_text(text, encoding="utf-8", newline="")
     except OSError as error:
-        raise click.ClickException(f"{out}: cannot be written: {error.strerror}") from None
+        raise CannotRun(f"{out}: cannot be written: {error.strerror}") from None

@@ -121,6 +121,15 @@ class PoolOption(msgspec.Struct, frozen=True):
     """Whether workers may move so that jobs use fewer nodes."""
 
 
+class Tenants(enum.Enum):
+    """How far Maar believes what tenants state to protect their own running pods (docs/security.md)."""
+
+    TRUSTED = "trusted"
+    """As in Volcano: a stated protection always holds."""
+    UNTRUSTED = "untrusted"
+    """It holds for as many pods as fit the deserved share of their queue."""
+
+
 class Autoscaling(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="kebab"):
     """For which waiting pods an autoscaler is asked to create nodes."""
 
@@ -137,6 +146,7 @@ class Config(msgspec.Struct, frozen=True):
     tiers: tuple[tuple[PluginOption, ...], ...]
     pools: tuple[PoolOption, ...] = ()
     """How elastic jobs share the nodes; the last pool has the nodes that no other pool selects."""
+    tenants: Tenants = Tenants.TRUSTED
     autoscaling: Autoscaling = Autoscaling()
 
     def has_action(self, *names: str) -> bool:

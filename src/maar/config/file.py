@@ -17,13 +17,22 @@ from msgspec.structs import replace
 
 from maar.config import gangs
 from maar.config.arguments import build, clean, read_arguments
-from maar.config.config import ActionOption, Autoscaling, Catalog, Config, PluginOption, PoolOption, Registration
+from maar.config.config import (
+    ActionOption,
+    Autoscaling,
+    Catalog,
+    Config,
+    PluginOption,
+    PoolOption,
+    Registration,
+    Tenants,
+)
 from maar.config.flags import HIERARCHY, read_flags
 from maar.config.pools import read_pools
 from maar.config.problems import ConfigError, Findings, shown, unknown
 from maar.config.yaml_text import read_yaml
 
-KEYS = ("actions", "tiers", "configurations", "pools", "autoscaling", "metrics")
+KEYS = ("actions", "tiers", "configurations", "pools", "autoscaling", "tenants", "metrics")
 
 PROVISIONING_GROUP = "autoscaling.x-k8s.io"
 PROVISIONING_CLASSES = ("best-effort-atomic-scale-up", "check-capacity")
@@ -109,7 +118,8 @@ class _Reader:
         autoscaling = self._autoscaling(top)
         self._lost(top)
         self._check_reclaim(actions, [e for tier in tiers for e in tier])
-        return self._config(actions, tiers, pools, autoscaling)
+        tenants = self._tenants(top, [e for tier in tiers for e in tier])
+        return self._config(actions, tiers, pools, tenants, autoscaling)
 
     # -- actions
 
@@ -242,6 +252,17 @@ class _Reader:
                 return
         self._warn("actions", f"`reclaim` lets any queue take from any other: {WITHOUT_SHARES}")
 
+    def _tenants(self, top: dict[str, object], plugins: list[_Entry]) -> Tenants:
+        said = top.get("tenants", Tenants.TRUSTED.value)
+        known = [tenants.value for tenants in Tenants]
+        if said not in known:
+            self._problem("tenants", f"expected {' or '.join(f'`{name}`' for name in known)}, got {shown(said)}")
+            return Tenants.TRUSTED
+        if said == Tenants.UNTRUSTED.value and not any(plugin.name in SHARING for plugin in plugins):
+            shares = " or ".join(f"`{name}`" for name in SHARING)
+            self._warn("tenants", f"`{said}` limits no protection: no plugin defines what a queue deserves ({shares})")
+        return Tenants(said)
+
     # -- the end
 
     def _autoscaling(self, top: dict[str, object]) -> Autoscaling:
@@ -263,7 +284,12 @@ class _Reader:
         self._findings.warnings.extend(self._catalog.broken.values())
 
     def _config(
-        self, actions: list[_Entry], tiers: list[list[_Entry]], pools: tuple[PoolOption, ...], asks: Autoscaling
+        self,
+        actions: list[_Entry],
+        tiers: list[list[_Entry]],
+        pools: tuple[PoolOption, ...],
+        tenants: Tenants,
+        asks: Autoscaling,
     ) -> Config | None:
         acting = [(e.registration, e.build(self._findings)) for e in actions]
         asked = [[(e, e.build(self._findings)) for e in tier] for tier in tiers]
@@ -278,6 +304,7 @@ class _Reader:
                 for tier in asked
             ),
             pools,
+            tenants,
             asks,
         )
 

@@ -1,4 +1,4 @@
-"""Accounting: records what happens to elastic jobs in the history.
+"""Accounting of elastic jobs: records what happens to them in the history.
 
 It sees each cycle and each completed write, never what is only planned. It records events and writes nothing else.
 Times come from the cluster where possible (the creation of a job, the resize time on its object), so that two
@@ -6,7 +6,8 @@ successive Maars record the same event and the store keeps it once. If a Maar is
 next one catches up: once the database answers for the first time, it compares the last event of each job with the
 job's current state.
 
-Only elastic jobs and jobs that Maar starts and suspends have accounts: single pods and rigid gangs cost nothing here.
+These are the elastic jobs and the jobs that Maar starts and suspends; `maar.controller.gang_accounting` has the rigid
+gangs, and single pods have no accounts.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from maar.controller.cache import Cache
 from maar.controller.loop import Cycle
 from maar.controller.resizes import Change
 from maar.history.history import History
-from maar.history.records import Event, EventKind
+from maar.history.records import RUNS, Event, EventKind
 from maar.kube.kinds.kind import DELETED, End
 from maar.kube.picture.elastic_jobs import ElasticJob
 from maar.kube.read.knowledge import who_is
@@ -30,7 +31,8 @@ from maar.model.jobs import Job
 from maar.model.snapshot import Changed
 from maar.model.tasks import Status, Task
 
-RUNS = (EventKind.STARTED, EventKind.RESIZED)
+ACCOUNT = "account"
+"""In the table of problems: a job whose account could not be kept."""
 
 
 class Life(msgspec.Struct):
@@ -85,13 +87,14 @@ class Accounting:
         self._begun = True
         now, doubtful = cycle.now, self._left
         for key, changed in (self._all_elastic() if begins else self._cache.changed).items():
-            if changed is not None and changed[0].elastic is not None:
-                found = self._cache.picture.elastic_job(key)
-                if found is not None:
-                    self._see(found, changed[0], changed[0].elastic, changed[1], now, doubtful)
-            elif key in self._keys:
-                doubtful.add(self._keys.pop(key))
-        self._left = {uid for uid in doubtful if uid in self._lives and not self._is_over(self._lives[uid], now)}
+            with self._cache.picture.problems.isolated(ACCOUNT, key):
+                if changed is not None and changed[0].elastic is not None:
+                    found = self._cache.picture.elastic_job(key)
+                    if found is not None:
+                        self._see(found, changed[0], changed[0].elastic, changed[1], now, doubtful)
+                elif key in self._keys:
+                    doubtful.add(self._keys.pop(key))
+        self._left = {uid for uid in doubtful if uid in self._lives and not self._is_over_now(uid, now)}
         if begins:
             self._catch_up(now)
 
@@ -160,6 +163,12 @@ class Accounting:
         kind = EventKind.STARTED if not before else EventKind.RESIZED if workers else EventKind.SUSPENDED
         self._record(life, kind, at, before=before, after=workers)
 
+    def _is_over_now(self, uid: str, now: float) -> bool:
+        over = False
+        with self._cache.picture.problems.isolated(ACCOUNT, self._lives[uid].key):
+            over = self._is_over(self._lives[uid], now)
+        return over
+
     def _is_over(self, life: Life, now: float) -> bool:
         """Whether a job that is no longer elastic has ended, or belongs to another gang now."""
         if self._keys.get(life.key) == life.uid:
@@ -179,19 +188,28 @@ class Accounting:
     def _catch_up(self, now: float) -> None:
         """Record the end of jobs that ended while no Maar ran."""
         for last in self._history.unfinished():
-            if last.uid in self._lives:
-                continue
-            owner = self._cache.picture.job(last.namespace, last.name, last.uid)
-            end = End(DELETED) if owner is None else owner.kind.end_of(owner.item)
-            if end is None:
-                continue
-            at = max(last.at, now if end.at is None else end.at)
-            workers = last.after if last.kind in RUNS else 0
-            self._history.record(
-                msgspec.structs.replace(
-                    last, kind=EventKind.ENDED, at=at, before=workers, after=0, attained=None, how=end.how, id=0
-                )
+            if last.uid not in self._lives and not self._is_there(last):
+                with self._cache.picture.problems.isolated(ACCOUNT, last.job):
+                    self._catch_up_with(last, now)
+
+    def _catch_up_with(self, last: Event, now: float) -> None:
+        owner = self._cache.picture.job(last.namespace, last.name, last.uid)
+        end = End(DELETED) if owner is None else owner.kind.end_of(owner.item)
+        if end is None:
+            return
+        at = max(last.at, now if end.at is None else end.at)
+        workers = last.after if last.kind in RUNS else 0
+        self._history.record(
+            msgspec.structs.replace(
+                last, kind=EventKind.ENDED, at=at, before=workers, after=0, attained=None, how=end.how, id=0
             )
+        )
+
+    def _is_there(self, last: Event) -> bool:
+        """Whether a rigid gang still exists: then it has not ended, and has its account elsewhere."""
+        jobs = self._cache.latest.jobs
+        number = jobs.number.get(last.job)
+        return number is not None and jobs.jobs[number].uid == last.uid
 
     # -- completed writes
 

@@ -15,8 +15,13 @@ update the picture while a cycle runs; a snapshot is taken between two updates a
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Callable
+from typing import NamedTuple
+
 from msgspec.structs import replace
 
+from maar.controller.isolation import bare_change, bare_cluster, bare_job, culprits
 from maar.controller.pool_times import PoolTimes
 from maar.kube.kinds import Identity
 from maar.kube.picture.picture import Picture
@@ -24,6 +29,18 @@ from maar.kube.picture.pods import Assumed
 from maar.model.plan import Plan
 from maar.model.snapshot import Changed, Cluster, Snapshot
 from maar.model.tasks import Status, Task
+
+SET_ASIDE = 600.0
+"""Seconds for which a job is left out after a decision failed because of it; tuned by hand."""
+JOB = "job"
+"""In the table of problems: a job because of which a decision failed."""
+
+
+class Aside(NamedTuple):
+    """A job that is left out of decisions."""
+
+    reason: str
+    until: float
 
 
 class Cache:
@@ -41,6 +58,8 @@ class Cache:
         """Tasks of the last snapshot, by key."""
         self._tasks_of: dict[str, tuple[Task, ...]] = {}
         """Tasks of the last snapshot, by job."""
+        self._aside: dict[str, Aside] = {}
+        """Jobs because of which a decision failed."""
 
     @property
     def started(self) -> bool:
@@ -48,11 +67,13 @@ class Cache:
 
     @property
     def latest(self) -> Snapshot:
-        assert self._snapshot is not None, "no cycle yet"
+        assert self._snapshot is not None, "no snapshot yet"
         return self._snapshot
 
     def snapshot(self, now: float) -> Snapshot:
         """The current cluster; the cost grows with the changes since the last snapshot."""
+        for key in [key for key, aside in self._aside.items() if now >= aside.until]:
+            self._try_again(key)
         update = self.picture.take(now)
         self._woken = False
         around = update.around
@@ -60,17 +81,85 @@ class Cache:
             # The election and locks of the last plan are still on their way to the objects.
             last, resized = self._last, self.pool_times.current()
             around = replace(around, elect=last.elect, locks=last.locks, expired=last.expired, resized=resized)
+        changed = self._without_aside(update.changed)
+        before, self._snapshot = self._snapshot, None
         following = None
-        if self._snapshot is not None and not update.rebuild:
-            following = self._snapshot.after(around, update.changed)
-        self.changed: dict[str, Changed] = update.changed
+        if before is not None and not update.rebuild:
+            with contextlib.suppress(Exception):  # whatever it is, it fails again below, where its cause is found
+                following = before.after(around, changed)
+        self.changed: dict[str, Changed] = changed
         """The jobs that changed between the last two snapshots."""
         self.rebuilt: bool = following is None
         """Whether the tables were built from scratch."""
-        self._snapshot = following or Snapshot(self.picture.cluster(around))
-        self._index(update.changed)
-        self._keep_resting(frozenset(update.changed))
+        self._snapshot = following or self._built(around, now)
+        self._index(self.changed)
+        self._keep_resting(frozenset(self.changed))
         return self._snapshot
+
+    # -- jobs that are set aside
+
+    def _built(self, around: Cluster, now: float) -> Snapshot:
+        """All tables from scratch; jobs with which they cannot be built are set aside."""
+        cluster = self._cluster(around)
+        try:
+            return Snapshot(cluster)
+        except Exception as error:
+            found = self.find_culprits(cluster, Snapshot)
+            if found is None:
+                raise
+            self.changed.update(self._put_aside(found, error, now, cluster))
+            return Snapshot(self._cluster(around))
+
+    def find_culprits(self, cluster: Cluster, check: Callable[[Cluster], object]) -> frozenset[str] | None:
+        """The jobs because of which `check` fails; `None` if no job is to blame. May run in another thread."""
+
+        def fails(aside: frozenset[str]) -> bool:
+            try:
+                check(bare_cluster(cluster, dict.fromkeys(aside, "set aside")))
+            except Exception:
+                return True
+            return False
+
+        suspects = [job.key for job in cluster.jobs if job.key not in self._aside]
+        return culprits(fails, sorted(suspects, key=lambda key: (key not in self.changed, key)))
+
+    def set_aside(self, jobs: frozenset[str], error: Exception, now: float) -> Snapshot:
+        """The last snapshot with these jobs set aside, because a decision fails with them."""
+        around = self.latest.cluster
+        changed = self._put_aside(jobs, error, now, self.cluster())
+        self.changed.update(changed)
+        self.rebuilt = True
+        self._snapshot = Snapshot(self._cluster(around))
+        self._index(changed)
+        self._keep_resting(frozenset(changed))
+        return self._snapshot
+
+    def _put_aside(self, jobs: frozenset[str], error: Exception, now: float, cluster: Cluster) -> dict[str, Changed]:
+        for key in sorted(jobs):
+            reason = self.picture.problems.bug(JOB, key, error)
+            self._aside[key] = Aside(f"left out for {SET_ASIDE / 60:.0f} minutes: {reason}", now + SET_ASIDE)
+        reasons = {key: self._aside[key].reason for key in jobs}
+        tasks = {key: [task for task in cluster.tasks if task.job == key] for key in jobs}
+        return {job.key: bare_job(job, tasks[job.key], reasons[job.key]) for job in cluster.jobs if job.key in jobs}
+
+    def _without_aside(self, changed: dict[str, Changed]) -> dict[str, Changed]:
+        if not self._aside:
+            return changed
+        for key in [key for key, change in changed.items() if change is None and key in self._aside]:
+            del self._aside[key]
+            self.picture.problems.valid(JOB, key)
+        return {
+            key: bare_change(change, self._aside[key].reason) if key in self._aside else change
+            for key, change in changed.items()
+        }
+
+    def _try_again(self, key: str) -> None:
+        del self._aside[key]
+        self.picture.problems.valid(JOB, key)
+        self.picture.make_again(key)
+
+    def _cluster(self, around: Cluster) -> Cluster:
+        return bare_cluster(self.picture.cluster(around), {key: aside.reason for key, aside in self._aside.items()})
 
     def _index(self, changed: dict[str, Changed]) -> None:
         for job in changed:
@@ -83,7 +172,7 @@ class Cache:
 
     def cluster(self) -> Cluster:
         """The last snapshot as plain data, for a recording."""
-        return self.picture.cluster(self.latest.cluster)
+        return self._cluster(self.latest.cluster)
 
     @property
     def resting(self) -> frozenset[str]:

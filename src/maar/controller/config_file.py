@@ -61,6 +61,9 @@ class WatchedFile(ABC):
         except ConfigError as error:
             self._refuse(error.problems)
             return
+        except Exception as error:  # a bug of ours: the previous content stays in use, and decisions go on
+            self._refuse([f"{self._path}: cannot be read because of a bug: {type(error).__name__}: {error}"])
+            return
         self.problems = []
         self._logger.info("%s reloaded: %s", self._what, self._path)
         for listener in self.on_changed:

@@ -10,7 +10,7 @@ bound. Pods do not wait for each other.
 
 Every cycle compares this with what watches have shown. A write carries the resourceVersion that it is based on, so that
 an object from a watch is known to be older or newer than the write. Only refusals and deadlines are kept in memory:
-after a restart the annotation brings the pod back to its node.
+after a restart the annotation brings the pod back to its node, and its `nominatedNodeName` keeps the room.
 """
 
 from __future__ import annotations

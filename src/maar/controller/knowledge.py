@@ -11,7 +11,7 @@ import asyncio
 import math
 from collections.abc import Callable
 
-from maar.history.category import category_of
+from maar.history.category import category_of, scoped
 from maar.history.history import History
 from maar.kube.read.knowledge import Learnt, Who
 
@@ -23,7 +23,8 @@ class FromHistory:
         self._history = history
 
     def of(self, who: Who) -> Learnt:
-        history, category = self._history, who.category or category_of(who.namespace, who.name)
+        history = self._history
+        category = scoped(who.namespace, who.category) or category_of(who.namespace, who.name)
         left = history.remaining(f"{who.namespace}/{who.name}", category, who.accelerator, who.epochs)
         return Learnt(
             speedup=tuple(sorted(history.points(category, who.accelerator).items())),

@@ -89,6 +89,8 @@ class Loop:
         self.on_cycle: list[Callable[[Cycle], None]] = []
         self.on_action: list[Callable[[str, float], None]] = []
         """Called with the name and the seconds of each action, maybe from another thread."""
+        self._decided: Plan | None = None
+        """The last plan."""
         self.cycles = 0
 
     def trigger(self) -> None:
@@ -124,6 +126,8 @@ class Loop:
         """Leave time for reading and writing after a cycle; end early if few writes are left."""
         settings, pause = self._settings, self._settings.pause_after(seconds, news)
         at_least = max(settings.min_interval - seconds, min(pause, settings.shortest_pause))
+        if self._decided is not None and self.cycles > 1:
+            at_least = max(at_least, settings.rest_after(seconds, len(self._decided.waiting), len(self._decided.bind)))
         if self._outbox is None:
             await asyncio.sleep(pause)
             return
@@ -154,11 +158,13 @@ class Loop:
         snapshot = self._cache.snapshot(now)
         # 2 to 4: open, act, plan
         measured = self._measured(config)
-        if len(snapshot.jobs.active) - len(snapshot.resting) >= IN_A_THREAD:
-            plan = await asyncio.to_thread(decide, snapshot, measured, now)
-        else:
-            plan = decide(snapshot, measured, now)
+        try:
+            plan = await self._decide(snapshot, measured, now)
+        except Exception as error:
+            snapshot = await self._without_culprits(error, config, now)
+            plan = await self._decide(snapshot, measured, now)
         decided = self._brakes.apply(plan, snapshot, now)
+        self._decided = decided
         self._record(now, plan, text)
         # 5 apply
         if self._outbox is not None:
@@ -168,10 +174,27 @@ class Loop:
         # 6 record
         self.cycles += 1
         for listener in self.on_cycle:
-            listener(Cycle(now, time.perf_counter() - started, decided))
+            with self._cache.picture.problems.isolated("listener", listener.__qualname__):
+                listener(Cycle(now, time.perf_counter() - started, decided))
         # Skipped jobs were not asked: their last `wake_at` still holds.
         self._look_at = _first(self._look_at, decided.wake_at)
         return _first(self._look_at, None if self._outbox is None else self._outbox.due(now))
+
+    async def _decide(self, snapshot: Snapshot, config: Config, now: float) -> Plan:
+        if len(snapshot.jobs.active) - len(snapshot.resting) >= IN_A_THREAD:
+            return await asyncio.to_thread(decide, snapshot, config, now)
+        return decide(snapshot, config, now)
+
+    async def _without_culprits(self, error: Exception, config: Config, now: float) -> Snapshot:
+        """The snapshot without the jobs because of which deciding failed. Raises the error if no job is to blame."""
+        cluster = self._cache.cluster()
+        logger.error("deciding failed, looking for the jobs that cause it: %s: %s", type(error).__name__, error)
+        found = await asyncio.to_thread(
+            self._cache.find_culprits, cluster, lambda reduced: decide(Snapshot(reduced), config, now)
+        )
+        if found is None:
+            raise error
+        return self._cache.set_aside(found, error, now)
 
     def _may_rest(self, plan: Plan, snapshot: Snapshot) -> frozenset[str]:
         """The waiting jobs that the next cycles may skip. If the plan itself may help some, triggers another cycle."""
@@ -202,7 +225,7 @@ class Loop:
         if self._recorder is not None:
             cache = self._cache
             resting = tuple(sorted(cache.resting))
-            if cache.rebuilt:
+            if cache.rebuilt or self._recorder.needs_all(now):
                 frame = Frame(now, plan, cluster=cache.cluster(), resting=resting, config=text)
             else:
                 frame = Frame(

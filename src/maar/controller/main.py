@@ -76,6 +76,10 @@ class RunError(Exception):
     """Why Maar could not start, or had to stop."""
 
 
+class BadOptions(RunError):
+    """A file or an address that Maar was started with cannot be used."""
+
+
 def run(options: Options, web: Web | None = None) -> None:
     """Run Maar on a cluster until it is stopped."""
     brakes = Brakes()
@@ -83,9 +87,14 @@ def run(options: Options, web: Web | None = None) -> None:
         config = ConfigFile(options.config)
         history = History(options.history or (NONE if options.settings.dry_run else default_address(os.environ)))
         brake_file = None if options.brakes is None else BrakeFile(options.brakes, brakes)
+    except (ConfigError, BadAddress) as error:
+        raise BadOptions(str(error)) from None
+    except OSError as error:
+        raise BadOptions(f"{error.filename}: {error.strerror}") from None
+    try:
         gc.set_threshold(*GC_THRESHOLD)
         asyncio.run(_run(options, config, brakes, brake_file, history, web))
-    except (ConfigError, AccessError, ApiError, BadAddress, BackgroundTaskFailed, LeaseHeld) as error:
+    except (AccessError, ApiError, BackgroundTaskFailed, LeaseHeld) as error:
         raise RunError(str(error)) from None
     except OSError as error:
         if error.filename is None:

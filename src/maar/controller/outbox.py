@@ -21,8 +21,9 @@ from maar.controller.resizes import Resizes
 from maar.controller.settings import Settings
 from maar.controller.subjects import Subjects, pod_reference
 from maar.kube.client.errors import Conflict, NotFound
+from maar.kube.wire.api_resources import PODS
 from maar.kube.write.events import EventWriter
-from maar.kube.write.executor import Bind, Delete, Evict, Executor, Failed, Outcome, Work
+from maar.kube.write.executor import Bind, Delete, Evict, Executor, Failed, Outcome, Patch, Work
 from maar.model.plan import Plan
 
 WITHDRAWN = "Withdrawn"
@@ -151,6 +152,10 @@ class Outbox:
             elif claims := self._hand_overs.begin(bind.task, task.uid, bind.node, now):
                 what = f"waits on {bind.node} for the volumes of its claims: {', '.join(claims)}"
                 self._events.emit(pod_reference(bind.task, task.uid), "Normal", "WaitForVolumes", what)
+                # A successor keeps the room by this: tenants can write the claim's annotation, but not this field.
+                namespace, _, name = bind.task.partition("/")
+                body = {"status": {"nominatedNodeName": bind.node}}
+                self._submit(Patch(PODS.path(namespace, name, "status"), body, "merge"), None)
 
     def _report_bound(self, batch: Batch) -> None:
         if (subject := self._subjects.subject_of(batch.job)) is not None:
@@ -193,10 +198,10 @@ class Outbox:
             seen = self._cache.picture.pod(evict.task)
             if seen is None or seen.metadata.uid != task.uid:
                 continue
-            kind = Delete if self._settings.delete_victims else Evict
+            kind = Delete if self._settings.delete_victims or not evict.budgets_apply else Evict
             # Emitted after the eviction: a budget may refuse it.
             emit = partial(self._events.emit, pod_reference(evict.task, task.uid), "Normal", "Preempted", evict.reason)
-            self._submit(kind(seen), evict.task, emit)
+            self._submit(kind(seen, grace=evict.grace), evict.task, emit)
 
 
 def _uid(work: Work) -> str:

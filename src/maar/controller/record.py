@@ -7,6 +7,7 @@ and the configuration if it changed. Deciding a frame again gives the same plan,
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import struct
 import zlib
@@ -26,6 +27,8 @@ logger = logging.getLogger("maar.record")
 
 MAGIC = b"maar recording 1\n"
 _LENGTH = struct.Struct(">I")
+PAUSE = 30.0
+"""Seconds after which a recording that could not be written continues; tuned by hand."""
 
 
 class Frame(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -59,31 +62,72 @@ class RecordingError(Exception):
 
 
 class Recorder:
-    """Writes a recording. A full disk ends the recording only; what was written before can be read."""
+    """Writes a recording. If a write fails, decisions go on, and the recording continues later where it was cut off."""
 
     def __init__(self, path: Path) -> None:
-        self._file: IO[bytes] | None = path.open("wb", buffering=0)
-        self._file.write(MAGIC)
+        self.restarts = 0
+        """How often the recording continued after a failure."""
+        self._path = path
+        self._problem = ""
+        self._again = 0.0
+        """When to continue after a failure."""
         self._encoder = msgspec.msgpack.Encoder()
+        self._begin()
+
+    def _begin(self) -> None:
+        self._file: IO[bytes] | None = self._path.open("wb", buffering=0)
+        _write_all(self._file, MAGIC)
+        self._ends = len(MAGIC)
+        """The end of the last frame that was written."""
         self._config: str | None = None
 
+    def needs_all(self, now: float) -> bool:
+        """Whether the next frame must have the whole cluster: frames were lost, and the recording continues."""
+        return self._file is None and now >= self._again
+
     def write(self, frame: Frame) -> None:
-        """Add a cycle; its configuration is left out if it is the same as before."""
-        if self._file is None:
+        """Add a cycle; its configuration is left out if it is the same as before. Never raises."""
+        if self._file is None and (frame.cluster is None or frame.now < self._again):
             return
-        config, self._config = self._config, frame.config
-        frame = msgspec.structs.replace(frame, config=frame.config if frame.config != config else None)
-        data = zlib.compress(self._encoder.encode(frame), 6)
         try:
-            _write_all(self._file, _LENGTH.pack(len(data)) + data)
-        except OSError as error:
-            logger.error("recording stopped, decisions continue: %s: %s", self._file.name, error.strerror)
+            self._open()
+            self._write(frame)
+        except Exception as error:  # a full disk, mostly
+            why = (error.strerror if isinstance(error, OSError) else None) or f"{type(error).__name__}: {error}"
+            if why != self._problem:
+                logger.error("recording stopped, decisions continue: %s: %s", self._path, why)
+            self._problem, self._again = why, frame.now + PAUSE
             self.close()
+        else:
+            if self._problem:
+                self._problem = ""
+                self.restarts += 1
+                logger.info("recording continues: %s", self._path)
+
+    def _write(self, frame: Frame) -> None:
+        assert self._file is not None
+        short = msgspec.structs.replace(frame, config=frame.config if frame.config != self._config else None)
+        data = zlib.compress(self._encoder.encode(short), 6)
+        _write_all(self._file, _LENGTH.pack(len(data)) + data)
+        self._config = frame.config
+        self._ends += _LENGTH.size + len(data)
+
+    def _open(self) -> None:
+        """Continue after the last whole frame, or in a new file if someone has removed it."""
+        if self._file is not None:
+            return
+        if self._path.exists():
+            self._file = self._path.open("r+b", buffering=0)
+            self._file.truncate(self._ends)
+            self._file.seek(self._ends)
+        else:
+            self._begin()
 
     def close(self) -> None:
         if self._file is not None:
-            self._file.close()
-            self._file = None
+            file, self._file = self._file, None
+            with contextlib.suppress(OSError):
+                file.close()
 
 
 def _write_all(file: IO[bytes], data: bytes) -> None:

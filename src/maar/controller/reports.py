@@ -29,6 +29,8 @@ from maar.session.state import queue_sums
 
 WAITING = (Status.PENDING, Status.NOMINATED, Status.BLOCKED)
 GONE = (Status.BOUND, Status.RELEASING)
+REPORT = "report"
+"""In the table of problems: a job about which nothing could be written."""
 Print = tuple[tuple[str, ...], ...]
 """What objects would say about a job: codes and texts, and its surplus pods."""
 DETAILS_EVERY = 1.0
@@ -80,13 +82,14 @@ class Reports:
             if number is None:
                 self._forget(key)
                 continue
-            looked_at = key in by_job.waiting or (key in news and (key in by_job.bound or key not in resting))
-            seen = self._seen(cache.latest.jobs.jobs[number], by_job, looked_at, key in moved)
-            if key in refreshed:
-                seen = replace(seen, refresh=True)
-            found, record = report(seen, self._records.get(key, Record()), now)
-            self._keep(key, record, seen, now)
-            writes.append(found)
+            with cache.picture.problems.isolated(REPORT, key):
+                looked_at = key in by_job.waiting or (key in news and (key in by_job.bound or key not in resting))
+                seen = self._seen(cache.latest.jobs.jobs[number], by_job, looked_at, key in moved)
+                if key in refreshed:
+                    seen = replace(seen, refresh=True)
+                found, record = report(seen, self._records.get(key, Record()), now)
+                self._keep(key, record, seen, now)
+                writes.append(found)
         return [*writes, Writes(tuple(self._queue_patches(plan, now)), None, "")]
 
     def due(self, now: float) -> float | None:
@@ -159,8 +162,6 @@ class Reports:
 
     def _waiting_pods(self, job: Job, plan: ByJob) -> tuple[Waiting, ...]:
         cache = self._cache
-        if cache.picture.is_unreadable(job.key):
-            return (Waiting(job.key, created=job.created),)
         tasks, assumed, pods = cache.latest.tasks.tasks, cache.picture.assumed, cache.picture.objects.of(PODS)
         found: list[Waiting] = []
         for row in cache.latest.jobs.members[job.index].tolist():

@@ -22,7 +22,7 @@ from maar.kube.client.errors import Conflict, NotFound
 from maar.kube.kinds import Identity
 from maar.kube.kinds.elastic import Kept, write_holds
 from maar.kube.kinds.kind import Wanted
-from maar.kube.picture.elastic_jobs import ElasticJob
+from maar.kube.picture.elastic_jobs import ElasticJob, Untrue
 from maar.kube.read.elastic import AssumedJob
 from maar.kube.wire import annotations as known
 from maar.kube.write.events import Reference
@@ -36,6 +36,10 @@ Emit = Callable[[Reference, str, str, str], None]
 Holds = tuple[tuple[str, int], ...]
 NOTES_EVERY = 1.0
 """Seconds between two notes that change alone, of all jobs together."""
+
+
+RESIZE = "resize"
+"""In the table of problems: a job whose size could not be written."""
 
 
 class Change(NamedTuple):
@@ -93,13 +97,17 @@ class Resizes:
             self._noted.pop(key, None)
         notes = self._notes(plan)
         down, up = changes(plan)
+        isolated = self._cache.picture.problems.isolated
         for change in down:
-            self._go_down(change, notes)
+            with isolated(RESIZE, change.job):
+                self._go_down(change, notes)
         for change in up:
-            prepared = self._prepare(change, notes)
-            if prepared is not None:
-                self._waiting[change.job] = prepared
+            with isolated(RESIZE, change.job):
+                prepared = self._prepare(change, notes)
+                if prepared is not None:
+                    self._waiting[change.job] = prepared
         self._write_notes(notes, now)
+        self._correct_notes(now)
         self._go_up()
 
     def due(self, now: float) -> float | None:
@@ -148,6 +156,9 @@ class Resizes:
             return None
         note = notes.pop(change.job, Note(found.standing.holds, {}))
         self._keep(change.job, note)
+        if by_hand := _by_hand(found):
+            change = change._replace(why=f"{by_hand}: {change.why}" if change.why else by_hand)
+            note.annotations[known.WHY] = change.why
         standing = found.standing
         kept = kept_after(found, change)
         wanted = Wanted(standing.size if change.size is None else change.size, change.suspended, kept, note.annotations)
@@ -199,10 +210,11 @@ class Resizes:
         targets = {target.job: target for target in plan.targets if self._noted.get(target.job) != target}
         found: dict[str, Note] = {}
         for key in sorted(holds.keys() | held | targets.keys()):
-            job = self._cache.picture.elastic_job(key)
-            if job is not None:
-                kept = tuple(sorted(holds.get(key, {}).items()))
-                found[key] = Note(kept, self._annotations(job, kept, targets.get(key)), targets.get(key))
+            with self._cache.picture.problems.isolated(RESIZE, key):
+                job = self._cache.picture.elastic_job(key)
+                if job is not None:
+                    kept = tuple(sorted(holds.get(key, {}).items()))
+                    found[key] = Note(kept, self._annotations(job, kept, targets.get(key)), targets.get(key))
         return found
 
     def _annotations(self, job: ElasticJob, holds: Holds, target: Target | None) -> dict[str, str | None]:
@@ -225,9 +237,26 @@ class Resizes:
             if not note.annotations:
                 self._keep(job, note)
             elif known.HOLDS in note.annotations or self._pace.take(now):
-                self._write_note(job, note)
+                with self._cache.picture.problems.isolated(RESIZE, job):
+                    self._write_note(job, note)
             else:
                 self._has_notes = True
+
+    def _correct_notes(self, now: float) -> None:
+        """Write the truth on jobs whose owner has suspended them, or has taken them from Maar."""
+        untrue = self._cache.picture.elastic.untrue
+        for place, found in sorted(untrue.items(), key=lambda item: item[0][1]):
+            if not self._pace.take(now):
+                self._has_notes = True
+                return
+            del untrue[place]
+
+            def done(outcome: Outcome, found: Untrue = found) -> None:
+                if isinstance(outcome, Failed):  # unless a watch has shown it since, which looks again
+                    untrue.setdefault(found.owner.place, found)
+
+            path = self._cache.picture.path(found.owner.kind, found.owner.item)
+            self._submit(AnnotateJob(path, found.notes), done)
 
     def _keep(self, job: str, note: Note) -> None:
         """Remember that a note is written, or on its way."""
@@ -280,7 +309,16 @@ def kept_after(found: ElasticJob, change: Change) -> Kept:
         requested=standing.kept.requested or standing.requested,
         running=not change.suspended,
         rigid=standing.rigid,
+        written=standing.size if change.size is None else change.size,
     )
+
+
+def _by_hand(found: ElasticJob) -> str:
+    """That somebody else set the size that Maar is about to change; empty if nobody did."""
+    spec = found.spec
+    if found.standing != spec or spec.suspended or spec.kept.written in (0, spec.size):
+        return ""
+    return f"{spec.size} workers were set by hand, but Maar decides how many between {spec.min} and {spec.max}"
 
 
 def _event_of(work: ChangeJob, change: Change) -> tuple[str, str]:

@@ -11,6 +11,7 @@ import contextlib
 import logging
 import random
 from collections.abc import Callable, Coroutine
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from maar.controller.cache import Cache
 from maar.controller.clock import Clock
 from maar.controller.config_file import ConfigFile
 from maar.controller.foreign import ForeignBinds
+from maar.controller.gang_accounting import GangAccounting
 from maar.controller.knowledge import FromHistory, Learner
 from maar.controller.loop import Loop
 from maar.controller.outbox import Outbox
@@ -83,12 +85,13 @@ class Scheduler:
         self._clock = clock or Clock()
         self.config = config
         self.brakes = brakes or Brakes()
-        known = history if history is not None and history.on else None
+        self._history = known = history if history is not None and history.on else None
         self.picture = Picture(settings.scheduler_names, self._is_ours, None if known is None else FromHistory(known))
         self.cache = Cache(self.picture)
         self._intents = intents
         pods = self.picture.objects.of(PODS_KIND)
         self.executor = Executor(api, in_flight=settings.in_flight, gate=intents, watched=pods.get)
+        self.executor.on_failed.append(self.fail)
         self.events = EventWriter(self._writer, "maar")
         self.foreign = ForeignBinds(settings.scheduler_names, self._leads)
         self._subjects = Subjects(self.cache)
@@ -127,6 +130,7 @@ class Scheduler:
         self.trouble = ""
         """The error that ended a background task."""
         self._failed = asyncio.Event()
+        self._closing = False
         config.on_changed.append(self._trigger)
 
     def _leads(self) -> bool:
@@ -146,12 +150,17 @@ class Scheduler:
             accounting = Accounting(self.cache, history)
             history.on_ready.append(self._trigger)
             self.loop.on_cycle.append(accounting.on_cycle)
+            self.loop.on_cycle.append(GangAccounting(self.cache, history).on_cycle)
             self.outbox.on_given.append(accounting.given)
             self.outbox.resizes.on_written.append(accounting.wrote)
 
     def _provisioning_class(self) -> str:
         config, _ = self.config.current()
         return config.autoscaling.provisioning_class
+
+    @property
+    def api(self) -> Api:
+        return self._api
 
     def _trigger(self) -> None:
         self.loop.trigger()
@@ -175,8 +184,8 @@ class Scheduler:
     async def sync(self) -> None:
         """Watch everything that the server serves, and wait until every kind is listed once."""
         await self._discover_first()
-        self.background(self._discover_again())
-        self.background(self.config.watch())
+        self.background(self._discover_again(), endless=True)
+        self.background(self.config.watch(), endless=True)
         await asyncio.gather(*(informer.synced.wait() for informer in self.informers.values()))
         self.background(self._make_default_queue())
 
@@ -258,23 +267,30 @@ class Scheduler:
                 logger.warning("creating the default queue failed: %s", error)
                 return
 
-    def background(self, work: Coroutine[Any, Any, Any]) -> None:
-        """Run beside the loop; if it fails, `failed` raises and the process ends."""
+    def background(self, work: Coroutine[Any, Any, Any], *, endless: bool = False) -> None:
+        """Run beside the loop; if it fails, or ends although it is endless, `failed` raises and the process ends."""
         task = asyncio.create_task(work)
         self._tasks.add(task)
-        task.add_done_callback(self._ended)
+        task.add_done_callback(partial(self._ended, endless))
 
     async def failed(self) -> None:
         """Raises once a background task has failed: a process that no longer watches must not keep its lease."""
         await self._failed.wait()
         raise BackgroundTaskFailed(f"a background task of the scheduler failed: {self.trouble}")
 
-    def _ended(self, task: asyncio.Task[Any]) -> None:
+    def _ended(self, endless: bool, task: asyncio.Task[Any]) -> None:
         self._tasks.discard(task)
-        if not task.cancelled() and (error := task.exception()) is not None:
-            self.trouble = f"{type(error).__name__}: {error}"
-            self._failed.set()
-            logger.error("a background task of the scheduler failed: %s", self.trouble, exc_info=error)
+        if self._closing:
+            return
+        error = asyncio.CancelledError("by no one") if task.cancelled() else task.exception()
+        if error is not None or endless:
+            self.fail(error or RuntimeError(f"{task.get_coro()} has ended"))
+
+    def fail(self, error: BaseException) -> None:
+        """Something that watching, deciding or writing depends on has ended: `failed` raises, and the process ends."""
+        self.trouble = self.trouble or f"{type(error).__name__}: {error}"
+        self._failed.set()
+        logger.error("a background task of the scheduler failed: %s", self.trouble, exc_info=error)
 
     # -- running
 
@@ -302,7 +318,15 @@ class Scheduler:
             return "not connected yet"
         return f"not listed yet: {', '.join(missing)}" if missing else ""
 
+    def restarts(self) -> dict[str, int]:
+        """How often each part that decisions do not depend on has started again."""
+        return {
+            "recording": 0 if self._recorder is None else self._recorder.restarts,
+            "history": 0 if self._history is None else self._history.restarts,
+        }
+
     async def close(self) -> None:
+        self._closing = True
         self._learner.close()
         for task in list(self._tasks):
             task.cancel()

@@ -27,6 +27,9 @@ class Settings(msgspec.Struct, frozen=True):
     """After a cycle shorter than this (in seconds), there is no pause; tuned by hand."""
     pause: float = 9.0
     """After a cycle, pause this multiple of its duration: deciding takes a tenth of one core. Tuned by hand."""
+    crowd: int = 200
+    """A cycle that looked at this many waiting jobs or more and binds few pods has its whole pause: looking at all of
+    them again at once would gain little. Tuned by hand."""
     few: int = 4
     """With fewer changed jobs than this there is no pause; tuned by hand."""
     shortest_pause: float = 0.1
@@ -53,6 +56,11 @@ class Settings(msgspec.Struct, frozen=True):
     """Delete pods instead of evicting them; this ignores disruption budgets."""
     pod_events: bool = False
     """Emit an event for each bound pod, besides the event for its gang."""
+
+    def rest_after(self, seconds: float, waiting: int, binds: int) -> float:
+        """Seconds to wait at least after a cycle that took `seconds`, and left so many of its jobs waiting."""
+        calm = waiting >= self.crowd and binds < self.in_flight
+        return min(self.pause * seconds, self.longest_pause) if calm and seconds >= self.quick else 0.0
 
     def pause_after(self, seconds: float, news: int) -> float:
         """Seconds to wait after a cycle that took `seconds` and had `news` changed jobs."""

@@ -87,7 +87,7 @@ class Subjects:
         if number is not None and len(members := latest.jobs.members[number]):
             first = latest.tasks.tasks[int(members[0])]
             return Subject(PODS, pod_reference(first.key, first.uid))
-        return Subject(PODS, pod_reference(job, "")) if picture.is_unreadable(job) else None
+        return None
 
     def _is_alone(self, job: str) -> bool:
         """Whether a job is one pod: several of them may have one owner, which has one annotation."""

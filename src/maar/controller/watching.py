@@ -66,12 +66,25 @@ class Sink:
         self._trigger()
 
     def _put(self, item: Object | Broken) -> str:
+        """Take in one object. Whatever is wrong with it, the others follow."""
         key = self._kind.key(item.namespace, item.name)
+        if not item.name:
+            self._picture.problems.invalid(self._kind, key, "it has no name")
+            return key
+        try:
+            self._take_in(key, item)
+        except Exception as error:
+            self._picture.problems.bug(self._kind, key, error)
+            self._trigger()
+        return key
+
+    def _take_in(self, key: str, item: Object | Broken) -> None:
         if isinstance(item, Broken):
             self._broken.add(key)
-            self._picture.broken(self._kind, item.namespace, item.name, item.error, item.scheduler)
-            self._trigger()
-            return key
+            if self._picture.broken(self._kind, item.namespace, item.name, item.error, item.item):
+                self._room()
+                self._trigger()
+            return
         self._broken.discard(key)
         before = self._picture.objects.of(self._kind).get(key)
         if isinstance(item, Pod):
@@ -80,18 +93,17 @@ class Sink:
             if self._is_expected(item):
                 if not self._picture.confirm(item):
                     self._picture.put(self._kind, item)
-                return key
+                return
             if isinstance(before, Pod) and _is_bound_by_another(before, item, self._picture.assumed.get(key)):
                 self._bound(item)
         if not self._picture.put(self._kind, item):
-            return key
+            return
         if self._gives_room(before, item):
             self._room()
         if self._picture.can_wait(self._kind, before, item):
             self._later()
         else:
             self._trigger()
-        return key
 
     def _remove(self, namespace: str, name: str) -> None:
         key = self._kind.key(namespace, name)

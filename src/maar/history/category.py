@@ -20,23 +20,37 @@ _RUN = re.compile(
 )
 
 
+def scoped(namespace: str, category: str) -> str:
+    """A category as its namespace owns it.
+
+    >>> scoped("team", "vision"), scoped("team", "team/vision"), scoped("team", "other/vision")
+    ('team/vision', 'team/vision', 'team/other/vision')
+    """
+    return category if not category or category.startswith(f"{namespace}/") else f"{namespace}/{category}"
+
+
+def namespace_of(name: str) -> str:
+    """The namespace of a category or of a job (`namespace/name`)."""
+    return name.partition("/")[0]
+
+
 def category_of(
     namespace: str, name: str, annotations: Mapping[str, str] | None = None, labels: Mapping[str, str] | None = None
 ) -> str:
     """The category of a job: its annotation or label, else its name without the part that differs between runs.
 
-    Jobs in different namespaces with the same annotation or label `maar.dev/category` share a category. Without one,
-    the category is the namespace and the name; numbers, times, hashes and generated suffixes are removed from the end
-    of the name (Voda: jobs of one name are one category). Jobs called `train` in two namespaces do not share it.
+    It is the annotation or label `maar.dev/category`. Without one, it is the name; numbers, times, hashes and generated
+    suffixes are removed from the end of the name (Voda: jobs of one name are one category). It always belongs to the
+    namespace of the job: what one tenant reports must not change the sizes of another tenant's jobs.
 
     >>> category_of("team", "resnet-20261101-100000"), category_of("team", "bert-7f9c2a1"), category_of("a", "b-x7k2p")
     ('team/resnet', 'team/bert', 'a/b')
     >>> category_of("team", "vgg16"), category_of("team", "1234"), category_of("team", "x-1", {CATEGORY: "vision"})
-    ('team/vgg16', 'team/1234', 'vision')
+    ('team/vgg16', 'team/1234', 'team/vision')
     """
     for category in (annotations or {}).get(CATEGORY, ""), (labels or {}).get(CATEGORY, ""):
         if category:
-            return category
+            return scoped(namespace, category)
     stem = name
     while (end := _RUN.search(stem)) and end.start():
         stem = stem[: end.start()]

@@ -17,7 +17,7 @@ import msgspec
 
 from maar.elastic.speedup import Curve
 from maar.history.address import NONE, read_address
-from maar.history.category import category_of
+from maar.history.category import category_of, scoped
 from maar.history.errors import HistoryError, Refused, Unreachable
 from maar.history.estimates import Estimates
 from maar.history.model import JOBS, Key, Model
@@ -45,6 +45,8 @@ RETRY = (1.0, 30.0)
 """The first and the longest pause before a retry after a failure, in seconds."""
 READ = 5.0
 """Timeout of a read, in seconds."""
+SHOWN = 1_000
+"""Measurements of a job that a client can read: more would keep the interpreter busy for too long."""
 LAST = 2.0
 """Seconds to write the queue when Maar stops."""
 
@@ -67,6 +69,8 @@ class History:
         self._asked_at: float | None = None
         self._known: dict[str, Event] = {}
         self._lost = 0
+        self.restarts = 0
+        """How often the database became available again, or the task that writes to it was started again."""
         self._problem = "the database has not answered yet"
         self.on_news: list[Callable[[], None]] = []
         """Called when the model has new data."""
@@ -81,7 +85,7 @@ class History:
         """Connect to the database in the background; needs a running event loop."""
         if self._store is not None and self._task is None:
             self._thread = Thread("maar-history")
-            self._task = asyncio.create_task(self._run(self._store, self._thread))
+            self._task = asyncio.create_task(self._keep(self._store, self._thread))
 
     async def close(self) -> None:
         """Try to write the queue within `LAST` seconds, and stop."""
@@ -161,12 +165,12 @@ class History:
     def _completed(self, record: R) -> R:
         known = self._known.get(record.job)
         if known is None or (record.uid and record.uid != known.uid):
-            category = record.category or category_of(record.namespace, record.name)
+            category = scoped(record.namespace, record.category) or category_of(record.namespace, record.name)
             return msgspec.structs.replace(record, category=category)
         return msgspec.structs.replace(
             record,
             uid=known.uid,
-            category=record.category or known.category,
+            category=scoped(record.namespace, record.category or known.category),
             accelerator=record.accelerator or known.accelerator,
         )
 
@@ -203,13 +207,13 @@ class History:
         return list(self._known.values())
 
     async def measurements_of(self, namespace: str, name: str) -> list[Measurement]:
-        """The stored measurements of a job."""
+        """The newest stored measurements of a job, oldest first."""
         store, thread = self._store, self._thread
         if store is None or thread is None or self.problem:
             raise Unreachable(self.problem)
         try:
             async with asyncio.timeout(READ):
-                return await thread.call(lambda: store.measurements_of(namespace, name))
+                return await thread.call(lambda: store.measurements_of(namespace, name, newest=SHOWN))
         except TimeoutError:
             raise Unreachable(f"{store.name}: no answer for {READ:g} s") from None
 
@@ -219,9 +223,21 @@ class History:
 
     # -- the background
 
+    async def _keep(self, store: Store, thread: Thread) -> None:
+        """Write and read until cancelled, whatever happens."""
+        while True:
+            try:
+                await self._run(store, thread)
+            except Exception:
+                logger.exception("history: internal error; starting again")
+                self._problem = "internal error, see the log"
+                self.restarts += 1
+            await asyncio.sleep(RETRY[1])
+
     async def _run(self, store: Store, thread: Thread) -> None:
         news = News(store)
         pause = RETRY[0]
+        was_there = False
         while True:
             try:
                 await self._ask(thread, store.open)
@@ -229,6 +245,8 @@ class History:
                 pause = RETRY[0]
                 if self._problem:
                     logger.info("history: %s", store.name)
+                    self.restarts += was_there
+                    was_there = True
                     self._problem = ""
                     self._lost = 0
                     for listener in self.on_ready:

@@ -15,11 +15,14 @@ no clock. Rules:
 
 from __future__ import annotations
 
-from collections import defaultdict, deque
+from collections import Counter, defaultdict, deque
 from collections.abc import Mapping
 from statistics import median
 from typing import Any
 
+import msgspec
+
+from maar.history.category import namespace_of, scoped
 from maar.history.progress import Progress
 from maar.history.records import Event, EventKind, Measurement, Record
 from maar.history.restarts import restart_seconds, took_effect
@@ -35,9 +38,9 @@ WITHIN = (1e-9, 1e9)
 """Accepted speed-ups, as in `maar allocate`. Any client may report an epoch of 0 seconds, and no curve goes through an
 infinite point. Tuned by hand."""
 JOBS = 20_000
-"""Maximum jobs with remembered progress; the oldest are dropped."""
+"""Maximum jobs with remembered progress; the namespace with most jobs loses its oldest."""
 KEYS = 20_000
-"""Maximum keys; the least recently measured are dropped, because any client may invent categories."""
+"""Maximum keys, because any client may invent categories."""
 SIZES = 256
 """Maximum sizes per key; the least recently measured are dropped. A curve through thousands of points takes minutes to
 fit. Tuned by hand."""
@@ -51,17 +54,23 @@ class Model:
         """Seconds by key, workers and row of the measurement; oldest first."""
         self._counts: dict[Key, int] = {}
         """Number of measurements by key; the most recently measured key is last."""
+        self._sizes: Counter[str] = Counter()
+        """Number of keys by namespace."""
         self._kin: dict[str, set[Key]] = defaultdict(set)
         """The keys of each category."""
         self._totals: dict[str, deque[int]] = defaultdict(lambda: deque(maxlen=RECENT))
         self._restarts: dict[Key, deque[float]] = defaultdict(lambda: deque(maxlen=RECENT))
         self._jobs: dict[str, Progress] = {}
+        self._crowds: Counter[str] = Counter()
+        """Number of jobs by namespace."""
         self._points: dict[Key, Mapping[int, float]] = {}
         self._stale: set[Key] = set()
 
     # -- input
 
     def feed(self, record: Record) -> None:
+        # Rows of earlier versions may have categories that namespaces share.
+        record = msgspec.structs.replace(record, category=scoped(record.namespace, record.category))
         if isinstance(record, Measurement):
             self._measured(record)
         else:
@@ -89,11 +98,17 @@ class Model:
             self._stale.add(key)
 
     def _touch(self, key: Key) -> None:
-        """Count a measurement of a key and move the key to the end; drop the first key if there are too many."""
+        """Count a measurement of a key and move the key to the end.
+
+        If there are too many, the namespace with most keys loses its first: nobody can crowd out the others.
+        """
         self._counts[key] = self._counts.pop(key, 0) + 1
         self._kin[key[0]].add(key)
+        self._sizes[namespace_of(key[0])] += self._counts[key] == 1
         if len(self._counts) > KEYS:
-            oldest = next(iter(self._counts))
+            crowded = self._sizes.most_common(1)[0][0]
+            oldest = next(key for key in self._counts if namespace_of(key[0]) == crowded)
+            self._sizes[crowded] -= 1
             for kept in (self._counts, self._times, self._restarts):
                 kept.pop(oldest, None)
             self._stale.add(oldest)
@@ -105,7 +120,7 @@ class Model:
     def _happened(self, e: Event) -> None:
         job = self._job(e)
         if e.kind is EventKind.ENDED:
-            self._jobs.pop(e.job, None)
+            self._crowds[e.namespace] -= self._jobs.pop(e.job, None) is not None
             return
         if e.kind is EventKind.SUBMITTED:
             return
@@ -119,9 +134,12 @@ class Model:
         """The job of a record; a different UID is a different job with the same name."""
         job = self._jobs.get(record.job)
         if job is None or (record.uid and job.uid and record.uid != job.uid):
+            self._crowds[record.namespace] += job is None
             job = self._jobs[record.job] = Progress()
             if len(self._jobs) > JOBS:
-                del self._jobs[next(iter(self._jobs))]
+                crowded = self._crowds.most_common(1)[0][0]
+                del self._jobs[next(job for job in self._jobs if namespace_of(job) == crowded)]
+                self._crowds[crowded] -= 1
         job.known(record)
         return job
 

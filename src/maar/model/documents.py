@@ -17,6 +17,8 @@ from typing import Any, NamedTuple
 import msgspec
 import yaml
 
+_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
+
 
 class Place(NamedTuple):
     """A position in a text, counted from 1."""
@@ -84,6 +86,8 @@ def _json(text: str | bytes, once: bool) -> list[Any] | None:
         while (at := _skip(decoded, at)) < len(decoded):
             document, at = decoder.raw_decode(decoded, at)
             found.append(document)
+        if _SURROGATE.search(decoded):
+            msgspec.json.encode(found)  # a half of a surrogate pair, which Python accepts, is no text
     except ValueError:
         return None
     return found

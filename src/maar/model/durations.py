@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import math
 import re
 from functools import lru_cache
 
 _UNITS = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "μs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 _PART = r"(\d+(?:\.\d*)?|\.\d+)(ns|us|µs|μs|ms|s|m|h|d)"
 _DURATION = re.compile(f"(?:{_PART})+", re.ASCII)
+LONGEST_SHOWN = 40
+"""Characters of a duration in a message; tuned by hand."""
 _LONGEST = 2**63 / 1e9
 """Go's longest duration, about 292 years."""
 
@@ -40,6 +43,11 @@ def parse_duration(value: str | int | float) -> float:
         seconds = float(text)
     except ValueError:
         return duration(text)
-    if not 0 <= seconds < _LONGEST:
-        raise ValueError(f"not a duration: `{value}` (must not be negative)")
+    text = text if len(text) <= LONGEST_SHOWN else f"{text[:LONGEST_SHOWN]}..."
+    if seconds < 0:
+        raise ValueError(f"not a duration: `{text}` (must not be negative)")
+    if math.isnan(seconds):
+        raise ValueError(f"not a duration: `{text}` (expected e.g. `90s`, `10m`, `1h30m`)")
+    if seconds >= _LONGEST:
+        raise ValueError(f"not a duration: `{text}` is longer than 292 years")
     return seconds

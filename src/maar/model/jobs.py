@@ -15,6 +15,7 @@ import msgspec
 import numpy as np
 
 from maar.model.elastic import Elastic
+from maar.model.queues import QueueTree
 from maar.model.resources import Ints, Mask
 from maar.model.shapes import ShapeTable
 from maar.model.splice import Splice
@@ -43,6 +44,15 @@ class Closeness(msgspec.Struct, frozen=True):
     tier_name: str = ""
     hard: bool = True
 
+    @property
+    def words(self) -> str:
+        """The kind of domain that a gang requires."""
+        if self.key:
+            return f"`{self.key}`"
+        if self.tier is not None:
+            return f"HyperNode of tier {self.tier} or lower"
+        return f"HyperNode of tier `{self.tier_name}` or lower" if self.tier_name else "HyperNode"
+
 
 class Job(msgspec.Struct, frozen=True):
     """One gang."""
@@ -54,6 +64,8 @@ class Job(msgspec.Struct, frozen=True):
     role_min: dict[str, int] = {}
     min_resources: dict[str, int] | None = None
     priority: int = 0
+    priority_classes: tuple[str, ...] = ()
+    """The priority classes that it and its pods name, without the default class."""
     created: float = 0.0
     uid: str = ""
     phase: Phase = Phase.INQUEUE
@@ -134,9 +146,13 @@ class Roles:
 class JobTable:
     """All jobs of a snapshot, sorted by key, with columns computed from their tasks."""
 
-    def __init__(self, jobs: list[Job], queues: dict[str, int]) -> None:
+    def __init__(self, jobs: list[Job], queues: QueueTree) -> None:
+        jobs = [queues.demoted(job) for job in jobs]
         self._take(jobs)
-        self.queue: Ints = np.array([queues.get(j.queue, -1) for j in jobs], dtype=np.int64)
+        self.queue: Ints = np.array([queues.payer(j) for j in jobs], dtype=np.int64)
+        """The queue that pays for a job; -1 if none does."""
+        self.refused: Mask = np.array([queues.refusal(j) is not None for j in jobs], dtype=np.bool_)
+        """Jobs that may not be in the queue that they name: they wait, and ask for nothing."""
         self.priority: Ints = np.array([j.priority for j in jobs], dtype=np.int64)
         self.minimum: Ints = np.array([j.min_member for j in jobs], dtype=np.int64)
 
@@ -233,7 +249,7 @@ class JobTable:
 
 
 PER_JOB = (
-    *("queue", "priority", "minimum", "sizes", "allocated"),
+    *("queue", "refused", "priority", "minimum", "sizes", "allocated"),
     *("ready", "nominated", "pending", "blocked", "best_effort", "waits"),
 )
 PER_ROLE = ("role_min", "role_ready", "role_nominated")

@@ -46,6 +46,10 @@ class Evict(msgspec.Struct, frozen=True):
     beneficiary: str
     reason: str
     cause: Cause = Cause.UNKNOWN
+    budgets_apply: bool = True
+    """False: its tenant's disruption budgets protect it no more (`tenants: untrusted`)."""
+    grace: int | None = None
+    """Seconds that it has to stop; `None`: as many as its owner states."""
 
 
 class Nominate(msgspec.Struct, frozen=True, gc=False):
@@ -74,7 +78,7 @@ class Resize(msgspec.Struct, frozen=True):
     """Written together with the size, for later cycles."""
     cause: Cause = Cause.UNKNOWN
     pool: str = ""
-    """The pool whose sizes change with it."""
+    """The pool whose sizes change with it; empty if they may change at any time."""
 
 
 class Suspend(msgspec.Struct, frozen=True):
@@ -178,6 +182,6 @@ class Plan(msgspec.Struct, frozen=True):
 
     @property
     def pools(self) -> dict[str, str]:
-        """The pool of each job whose size changes."""
+        """The pool of each job whose size changes, for pools with a rate limit."""
         changes: list[Resize | Suspend | Resume] = [*self.resize, *self.suspend, *self.resume]
         return {change.job: change.pool for change in changes if change.pool}

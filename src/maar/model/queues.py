@@ -1,14 +1,19 @@
 """Queues: a tree with weights, guarantees and limits. Each job is charged to one queue.
 
 Queue arithmetic (sums over a cluster, weights) uses Python integers, which do not overflow. An invalid queue (its
-parent is missing, or the parents form a cycle) is kept with the reason, so that only its own jobs wait.
+parent is missing, or the parents form a cycle) is kept with the reason, so that only its own jobs, and those of the
+queues below it, wait.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
+
+if TYPE_CHECKING:
+    from maar.model.jobs import Job
 
 ROOT = "root"
 DEFAULT = "default"
@@ -33,6 +38,17 @@ class Queue(msgspec.Struct, frozen=True):
     uid: str = ""
     broken: str = ""
     """Why the queue is invalid; its jobs wait for this reason."""
+    namespaces: tuple[str, ...] | None = None
+    """The namespaces whose jobs it accepts; `None`: all."""
+    priority_classes: tuple[str, ...] | None = None
+    """The priority classes that it accepts besides the default class; `None`: all."""
+
+
+class Refusal(NamedTuple):
+    """Why a job may not be in the queue that it names."""
+
+    code: str
+    words: str
 
 
 class QueueTree:
@@ -51,6 +67,11 @@ class QueueTree:
         for path in self.path:
             if len(path) > 1:
                 self.children[path[1]].append(path[0])
+        self._homes: dict[str, int] = {}
+        """The first queue that lists each namespace."""
+        for i, queue in enumerate(self.queues):
+            for namespace in queue.namespaces or ():
+                self._homes.setdefault(namespace, i)
 
     def __len__(self) -> int:
         return len(self.queues)
@@ -58,6 +79,48 @@ class QueueTree:
     @property
     def root(self) -> int:
         return self.number[ROOT]
+
+    def refusal(self, job: Job) -> Refusal | None:
+        """Why a job may not be in the queue that it names; `None` if it may."""
+        named = self.number.get(job.queue)
+        if named is None:
+            return Refusal("QueueNotFound", f"queue `{job.queue}` does not exist")
+        queue = self.queues[named]
+        if queue.namespaces is not None and job.namespace not in queue.namespaces:
+            return Refusal(
+                "NamespaceNotAccepted", f"queue `{queue.name}` accepts no jobs of namespace `{job.namespace}`"
+            )
+        strange = self._strange_classes(job)
+        if strange:
+            return Refusal(
+                "PriorityClassNotAccepted", f"queue `{queue.name}` does not accept priority class `{strange}`"
+            )
+        return None
+
+    def payer(self, job: Job) -> int:
+        """The queue that pays for the running pods of a job, or -1.
+
+        Anyone can create a pod that has a node already, and name any queue. So for a job that may not be in the queue
+        that it names, the queue pays that lists its namespace, else `default`. For pods of other schedulers, which are
+        in no queue, only a queue pays that lists their namespace.
+        """
+        named = self.number.get(job.queue)
+        if named is not None:
+            accepted = self.queues[named].namespaces
+            if accepted is None or job.namespace in accepted:
+                return named
+        return self._homes.get(job.namespace, self.number[DEFAULT] if job.queue else -1)
+
+    def demoted(self, job: Job) -> Job:
+        """A job as its queue counts it: a priority class that the queue does not accept gives no priority."""
+        return msgspec.structs.replace(job, priority=0) if job.priority > 0 and self._strange_classes(job) else job
+
+    def _strange_classes(self, job: Job) -> str:
+        payer = self.payer(job) if job.priority_classes else -1
+        if payer < 0:
+            return ""
+        accepted = self.queues[payer].priority_classes
+        return "" if accepted is None else next((c for c in job.priority_classes if c not in accepted), "")
 
     def is_leaf(self, queue: int) -> bool:
         return not self.children[queue]
@@ -75,6 +138,10 @@ class QueueTree:
                 path.append(parent)
                 continue
             return (start, self.number[ROOT]) if start != self.number[ROOT] else (start,)
+        # The limits of an invalid queue are unknown, so the queues below it wait too; root alone must not stop all.
+        above = next((q for q in path[1:-1] if self.queues[q].broken), None)
+        if above is not None:
+            self._break(start, f"parent queue `{self.queues[above].name}` is invalid: {self.queues[above].broken}")
         return tuple(path)
 
     def _break(self, queue: int, why: str) -> None:

@@ -13,6 +13,14 @@ LOCKED = "Locked"
 """The code of nodes that are locked for another job."""
 
 
+class Never(msgspec.Struct, frozen=True):
+    """Why a job can never start as things are."""
+
+    code: str
+    message: str
+    """What it needs, what there is, and what would have to change: nothing that other jobs change."""
+
+
 class Reason(msgspec.Struct, frozen=True, omit_defaults=True):
     """One refusal."""
 
@@ -30,15 +38,22 @@ class Reason(msgspec.Struct, frozen=True, omit_defaults=True):
     queue: str = ""
     since: float | None = None
     """When the job began to wait."""
+    never: Never | None = None
+    """The proof that the job cannot start on today's nodes and limits, whatever else leaves; `None`: not yet."""
     lasting: str = ""
     """The message without anything that other jobs change; empty: the message has nothing of the kind."""
 
     @property
     def on_objects(self) -> str:
         """The text that is written on objects."""
-        return self.lasting or self.message
+        return self.lasting or self.message if self.never is None else self.never.message
+
+    @property
+    def words(self) -> str:
+        """The text for people who ask now."""
+        return self.message if self.never is None else self.never.message
 
 
 def in_one_line(reasons: tuple[Reason, ...]) -> str:
     """All reasons of one job in one line, without repetitions."""
-    return "; ".join(dict.fromkeys(r.message for r in reasons))
+    return "; ".join(dict.fromkeys(r.words for r in reasons))

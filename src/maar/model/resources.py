@@ -30,6 +30,11 @@ Amounts = Mapping[str, int]
 LARGEST = 2**60
 """Amounts saturate here, so that sums of a few of them fit in int64. No real node is near it."""
 
+LARGEST_NODE = 2**46
+LARGEST_POD = 2**47
+"""What a node has and what a pod requests saturate here: 64 TiB of memory. So a saturated request never fits, and the
+requests of 65,000 pods that anyone may create with the name of one node do not overflow int64."""
+
 UNLIMITED = 2**61
 """More than any amount: stands for a missing limit in integer arithmetic."""
 
@@ -128,18 +133,30 @@ def in_words(name: str, amount: int) -> str:
     return str(amount)
 
 
+MOST_STRANGE = 64
+"""Resources that no node has and that get a column of their own. Tuned by hand: anyone may request any number of them,
+and every column costs every node."""
+REST = "other resources"
+
+
 class Axes:
     """The resource names of one snapshot in a fixed order: one column of every resource table for each.
 
     Two snapshots of the same cluster have the same axes, whatever the order of the objects.
     """
 
-    __slots__ = ("accelerators", "index", "names")
+    __slots__ = ("accelerators", "index", "names", "rest")
 
-    def __init__(self, names: Iterable[str]) -> None:
+    def __init__(self, names: Iterable[str], strange: Iterable[str] = ()) -> None:
+        """`strange` names are only requested: no node and no queue has them. Many of them share one column."""
         first = [CPU, MEMORY, PODS, EPHEMERAL]
-        self.names: tuple[str, ...] = (*first, *sorted(set(names).difference(first)))
+        known = set(names).union(first)
+        others = sorted(set(strange) - known)
+        crowded = len(others) > MOST_STRANGE
+        shown = [*others[:MOST_STRANGE], REST] if crowded else others
+        self.names: tuple[str, ...] = (*first, *sorted({*known, *shown}.difference(first)))
         self.index: dict[str, int] = {name: i for i, name in enumerate(self.names)}
+        self.rest: int | None = self.index[REST] if crowded else None
         self.accelerators: tuple[int, ...] = tuple(i for i, n in enumerate(self.names) if is_accelerator(n))
 
     def __len__(self) -> int:
@@ -150,17 +167,23 @@ class Axes:
         return self.index[PODS]
 
     def row(self, amounts: Amounts, missing: int = 0) -> list[int]:
-        """Amounts as one row. Names outside the axes are left out: no node has them and no pod requests them."""
+        """Amounts as one row. Names outside the axes are left out, or count in the column of the rest."""
         row = [missing] * len(self.names)
         for name, amount in amounts.items():
-            i = self.index.get(name)
+            i = self.index.get(name, self.rest)
             if i is not None:
-                row[i] = amount
+                row[i] = amount if i != self.rest or missing else max(row[i], amount)
         return row
 
     def amounts(self, row: Iterable[int]) -> dict[str, int]:
         """The non-zero amounts of a row, by name."""
         return {name: int(x) for name, x in zip(self.names, row, strict=True) if x}
+
+
+def scarce_first(axes: Axes, request: Ints) -> list[int]:
+    """The requested dimensions, devices first, then CPU and memory: jobs mostly wait for devices."""
+    last = {CPU: 1, MEMORY: 2, EPHEMERAL: 3, PODS: 4}
+    return sorted(np.flatnonzero(request).tolist(), key=lambda d: (last.get(axes.names[d], 0), axes.names[d]))
 
 
 def total(rows: Ints) -> list[int]:

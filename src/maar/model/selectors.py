@@ -76,6 +76,8 @@ class PodTerm(msgspec.Struct, frozen=True, order=True):
 
     pods: PodSelector
     topology_key: str
+    crosses: bool = False
+    """It selects pods outside the namespace of the pod that states it."""
 
 
 class Spread(msgspec.Struct, frozen=True, order=True):

@@ -46,7 +46,7 @@ class Cluster(msgspec.Struct, frozen=True):
     locks: tuple[Lock, ...] = ()
     expired: tuple[Expired, ...] = ()
     resized: dict[str, float] = {}
-    """When the sizes in each pool last changed."""
+    """When the sizes in each pool with a rate limit last changed."""
     rooms: tuple[Room, ...] = ()
     """Limits for volumes."""
     images: tuple[Image, ...] = ()
@@ -58,12 +58,12 @@ class Snapshot:
 
     def __init__(self, cluster: Cluster) -> None:
         self.cluster = cluster
-        self.axes = Axes(_resource_names(cluster))
+        self.axes = Axes(_resource_names(cluster), _requested_names(cluster))
         self.nodes = NodeTable(cluster.nodes, self.axes)
         self.queues = QueueTree(cluster.queues)
         tasks = sorted(cluster.tasks, key=placing_order)
         self.shapes = ShapeTable((*(t.shape for t in tasks), *_worker_shapes(cluster.jobs)), self.axes)
-        self.jobs = JobTable(sorted(cluster.jobs, key=lambda j: j.key), self.queues.number)
+        self.jobs = JobTable(sorted(cluster.jobs, key=lambda j: j.key), self.queues)
         self.tasks = TaskTable(tasks, self.jobs.number, self.shapes.number, self.nodes.row)
         self.jobs.count(self.tasks, self.shapes)
         self._take_rest(cluster)
@@ -113,13 +113,13 @@ class Snapshot:
         shapes = dict.fromkeys((*(t.shape for t in tasks), *_worker_shapes(jobs)))
         mentioned = {name for shape in shapes for name, _ in shape.requests}
         mentioned.update(name for job in jobs for name in job.min_resources or ())
-        if not mentioned <= self.axes.index.keys():
+        if self.axes.rest is None and not mentioned <= self.axes.index.keys():
             return None
         next_ = Snapshot.__new__(Snapshot)
         next_.cluster, next_.axes, next_.nodes, next_.queues = rest, self.axes, self.nodes, self.queues
         next_.shapes = self.shapes
         next_.shapes.add(shapes)
-        new_jobs = JobTable(jobs, self.queues.number)
+        new_jobs = JobTable(jobs, self.queues)
         new_tasks = TaskTable(tasks, new_jobs.number, self.shapes.number, self.nodes.row)
         new_jobs.count(new_tasks, self.shapes)
         splice = Splice.by_key([j.key for j in self.jobs.jobs], [j.key for j in jobs], set(changed))
@@ -170,15 +170,20 @@ def _worker_shapes(jobs: Iterable[Job]) -> list[Shape]:
     return [shape for job in elastic for shape in (job.shape, *job.beside)]
 
 
-def _resource_names(cluster: Cluster) -> Iterable[str]:
+def _resource_names(cluster: Cluster) -> set[str]:
+    """The resources of nodes and queues."""
+    names = {name for node in cluster.nodes for name in node.allocatable}
+    for queue in cluster.queues:
+        for amounts in (queue.capability, queue.deserved, queue.guarantee):
+            names.update(amounts or ())
+    return names
+
+
+def _requested_names(cluster: Cluster) -> set[str]:
+    """The resources that pods and groups request, whether they exist or not."""
     names: set[str] = set()
-    for node in cluster.nodes:
-        names.update(node.allocatable)
     for shape in {*(task.shape for task in cluster.tasks), *_worker_shapes(cluster.jobs)}:
         names.update(name for name, _ in shape.requests)
     for job in cluster.jobs:
         names.update(job.min_resources or ())
-    for queue in cluster.queues:
-        for amounts in (queue.capability, queue.deserved, queue.guarantee):
-            names.update(amounts or ())
     return names

@@ -85,6 +85,12 @@ class Task(msgspec.Struct, frozen=True, gc=False):
     """Keys of the disruption budgets that cover it."""
     blocked: str = ""
     """Why it is BLOCKED, for its owner."""
+    grace: float = 30.0
+    """Seconds that it may take to stop after an eviction, as its owner states."""
+    leaves: float | None = None
+    """If it is being deleted: when that must be done."""
+    foreign: bool = False
+    """Another scheduler's: it takes room, and is never evicted."""
 
 
 class TaskTable:
@@ -103,6 +109,7 @@ class TaskTable:
         self.preemptable = np.array([t.preemptable for t in tasks], dtype=np.bool_)
         self.critical = np.array([t.critical for t in tasks], dtype=np.bool_)
         self.resident = np.array([t.resident for t in tasks], dtype=np.bool_)
+        self.foreign = np.array([t.foreign for t in tasks], dtype=np.bool_)
         self.started: Floats = np.array(
             [t.created if t.started is None else t.started for t in tasks], dtype=np.float64
         )
@@ -137,7 +144,7 @@ class TaskTable:
 
 
 PER_TASK = (
-    *("shape", "status", "node", "priority", "preemptable", "critical", "resident"),
+    *("shape", "status", "node", "priority", "preemptable", "critical", "resident", "foreign"),
     *("started", "checkpoint"),
 )
 

@@ -118,7 +118,8 @@ def verdict(reasons: tuple[Reason, ...]) -> Verdict:
     ranked = sorted(reasons, key=_rank) if len(reasons) > 1 else reasons
     first = ranked[0]
     details = "; ".join(dict.fromkeys(r.on_objects for r in ranked))
-    return Verdict(condition_of(first), first.code, first.on_objects, details)
+    code = first.code if first.never is None else first.never.code
+    return Verdict(condition_of(first), code, first.on_objects, details)
 
 
 def condition_of(reason: Reason) -> str:

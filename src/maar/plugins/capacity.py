@@ -34,7 +34,7 @@ from maar.plugins.support.quotas import (
     wanted_row,
 )
 from maar.plugins.support.shares import Row, at_least, at_most, how_many, less, plus, real_capability, share_of
-from maar.session.hooks import Claim, Vote
+from maar.session.hooks import Claim, Share, Vote
 from maar.session.register import Register
 from maar.session.session import Session
 
@@ -63,6 +63,7 @@ class Capacity:
         self._quota = [quota_of(row, session.total) for row in self._limit]
         self._deserved = deserved_by(session, self._guarantee, self._limit)
         self._admission = Admission(session, on)
+        on.deserved(self._due)
         on.queue_order(self._order)
         on.victim_queue_order(self._victim_order)
         on.job_valid(self._valid)
@@ -87,6 +88,11 @@ class Capacity:
         """How many steps above a queue its path meets the path of another."""
         theirs = set(self._queues.path[other])
         return next((steps for steps, above in enumerate(self._queues.path[q]) if above in theirs), 0)
+
+    def _due(self, q: int) -> Share:
+        """What a queue deserves: only what it declares counts, unless it declares nothing."""
+        deserved = self._deserved[q]
+        return [amount if amount > 0 else None for amount in deserved] if any(deserved) else deserved
 
     # -- orders
 
@@ -184,7 +190,7 @@ class Capacity:
             for above in path:
                 if above not in has:
                     has[above] = self._has(above)
-            guilty = self._may_go(mine, wanted, path, holds, has)
+            guilty = self._may_go(mine, wanted, path, holds, has, claim.whole)
             if guilty and going:
                 for above in path:
                     has[above] = less(has[above], holds)
@@ -192,13 +198,16 @@ class Capacity:
 
         return vote_by_kind(claim, tasks, queues * len(snapshot.shapes) + shapes, judge)
 
-    def _may_go(self, mine: int, wanted: Row, path: tuple[int, ...], holds: Row, has: dict[int, Row]) -> bool:
+    def _may_go(
+        self, mine: int, wanted: Row, path: tuple[int, ...], holds: Row, has: dict[int, Row], whole: bool
+    ) -> bool:
         """Whether a task that holds these resources may leave its queue (`path[0]`) for a claim of queue `mine`."""
         held = [d for d in self._dims if holds[d] > 0]
         if not any(wanted[d] > 0 for d in held):
             return False
         steps = self._meeting(path[0], mine) if self._tree else 1
-        if not self._judged(path[0], wanted, held, has[path[0]]) or not self._keeps(path[:steps], holds, has):
+        now = {q: self._has(q) for q in path} if whole else has
+        if not self._judged(path[0], wanted, held, now[path[0]]) or not self._keeps(path[:steps], holds, has):
             return False
         if self._claim_levels and self._tree and path[steps] != self._queues.root:
             # The claimant may claim for a common ancestor: a queue that deserves nothing takes nothing from its kin.
@@ -206,7 +215,7 @@ class Capacity:
             if not own and not any(self._deserved[path[0]][d] > 0 for d in held):
                 return False
         above = path[1:steps] if self._judge_levels is None else path[1 : min(steps, self._judge_levels + 1)]
-        return all(self._judged(q, wanted, held, has[q]) for q in above)
+        return all(self._judged(q, wanted, held, now[q]) for q in above)
 
     def _judged(self, q: int, wanted: Row, held: list[int], has: Row) -> bool:
         """Whether a queue has more than it deserves of the task's resources, or deserves none of them."""

@@ -11,6 +11,7 @@ import numpy as np
 from maar.config.config import NoArguments
 from maar.model.resources import Floats, Ints, Mask
 from maar.model.snapshot import Snapshot
+from maar.session.eviction.protection import unprotected
 from maar.session.hooks import Claim
 from maar.session.register import Register
 from maar.session.session import Session
@@ -36,7 +37,7 @@ class Cooldown:
         ends = self._ends[tasks]
         if np.isneginf(ends).all():
             return None
-        young = ends > self._session.now
+        young = (ends > self._session.now) & ~unprotected(self._session, tasks)
         if young.any():
             self._session.wake(float(ends[young].min()))
         return np.asarray(~young)

@@ -15,6 +15,7 @@ from maar.config.config import NoArguments
 from maar.model.resources import Ints, Mask
 from maar.model.snapshot import Snapshot
 from maar.model.tasks import Status
+from maar.session.eviction.protection import unprotected
 from maar.session.hooks import Claim
 from maar.session.register import Register
 from maar.session.session import Session
@@ -57,7 +58,8 @@ class Pdb:
             self._cover = covered(self._session.snapshot)
         position, budget = self._cover.pairs(tasks)
         left = self._allowed - self._spent(self._cover)
-        return permitted(len(tasks), position, budget, left, together=claim.together)
+        may = permitted(len(tasks), position, budget, left, together=claim.together)
+        return np.asarray(may | unprotected(self._session, tasks))
 
     def _spent(self, cover: Cover) -> Ints:
         """The evictions of this session, by budget; earlier evictions are already included in `allowed`."""

@@ -14,6 +14,7 @@ from typing import Protocol
 import msgspec
 import numpy as np
 
+from maar.config.config import Tenants
 from maar.model.resources import Mask
 from maar.model.selectors import NodeTerm, Taint
 from maar.model.shapes import Shape
@@ -70,6 +71,7 @@ class Predicates:
         self._shapes = session.snapshot.shapes.shapes
         self._masks = NodeMasks(session.snapshot.nodes)
         self._neighbours = Neighbours(session)
+        self._untrusted = session.config.tenants is Tenants.UNTRUSTED
         on.predicate(self._refuse)
         on.limit(self._limit)
 
@@ -119,7 +121,7 @@ class Predicates:
         if shape.volume_needs:
             yield Volumes(shape, self._session, self._neighbours, limited=self._enabled.volume_limits)
         if self._enabled.pod_affinity:
-            apart = AntiAffinity(shape, self._neighbours, nodes)
+            apart = AntiAffinity(shape, self._neighbours, nodes, self._untrusted)
             if shape.anti_affinity or apart.theirs:
                 yield apart
             if shape.affinity:

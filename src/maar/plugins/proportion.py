@@ -37,6 +37,7 @@ from maar.plugins.support.shares import Row, at_least, divide, how_many, less, p
 from maar.session.hooks import Claim, Vote
 from maar.session.register import Register
 from maar.session.resizing.workers import elastic_of
+from maar.session.room import one_shape
 from maar.session.session import Session
 
 NAME = "proportion"
@@ -55,9 +56,11 @@ class Proportion:
         self._dims = compared(self._axes)
         self._whole = Whole.of(session)
         self._request = requested(session)
+        self._guarantee = [self._axes.row(q.guarantee or {}) for q in session.snapshot.queues.queues]
         self._limit = real_capabilities(session)
         self._deserved = deserved_by(session, self._request, self._limit)
         self._admission = Admission(session, on)
+        on.deserved(lambda queue: self._deserved[queue])
         on.queue_order(self._order)
         on.overused(self._overused, self._why_overused)
         on.allocatable(self._allowed, self._why_not)
@@ -109,10 +112,26 @@ class Proportion:
         q = self._of(job)
         if not self._session.snapshot.queues.queues[q].open:
             return 0
-        room = less(self._deserved[q], has_own(self._session, q))
-        return how_many(room, wanted_row(self._session, job, shape), wanted)
+        if shape < 0:  # the declared needs of this group
+            return self._how_many(q, wanted_row(self._session, job, shape), wanted)
+        asked = ("allowed", q, shape, wanted)
+        return self._session.memo.current(
+            NAME, asked, lambda: self._how_many(q, wanted_row(self._session, job, shape), wanted)
+        )
+
+    def _how_many(self, q: int, request: Row, wanted: int) -> int:
+        return how_many(less(self._deserved[q], has_own(self._session, q)), request, wanted)
 
     def _why_not(self, job: Job, shape: int, wanted: int) -> Reason:
+        if shape < 0 or one_shape(self._session, job) < 0:
+            return self._refusal(job, shape, wanted)
+        # Thousands of jobs wait for the same: the answer depends on nothing else of the job.
+        jobs = self._session.snapshot.jobs
+        lacking = int(jobs.minimum[job.index] - jobs.ready[job.index])
+        asked = ("why", self._of(job), shape, wanted, lacking)
+        return self._session.memo.current(NAME, asked, lambda: self._refusal(job, shape, wanted))
+
+    def _refusal(self, job: Job, shape: int, wanted: int) -> Reason:
         q = self._of(job)
         queue = self._session.snapshot.queues.queues[q]
         asks = [n * wanted for n in wanted_row(self._session, job, shape)]
@@ -160,7 +179,10 @@ class Proportion:
             if q not in has:
                 has[q] = has_own(self._session, q)
             holds: Row = snapshot.shapes.requests[snapshot.tasks.shape[task]].tolist()
-            over = any(holds[d] > 0 and has[q][d] > self._deserved[q][d] for d in dims)
+            now = has_own(self._session, q) if claim.whole else has[q]
+            over = any(holds[d] > 0 and now[d] > self._deserved[q][d] for d in dims)
+            if over and claim.whole:
+                over = all(has[q][d] - holds[d] >= self._guarantee[q][d] for d in dims if holds[d] > 0)
             if over and going:
                 has[q] = less(has[q], holds)
             return over
@@ -261,7 +283,7 @@ def _asking(session: Session) -> Mask:
     ]
     asking = np.array([*open_queues, False], dtype=np.bool_)[snapshot.jobs.queue]  # no queue is -1, the last entry
     asking[[i for i in snapshot.jobs.active if session.job(i).broken]] = False
-    return np.asarray(asking)
+    return np.asarray(asking & ~snapshot.jobs.refused)
 
 
 def real_capabilities(session: Session) -> list[Row]:

@@ -2,6 +2,7 @@
 
 The promise is that of the job (`sla-waiting-time` on its group) or of the configuration. Jobs are ordered by deadline.
 After the deadline the job is admitted whatever later tiers vote, and the pods it has are enough to justify evictions.
+With `tenants: untrusted`, the promise of a job counts only while its queue has less than it deserves.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import msgspec
 from maar.config.config import OpenArguments
 from maar.model.durations import duration
 from maar.model.jobs import Job
+from maar.session.eviction.protection import has_all_it_deserves
 from maar.session.hooks import Vote
 from maar.session.register import Register
 from maar.session.session import Session
@@ -47,7 +49,7 @@ class Sla:
     def open(self, session: Session, on: Register) -> None:
         """Register the hooks, and wake at the next deadline."""
         self._session = session
-        on.job_order(self._deadline)
+        on.job_order(self._believed)
         on.job_enqueueable(self._vote)
         on.job_nominated(self._vote)
         waiting = (session.job(i) for i in session.snapshot.jobs.active)
@@ -63,5 +65,13 @@ class Sla:
         wait = job.sla if job.sla is not None else self._default
         return math.inf if wait is None else job.created + wait
 
+    def _believed(self, job: Job) -> float:
+        """The deadline; with `tenants: untrusted`, a queue that has its share only has the configured one."""
+        if job.sla is not None and has_all_it_deserves(
+            self._session, int(self._session.snapshot.jobs.queue[job.index])
+        ):
+            return math.inf if self._default is None else job.created + self._default
+        return self._deadline(job)
+
     def _vote(self, job: Job) -> Vote:
-        return Vote.PERMIT if self._session.now >= self._deadline(job) else Vote.ABSTAIN
+        return Vote.PERMIT if self._session.now >= self._believed(job) else Vote.ABSTAIN

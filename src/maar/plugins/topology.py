@@ -98,7 +98,7 @@ class Topology:
         here = self._running(job, Status.BOUND)
         if any((tier.sums(here) == here.sum()).any() for tier in tiers):
             return None
-        what = f"its running pods are not within one {in_words(closeness)}, so no further pod can join them"
+        what = f"its running pods are not within one {closeness.words}, so no further pod can join them"
         return Reason(NAME, "NotWithinOneDomain", what, since=self._session.waiting_since(job))
 
     def _elsewhere(self, job: Job) -> Rejection | None:
@@ -113,7 +113,7 @@ class Topology:
         for tier in self._tiers_of(closeness):
             for i in np.flatnonzero(tier.sums(here) == here.sum()).tolist():
                 inside |= tier.mask(i)
-        return Rejection("OtherDomain", f"outside the {in_words(closeness)} of its running pods", ~inside)
+        return Rejection("OtherDomain", f"outside the {closeness.words} of its running pods", ~inside)
 
     def _running(self, job: Job, *statuses: Status) -> Ints:
         """How many tasks of a gang each node has."""
@@ -203,16 +203,7 @@ def choose(tier: Tier, need: Need, here: Ints, hard: bool, most_crowded: int) ->
     return [*order[enough[order]].tolist(), *order[~enough[order]][:most_crowded].tolist()]
 
 
-def in_words(closeness: Closeness) -> str:
-    """The kind of domain that a gang requires."""
-    if closeness.key:
-        return f"`{closeness.key}`"
-    if closeness.tier is not None:
-        return f"HyperNode of tier {closeness.tier} or lower"
-    return f"HyperNode of tier `{closeness.tier_name}` or lower" if closeness.tier_name else "HyperNode"
-
-
 def no_domain(closeness: Closeness) -> str:
     if closeness.key:
         return f"must run within one `{closeness.key}`, but no node has that label"
-    return f"must run within one {in_words(closeness)}, but no such HyperNode has nodes"
+    return f"must run within one {closeness.words}, but no such HyperNode has nodes"

@@ -3,7 +3,8 @@
     0/500 nodes fit: 312 short of nvidia.com/gpu (needs 4, best has 2 free), 188 tainted
 
 Each node is counted once, under the first cause that applies: nodes closed to the job (locks), predicates in plugin
-order, resources (the scarcest first), limits by placed pods. Jobs with the same shape share one count.
+order, resources (the scarcest first), limits by placed pods. Jobs with the same shape share one count. What can be
+proved impossible on today's nodes is said so (`never`).
 """
 
 from __future__ import annotations
@@ -13,7 +14,8 @@ from msgspec.structs import replace
 
 from maar.model.jobs import Job
 from maar.model.reasons import LOCKED, Reason
-from maar.model.resources import CPU, EPHEMERAL, MEMORY, PODS, Ints, Mask, in_words
+from maar.model.resources import PODS, Ints, Mask, in_words, scarce_first
+from maar.session import never
 from maar.session.hooks import Limit
 from maar.session.placement import Group, Terms, both, domains_of, groups_of, missing, place
 from maar.session.session import Session
@@ -23,17 +25,23 @@ def why_waiting(session: Session, job: Job) -> list[Reason]:
     """Everything that keeps a job's pending tasks from starting, in the current state of the session."""
     nodes: list[Reason] = []
     queues: list[Reason] = []
-    lacking, _ = missing(session, job)
-    for group in groups_of(session, job):
+    lacking, roles = missing(session, job)
+    groups = groups_of(session, job)
+    counts = never.needed(groups, lacking, roles)
+    asks = [0] * len(session.snapshot.axes.names)
+    for group, count in zip(groups, counts, strict=True):
         wanted = min(len(group.tasks), max(lacking, 1))
         queues.extend(session.hooks.refusals(job, group.shape, wanted))
         reason = _why_nodes(session, job, group, wanted)
         if reason is not None:
-            nodes.append(reason)
+            nodes.append(never.by_nodes(session, job, group, count, reason, alone=len(groups) == 1))
+        request = session.snapshot.shapes.requests[group.shape].tolist()
+        asks = [a + count * n for a, n in zip(asks, request, strict=True)]
+    queues = [never.by_queue(session, reason, asks) for reason in queues]
     overused = session.overused.get(job.queue)
     if overused is not None and not queues:
         queues.append(overused)
-    reasons = [*nodes, *(r for r in queues if not nodes or not _is_whole_cluster(session, r))]
+    reasons = [*nodes, *(r for r in queues if r.never is not None or not nodes or not _is_whole_cluster(session, r))]
     if not reasons and lacking > 1:
         what = f"its {lacking} missing pods fit one by one but not together"
         reasons.append(Reason("allocate", "NotTogether", what))
@@ -139,7 +147,7 @@ def _room(fits: Ints, close: list[Mask]) -> int:
 def _asks(session: Session, group: Group, wanted: int) -> str:
     """What a job asks for: `4 pods with 2 nvidia.com/gpu, 8 cpu each`."""
     request, names = session.view(group.shape).request, session.snapshot.axes.names
-    dims = [d for d in _scarce_first(session, request) if names[d] != PODS]
+    dims = [d for d in scarce_first(session.snapshot.axes, request) if names[d] != PODS]
     each = ", ".join(f"{in_words(names[d], int(request[d]))} {names[d]}" for d in dims)
     pods = f"{wanted} pod{'' if wanted == 1 else 's'}"
     return f"{pods} with {each}{' each' if wanted > 1 else ''}" if each else pods
@@ -171,7 +179,7 @@ def _causes(session: Session, job: Job, group: Group, fits: Ints, limits: list[t
         if here.any():
             causes.append((rejection.code, rejection.words, int(here.sum()), None))
             left &= ~rejection.nodes
-    for dim in _scarce_first(session, view.request):
+    for dim in scarce_first(session.snapshot.axes, view.request):
         free = view.free(slice(None), dim)
         here = left & (free < view.request[dim])
         if here.any():
@@ -187,10 +195,3 @@ def _causes(session: Session, job: Job, group: Group, fits: Ints, limits: list[t
                 causes.append((rejection.code, rejection.words, int(here.sum()), None))
                 left &= ~here
     return sorted(causes, key=lambda c: (-c[2], c[0]))
-
-
-def _scarce_first(session: Session, request: Ints) -> list[int]:
-    """The requested dimensions, devices first, then CPU and memory: jobs mostly wait for devices."""
-    last = {CPU: 1, MEMORY: 2, EPHEMERAL: 3, PODS: 4}
-    names = session.snapshot.axes.names
-    return sorted(np.flatnonzero(request).tolist(), key=lambda d: (last.get(names[d], 0), names[d]))

@@ -52,6 +52,8 @@ class Claim(msgspec.Struct, frozen=True):
     """True: reclaim. False: preempt."""
     priority: int = 0
     """The priority of the requested task; it matters only inside one job."""
+    whole: bool = False
+    """The tasks are a whole gang, and what the gang has beyond its queue's share is not protected by its minimum."""
     together: bool = True
     """True: judge the tasks as all leaving, in the given order. False: judge each task as if it left alone."""
 
@@ -105,6 +107,8 @@ Victims = Callable[[Claim, Ints], "Mask | None"]
 Allowance = Callable[[Job, int, int], int]
 Refusal = Callable[[Job, int, int], Reason]
 RowScore = Callable[[int, Ints | slice], Floats]
+Share = Sequence["int | None"]
+"""What a queue deserves of each resource; `None` where its share does not depend on the resource."""
 
 
 class Hooks:
@@ -124,6 +128,7 @@ class Hooks:
         self.job_enqueued: list[Entry[Callable[[Job], None]]] = []
         self.allocatable: list[tuple[Entry[Allowance], Refusal]] = []
         self.overused: list[tuple[Entry[Callable[[Queue], bool]], Callable[[Queue], Reason]]] = []
+        self.deserved: list[Entry[Callable[[int], Share]]] = []
         self.preemptive: list[Entry[Callable[[Job, int, int], bool]]] = []
         self.preemptable: list[Entry[Victims]] = []
         self.reclaimable: list[Entry[Victims]] = []

@@ -12,8 +12,11 @@ from maar.model.jobs import Job
 from maar.model.plan import Admit, Bind, Evict, Nominate, Plan, Wait
 from maar.model.reasons import Reason
 from maar.model.tasks import Status
+from maar.session import never
 from maar.session.eviction.making_room import needs_of
+from maar.session.eviction.protection import beyond_share
 from maar.session.explain import why_waiting
+from maar.session.lingering import longest_grace
 from maar.session.placement import missing
 from maar.session.resizing.changes import SizeChanges
 from maar.session.session import Session
@@ -63,13 +66,15 @@ def _evictions(session: Session, sizes: SizeChanges) -> tuple[Evict, ...]:
     Workers of a job that shrinks or stops, now or by an earlier plan, are not evicted: their operator deletes them.
     """
     now, before = session.state.status, session.snapshot.tasks.status
-    evictions = []
+    evictions, beyond = [], beyond_share(session)
     for t in np.flatnonzero((now == Status.RELEASING) & (before == Status.BOUND)).tolist():
         if int(session.snapshot.tasks.job[t]) in sizes.changed or t not in session.evictions:
             continue
         why = session.evictions[t]
-        key = session.snapshot.tasks.tasks[t].key
-        evictions.append(Evict(key, why.beneficiary.key, why.reason, why.cause))
+        task = session.snapshot.tasks.tasks[t]
+        apply = not (task.budgets and beyond is not None and beyond[t])
+        grace = longest_grace(session, task)
+        evictions.append(Evict(task.key, why.beneficiary.key, why.reason, why.cause, apply, grace))
     return tuple(evictions)
 
 
@@ -99,7 +104,9 @@ def _reasons(session: Session, job: Job) -> list[Reason]:
         return [trouble]
     notes = list(session.notes.get(job.index, ()))
     if session.is_pending(job):
-        return notes or [Reason("enqueue", "NotAdmitted", "its group was not admitted", since=since)]
+        return _not_admitted(session, job, notes) or [
+            Reason("enqueue", "NotAdmitted", "its group was not admitted", since=since)
+        ]
     reasons: list[Reason] = []
     if session.snapshot.jobs.sizes[job.index] == 0:
         if job.elastic is not None and job.elastic.suspended:
@@ -120,6 +127,13 @@ def _reasons(session: Session, job: Job) -> list[Reason]:
         task = session.snapshot.tasks.tasks[t]
         reasons.append(Reason("maar", "Blocked", f"pod `{task.key}` is held back: {task.blocked}", since=since))
     return reasons
+
+
+def _not_admitted(session: Session, job: Job, notes: list[Reason]) -> list[Reason]:
+    """Why a group is not admitted: also whether it never can be."""
+    asks = session.snapshot.axes.row(job.min_resources or {})
+    queues = [never.by_queue(session, reason, asks) for reason in notes]
+    return [reason if reason.never is not None else never.by_total(session, reason, asks) for reason in queues]
 
 
 def _gave_way(session: Session, job: Job) -> list[Reason]:

@@ -28,6 +28,7 @@ from maar.session.hooks import (
     Refusal,
     Rejection,
     RowScore,
+    Share,
     Victims,
     Vote,
 )
@@ -99,6 +100,10 @@ class Register:
         """Whether a queue gets nothing more in this cycle, and why."""
         if self.flags.get("overused", True):
             self._hooks.overused.append((Entry(self.tier, self.plugin, check), why))
+
+    def deserved(self, share: Callable[[int], Share]) -> None:
+        """What a queue (by number) deserves: protections that tenants state are limited to it."""
+        self._add("deserved", self._hooks.deserved, share)
 
     def preemptive(self, check: Callable[[Job, int, int], bool]) -> None:
         """Whether the job's queue may take room from other queues for a number of tasks of a shape."""

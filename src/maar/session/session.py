@@ -139,9 +139,10 @@ class Session:
             what = "waits for more of its pods to be created: their total number is not declared"
             return Reason("maar", "Settling", what, since=self.waiting_since(job))
         queue = int(self.snapshot.jobs.queue[job.index])
-        if queue < 0:
-            known = f"queue `{job.queue}` does not exist"
-            return Reason("maar", "QueueNotFound", known, queue=job.queue, since=self.waiting_since(job))
+        if self.snapshot.jobs.refused[job.index]:
+            refusal = self.snapshot.queues.refusal(job)
+            assert refusal is not None, job.key
+            return Reason("maar", refusal.code, refusal.words, queue=job.queue, since=self.waiting_since(job))
         if self.snapshot.queues.broken[queue]:
             why = f"queue `{job.queue}`: {self.snapshot.queues.broken[queue]}"
             return Reason("maar", "QueueInvalid", why, queue=job.queue, since=self.waiting_since(job))

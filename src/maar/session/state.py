@@ -124,6 +124,16 @@ class State(Journal):
         """Cancel an eviction of this session."""
         self._leave(task, -1)
 
+    def linger(self, task: int, charged: bool) -> None:
+        """Count a task that is being deleted as staying: its room does not become free, and its queue may pay."""
+        row, shape, job = self._place_of(task)
+        if row >= 0:
+            self.add(self.releasing, row, -self.snapshot.shapes.requests[shape])
+            self._show(self.leaving, shape, row, -1)
+            self.touch(np.array([row]))
+        if charged:
+            self._pay(job, shape, 1)
+
     def soften(self, soft: bool = True) -> None:
         """Set whether current room and room to come may differ."""
         if self.soft != soft:

@@ -7,7 +7,7 @@ cycle. So a heap with stale keys is enough: the first entry is checked again, an
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from maar.model.jobs import Job
@@ -19,8 +19,16 @@ Key = tuple[Any, ...]
 class Turns:
     """Jobs in the order of service."""
 
-    def __init__(self, session: Session, jobs: Iterable[Job], skip_overused: bool = True) -> None:
+    def __init__(
+        self,
+        session: Session,
+        jobs: Iterable[Job],
+        skip_overused: bool = True,
+        skip: Callable[[Session, Job], bool] | None = None,
+    ) -> None:
+        """`skip` says which jobs have no turn: asked when it would be theirs."""
         self._session = session
+        self._skip = skip
         self._skip_overused = skip_overused
         self._by_namespace = bool(session.hooks.namespace_order)
         self._namespaces: list[tuple[Key, str]] = []
@@ -54,14 +62,20 @@ class Turns:
                     heapq.heappop(queues)
                     del self._jobs[namespace, queue]
                     continue
-                jobs = self._jobs[namespace, queue]
-                if not jobs:
-                    heapq.heappop(queues)
-                    del self._jobs[namespace, queue]
-                    continue
-                return self._session.job(heapq.heappop(jobs)[1])
+                job = self._pop(self._jobs[namespace, queue])
+                if job is not None:
+                    return job
+                heapq.heappop(queues)
+                del self._jobs[namespace, queue]
             heapq.heappop(self._namespaces)
             del self._queues[namespace]
+        return None
+
+    def _pop(self, jobs: list[tuple[Key, int]]) -> Job | None:
+        while jobs:
+            job = self._session.job(heapq.heappop(jobs)[1])
+            if self._skip is None or not self._skip(self._session, job):
+                return job
         return None
 
     def _queue_key(self, queue: str) -> Key:

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import signal
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
+from contextlib import contextmanager
 from typing import Any
 
 import msgspec
@@ -48,8 +50,10 @@ def compare(
     spawn = multiprocessing.get_context("spawn")
     done = spawn.Array("q", len(entries))
     workers = min(processes, len(entries))
+    others = set(multiprocessing.active_children())
     with ProcessPoolExecutor(workers, spawn, initializer=_begin, initargs=(trace, setting, done)) as executor:
-        runs = [executor.submit(_run_in_process, number, entry) for number, entry in enumerate(entries)]
+        with _without_interrupts():
+            runs = [executor.submit(_run_in_process, number, entry) for number, entry in enumerate(entries)]
         left = set(runs)
         try:
             while left:
@@ -60,8 +64,20 @@ def compare(
                     watcher(done[:])
         except BaseException:
             executor.shutdown(wait=False, cancel_futures=True)
+            for process in set(multiprocessing.active_children()) - others:
+                process.terminate()
             raise
         return [run.result() for run in runs]
+
+
+@contextmanager
+def _without_interrupts() -> Iterator[None]:
+    """Processes that start meanwhile never get Ctrl-C, which a terminal sends to all: this one ends them."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def play(trace: Trace, entry: Entry, setting: Setting, progress: pool.Progress | None = None) -> Run:

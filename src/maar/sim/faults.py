@@ -69,6 +69,8 @@ class FaultError(ValueError):
 
 
 HEADER = ["time", "node", "event"]
+LONGEST = 18
+"""Digits of the number of a node: Python refuses to convert thousands of them."""
 
 
 def read(path: Path, nodes: int) -> Faults:
@@ -95,7 +97,7 @@ def _event(path: Path, line: int, row: list[str], nodes: int) -> NodeEvent:
         raise wrong("time", "seconds", row[0]) from None
     if not 0.0 <= time < float("inf"):
         raise wrong("time", "seconds of at least 0", row[0])
-    if not row[1].isdecimal() or int(row[1]) >= nodes:
+    if not row[1].isdecimal() or len(row[1]) > LONGEST or int(row[1]) >= nodes:
         raise wrong("node", f"a number from 0 to {nodes - 1}", row[1])
     if row[2] not in list(What):
         raise wrong("event", f"one of {', '.join(What)}", row[2])

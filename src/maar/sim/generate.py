@@ -23,6 +23,13 @@ DEFAULT_SIZES: Weights = (("1", 50.0), ("2", 15.0), ("4", 15.0), ("8", 15.0), ("
 """Most jobs are small, but large jobs use most GPU hours. Tuned by hand."""
 
 
+BUSY = 0.9
+"""The load that `maar trace generate` aims at by default. With less no job waits, and all policies are equal. Above 1
+the queue only grows, and the length of the trace decides. Tuned by hand."""
+HALF = 0.5
+"""The share of elastic jobs by default: without them elastic policies are the others. Tuned by hand."""
+
+
 class Recipe(msgspec.Struct, frozen=True):
     """The parameters of a synthetic trace. Weights need not add up to 1."""
 

@@ -15,8 +15,9 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Proc
 
 from maar.controller.loop import Cycle
 from maar.controller.scheduler import Scheduler
-from maar.session.state import queue_sums
+from maar.web.messages import Alive
 from maar.web.pool_metrics import PoolMetrics
+from maar.web.queue_metrics import queue_text
 
 SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10)
 
@@ -36,25 +37,30 @@ class Metrics:
         self.registry = CollectorRegistry()
         made = partial(_made, self.registry)
         self._cycle: Histogram = made(Histogram, "cycle_seconds", "Duration of a cycle", buckets=SECONDS)
+        self._first: Gauge = made(
+            Gauge, "first_cycle_timestamp_seconds", "When the first cycle ended, in Unix seconds; 0 before"
+        )
         self._action: Histogram = made(Histogram, "action_seconds", "Duration of an action", "action", buckets=SECONDS)
         self._binds: Counter = made(Counter, "binds", "Bound pods")
         self._evictions: Counter = made(Counter, "evictions", "Evicted pods", "queue")
         self._waiting: Gauge = made(Gauge, "waiting_jobs", "Waiting jobs by their first reason", "reason")
-        self._allocated: Gauge = made(
-            Gauge, "queue_allocated", "Resources allocated to the jobs of a queue", "queue", "resource"
-        )
-        self._share: Gauge = made(
-            Gauge, "queue_share", "Largest share of any resource of all nodes that the jobs of a queue have", "queue"
-        )
         self._lag: Gauge = made(Gauge, "watch_lag_seconds", "Time since the last sign of a watch", "resource")
         self._refused: Counter = made(Counter, "config_refused", "Refused configurations")
         self._foreign: Counter = made(Counter, "foreign_binds", "Pods of Maar that another scheduler bound")
         self._leader: Gauge = made(Gauge, "leader", "Whether this instance decides")
+        self._responses: Counter = made(Counter, "http_responses", "Responses of the HTTP server", "code")
+        self._connections: Gauge = made(Gauge, "http_connections", "Open connections to the HTTP server")
+        self._invalid: Gauge = made(Gauge, "invalid_objects", "Objects that cannot be used, by kind", "kind")
+        self._bugs: Counter = made(Counter, "bugs", "Unexpected errors that affected one object or job only")
+        self._restarts: Counter = made(Counter, "restarts", "Restarts of parts that decisions do not depend on", "part")
+        self._counted: Tally[str] = Tally()
+        """What counters of other parts were when they were last read."""
         self._tasks: Gauge = made(Gauge, "tasks", "Tasks of the event loop")
         self._event_loop = asyncio.get_running_loop()
         ProcessCollector(registry=self.registry)
         self._foreign_before = 0
         self._codes: dict[str, str] = {}
+        self._begun = False
         self._of_pools = PoolMetrics(scheduler, made)
         scheduler.loop.on_cycle.append(self.on_cycle)
         scheduler.loop.on_action.append(lambda name, seconds: self._action.labels(name).observe(seconds))
@@ -62,6 +68,9 @@ class Metrics:
 
     def on_cycle(self, cycle: Cycle) -> None:
         self._of_pools.on_cycle(cycle)
+        if not self._begun:
+            self._first.set(cycle.now + cycle.seconds)
+            self._begun = True
         self._cycle.observe(cycle.seconds)
         self._binds.inc(len(cycle.plan.bind))
         snapshot = self._cache.latest
@@ -75,8 +84,18 @@ class Metrics:
         for code, count in Tally(self._codes.values()).items():
             self._waiting.labels(code).set(count)
 
+    def on_alive(self, alive: Alive) -> None:
+        """The HTTP process has sent its counts."""
+        self._connections.set(alive.connections)
+        for code, count in alive.responses.items():
+            self._responses.labels(code).inc(count)
+
+    def on_restart(self) -> None:
+        self._restarts.labels("http").inc()
+        self._connections.set(0)
+
     def text(self) -> bytes:
-        self._update_queues()
+        self._update_problems()
         self._of_pools.update()
         self._lag.clear()
         for resource, seconds in self._scheduler.lags().items():
@@ -85,18 +104,18 @@ class Metrics:
         self._tasks.set(len(asyncio.all_tasks(self._event_loop)))
         self._foreign.inc(self._scheduler.foreign.count - self._foreign_before)
         self._foreign_before = self._scheduler.foreign.count
-        return generate_latest(self.registry)
+        return generate_latest(self.registry) + queue_text(self._cache.latest if self._cache.started else None)
 
-    def _update_queues(self) -> None:
-        if not self._cache.started:
-            return
-        snapshot = self._cache.latest
-        sums = queue_sums(snapshot, snapshot.jobs.allocated)
-        totals = snapshot.nodes.allocatable.sum(axis=0).tolist()
-        self._allocated.clear()
-        self._share.clear()
-        for queue, row in zip(snapshot.queues.queues, sums.tolist(), strict=True):
-            parts = [has / total for has, total in zip(row, totals, strict=True) if total]
-            self._share.labels(queue.name).set(max(parts, default=0.0))
-            for resource, amount in zip(snapshot.axes.names, row, strict=True):
-                self._allocated.labels(queue.name, resource).set(amount)
+    def _update_problems(self) -> None:
+        problems = self._scheduler.picture.problems
+        self._invalid.clear()
+        for kind, count in problems.counts().items():
+            self._invalid.labels(kind).set(count)
+        self._bugs.inc(self._more("bugs", problems.bugs))
+        for part, count in self._scheduler.restarts().items():
+            self._restarts.labels(part).inc(self._more(part, count))
+
+    def _more(self, what: str, count: int) -> int:
+        """How much a counter of another part has grown since it was last read."""
+        more, self._counted[what] = count - self._counted[what], count
+        return more

@@ -251,7 +251,7 @@ def test_an_object_that_does_not_decode_waits_with_a_reason_until_it_does() -> N
     picture.broken(PODS, "ns", "a", "spec: expected an object")
     changed = picture.take(NOW).changed["ns/a"]
     assert changed is not None
-    assert "spec: expected an object" == changed[0].broken
+    assert "pod `ns/a`: spec: expected an object" == changed[0].broken
     picture.put(*decoded(pod("a")))
     again = picture.take(NOW).changed["ns/a"]
     assert again is not None
@@ -263,7 +263,7 @@ def test_a_pod_that_has_a_node_keeps_its_room_when_it_does_not_decode() -> None:
     picture.put(*decoded(named("Node", "n1", status={"allocatable": {"cpu": "8"}})))
     picture.put(*decoded(pod("a", nodeName="n1", status={"phase": "Running"})))
     picture.take(NOW)
-    picture.broken(PODS, "ns", "a", "spec: expected an object", "maar")
+    picture.broken(PODS, "ns", "a", "spec: expected an object")
     assert [("ns/a", Status.BOUND)] == [(t.key, t.status) for t in picture.cluster(picture.take(NOW).around).tasks]
     picture.drop(PODS, "ns/a")
     assert [] == tasks_of(picture)
@@ -284,12 +284,12 @@ def test_surroundings_that_make_no_sense_stop_nobody(caplog: pytest.LogCaptureFi
     assert [("ns/b", 0)] == [(b.key, b.allowed) for b in cluster.budgets], "it lets nobody go"
     assert ("ns/b",) == cluster.tasks[0].budgets
     told = [r.getMessage().partition(":")[0] for r in caplog.records]
-    assert ["Node `default/bad`", "PodDisruptionBudget `ns/b`", "ResourceQuota `ns/q`"] == sorted(told)
+    assert ["Node `bad`", "PodDisruptionBudget `ns/b`", "ResourceQuota `ns/q`"] == sorted(told)
 
 
 def test_a_record_has_the_pods_that_could_not_be_read_when_it_was_decided() -> None:
     picture = Picture()
-    picture.broken(PODS, "ns", "a", "spec: expected an object", "maar")
+    picture.broken(PODS, "ns", "a", "spec: expected an object")
     rest = picture.take(NOW).around
-    picture.broken(PODS, "ns", "b", "spec: expected an object", "maar")
+    picture.broken(PODS, "ns", "b", "spec: expected an object")
     assert ["ns/a"] == [job.key for job in picture.cluster(rest).jobs]

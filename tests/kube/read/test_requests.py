@@ -9,7 +9,7 @@ from maar.kube.read.requests import negative_request, pod_requests
 from maar.kube.wire.decoding import decode
 from maar.kube.wire.errors import FieldError
 from maar.kube.wire.pods import Pod
-from maar.model.resources import LARGEST
+from maar.model.resources import LARGEST_POD
 
 
 def pod(text: str) -> Pod:
@@ -137,7 +137,7 @@ def test_a_resize_of_the_whole_pod_counts_too() -> None:
 
 def test_absurd_amounts_saturate() -> None:
     text = "spec: {containers: [{resources: {requests: {memory: 1000E}}}, {resources: {requests: {memory: 1000E}}}]}"
-    assert {"memory": LARGEST} == requests(text)
+    assert {"memory": LARGEST_POD} == requests(text)
 
 
 @pytest.mark.parametrize(

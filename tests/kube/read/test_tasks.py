@@ -174,13 +174,34 @@ def test_critical(load: Load) -> None:
     assert not task(load, "namespace: kube-public").critical
 
 
-def test_resident_and_controlled(load: Load) -> None:
-    owner = "ownerReferences: [{kind: %s, name: x, controller: %s}]"
-    daemon, job = task(load, owner % ("DaemonSet", "true")), task(load, owner % ("Job", "true"))
-    mirror, free = task(load, "annotations: {kubernetes.io/config.mirror: abc}"), task(load, owner % ("Job", "false"))
-    assert [(True, True), (False, True), (True, False), (False, False)] == [
-        (t.resident, t.controlled) for t in (daemon, job, mirror, free)
-    ]
+OWNER = "ownerReferences: [{apiVersion: %s, kind: %s, name: n1, controller: %s}]"
+MIRROR = "annotations: {kubernetes.io/config.mirror: abc}"
+PIN = (
+    "affinity: {nodeAffinity: {requiredDuringSchedulingIgnoredDuringExecution: {nodeSelectorTerms: "
+    "[{matchFields: [{key: metadata.name, operator: In, values: [n1]}]}]}}}"
+)
+
+
+def test_controlled(load: Load) -> None:
+    assert [True, False] == [task(load, OWNER % ("batch/v1", "Job", said)).controlled for said in ("true", "false")]
+
+
+@pytest.mark.parametrize(
+    ("meta", "spec", "expected"),
+    [
+        (OWNER % ("apps/v1", "DaemonSet", "true"), PIN, True),
+        (OWNER % ("apps/v1", "DaemonSet", "false"), PIN, False),
+        (OWNER % ("apps/v1", "DaemonSet", "true"), "nodeName: n1", False),
+        (OWNER % ("example.com/v1", "DaemonSet", "true"), PIN, False),
+        (OWNER % ("batch/v1", "Job", "true"), PIN, False),
+        (f"{MIRROR}, {OWNER % ('v1', 'Node', 'true')}", "nodeName: n1", True),
+        (f"{MIRROR}, {OWNER % ('v1', 'Node', 'true')}", "nodeName: n2", False),
+        (MIRROR, "nodeName: n1", False),
+    ],
+)
+def test_resident(load: Load, meta: str, spec: str, expected: bool) -> None:
+    """By all that a kubelet or the DaemonSet controller writes: one field alone proves nothing."""
+    assert expected == task(load, meta, spec).resident
 
 
 @pytest.mark.parametrize("where", ["labels", "annotations"])

@@ -230,12 +230,16 @@ def test_the_old_way_to_name_a_class() -> None:
 
 def test_a_selected_node_is_kept_for_its_pod() -> None:
     handed = claim("c", metadata={"annotations": {SELECTED: "n2"}})
-    rest = [pod("p", "c"), handed, storage_class()]
+    rest = [pod("p", "c", status={"nominatedNodeName": "n2"}), handed, storage_class()]
     it = task(read(node("n1"), node("n2"), *rest))
     assert (Status.NOMINATED, "n2") == (it.status, it.node)
     assert {"ns/p": "n2"} == decided(node("n1"), node("n2"), *rest)
     gone = task(read(node("n1"), *rest))
     assert (Status.PENDING, "", ()) == (gone.status, gone.node, gone.shape.volume_terms), "the node was removed"
+    for forged in (pod("p", "c"), pod("p", "c", status={"nominatedNodeName": "n1"})):
+        it = task(read(node("n1"), node("n2"), forged, *rest[1:]))
+        assert Status.PENDING is it.status, "the annotation of a claim is its owner's"
+        assert {"ns/p": "n2"} == decided(node("n1"), node("n2"), forged, *rest[1:])
     bound = claim("c", to="v", metadata={"annotations": {SELECTED: "n2"}})
     assert Status.PENDING is task(read(node("n2"), pod("p", "c"), bound, volume("v", claim="c"))).status
 

@@ -88,7 +88,7 @@ def _resource(kind: Kind) -> list[Obj]:
         line: Obj = {"name": f"{kind.plural}/{name}", "singularName": "", "namespaced": kind.namespaced}
         line |= {
             "kind": sub_kind,
-            "verbs": ["create"] if name in ("binding", "eviction") else ["get", "patch", "update"],
+            "verbs": ["create"] if name in ("binding", "eviction", "token") else ["get", "patch", "update"],
         }
         if sub_group != kind.group:
             line |= {"group": sub_group, "version": version}

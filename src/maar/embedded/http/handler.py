@@ -25,6 +25,7 @@ from maar.embedded.objects.evictions import evict
 from maar.embedded.objects.kinds import PODS
 from maar.embedded.objects.pods import bind
 from maar.embedded.objects.store import Item, encode
+from maar.embedded.objects.tokens import Tokens
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -43,6 +44,7 @@ class Handler:
         self.api = api
         self.faults = faults
         self.token = token
+        self.tokens = Tokens(api)
         self.bookmark_seconds = bookmark_seconds
         self.watch_buffer = watch_buffer
         self.watches: set[Watch] = set()
@@ -77,6 +79,8 @@ class Handler:
         query: Mapping[str, str] = request.query if request.query_string else {}
         if group.group == "authorization.k8s.io" and request.method == "POST":
             return _json(201, {**_object(body, request.content_type), "status": {"allowed": True}})
+        if group[::2] == ("authentication.k8s.io", ["tokenreviews"]) and request.method == "POST":
+            return _json(201, self.tokens.review(_object(body, request.content_type)))
         about = self._target(group, request.method, body)
         if request.method == "GET":
             if query.get("watch") in ("1", "true", "True"):
@@ -188,10 +192,14 @@ class Handler:
             do = bind if about.part == "binding" else evict
             do(self.api, about.namespace, about.name, decoded(body, content_type), dry_run=dry_run or _is_dry_run(body))
             return _json(201, success())
+        if about.part == "token":
+            if request.method != "POST":
+                raise _not_allowed()
+            return _json(201, self.tokens.request(about.namespace, about.name, _object(body, content_type)))
         if request.method == "DELETE":
             return self._delete(about, query, body)
         if about.part == "scale" and request.method in ("PUT", "PATCH"):
-            return _json(200, set_scale(self.api, about, body, content_type))
+            return _json(200, set_scale(self.api, about, body, content_type, dry_run=dry_run))
         if request.method == "POST" and not about.name:
             item = self.api.create(kind, about.namespace, _object(body, content_type), dry_run=dry_run, strict=strict)
             return _bytes(201, item.rendered(kind))

@@ -65,7 +65,8 @@ def patch(
             raise not_found(kind.group, kind.plural, target.name)
         change.setdefault("metadata", {}).setdefault("name", target.name)
         made = api.create(kind, target.namespace, without_nulls(change), dry_run=dry_run, strict=strict)
-        api.applied[made.obj["metadata"]["uid"], manager] = decoded(body, content_type)
+        if not dry_run:
+            api.applied[made.obj["metadata"]["uid"], manager] = decoded(body, content_type)
         return made, True
     old = current.copy()
     shown = {"kind": kind.kind, "apiVersion": kind.api_version, **(kind.from_store(old) if kind.from_store else old)}
@@ -73,7 +74,10 @@ def patch(
     new = _checked(target, without_nulls(new), current)
     if kind.to_store:
         new = kind.to_store(new)
-    return api.replace(kind, key, current, new, part=target.part, dry_run=dry_run, strict=strict), False
+    written = api.replace(kind, key, current, new, part=target.part, dry_run=dry_run, strict=strict)
+    if content_type in APPLY and not dry_run:
+        api.applied[old["metadata"]["uid"], manager] = decoded(body, content_type)
+    return written, False
 
 
 def _patched(api: Api, obj: Obj, content_type: str, change: Any, *, by_name: bool, manager: str) -> Obj:
@@ -83,7 +87,6 @@ def _patched(api: Api, obj: Obj, content_type: str, change: Any, *, by_name: boo
         raise bad_request("error decoding patch: expected an object")
     if content_type in APPLY:
         before = api.applied.get((obj["metadata"]["uid"], manager), {})
-        api.applied[obj["metadata"]["uid"], manager] = change
         return applied(obj, change, before, by_name=by_name)
     result: Obj = merge(obj, change) if content_type == MERGE_PATCH else strategic(obj, change)
     return result

@@ -9,11 +9,16 @@ from maar.embedded.http.patching import JSON_PATCH, decoded
 from maar.embedded.http.routes import Target
 from maar.embedded.http.selectors import value_at
 from maar.embedded.objects.api import Api
-from maar.embedded.objects.errors import Obj, bad_request
+from maar.embedded.objects.errors import Obj, bad_request, conflict
+from maar.embedded.objects.store import Item
 
 
 def scale_of(api: Api, target: Target) -> Obj:
-    item, paths = api.get(target.kind, target.namespace, target.name), target.kind.scale
+    return _scale(api.get(target.kind, target.namespace, target.name), target)
+
+
+def _scale(item: Item, target: Target) -> Obj:
+    paths = target.kind.scale
     assert paths is not None, "routes offer a scale only for kinds that have one"
     metadata = item.obj["metadata"]
     kept = {
@@ -28,10 +33,12 @@ def scale_of(api: Api, target: Target) -> Obj:
     }
 
 
-def set_scale(api: Api, target: Target, body: bytes, content_type: str) -> Obj:
+def set_scale(api: Api, target: Target, body: bytes, content_type: str, *, dry_run: bool = False) -> Obj:
     """Replace or patch the Scale of an object, and return the new one."""
     change = decoded(body, content_type)
-    scale = scale_of(api, target)
+    item = api.get(target.kind, target.namespace, target.name)
+    scale = _scale(item, target)
+    have = scale["metadata"]["resourceVersion"]
     if content_type == JSON_PATCH:
         scale = json_patch(scale, change)
     else:
@@ -39,15 +46,13 @@ def set_scale(api: Api, target: Target, body: bytes, content_type: str) -> Obj:
     replicas = (scale.get("spec") or {}).get("replicas")
     if not isinstance(replicas, int) or replicas < 0:
         raise bad_request("spec.replicas: must be greater than or equal to 0")
+    if (scale.get("metadata") or {}).get("resourceVersion") not in (None, "", have):
+        raise conflict(target.kind.group, target.kind.plural, target.name)
     paths = target.kind.scale
-    assert paths is not None, "checked by scale_of"
-
-    def scaled(obj: Obj) -> Obj:
-        place: dict[str, Any] = obj
-        for name in paths.wanted[:-1]:
-            place = place.setdefault(name, {})
-        place[paths.wanted[-1]] = replicas
-        return obj
-
-    api.change(target.kind, target.namespace, target.name, scaled)
-    return scale_of(api, target)
+    assert paths is not None, "checked by _scale"
+    place: dict[str, Any] = (obj := item.copy())
+    for name in paths.wanted[:-1]:
+        place = place.setdefault(name, {})
+    place[paths.wanted[-1]] = replicas
+    key = (target.namespace, target.name)
+    return _scale(api.replace(target.kind, key, item, obj, dry_run=dry_run), target)

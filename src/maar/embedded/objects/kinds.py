@@ -96,6 +96,8 @@ class Kind:
             found.append(("scale", "autoscaling", "v1", "Scale"))
         if self.table == ("", "pods"):
             found += [("binding", "", "v1", "Binding"), ("eviction", "policy", "v1", "Eviction")]
+        if self.table == ("", "serviceaccounts"):
+            found.append(("token", "authentication.k8s.io", "v1", "TokenRequest"))
         if self.table == ("", "namespaces"):
             found.append(("finalize", "", "v1", "Namespace"))
         return found
@@ -215,6 +217,7 @@ def built_in(group: str, plural: str) -> Kind:
     return next(kind for kind in BUILT_IN if (kind.group, kind.plural) == (group, plural))
 
 
+SERVICE_ACCOUNTS = built_in("", "serviceaccounts")
 PRIORITY_CLASSES = built_in("scheduling.k8s.io", "priorityclasses")
 UPSTREAM_GROUPS = built_in("scheduling.k8s.io", "podgroups")
 BUDGETS = built_in("policy", "poddisruptionbudgets")

@@ -14,6 +14,7 @@ from maar.embedded.objects.errors import Cause, Obj, forbidden, invalid_value, n
 from maar.embedded.objects.kinds import NAMESPACES, PRIORITY_CLASSES, UPSTREAM_GROUPS
 from maar.embedded.objects.metadata import now
 from maar.embedded.objects.pods import change_pod, check_pod, check_pod_change, new_pod
+from maar.kube.kinds.batchjob import labels_of
 
 if TYPE_CHECKING:
     from maar.embedded.objects.api import Api
@@ -129,12 +130,7 @@ def new_job(api: Api, job: Obj) -> None:
     for name, value in (("parallelism", 1), ("backoffLimit", 6), ("suspend", False), ("completionMode", "NonIndexed")):
         spec.setdefault(name, value)
     uid = job["metadata"]["uid"]
-    labels = {
-        "batch.kubernetes.io/controller-uid": uid,
-        "batch.kubernetes.io/job-name": job["metadata"]["name"],
-        "controller-uid": uid,
-        "job-name": job["metadata"]["name"],
-    }
+    labels = labels_of(job["metadata"]["name"], uid)
     spec.setdefault("selector", {"matchLabels": {"batch.kubernetes.io/controller-uid": uid}})
     template = spec.setdefault("template", {})
     metadata = template.setdefault("metadata", {})

@@ -66,7 +66,7 @@ class Event:
         self.key = key
         self.item = item
         self.previous = previous
-        self._lines: dict[tuple[int, str], bytes] = {}
+        self._lines: dict[tuple[Kind, str], bytes] = {}
 
     @property
     def version(self) -> int:
@@ -78,10 +78,10 @@ class Event:
 
         `type` differs from the event's own type when an object enters or leaves a selection.
         """
-        line = self._lines.get((id(kind), type))
+        line = self._lines.get((kind, type))
         if line is None:
             line = watch_line(type, self.object(type).rendered(kind))
-            self._lines[id(kind), type] = line
+            self._lines[kind, type] = line
         return line
 
     def object(self, type: str) -> Item:

@@ -19,6 +19,11 @@ Place = tuple[tuple[str, str], Key]
 """A table and the key of an object in it."""
 
 
+def _owners(item: Item) -> set[str]:
+    """The uids of the owners of an object."""
+    return {owner["uid"] for owner in item.obj["metadata"].get("ownerReferences") or ()}
+
+
 class Collector:
     """The garbage collector and the namespace controller."""
 
@@ -45,6 +50,9 @@ class Collector:
         place = (table, event.key)
         if event.type != "DELETED":
             self._learn(place, event.item)
+            if event.previous is not None:
+                for owner in _owners(event.previous) - _owners(event.item):
+                    self._dependent_gone(owner, place)
             return
         metadata = event.item.obj["metadata"]
         self.alive.pop(metadata["uid"], None)

@@ -12,8 +12,8 @@ from maar.embedded.objects.kinds import JOBS, PODS
 from maar.embedded.objects.metadata import now
 from maar.embedded.objects.store import Event, Item, Key
 from maar.embedded.parts.dirty import Dirty
+from maar.kube.kinds.batchjob import INDEX_LABEL, member
 
-INDEX = "batch.kubernetes.io/job-completion-index"
 MOST_AT_ONCE = 500
 """How many pods one pass over a job creates, as in the real controller. The next pass creates the rest."""
 
@@ -142,18 +142,17 @@ def _lives(pod: Obj) -> bool:
 
 
 def _index(pod: Obj) -> int:
-    return int((pod["metadata"].get("annotations") or {}).get(INDEX, -1))
+    return int((pod["metadata"].get("annotations") or {}).get(INDEX_LABEL, -1))
 
 
 def _pod(job: Obj, index: int) -> Obj:
     template, about = Item(job["spec"]["template"], 0).copy(), job["metadata"]
     metadata = template.setdefault("metadata", {})
-    prefix = f"{about['name']}-"
-    if job["spec"].get("completionMode") == "Indexed":
-        metadata["annotations"] = {**(metadata.get("annotations") or {}), INDEX: str(index)}
-        metadata["labels"] = {**(metadata.get("labels") or {}), INDEX: str(index)}
-        prefix += f"{index}-"
+    indexed = job["spec"].get("completionMode") == "Indexed"
+    made = member(about["name"], index, indexed)
+    metadata["annotations"] = {**(metadata.get("annotations") or {}), **made.annotations}
+    metadata["labels"] = {**(metadata.get("labels") or {}), **made.labels}
     owner = {"apiVersion": JOBS.api_version, "kind": "Job", "name": about["name"], "uid": about["uid"]}
-    metadata["generateName"] = prefix
+    metadata["generateName"] = f"{made.name if indexed else about['name']}-"
     metadata["ownerReferences"] = [{**owner, "controller": True, "blockOwnerDeletion": True}]
     return {"metadata": metadata, "spec": template.get("spec") or {}}

@@ -17,6 +17,7 @@ from maar.embedded.objects.metadata import now
 from maar.embedded.objects.pods import set_condition
 from maar.embedded.objects.store import Event, Item, Key
 from maar.embedded.parts.dirty import Dirty
+from maar.kube.kinds.kubeflow import INDEX_LABEL, ROLE_LABEL, member
 
 GROUP, VERSION = "kubeflow.org", "v1"
 ROLES = {"PyTorchJob": "pytorchReplicaSpecs", "MPIJob": "mpiReplicaSpecs"}
@@ -24,7 +25,6 @@ LEADERS = {"PyTorchJob": "Master", "MPIJob": "Launcher"}
 """The role that decides whether a job has succeeded."""
 RESTARTS = {"PyTorchJob": "OnFailure", "MPIJob": "Never"}
 """The default restart policy of a role."""
-PREFIX = "training.kubeflow.org/"
 ENDS = ("Succeeded", "Failed")
 
 
@@ -151,7 +151,7 @@ class _State:
 
     def of(self, role: str, *phases: str) -> list[Obj]:
         """The pods of a role, sorted by index; only pods in the given phases, if any are given."""
-        found = [p for p in self.pods if p["metadata"]["labels"].get(f"{PREFIX}replica-type") == role.lower()]
+        found = [p for p in self.pods if p["metadata"]["labels"].get(ROLE_LABEL) == role.lower()]
         return sorted((p for p in found if not phases or p["status"].get("phase") in phases), key=_index)
 
     def _restarts(self, role: str) -> bool:
@@ -209,20 +209,12 @@ class _State:
         about, spec = self.job["metadata"], self.roles[role]
         template = Item(spec["template"], 0).copy()
         metadata = template.get("metadata") or {}
-        labels = {
-            f"{PREFIX}job-name": about["name"],
-            f"{PREFIX}operator-name": f"{self.kind.lower()}-controller",
-            f"{PREFIX}replica-type": role.lower(),
-            f"{PREFIX}replica-index": str(index),
-        }
-        if role == "Master" or ("Master" not in self.roles and self.kind == "PyTorchJob" and index == 0):
-            labels[f"{PREFIX}job-role"] = "master"
+        made = member(self.kind, about["name"], self.roles, role, index)
         owner = {"apiVersion": f"{GROUP}/{VERSION}", "kind": self.kind, "name": about["name"], "uid": about["uid"]}
-        name = f"{about['name']}-{role.lower()}"
         return {
             "metadata": {
-                "name": name if role == "Launcher" else f"{name}-{index}",
-                "labels": {**(metadata.get("labels") or {}), **labels},
+                "name": made.name,
+                "labels": {**(metadata.get("labels") or {}), **made.labels},
                 "annotations": metadata.get("annotations") or {},
                 "ownerReferences": [{**owner, "controller": True, "blockOwnerDeletion": True}],
             },
@@ -271,4 +263,4 @@ class _State:
 
 
 def _index(pod: Obj) -> int:
-    return int(pod["metadata"]["labels"].get(f"{PREFIX}replica-index", 0))
+    return int(pod["metadata"]["labels"].get(INDEX_LABEL, 0))

@@ -131,8 +131,6 @@ class Informer(Generic[T]):
         self._clock = clock
         self._dice = random.Random(f"{resource}{seed}")
         self._version = ""
-        self._broken: dict[str, str] = {}
-        """Objects that cannot be decoded, with the error."""
         self._opened: float | None = None
         """When the current or last watch was opened."""
         self._again: asyncio.Future[None] | None = None
@@ -215,10 +213,7 @@ class Informer(Generic[T]):
         )
         self.counts.lists += 1
         self._missing = None
-        known, self._broken = self._broken, {}
-        for item in listed.items:
-            if isinstance(item, Broken):
-                self._report(item, known)
+        self.counts.broken += sum(isinstance(item, Broken) for item in listed.items)
         self._heard = self._clock()
         self._sink(Replaced(listed.items))
         self._version = listed.resource_version
@@ -261,18 +256,10 @@ class Informer(Generic[T]):
 
     def _check(self, item: Broken) -> None:
         """Handles an object that cannot be decoded; if it has no name, only a new list shows the current state."""
-        self._report(item, self._broken)
+        self.counts.broken += 1
         if not item.name:
             self._version = ""
             raise ServerFault(item.error, verb="WATCH", path=self.resource.path(self._namespace))
-
-    def _report(self, item: Broken, known: dict[str, str]) -> None:
-        """Logs an object that cannot be decoded, once per error; for a node, nothing else reports it."""
-        self.counts.broken += 1
-        name = f"{item.namespace}/{item.name}".removeprefix("/")
-        if name and known.get(name) != item.error:
-            log.warning("%s `%s` cannot be decoded: %s", item.kind, name, item.error)
-        self._broken[name] = item.error
 
     def _failed(self, error: ApiError) -> None:
         self.counts.errors += 1

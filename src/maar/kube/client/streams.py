@@ -1,8 +1,9 @@
 """Decodes the bytes of lists and watches into thin structs, for `maar.kube.client.api`.
 
 The fast path decodes a page, or a line of a watch, straight into structs. If that fails, each object is decoded alone,
-and an invalid object becomes a `Broken` without affecting the others. API servers accept documents that are nested more
-deeply than a decoder can read; for these, levels deeper than any field that Maar reads are dropped.
+and an invalid object becomes a `Broken`, with what can be read of it, without affecting the others. API servers accept
+documents that are nested more deeply than a decoder can read; for these, levels deeper than any field that Maar reads
+are dropped.
 """
 
 from __future__ import annotations
@@ -18,8 +19,7 @@ from msgspec import Raw
 from maar.kube.client.errors import ServerFault, refusal
 from maar.kube.wire.api_resources import Resource
 from maar.kube.wire.base import Object
-from maar.kube.wire.decoding import decode_json
-from maar.kube.wire.errors import FieldError
+from maar.kube.wire.salvage import Salvaged, lenient, salvage
 
 T = TypeVar("T", bound=Object)
 S = TypeVar("S")
@@ -40,8 +40,8 @@ class Broken(msgspec.Struct, frozen=True):
     uid: str
     resource_version: str
     error: str
-    scheduler: str = ""
-    """The `schedulerName`, for a pod."""
+    item: Any = None
+    """The object without its invalid fields; `None` if nothing can be read without them."""
 
     @property
     def key(self) -> str:
@@ -112,16 +112,25 @@ def _page(body: bytes, resource: Resource[T]) -> Page[T]:
     try:
         fast = _list_decoder(resource.struct).decode(body)
         return Page(fast.items or [], fast.metadata.resource_version, fast.metadata.following)
-    except msgspec.ValidationError:
+    except (msgspec.DecodeError, UnicodeDecodeError):
         pass
-    except msgspec.DecodeError as error:
-        raise ServerFault(f"list response for {resource} is not JSON: {error}") from None
     try:
         slow = _RAW_LIST.decode(body)
-    except msgspec.DecodeError as error:
-        raise ServerFault(f"malformed list response for {resource}: {error}") from None
-    items = [_one(bytes(raw), resource) for raw in slow.items or ()]
+        items = [_one(bytes(raw), resource) for raw in slow.items or ()]
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        slow, items = _lenient_page(body, resource, error)
     return Page(items, slow.metadata.resource_version, slow.metadata.following)
+
+
+def _lenient_page(body: bytes, resource: Resource[T], error: Exception) -> tuple[_List[Any], list[T | Broken]]:
+    """A list of which one item has text that no decoder takes."""
+    try:
+        whole = msgspec.convert(lenient(body), _List[Any])
+    except msgspec.ValidationError as invalid:
+        raise ServerFault(f"malformed list response for {resource}: {invalid}") from None
+    except ValueError:
+        raise ServerFault(f"list response for {resource} is not JSON: {error}") from None
+    return whole, [_rest(item, resource) for item in whole.items or ()]
 
 
 def event(line: bytes, resource: Resource[T]) -> WatchEvent[T]:
@@ -135,7 +144,7 @@ def event(line: bytes, resource: Resource[T]) -> WatchEvent[T]:
 def _event(line: bytes, resource: Resource[T]) -> WatchEvent[T]:
     try:
         fast = _line_decoder(resource.struct).decode(line)
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, UnicodeDecodeError):
         return _slow_event(line, resource)
     if fast.type == "ERROR":
         return _slow_event(line, resource)
@@ -146,45 +155,52 @@ def _event(line: bytes, resource: Resource[T]) -> WatchEvent[T]:
 def _slow_event(line: bytes, resource: Resource[T]) -> WatchEvent[T]:
     try:
         raw = _RAW_LINE.decode(line)
-    except msgspec.DecodeError as error:
-        return WatchEvent("", Broken(resource.kind, "", "", "", "", f"malformed watch event: {error}"), "")
-    body = bytes(raw.object)
-    if raw.type == "ERROR":
+        kind, body = raw.type, bytes(raw.object)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        try:
+            whole = msgspec.convert(lenient(line), _Line[Any])
+        except ValueError:
+            return WatchEvent("", Broken(resource.kind, "", "", "", "", f"malformed watch event: {error}"), "")
+        kind, body = whole.type, msgspec.json.encode(whole.object)
+    if kind == "ERROR":
         raise refusal(_code(body), body, "WATCH", resource.path())
-    if raw.type == "BOOKMARK":
-        return WatchEvent("BOOKMARK", None, _identity(body, resource, "").resource_version)
     item = _one(body, resource)
     version = item.resource_version if isinstance(item, Broken) else item.metadata.resource_version
-    return WatchEvent(raw.type, item, version)
+    return WatchEvent(kind, None if kind == "BOOKMARK" else item, version)
 
 
 def _one(body: bytes, resource: Resource[T]) -> T | Broken:
     try:
-        return decode_json(body, resource.struct)
-    except FieldError as error:
-        return _identity(body, resource, str(error))
-    except (msgspec.DecodeError, RecursionError) as error:
+        return msgspec.json.decode(body, type=resource.struct)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        pass
+    try:
+        document = lenient(body)
+    except ValueError as error:
         return Broken(resource.kind, "", "", "", "", str(error))
+    return _rest(document, resource)
 
 
-def _identity(body: bytes, resource: Resource[T], error: str) -> Broken:
-    """The identity of an invalid object, as far as it can be read."""
-    document = msgspec.json.decode(body)
+def _rest(document: Any, resource: Resource[T]) -> T | Broken:
+    """An object, or what can be read of an invalid one."""
+    made = salvage(document, resource.struct)
+    if not isinstance(made, Salvaged):
+        return made
     found = document.get("metadata") if isinstance(document, dict) else None
     metadata = found if isinstance(found, dict) else {}
     namespace, name, uid, version = (
         value if isinstance(value := metadata.get(field), str) else ""
         for field in ("namespace", "name", "uid", "resourceVersion")
     )
-    spec = document.get("spec") if isinstance(document, dict) else None
-    scheduler = spec.get("schedulerName") if isinstance(spec, dict) else None
-    scheduler_name = scheduler if isinstance(scheduler, str) else ""
-    return Broken(resource.kind, namespace, name, uid, version, error, scheduler_name)
+    return Broken(resource.kind, namespace, name, uid, version, str(made.error), made.item)
 
 
 def _code(body: bytes) -> int:
     """The HTTP status in a Status object; 500 if the object has no code."""
-    document = msgspec.json.decode(body)
+    try:
+        document = lenient(body)
+    except ValueError:
+        return 500
     code = document.get("code") if isinstance(document, dict) else None
     return code if isinstance(code, int) and code >= 400 else 500
 

@@ -5,9 +5,10 @@ Its pods are gangs of one unless the Job, or its pods, are annotated `maar.dev/g
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
+from maar.kube.kinds.creating import Member, pod
 from maar.kube.kinds.elastic import ElasticSpec, Role, Stated
 from maar.kube.kinds.gang import GangSpec, from_object, set_minimum
 from maar.kube.kinds.kind import COMPLETED, FAILED, End, JobKind, Numbering, Request, Wanted, merge
@@ -16,6 +17,7 @@ from maar.kube.wire.annotations import Notes
 from maar.kube.wire.api_resources import Resource
 from maar.kube.wire.base import Int, Object, Wire
 from maar.kube.wire.jobs import JobStatus, PodTemplate
+from maar.kube.wire.pods import Pod
 from maar.kube.wire.values import yes
 
 INDEX_LABEL = "batch.kubernetes.io/job-completion-index"
@@ -35,11 +37,18 @@ class Spec(Wire, frozen=True):
         return self.parallelism if self.completions is None else min(self.parallelism, self.completions)
 
 
+class Status(JobStatus, frozen=True):
+    """How a Job is doing."""
+
+    active: Int = 0
+    succeeded: Int = 0
+
+
 class BatchJob(Object, frozen=True):
     """A Job of `batch`."""
 
     spec: Spec = Spec()
-    status: JobStatus = JobStatus()
+    status: Status = Status()
 
 
 def gangs(item: BatchJob) -> tuple[GangSpec, ...]:
@@ -48,6 +57,31 @@ def gangs(item: BatchJob) -> tuple[GangSpec, ...]:
     set_minimum(made, "spec.parallelism", item.spec.pods)
     made.gang = is_gang(item.metadata.annotations) or is_gang(item.spec.template.metadata.annotations)
     return (made,)
+
+
+def labels_of(name: str, uid: str) -> dict[str, str]:
+    """The labels that the API server adds to the pod template of a Job."""
+    return {
+        "batch.kubernetes.io/controller-uid": uid,
+        "batch.kubernetes.io/job-name": name,
+        "controller-uid": uid,
+        "job-name": name,
+    }
+
+
+def member(name: str, index: int, indexed: bool) -> Member:
+    """A pod of a Job; only the pods of an Indexed Job carry their number."""
+    number = {INDEX_LABEL: str(index)} if indexed else {}
+    return Member(f"{name}-{index}", number, number)
+
+
+def creates(item: BatchJob) -> Iterator[Pod]:
+    spec = item.spec
+    left = spec.parallelism if spec.completions is None else spec.completions - item.status.succeeded
+    labels = labels_of(item.name, item.metadata.uid)
+    for index in range(min(spec.parallelism, left)):
+        made = member(item.name, index, spec.completion_mode == "Indexed")
+        yield pod(item, KIND.resource, spec.template, made._replace(labels={**labels, **made.labels}))
 
 
 def is_gang(annotations: Mapping[str, str]) -> bool:
@@ -67,7 +101,7 @@ def look(item: BatchJob, made: Object | None) -> Stated | None:
     template = item.spec.template
     labels, annotations = template.metadata.labels, template.metadata.annotations
     return Stated(
-        worker=Role(template, {"batch.kubernetes.io/job-name": item.name, "job-name": item.name}, item.spec.pods),
+        worker=Role(template, labels_of(item.name, item.metadata.uid), item.spec.pods),
         role=annotations.get(known.TASK_SPEC) or labels.get(known.TASK_SPEC, ""),
         suspended=item.spec.suspend,
     )
@@ -97,4 +131,6 @@ KIND = JobKind(
     end=end,
     look=look,
     write=write,
+    creates=creates,
+    counted=lambda item: item.status.active,
 )

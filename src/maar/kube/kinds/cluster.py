@@ -18,7 +18,11 @@ STORAGE_CLASSES = Kind(resource=resources.STORAGE_CLASSES)
 CSI_NODES = Kind(resource=resources.CSI_NODES)
 PRIORITY_CLASSES = Kind(resource=resources.PRIORITY_CLASSES)
 BUDGETS = Kind(resource=resources.BUDGETS)
-QUEUES = Kind(resource=resources.QUEUES, writes={"": ("create",), "status": ("patch",)})
+QUEUES = Kind(
+    resource=resources.QUEUES,
+    writes={"": ("create",), "status": ("patch",)},
+    unread=frozenset({"affinity", "dequeueStrategy", "extendClusters", "type"}),
+)
 HYPERNODES = Kind(resource=resources.HYPERNODES)
 PROVISIONING_REQUESTS = Kind(
     resource=resources.PROVISIONING_REQUESTS,
@@ -28,5 +32,8 @@ PROVISIONING_REQUESTS = Kind(
 )
 STATE = Kind(resource=resources.CONFIG_MAPS, writes={"": ("create", "patch")}, only="maar-state")
 
-WRITTEN_ONLY = (Right(resources.EVENTS.group, resources.EVENTS.plural, ("create", "patch")),)
+WRITTEN_ONLY = (
+    Right(resources.EVENTS.group, resources.EVENTS.plural, ("create", "patch")),
+    Right(resources.TOKEN_REVIEWS.group, resources.TOKEN_REVIEWS.plural, ("create",)),
+)
 """Rights on kinds that Maar never reads."""

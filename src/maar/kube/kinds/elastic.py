@@ -39,6 +39,11 @@ LARGEST = 1e15
 NUMBERS = tuple(field.name for field in msgspec.structs.fields(Past))
 
 
+NOTES = (known.WORKERS, known.PLANNED, known.WHY, known.HOLDS)
+"""What Maar notes on a job beside what it keeps."""
+PAUSED_BY_OWNER = "suspended by its owner: Maar leaves it alone until its owner resumes it"
+
+
 class Kept(Past, frozen=True, omit_defaults=True):
     """What Maar keeps on a job in the annotation `maar.dev/elastic`: its past, and what its object does not state."""
 
@@ -48,6 +53,8 @@ class Kept(Past, frozen=True, omit_defaults=True):
     """Whether Maar last decided that the job runs; if it is suspended nevertheless, its owner suspended it."""
     rigid: bool = False
     """The job has no bounds and was created suspended: Maar suspends and resumes it, and never resizes it."""
+    written: int = 0
+    """The size that Maar last wrote; if the object has another one, somebody set it by hand."""
 
     @property
     def past(self) -> Past:
@@ -161,8 +168,8 @@ def elastic_spec(item: Object, stated: Stated, names: frozenset[str] | None) -> 
     if names is not None and scheduler not in names:
         return None
     kept = read_kept(item)
-    if stated.suspended and (stated.ran if kept.running is None else kept.running):
-        return None  # its owner suspended it, and will resume it
+    if is_paused_by_owner(item, stated, kept):
+        return None
     notes = Notes(item.metadata.annotations)
     least = most = Bound()
     if stated.resizable:
@@ -213,6 +220,31 @@ def elastic_spec(item: Object, stated: Stated, names: frozenset[str] | None) -> 
         restart=restart,
         broken=broken or notes.problem,
     )
+
+
+def is_paused_by_owner(item: Object, stated: Stated, kept: Kept) -> bool:
+    """Whether its owner suspended a job, and will resume it: Maar must not.
+
+    Where Maar has never written a size, the owner may have created the job suspended, or have suspended it later. Not
+    every status tells. A job whose spec has changed since it was created counts as suspended later, unless Maar has
+    noted on it that it waits.
+    """
+    if not stated.suspended:
+        return False
+    if kept.running is not None:
+        return kept.running
+    return stated.ran or (item.metadata.generation > 1 and known.WORKERS not in item.metadata.annotations)
+
+
+def notes_while_not_ours(item: Object, stated: Stated, names: frozenset[str] | None) -> dict[str, str | None]:
+    """What has to change in Maar's notes on a job whose size its owner has taken over; `None` removes a note."""
+    if names is not None and (stated.scheduler or stated.worker.template.spec.scheduler_name) not in names:
+        return {}  # another Maar may have noted it
+    wanted: dict[str, str | None] = dict.fromkeys(NOTES)
+    if stated.suspended:
+        wanted |= {known.WORKERS: "0", known.PLANNED: "0", known.WHY: PAUSED_BY_OWNER}
+    there = item.metadata.annotations
+    return {key: wanted[key] for key in NOTES if key in there and there[key] != wanted[key]}
 
 
 def read_kept(item: Object) -> Kept:

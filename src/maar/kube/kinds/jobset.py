@@ -8,13 +8,18 @@ starts all. A JobSet that is resumed starts with the first part that has not com
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
+import msgspec
+
+from maar.kube.kinds import batchjob
 from maar.kube.kinds.batchjob import INDEX_LABEL
 from maar.kube.kinds.batchjob import Spec as JobSpec
+from maar.kube.kinds.creating import Member, owned
 from maar.kube.kinds.elastic import Role, Stated
 from maar.kube.kinds.gang import GangSpec, from_object, set_minimum
-from maar.kube.kinds.kind import COMPLETED, FAILED, End, JobKind, Numbering, write_suspend
+from maar.kube.kinds.kind import COMPLETED, FAILED, End, Inner, JobKind, Numbering, write_suspend
 from maar.kube.wire.api_resources import Resource
 from maar.kube.wire.base import Int, Metadata, Object, Wire
 from maar.kube.wire.jobs import JobStatus
@@ -68,6 +73,7 @@ class ReplicatedJobStatus(Wire, frozen=True):
 
     name: str = ""
     succeeded: Int = 0
+    active: Int = 0
 
 
 class Status(JobStatus, frozen=True):
@@ -149,23 +155,54 @@ def look(item: JobSet, made: Object | None) -> Stated | None:
     """The first part that has not completed; its largest replicated job is taken as the workers."""
     if end(item) is not None or item.spec.managed_by != CONTROLLER:
         return None
+    name, left = next_part(item)
+    if not left:
+        return None
+    workers = max(left, key=lambda m: m.pods)
+    return Stated(
+        worker=_role(item, workers),
+        role=workers.job.name,
+        part=name,
+        suspended=item.spec.suspend,
+        ran=any(c.type in ("StartupPolicyCompleted", "StartupPolicyInProgress") for c in item.status.conditions),
+        beside=tuple(_role(item, m) for m in left if m is not workers),
+        resizable=False,
+    )
+
+
+def next_part(item: JobSet) -> tuple[str, list[Members]]:
+    """The first part that has not completed, with what is left of it."""
     done = {job.name: job.succeeded for job in item.status.replicated_jobs_status}
     for name, members in parts(item).items():
         left = [m for m in members if m.pods > 0 and done.get(m.job.name, 0) < m.job.replicas]
         if left:
-            workers = max(left, key=lambda m: m.pods)
-            return Stated(
-                worker=_role(item, workers),
-                role=workers.job.name,
-                part=name,
-                suspended=item.spec.suspend,
-                ran=any(
-                    c.type in ("StartupPolicyCompleted", "StartupPolicyInProgress") for c in item.status.conditions
-                ),
-                beside=tuple(_role(item, m) for m in left if m is not workers),
-                resizable=False,
-            )
-    return None
+            return name, left
+    return "", []
+
+
+def creates(item: JobSet) -> Iterator[Inner]:
+    """The Jobs of the part that starts next. With exclusive placement each gets only its first pod for now."""
+    for job, _ in next_part(item)[1]:
+        inner = msgspec.structs.replace(job.template.spec, completion_mode="Indexed")
+        if inner.pods > 1 and is_exclusive(item, job):
+            inner = msgspec.structs.replace(inner, parallelism=1)
+        for number in range(job.replicas):
+            labels = {
+                NAME_LABEL: item.name,
+                ROLE_LABEL: job.name,
+                JOB_LABEL: str(number),
+                JOBS_LABEL: str(job.replicas),
+            }
+            template = inner.template
+            meta = msgspec.structs.replace(template.metadata, labels={**template.metadata.labels, **labels})
+            spec = msgspec.structs.replace(inner, template=msgspec.structs.replace(template, metadata=meta))
+            made = owned(item, KIND.resource, Member(f"{item.name}-{job.name}-{number}", labels), job.template.metadata)
+            yield Inner(batchjob.KIND, batchjob.BatchJob(metadata=made, spec=spec))
+
+
+def creates_none(item: JobSet) -> str:
+    by = item.spec.managed_by
+    return "" if by == CONTROLLER else f"spec.managedBy: another controller creates its pods: `{by}`"
 
 
 def _role(item: JobSet, members: Members) -> Role:
@@ -186,4 +223,7 @@ KIND = JobKind(
     end=end,
     look=look,
     write=write_suspend,
+    creates=creates,
+    creates_none=creates_none,
+    counted=lambda item: sum(job.active for job in item.status.replicated_jobs_status),
 )

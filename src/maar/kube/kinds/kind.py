@@ -47,6 +47,8 @@ class Kind(Generic[T]):
     """Other versions that it is served in, newest first."""
     writes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Verbs that Maar uses besides reading, by subresource; the empty one is the object itself."""
+    unread: frozenset[str] | None = None
+    """Fields of its spec that Maar does not read. With those of its struct these are all; `None`: there are others."""
     also: tuple[Right, ...] = ()
     """Rights on other kinds that writing this one needs."""
     only: str = ""
@@ -114,6 +116,8 @@ class PodGroupKind(Kind[T], GangSource):
 
     gang: Callable[[T], GangSpec]
     status: StatusRules[T]
+    enter: Callable[[Pod, str], Pod]
+    """A pod that names the group of this name."""
 
 
 class Numbering(NamedTuple):
@@ -167,6 +171,16 @@ the object says, and what is wanted. They name the version that was seen, so tha
 overwritten."""
 
 
+class Inner(NamedTuple):
+    """An object of another kind that a controller creates, and that pods are made of."""
+
+    kind: JobKind[Any]
+    item: Object
+
+
+Created = Pod | Inner
+
+
 def whole(item: Object | None, pod: Pod) -> str:
     """The part of a pod in a job that is one gang."""
     return ""
@@ -205,6 +219,12 @@ class JobKind(Kind[T], GangSource):
     look: Callable[[T, Object | None], Stated | None] = lambda item, made: None
     """Workers, size and suspension, from the object and what it made; `None` where the size is not ours to change."""
     write: Write[T] | None = None
+    creates: Callable[[T], Iterable[Created]] = lambda item: ()
+    """What its controller creates next for an object that has nothing yet; pods that come later are not in it."""
+    creates_none: Callable[[T], str] = lambda item: ""
+    """Why its controller creates nothing now, or nothing that can be told from the object; empty: it does."""
+    counted: Callable[[T], int] = lambda item: 0
+    """How many live pods the status of an object counts."""
     settles: bool = True
 
     def elastic(self, item: T, made: Object | None, names: frozenset[str] | None) -> ElasticSpec | None:

@@ -8,22 +8,26 @@ shrinks. What follows from that differs by kind: see `fragile` and the files of 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import Any
 
 from msgspec import field
 
+from maar.kube.kinds.creating import Member, pod
 from maar.kube.kinds.elastic import Bound, ElasticSpec, Role, Stated
 from maar.kube.kinds.gang import GangSpec, from_object, set_min_resources, set_minimum
-from maar.kube.kinds.kind import COMPLETED, FAILED, End, JobKind, Numbering, Request, Wanted, Write, merge
+from maar.kube.kinds.kind import COMPLETED, FAILED, Created, End, JobKind, Numbering, Request, Wanted, Write, merge
 from maar.kube.wire.api_resources import Resource
 from maar.kube.wire.base import Int, Object, Quantities, Wire
 from maar.kube.wire.jobs import JobStatus, PodTemplate
+from maar.kube.wire.pods import Pod
 
 WORKER = "Worker"
 ENDS = ("Succeeded", "Failed")
 ABOUT = "all replicas, or `schedulingPolicy.minAvailable`"
-NAME_LABEL, ROLE_LABEL = "training.kubeflow.org/job-name", "training.kubeflow.org/replica-type"
+PREFIX = "training.kubeflow.org/"
+NAME_LABEL, ROLE_LABEL, INDEX_LABEL = f"{PREFIX}job-name", f"{PREFIX}replica-type", f"{PREFIX}replica-index"
+LEADER_LABEL = f"{PREFIX}job-role"
 
 
 class ReplicaStatus(Wire, frozen=True):
@@ -109,24 +113,59 @@ class KubeflowJob(Object, frozen=True):
 Look = Callable[[KubeflowJob], Stated | None]
 
 
+Creates = Callable[[KubeflowJob, Resource[KubeflowJob]], Iterable[Created]]
+
+
 def kind(
-    name: str, roles: str, look: Look, version: str = "v1", about: str = ABOUT, bounds: str = "annotations"
+    name: str,
+    roles: str,
+    look: Look,
+    version: str = "v1",
+    about: str = ABOUT,
+    bounds: str = "annotations",
+    creates: Creates | None = None,
 ) -> JobKind[KubeflowJob]:
     """The kind of that name, with its map of roles in the field `roles`."""
+    resource = Resource("kubeflow.org", version, f"{name.lower()}s", name, True, KubeflowJob)
+    makes = creates or pods
     return JobKind(
-        resource=Resource("kubeflow.org", version, f"{name.lower()}s", name, True, KubeflowJob),
+        resource=resource,
         writes={"": ("patch",)},
         title="owner",
         about=about,
         bounds=bounds,
         gangs=gangs,
         labels=(NAME_LABEL,),
-        role_labels=(ROLE_LABEL, "training.kubeflow.org/job-role"),
-        numbering=Numbering("training.kubeflow.org/replica-index"),
+        role_labels=(ROLE_LABEL, LEADER_LABEL),
+        numbering=Numbering(INDEX_LABEL),
         end=end,
         look=lambda item, made: look(item),
         write=writer(roles),
+        creates=lambda item: makes(item, resource),
+        counted=lambda item: sum(role.active for role in item.status.replica_statuses.values()),
     )
+
+
+def member(kind: str, job: str, roles: Collection[str], role: str, index: int) -> Member:
+    """A pod of the training operator: its name and labels, in a job with these roles."""
+    labels = {
+        NAME_LABEL: job,
+        f"{PREFIX}operator-name": f"{kind.lower()}-controller",
+        ROLE_LABEL: role.lower(),
+        INDEX_LABEL: str(index),
+    }
+    if role == "Master" or ("Master" not in roles and kind == "PyTorchJob" and index == 0):
+        labels[LEADER_LABEL] = "master"
+    name = f"{job}-{role.lower()}"
+    return Member(name if role == "Launcher" else f"{name}-{index}", labels)
+
+
+def pods(item: KubeflowJob, resource: Resource[KubeflowJob]) -> Iterator[Pod]:
+    """The pods of all roles but those that come later."""
+    roles = item.spec.roles
+    for role, spec in roles.items():
+        for index in range(spec.replicas if role not in late(item) else 0):
+            yield pod(item, resource, spec.template, member(resource.kind, item.name, roles, role, index))
 
 
 def gangs(item: KubeflowJob) -> tuple[GangSpec]:

@@ -8,11 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from maar.kube.kinds.creating import Member
+from maar.kube.kinds.creating import pod as created
 from maar.kube.kinds.elastic import MOST
 from maar.kube.kinds.gang import GangSpec, from_object, set_minimum
 from maar.kube.kinds.kind import JobKind, Numbering
 from maar.kube.wire.api_resources import Resource
 from maar.kube.wire.base import Int, Object, Percentage, Wire
+from maar.kube.wire.jobs import PodTemplate
 from maar.kube.wire.pods import Pod
 
 PREFIX = "leaderworkerset.sigs.k8s.io/"
@@ -23,9 +26,11 @@ LEADER = "0"
 
 
 class Template(Wire, frozen=True):
-    """How large a group is, with its leader."""
+    """How large a group is, with its leader, and its pods; without a template of their own leaders are as workers."""
 
     size: Int = 1
+    leader_template: PodTemplate | None = None
+    worker_template: PodTemplate = PodTemplate()
 
 
 class RollingUpdate(Wire, frozen=True):
@@ -94,6 +99,17 @@ def _gang(item: LeaderWorkerSet, name: str, pods: int) -> GangSpec:
     return made
 
 
+def creates(item: LeaderWorkerSet) -> Iterator[Pod]:
+    """Each leader, and its workers unless they come later."""
+    spec = item.spec.leader_worker_template
+    for group in range(min(item.spec.replicas, MOST)):
+        for index in range(1 if leads(item) else spec.size):
+            labels = {NAME_LABEL: item.name, GROUP_LABEL: str(group), INDEX_LABEL: str(index)}
+            name = f"{item.name}-{group}" if index == 0 else f"{item.name}-{group}-{index}"
+            template = spec.leader_template if index == 0 and spec.leader_template else spec.worker_template
+            yield created(item, KIND.resource, template, Member(name, labels))
+
+
 KIND = JobKind(
     resource=Resource("leaderworkerset.x-k8s.io", "v1", "leaderworkersets", "LeaderWorkerSet", True, LeaderWorkerSet),
     title="owner",
@@ -104,4 +120,5 @@ KIND = JobKind(
     role_labels=(INDEX_LABEL,),
     role_of=lambda index: "leader" if index == LEADER else "worker",
     numbering=Numbering(INDEX_LABEL),
+    creates=creates,
 )

@@ -6,9 +6,17 @@ waits 600 seconds and then fails; so a job goes down to its minimum, or is suspe
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
+import msgspec
+
+from maar.kube.kinds import batchjob
+from maar.kube.kinds.creating import Member, owned, pod
 from maar.kube.kinds.elastic import Stated
-from maar.kube.kinds.kubeflow import KubeflowJob, gave_up, kind, stated
+from maar.kube.kinds.kind import Created, Inner
+from maar.kube.kinds.kubeflow import INDEX_LABEL, LEADER_LABEL, NAME_LABEL, KubeflowJob, gave_up, kind, late, stated
 from maar.kube.kinds.voda import said
+from maar.kube.wire.api_resources import Resource
 
 EVICTED = "MPIJobEvicted"
 
@@ -40,7 +48,24 @@ def _stated(item: KubeflowJob) -> Stated | None:
     )
 
 
+def creates_v2(item: KubeflowJob, resource: Resource[KubeflowJob]) -> Iterator[Created]:
+    """The MPI operator creates its workers as pods, and a Job for its launcher."""
+    for role, spec in item.spec.roles.items():
+        labels = {NAME_LABEL: item.name, LEADER_LABEL: role.lower()}
+        if role in late(item):
+            continue
+        if role == "Launcher":
+            meta = msgspec.structs.replace(spec.template.metadata, labels={**spec.template.metadata.labels, **labels})
+            inner = batchjob.Spec(template=msgspec.structs.replace(spec.template, metadata=meta))
+            launcher = owned(item, resource, Member(f"{item.name}-launcher", labels))
+            yield Inner(batchjob.KIND, batchjob.BatchJob(metadata=launcher, spec=inner))
+            continue
+        for index in range(spec.replicas):
+            made = Member(f"{item.name}-{role.lower()}-{index}", {**labels, INDEX_LABEL: str(index)})
+            yield pod(item, resource, spec.template, made)
+
+
 ABOUT = "all replicas, or `schedulingPolicy.minAvailable`; without a launcher that waits for its workers"
 BOUNDS = "annotations, or Voda's environment variables"
 KIND = kind("MPIJob", "mpiReplicaSpecs", look, about=ABOUT, bounds=BOUNDS)
-KIND_V2 = kind("MPIJob", "mpiReplicaSpecs", look_v2, "v2beta1", about=ABOUT, bounds=BOUNDS)
+KIND_V2 = kind("MPIJob", "mpiReplicaSpecs", look_v2, "v2beta1", about=ABOUT, bounds=BOUNDS, creates=creates_v2)

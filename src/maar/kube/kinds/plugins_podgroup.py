@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from maar.kube.kinds.creating import with_metadata
 from maar.kube.kinds.gang import GangSpec, does_not_exist, from_object, set_min_resources, set_minimum
 from maar.kube.kinds.kind import PodGroupKind, StatusRules
 from maar.kube.kinds.status import CountingStatus, Tally
@@ -62,9 +63,11 @@ def tally(item: PluginsGroup) -> Tally:
 KIND = PodGroupKind(
     resource=Resource("scheduling.x-k8s.io", "v1alpha1", "podgroups", "PodGroup", True, PluginsGroup),
     writes={"": ("patch",), "status": ("patch",)},
+    unread=frozenset({"scheduleTimeoutSeconds"}),
     title="scheduler-plugins",
     about="pods labelled `scheduling.x-k8s.io/pod-group`: `minMember`",
     name_in=lambda pod: pod.metadata.labels.get(known.PLUGINS_GROUP, ""),
+    enter=lambda pod, name: with_metadata(pod, labels={known.PLUGINS_GROUP: name}),
     missing=lambda namespace, name, pods: does_not_exist(namespace, name),
     gang=gang,
     status=StatusRules(of=status_of, says=says, tally=tally),

@@ -8,10 +8,13 @@ Pods of its Job `redis-cleanup`, which come when a cluster is deleted, are gangs
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from msgspec import field
 
+from maar.kube.kinds.creating import Member
+from maar.kube.kinds.creating import pod as created
 from maar.kube.kinds.elastic import Bound, ElasticSpec, Role, Stated
 from maar.kube.kinds.gang import GangSpec, from_object, set_minimum
 from maar.kube.kinds.kind import JobKind, Request, Wanted, json_patch
@@ -132,6 +135,21 @@ def is_resizable(item: RayCluster) -> bool:
     return all(any(key in notes for key in keys) for keys in (known.MIN_WORKERS, known.MAX_WORKERS))
 
 
+def creates(item: RayCluster) -> Iterator[Pod]:
+    """Its head and its workers; with Ray's autoscaler on, `minReplicas` of each group."""
+    for role in item.spec.roles:
+        group = role.labels[GROUP_LABEL]
+        labels = {"ray.io/cluster": item.name, **role.labels}
+        for number in range(role.count):
+            name = f"{item.name}-head" if group == HEAD_GROUP else f"{item.name}-{group}-worker-{number}"
+            yield created(item, KIND.resource, role.template, Member(name, labels))
+
+
+def managed(by: str) -> str:
+    """Why KubeRay creates no pods of an object; empty if it does."""
+    return "" if by == OPERATOR else f"spec.managedBy: another controller creates its pods: `{by}`"
+
+
 def write(item: RayCluster, resource: Resource[Object], was: ElasticSpec, wanted: Wanted) -> list[Request]:
     """Size and suspension. KubeRay resumes only where `suspend` is false: leaving it out does not resume."""
     values: dict[str, Any] = {}
@@ -154,4 +172,6 @@ KIND = JobKind(
     role_labels=(GROUP_LABEL,),
     look=look,
     write=write,
+    creates=creates,
+    creates_none=lambda item: managed(item.spec.managed_by),
 )

@@ -7,12 +7,15 @@ RayJob that is suspended without `shutdownAfterJobFinishes`, or with `clusterSel
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from msgspec import field
 
 from maar.kube.kinds import raycluster
+from maar.kube.kinds.creating import Member, owned
 from maar.kube.kinds.elastic import Stated
 from maar.kube.kinds.gang import GangSpec
-from maar.kube.kinds.kind import COMPLETED, FAILED, End, JobKind, write_suspend
+from maar.kube.kinds.kind import COMPLETED, FAILED, End, Inner, JobKind, write_suspend
 from maar.kube.wire.api_resources import Resource
 from maar.kube.wire.base import Object, Time, Wire
 
@@ -67,6 +70,21 @@ def look(item: RayJob, made: Object | None) -> Stated | None:
     return None if spec.managed_by != raycluster.OPERATOR else raycluster.stated(spec.cluster, suspended=spec.suspend)
 
 
+def creates(item: RayJob) -> Iterator[Inner]:
+    """Its RayCluster. The pod that submits the job comes once the cluster is ready."""
+    if item.spec.cluster is not None:
+        made = owned(
+            item, KIND.resource, Member(f"{item.name}-cluster", item.metadata.labels, item.metadata.annotations)
+        )
+        yield Inner(raycluster.KIND, raycluster.RayCluster(metadata=made, spec=item.spec.cluster))
+
+
+def creates_none(item: RayJob) -> str:
+    if item.spec.cluster_selector:
+        return "it uses an existing RayCluster (`clusterSelector`)"
+    return raycluster.managed(item.spec.managed_by)
+
+
 KIND = JobKind(
     resource=Resource("ray.io", "v1", "rayjobs", "RayJob", True, RayJob),
     older=(Resource("ray.io", "v1alpha1", "rayjobs", "RayJob", True, RayJob),),
@@ -79,4 +97,6 @@ KIND = JobKind(
     end=end,
     look=look,
     write=write_suspend,
+    creates=creates,
+    creates_none=creates_none,
 )

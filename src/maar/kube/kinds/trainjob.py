@@ -61,4 +61,5 @@ KIND = JobKind(
     end=end,
     look=look,
     write=write_suspend,
+    creates_none=lambda item: "its JobSet is not in the input, and Maar does not read the training runtime behind it",
 )

@@ -8,11 +8,14 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
+
 from maar.kube.kinds.gang import GangSpec, does_not_exist, from_object, set_minimum
 from maar.kube.kinds.kind import PodGroupKind, StatusRules
 from maar.kube.kinds.status import Condition, runs, time_text
 from maar.kube.wire.api_resources import Resource
 from maar.kube.wire.base import Int, Object, Wire
+from maar.kube.wire.pods import Pod, SchedulingGroup
 from maar.model.jobs import Closeness, Phase
 
 SCHEDULED = "PodGroupScheduled"
@@ -79,6 +82,11 @@ def gang(item: UpstreamGroup) -> GangSpec:
     return made
 
 
+def enter(pod: Pod, name: str) -> Pod:
+    spec = msgspec.structs.replace(pod.spec, scheduling_group=SchedulingGroup(name))
+    return msgspec.structs.replace(pod, spec=spec)
+
+
 def status_of(item: UpstreamGroup, phase: Phase, message: str, reason: str, now: float) -> dict[str, Any]:
     """One condition; another reason is no transition, so the time of the last transition stays."""
     word = "Scheduled" if runs(phase) or not reason else reason
@@ -110,9 +118,11 @@ KIND = PodGroupKind(
     resource=BETA,
     older=(ALPHA,),
     writes={"": ("patch",), "status": ("patch",)},
+    unread=frozenset({"podGroupTemplateRef", "disruptionMode", "resourceClaims", "schedulingPolicy.basic"}),
     title="kubernetes",
     about="pods with `spec.schedulingGroup.podGroupName`: `schedulingPolicy.gang.minCount`",
     name_in=lambda pod: pod.spec.scheduling_group.pod_group_name,
+    enter=enter,
     missing=lambda namespace, name, pods: does_not_exist(namespace, name),
     gang=gang,
     # Conditions of other writers stay: the list is merged by type.

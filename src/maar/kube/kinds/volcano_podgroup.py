@@ -10,6 +10,7 @@ from typing import Any
 
 from msgspec import field
 
+from maar.kube.kinds.creating import with_metadata
 from maar.kube.kinds.gang import (
     GangSpec,
     NetworkTopology,
@@ -123,9 +124,11 @@ def tally(item: VolcanoGroup) -> Tally:
 KIND = PodGroupKind(
     resource=Resource("scheduling.volcano.sh", "v1beta1", "podgroups", "PodGroup", True, VolcanoGroup),
     writes={"": ("patch",)},
+    unread=frozenset({"subGroupPolicy"}),
     title="volcano",
     about="pods annotated `scheduling.k8s.io/group-name` or `scheduling.volcano.sh/group-name`: `minMember`",
     name_in=name_in,
+    enter=lambda pod, name: with_metadata(pod, annotations={known.GROUP_NAME[0]: name}),
     missing=missing,
     gang=gang,
     # Volcano's PodGroup has no status subresource.

@@ -7,10 +7,12 @@ would look like one that its owner paused.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import msgspec
 
+from maar.kube.kinds.creating import Member, pod
 from maar.kube.kinds.elastic import ElasticSpec, Role, Stated
 from maar.kube.kinds.gang import GangSpec, NetworkTopology, from_object, set_closeness, set_minimum
 from maar.kube.kinds.kind import COMPLETED, FAILED, End, JobKind, Numbering, Request, Right, Wanted, json_patch
@@ -19,10 +21,14 @@ from maar.kube.wire import annotations as known
 from maar.kube.wire.api_resources import Plain, Resource
 from maar.kube.wire.base import Int, Object, Wire
 from maar.kube.wire.jobs import PodTemplate
+from maar.kube.wire.pods import Pod
 
 ENDS = ("Completed", "Terminated", "Failed")
 PAUSED = ("Aborting", "Aborted")
 WORKER = "worker"
+NAME_LABEL, INDEX_LABEL = "volcano.sh/job-name", "volcano.sh/task-index"
+DEFAULT_SCHEDULER = PodTemplate().spec.scheduler_name
+"""What a template that names no scheduler has."""
 
 
 class Task(Wire, frozen=True):
@@ -101,8 +107,24 @@ def look(item: VolcanoJob, made: Object | None) -> Stated | None:
 
 
 def _role(item: VolcanoJob, task: Task) -> Role:
-    labels = {"volcano.sh/job-name": item.name, "volcano.sh/task-spec": task.name}
-    return Role(task.template, labels, task.replicas)
+    return Role(task.template, _labels(item, task), task.replicas)
+
+
+def _labels(item: VolcanoJob, task: Task) -> dict[str, str]:
+    return {NAME_LABEL: item.name, known.TASK_SPEC: task.name}
+
+
+def creates(item: VolcanoJob) -> Iterator[Pod]:
+    """All pods of all tasks. The job's scheduler counts where a template names none."""
+    for task in item.spec.tasks:
+        template = task.template
+        if item.spec.scheduler_name and template.spec.scheduler_name == DEFAULT_SCHEDULER:
+            named = msgspec.structs.replace(template.spec, scheduler_name=item.spec.scheduler_name)
+            template = msgspec.structs.replace(template, spec=named)
+        for index in range(task.replicas):
+            labels = {**_labels(item, task), INDEX_LABEL: str(index)}
+            made = Member(f"{item.name}-{task.name}-{index}", labels, {known.TASK_SPEC: task.name})
+            yield pod(item, KIND.resource, template, made)
 
 
 def workers(tasks: tuple[Task, ...]) -> int | None:
@@ -160,10 +182,12 @@ KIND = JobKind(
     about="`minAvailable` of its pods, or the sum over its tasks",
     bounds="annotations",
     gangs=gangs,
-    labels=("volcano.sh/job-name",),
+    labels=(NAME_LABEL,),
     role_labels=(known.TASK_SPEC,),
-    numbering=Numbering("volcano.sh/task-index"),
+    numbering=Numbering(INDEX_LABEL),
     end=end,
     look=look,
     write=write,
+    creates=creates,
+    counted=lambda item: item.status.state.running,
 )

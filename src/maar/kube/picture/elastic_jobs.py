@@ -11,12 +11,12 @@ from typing import Any
 
 import msgspec
 
-from maar.kube.kinds import AnyJobKind, Identity
-from maar.kube.kinds.elastic import ElasticSpec
+from maar.kube.kinds import AnyJobKind, Identity, owner_kinds
+from maar.kube.kinds.elastic import NOTES, ElasticSpec, notes_while_not_ours
 from maar.kube.kinds.gang import GangSpec
 from maar.kube.kinds.kind import JobKind
 from maar.kube.picture.groups import Groups
-from maar.kube.picture.owners import Owners
+from maar.kube.picture.owners import Owner, Owners
 from maar.kube.picture.store import Store
 from maar.kube.read.elastic import AssumedJob, is_seen, joined, laid_over, selectors_of_workers, without_elastic
 from maar.kube.read.shapes import Shapes
@@ -39,6 +39,13 @@ class ElasticJob(msgspec.Struct, frozen=True):
     standing: ElasticSpec
 
 
+class Untrue(msgspec.Struct, frozen=True):
+    """A job whose size its owner has taken over, and the notes on it that have to change."""
+
+    owner: Owner
+    notes: dict[str, str | None]
+
+
 class ElasticJobs:
     """Jobs by their own identity, whichever gang stands for them."""
 
@@ -51,6 +58,8 @@ class ElasticJobs:
         self._dirty = dirty
         self._naming: dict[tuple[str, str], set[Identity]] = {}
         """PodGroups by the namespace and name of an owner that they name."""
+        self.untrue: dict[tuple[AnyJobKind, str], Untrue] = {}
+        """Jobs that are not elastic now and still say so, by kind and key."""
         self._unborn: dict[Identity, frozenset[PodSelector]] = {}
         """Elastic jobs, and the selectors that their future workers will use."""
 
@@ -80,6 +89,21 @@ class ElasticJobs:
         self._mark(identity)
         return True
 
+    def note_untrue(self, owner: Owner, names: frozenset[str] | None) -> None:
+        """An object has changed: remember it if Maar's notes on it are not true any more."""
+        kind, item = owner.kind, owner.item
+        self.untrue.pop(owner.place, None)
+        if item is None or kind.write is None or not any(key in item.metadata.annotations for key in NOTES):
+            return
+        if any(self._gangs[part].elastic is not None for part in self._groups.parts(owner.identity())):
+            return
+        made = self._owners.made_by(kind, item)
+        stated = kind.look(item, made and made.item)
+        if stated is None or kind.end_of(item) is not None or any(map(owner_kinds, item.metadata.owner_references)):
+            return
+        if notes := notes_while_not_ours(item, stated, names):
+            self.untrue[owner.place] = Untrue(owner, notes)
+
     def mark_moved(self, jobs: Iterable[Identity]) -> set[Identity]:
         """Some of these jobs may own PodGroups that were another job's: the PodGroups that name one of them."""
         found = {group for job in jobs for group in self._naming.get((job.namespace, job.name), ())}
@@ -92,7 +116,7 @@ class ElasticJobs:
 
     def everyone(self) -> set[Identity]:
         """Gangs of elastic jobs, which may have no pods."""
-        return {gang for job in self._unborn for gang in (job, *self._stand_ins(job))}
+        return {gang for job in self._unborn for gang in (job, *self.stand_ins(job))}
 
     def read_workers(self, shapes: Shapes) -> None:
         """The future pods of elastic jobs that have changed."""
@@ -113,14 +137,14 @@ class ElasticJobs:
         if gang is None:
             return None
         if isinstance(identity.source, JobKind):
-            if gang.elastic is None or not self._stand_ins(identity):
+            if gang.elastic is None or not self.stand_ins(identity):
                 return self._laid(identity, gang)
             return without_elastic(gang)
         job = self._groups.job_of(gang)
         if job is not None and self._groups.is_divided(job):
             return msgspec.structs.replace(gang, stands=False)
         owner = None if job is None else self._gangs.get(job)
-        if job is None or owner is None or owner.elastic is None or min(self._stand_ins(job)) != identity:
+        if job is None or owner is None or owner.elastic is None or min(self.stand_ins(job)) != identity:
             return gang
         return joined(gang, self._laid(job, owner))
 
@@ -162,7 +186,7 @@ class ElasticJobs:
 
     # -- which gang stands for which job
 
-    def _stand_ins(self, job: Identity) -> list[Identity]:
+    def stand_ins(self, job: Identity) -> list[Identity]:
         """The PodGroups that stand for a job: all that belong to it, unless it states several gangs itself."""
         return [] if self._groups.is_divided(job) else self._groups_of(job)
 

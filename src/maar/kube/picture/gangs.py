@@ -13,6 +13,7 @@ import msgspec
 
 from maar.kube.kinds import ALONE, Identity
 from maar.kube.kinds.elastic import ElasticSpec
+from maar.kube.kinds.gang import GangSpec
 from maar.kube.picture.elastic_jobs import ElasticJobs
 from maar.kube.picture.groups import Groups
 from maar.kube.picture.images import Images
@@ -24,11 +25,14 @@ from maar.kube.read.jobs import Gang, alone, gang_of
 from maar.kube.read.knowledge import Knowledge, Learning
 from maar.kube.read.neighbours import Matcher
 from maar.kube.read.shapes import names_of
-from maar.kube.read.tasks import task
+from maar.kube.read.tasks import Member, bare_task, task
 from maar.model.jobs import Job
 from maar.model.selectors import PodSelector
 from maar.model.snapshot import Changed
 from maar.model.tasks import Task
+
+GANG = "gang"
+"""In the table of problems: a gang that cannot be made of objects that can be read."""
 
 
 class Gangs:
@@ -162,20 +166,30 @@ class Gangs:
         if source is ALONE:
             group = alone(members[0])
         elif group is None:
-            group = source.missing(identity.namespace, identity.name, [m.pod for m in members])
+            group = self._missing(identity, members)
         key = self._key(identity)
         try:
             gang = gang_of(key, group, members, pods.priorities, now)
             gang.job = self._groups.with_admission(identity, group, gang.job)
             gang.job = with_elastic(gang.job, gang.elastic, shapes, matcher, self._images_of(identity, gang.elastic))
             gang.job = self._learning.laid_over(identity, gang.job, gang.elastic)
+            finished = ((m, shapes.finish(m.draft, m.pod, matcher), covered.get(m.pod.key, ())) for m in members)
+            tasks = tuple(task(m, key, shape, budgets, gang.promise, gang.checkpoint) for m, shape, budgets in finished)
+            self._problems.valid(GANG, key)
         except Exception as error:
-            gang = Gang(Job(key, broken=self._problems.bug(f"gang `{key}`", error)), members)
+            gang = Gang(Job(key, broken=self._problems.bug(GANG, key, error)), members)
+            tasks = tuple(bare_task(m, key, covered.get(m.pod.key, ())) for m in members)
         if self._settling is not None and source.settles and group.minimum is None:
             gang.job = msgspec.structs.replace(gang.job, settles=self._roster.grew(identity) + self._settling)
-        promise, checkpoint = gang.promise, gang.checkpoint
-        finished = ((m, shapes.finish(m.draft, m.pod, matcher), covered.get(m.pod.key, ())) for m in members)
-        return gang, tuple(task(m, key, shape, budgets, promise, checkpoint) for m, shape, budgets in finished)
+        return gang, tasks
+
+    def _missing(self, identity: Identity, members: list[Member]) -> GangSpec:
+        """The gang of pods whose object does not exist."""
+        try:
+            return identity.source.missing(identity.namespace, identity.name, [m.pod for m in members])
+        except Exception as error:
+            reason = self._problems.bug(GANG, identity.key, error)
+            return GangSpec(namespace=identity.namespace, name=identity.name, minimum=None, broken=reason)
 
     def _images_of(self, identity: Identity, elastic: ElasticSpec | None) -> frozenset[str]:
         """The images of a job's future pods that are on some node."""

@@ -12,9 +12,10 @@ from typing import Any, NamedTuple
 import msgspec
 
 from maar.kube.kinds import ALONE, SOURCES, AnyJobKind, Identity, owner_kinds
-from maar.kube.kinds.gang import GangSpec
+from maar.kube.kinds.gang import GangSpec, from_object
 from maar.kube.kinds.kind import GangSource, JobKind, PodGroupKind
 from maar.kube.picture.owners import Owner, Owners, describer
+from maar.kube.picture.problems import Problems
 from maar.kube.read.elastic import with_elastic_spec
 from maar.kube.wire.base import Object
 from maar.kube.wire.pods import Pod
@@ -35,9 +36,10 @@ class Restated(NamedTuple):
 class Groups:
     """All gangs that an object states, by identity."""
 
-    def __init__(self, owners: Owners, scheduler_names: frozenset[str] | None) -> None:
+    def __init__(self, owners: Owners, problems: Problems, scheduler_names: frozenset[str] | None) -> None:
         self.there: dict[Identity, GangSpec] = {}
         self._owners = owners
+        self._problems = problems
         self._names = scheduler_names
         self._stated: dict[tuple[AnyJobKind, str], dict[Identity, GangSpec]] = {}
         """The gangs of each job, by its kind and key."""
@@ -54,7 +56,7 @@ class Groups:
         assert item is not None
         identity = Identity.of(kind, item.namespace, item.name)
         was = self.there.pop(identity, None)
-        made = None if after is None else kind.gang(after)
+        made = None if after is None else self._gang_of(kind, after)
         if made is not None:
             self.there[identity] = made
         if was is not None and made is not None and made == self._as_known(identity, was):
@@ -86,6 +88,18 @@ class Groups:
 
         An object that names a known owner is not ours to write to, even while its owner has not been seen yet.
         """
+        try:
+            gangs = self._stated_by(owner)
+        except Exception as bug:
+            return {owner.identity(): _invalid(owner.item, self._problems.bug(owner.kind, owner.item.key, bug))}
+        error = self._problems.undecoded.get((owner.kind, owner.item.key), "")
+        for spec in gangs.values():
+            spec.broken = error or spec.broken
+            if spec.broken:
+                self._problems.invalid(owner.kind, owner.item.key, spec.broken)
+        return gangs
+
+    def _stated_by(self, owner: Owner) -> dict[Identity, GangSpec]:
         made = self._owners.made_by(owner.kind, owner.item) if owner.kind.delegates else owner
         if made is None:
             return {}
@@ -102,10 +116,19 @@ class Groups:
                 gangs[owner.identity(spec.part)] = spec
         return gangs
 
-    def set_broken(self, kind: PodGroupKind[Any], namespace: str, name: str, error: str) -> None:
-        """An object of which only the name is known: its minimum is unknown, so it is all existing pods."""
-        gang = self.there[Identity.of(kind, namespace, name)]
-        gang.broken, gang.gang, gang.minimum = error, True, None
+    def _gang_of(self, kind: PodGroupKind[Any], item: Object) -> GangSpec:
+        """The gang that a PodGroup states; if it cannot be read, an invalid one."""
+        error = self._problems.undecoded.get((kind, kind.key_of(item)), "")
+        try:
+            made = kind.gang(item)
+        except Exception as bug:
+            return _invalid(item, error or self._problems.bug(kind, item.key, bug))
+        if error:
+            # What it states may be what is missing: its minimum is all existing pods.
+            made.broken, made.gang, made.minimum = error, True, None
+        elif made.broken:
+            self._problems.invalid(kind, item.key, made.broken)
+        return made
 
     # -- admissions
 
@@ -205,6 +228,13 @@ class Groups:
             return None
         identity = job.identity(part)
         return identity if identity in self.there or job.kind.claims(pod) else None
+
+
+def _invalid(item: Object, reason: str) -> GangSpec:
+    """The gang of an object that cannot be read: its pods wait, and those that run stay."""
+    made = from_object(item)
+    made.broken, made.minimum = reason, None
+    return made
 
 
 def _for_outer(gang: GangSpec, item: Object) -> GangSpec:

@@ -7,11 +7,15 @@ counted and otherwise ignored.
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from maar.kube.kinds import AnyKind, kind_named
+from maar.kube.kinds.cluster import PODS
+from maar.kube.kinds.fields import warnings_about
+from maar.kube.picture.expected import Skipped, expect
 from maar.kube.picture.picture import Picture
 from maar.kube.picture.problems import Problems
 from maar.kube.wire.base import Object
@@ -28,6 +32,12 @@ class Manifests(NamedTuple):
     cluster: Cluster
     ignored: dict[str, int]
     """The number of objects that Maar does not read, by kind."""
+    expected: dict[str, int]
+    """The number of pods by job, where a job has none and is planned as if its controller had created them."""
+    skipped: tuple[Skipped, ...]
+    """Jobs without pods that are not planned."""
+    warnings: list[str]
+    """Fields that Maar does not know, where it knows all."""
 
 
 class Place(NamedTuple):
@@ -38,6 +48,10 @@ class Place(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.document}: {self.item}" if self.item else self.document
+
+    def inside(self, field: str) -> Place:
+        """The place of a part of the object."""
+        return Place(self.document, ".".join(filter(None, (self.item, field))))
 
     def error(self, field: str, problem: str) -> ManifestError:
         path = ".".join(filter(None, (self.item, field)))
@@ -50,15 +64,19 @@ class _Files(Problems):
     def __init__(self) -> None:
         super().__init__()
         self.ignored: dict[str, int] = {}
+        self.warnings: list[str] = []
         self.places: dict[tuple[AnyKind, str], Place] = {}
         """Where each object was found, by kind and key."""
         self.objects: list[tuple[AnyKind, Object]] = []
 
-    def found(self, kind: AnyKind, item: Object, error: FieldError, so: str) -> None:
+    def invalid(self, kind: AnyKind | str, key: str, reason: str, so: str = "") -> None:
+        """Nothing: the plan shows what waits, and why."""
+
+    def found(self, kind: AnyKind, item: Object, error: FieldError, so: str) -> str:
         """A field of an object cannot be used."""
         raise self.places[kind, kind.key_of(item)].error(error.field, error.problem) from None
 
-    def bug(self, what: str, error: Exception) -> str:
+    def bug(self, kind: AnyKind | str, key: str, error: Exception) -> str:
         """Files are read once: a bug, or an error that says where it is, ends the reading."""
         raise error
 
@@ -78,9 +96,16 @@ def read(paths: Iterable[str], scheduler_names: frozenset[str] | None = None, no
     picture = Picture(scheduler_names, problems=files, settling=None)
     for kind, item in files.objects:
         picture.put(kind, item)
+    made = expect(picture, scheduler_names)
+    expected = Counter[str]()
+    for owner, pods in made.pods:
+        expected[owner.place[1]] += len(pods)
+        files.places.update(dict.fromkeys(((PODS, pod) for pod in pods), files.places[owner.place].inside("template")))
     picture.read_short()
-    around = picture.take(now).around
-    return Manifests(picture.cluster(around), dict(sorted(files.ignored.items())))
+    cluster = picture.cluster(picture.take(now).around)
+    return Manifests(
+        cluster, dict(sorted(files.ignored.items())), dict(sorted(expected.items())), made.skipped, files.warnings
+    )
 
 
 def _documents(text: bytes, source: str) -> Iterator[Any]:
@@ -121,8 +146,7 @@ def _take(document: Any, place: Place, files: _Files) -> None:
             if isinstance(inner, dict) and kind != "List":
                 # The API server omits these fields in the items of a typed list.
                 inner = {"apiVersion": version, "kind": kind.removesuffix("List"), **inner}
-            item = ".".join(filter(None, (place.item, f"items[{i}]")))
-            _take(inner, Place(place.document, item), files)
+            _take(inner, place.inside(f"items[{i}]"), files)
         return
     known = kind_named(version, kind)
     if known is None or known.only not in ("", _name(document)):
@@ -137,6 +161,7 @@ def _take(document: Any, place: Place, files: _Files) -> None:
     found = (known, key := known.key_of(made))
     if found in files.places:
         raise place.error("metadata.name", f"{kind} `{key}` is there twice, first in {files.places[found]}")
+    files.warnings += (f"{place}: {warning}" for warning in warnings_about(known, document))
     if known.only and (other := next((f for k, f in files.places.items() if k[0] is known), None)) is not None:
         problem = f"{kind} `{made.name}` is there in two namespaces, first in {other}: give only Maar's own"
         raise place.error("metadata.namespace", problem)

@@ -150,6 +150,11 @@ class Owners:
                 return Owner(kinds[0], namespace, reference.name)
         return None
 
+    def names(self, pod: Pod, owner: Owner) -> bool:
+        """Whether a pod names an existing owner, by label or by reference."""
+        found = (self.of_pod(pod), *(self.find(pod.namespace, r) for r in pod.metadata.owner_references))
+        return any(o is not None and o.place == owner.place for o in found)
+
     def pods_naming(self, owners: Iterable[Owner]) -> set[str]:
         """Pods that name one of these owners."""
         return {pod for o in owners for pod in self._naming.get((o.namespace, o.name), ())}

@@ -13,14 +13,13 @@ This is the front, which says what an object matters to. Behind it are parts, ea
     Groups         the gangs that objects state
     ElasticJobs    what elastic jobs state beyond that
     Roster         which pods each gang has, and which gangs lack pods
-    Unreadable     pods of which only the name can be read
     Pods           reads pods that have changed, and enters them in the roster
     Gangs          makes jobs and tasks of it all
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 import msgspec
@@ -28,6 +27,7 @@ import msgspec
 from maar.kube.kinds import ALONE, JOB_KINDS, AnyKind, Identity
 from maar.kube.kinds.cluster import (
     CLAIMS,
+    HYPERNODES,
     NAMESPACES,
     NODES,
     PODS,
@@ -48,7 +48,6 @@ from maar.kube.picture.problems import Problems
 from maar.kube.picture.roster import Roster
 from maar.kube.picture.store import Store
 from maar.kube.picture.surroundings import Surroundings
-from maar.kube.picture.unreadable import Unreadable
 from maar.kube.read.knowledge import Knowledge
 from maar.kube.read.storage import KINDS as STORAGE_KINDS
 from maar.kube.read.storage import Storage
@@ -56,13 +55,16 @@ from maar.kube.wire import cluster as wire
 from maar.kube.wire.api_resources import Resource
 from maar.kube.wire.base import Object, OwnerReference
 from maar.kube.wire.pods import Pod
-from maar.model.jobs import Job
 from maar.model.nodes import Node
 from maar.model.plan import Lock
 from maar.model.snapshot import Changed, Cluster
 
 SETTLING = 2.0
 """Seconds without a new pod after which a gang of unknown size is taken to be complete."""
+
+
+MISSING = frozenset((*STORAGE_KINDS, PRIORITY_CLASSES, HYPERNODES))
+"""Kinds whose objects count as missing if they do not decode: pods that need one of them wait."""
 
 
 class Update(msgspec.Struct, frozen=True):
@@ -111,16 +113,13 @@ class Picture:
         self._images = Images()
         self._around = Surroundings(self.objects, self.storage, self._images, self.problems, ours, scheduler_names)
         self._owners = Owners(self.objects)
-        self._groups = Groups(self._owners, scheduler_names)
+        self._groups = Groups(self._owners, self.problems, scheduler_names)
         self.elastic = ElasticJobs(self.objects, self._owners, self._groups, self._dirty)
         self._roster = Roster(self._groups, self._dirty)
-        self._unreadable = Unreadable()
         self._pods = Pods(
             self.objects, self.assumed, self._around.nodes, self._images, self.storage, self._owners, self._groups,
-            self._roster, self._unreadable, self.problems, scheduler_names,
+            self._roster, self.problems, scheduler_names,
         )  # fmt: skip
-        self._broken_jobs: tuple[Job, ...] = ()
-        """Jobs of unreadable pods as the last cycle took them: watches go on while it decides."""
         self._gangs = Gangs(
             self._groups, self._roster, self._pods, self.elastic, self._images, self.problems, knowledge, self._dirty,
             settling,
@@ -130,19 +129,33 @@ class Picture:
 
     def put(self, kind: AnyKind, item: Any) -> bool:
         """Take in an object as it is now. False if it changes nothing that a decision could see."""
+        return self._put(kind, item, "")
+
+    def broken(self, kind: AnyKind, namespace: str, name: str, error: str, item: Any = None) -> bool:
+        """An object does not decode: take in what can be read of it. What depends on the rest waits with the reason.
+
+        Without `item`, only the name can be read.
+        """
+        key = kind.key(namespace, name)
+        stub = item or self.objects.of(kind).get(key) or _only_named(kind, namespace, name)
+        if stub is None or kind in MISSING:
+            self.problems.invalid(kind, key, error, "it counts as missing")
+            return self._drop(kind, key)
+        return self._put(kind, stub, error)
+
+    def _put(self, kind: AnyKind, item: Any, error: str) -> bool:
+        """Take in an object; `error` says which field of it could not be decoded."""
+        key = kind.key_of(item)
         try:
-            return self._put(kind, item)
-        except Exception as error:
-            reason = self.problems.bug(f"{kind} `{item.key}`", error)
-            self.objects.of(kind).pop(kind.key_of(item), None)
+            return self._take_in(kind, key, item, error)
+        except Exception as bug:
+            self.problems.bug(kind, key, bug)
+            self.objects.of(kind).pop(key, None)
             self._around.note()
             self._around.rebuild = True  # it may have been a node or a queue
-            if kind is PODS:
-                self._unreadable.add(item.key, reason)
             return True
 
-    def _put(self, kind: AnyKind, item: Any) -> bool:
-        key = kind.key_of(item)
+    def _take_in(self, kind: AnyKind, key: str, item: Any, error: str) -> bool:
         fresh = self._note_images(key, item.status.images) if kind is NODES else False
         if kind is NODES and item.status.images:
             item = msgspec.structs.replace(item, status=msgspec.structs.replace(item.status, images=()))
@@ -151,40 +164,31 @@ class Picture:
         there = self.objects.of(kind)
         before = there.get(key)
         there[key] = item
-        if before is not None and _same(before, item):
+        known = self.problems.undecoded.pop((kind, key), "")
+        if error:
+            self.problems.undecoded[kind, key] = error
+        if before is not None and known == error and _same(before, item):
             return fresh
-        if kind is PODS:
-            self._unreadable.discard(key)
+        self.problems.valid(kind, key)
+        if error:
+            self.problems.invalid(kind, key, error)
         return self._note(kind, key, before, item) or fresh
 
     def drop(self, kind: AnyKind, key: str) -> bool:
+        self.problems.valid(kind, key)
+        return self._drop(kind, key)
+
+    def _drop(self, kind: AnyKind, key: str) -> bool:
         before = self.objects.of(kind).pop(key, None)
-        if kind is PODS:
-            self._unreadable.discard(key)
-        if kind is NODES:
-            self._note_images(key, None)
-        return before is not None and self._note(kind, key, before, None)
-
-    def broken(self, kind: AnyKind, namespace: str, name: str, error: str, scheduler: str | None = None) -> None:
-        """An object does not decode: what it was before is gone, and whatever depends on it waits with the reason.
-
-        A pod of ours becomes a job of its name. A PodGroup or a queue is replaced by one that has only a name. A pod
-        that has a node stays as it was: it still takes its room.
-        """
-        key = kind.key(namespace, name)
-        before = self.objects.of(kind).get(key)
-        if kind is PODS and before is not None and before.spec.node_name:
-            return
-        self.drop(kind, key)
-        if kind is QUEUES:
-            self.put(kind, _only_named(kind, namespace, name))
-            self._around.note_queue(key, error)
-        elif isinstance(kind, PodGroupKind):
-            stub = _only_named(kind, namespace, name)
-            self.put(kind, stub)
-            self._groups.set_broken(kind, stub.namespace, name, error)
-        elif kind is PODS and (self._names is None or scheduler is None or scheduler in self._names):
-            self._unreadable.add(key, error)
+        self.problems.undecoded.pop((kind, key), None)
+        try:
+            if kind is NODES:
+                self._note_images(key, None)
+            return before is not None and self._note(kind, key, before, None)
+        except Exception as bug:
+            self.problems.bug(kind, key, bug)
+            self._around.rebuild = True
+            return True
 
     def confirm(self, pod: Pod) -> bool:
         """A bind that was assumed is seen: false if it is not just that, and the pod must be put in as any other."""
@@ -218,6 +222,12 @@ class Picture:
         """What was assumed about a pod did not come true."""
         self._pods.forget(pod)
 
+    def make_again(self, job: str) -> None:
+        """Make a job again although nothing of it has changed."""
+        identity = self._gangs.identity(job)
+        if identity is not None:
+            self._dirty.add(identity)
+
     def admit(self, job: str) -> None:
         """Take the PodGroup of a job as admitted, until its object says so."""
         identity = self._gangs.identity(job)
@@ -231,12 +241,11 @@ class Picture:
         if self._pods.outdated:
             self._gangs.mark_all()
         self._pods.read(now)
+        self._around.close_nodes(self._pods.full_nodes())
         self.elastic.read_workers(self._pods.shapes)
         self._roster.mark(self._around.cover(self._pods.members.values()))
         changed = self._gangs.take(now, self._around.covered)
         around = self._around.take(now)
-        changed.update(self._unreadable.take(self._gangs.keys()))
-        self._broken_jobs = tuple(self._unreadable.jobs(self._gangs.keys()))
         # Last: what a cycle that fails has not made of it is left to the next.
         self._pods.outdated = False
         rebuild, self._around.rebuild = self._around.rebuild, False
@@ -244,8 +253,7 @@ class Picture:
 
     def cluster(self, around: Cluster) -> Cluster:
         """Everything, for tables that are built again or a record."""
-        jobs = (*self._gangs.jobs(), *self._broken_jobs)
-        return msgspec.structs.replace(around, tasks=tuple(self._gangs.tasks()), jobs=jobs)
+        return msgspec.structs.replace(around, tasks=tuple(self._gangs.tasks()), jobs=tuple(self._gangs.jobs()))
 
     # -- look-ups
 
@@ -264,6 +272,30 @@ class Picture:
             if item is not None and item.metadata.uid == uid:
                 return Owner(kind, namespace, name, item)
         return None
+
+    def jobs_without_pods(self) -> Iterator[Owner]:
+        """Objects that should have pods and have none, nor an object of theirs that pods are made of, in order.
+
+        Elastic jobs are not among them: these are planned without pods.
+        """
+        for kind in JOB_KINDS:
+            for _, item in sorted(self.objects.of(kind).items()):
+                owner = Owner(kind, item.namespace, item.name, item)
+                outer = self._owners.chain(owner)[-1]
+                planned = any(self._groups.there[part].elastic for part in self._groups.parts(outer.identity()))
+                if planned or kind.end_of(item) is not None or any(self._owners.inside(owner)):
+                    continue
+                pods = (self.objects.of(PODS)[key] for key in self._owners.pods_naming((owner,)))
+                if not any(self._owners.names(pod, owner) for pod in pods):
+                    yield owner
+
+    def group_for(self, owner: Owner) -> PodGroup | None:
+        """The PodGroup that belongs to a job, where there is one; not of a job with several gangs."""
+        job = self._owners.chain(owner)[-1].identity()
+        found = next(iter(sorted(self.elastic.stand_ins(job))), None)
+        if found is None or not isinstance(kind := found.source, PodGroupKind):
+            return None
+        return PodGroup(kind, self.objects.of(kind)[f"{found.namespace}/{found.name}"])
 
     @property
     def locks(self) -> Mapping[str, Lock]:
@@ -313,10 +345,6 @@ class Picture:
         identity = self._gangs.identity(job)
         return None if identity is None else self.elastic.of(identity)
 
-    def is_unreadable(self, pod: str) -> bool:
-        """Whether a pod of ours is there of which only the name can be read."""
-        return pod in self._unreadable
-
     # -- what an object matters to
 
     def _note(self, kind: AnyKind, key: str, before: Any, after: Any) -> bool:
@@ -333,7 +361,7 @@ class Picture:
             self._pods.dirty.update(pods)
             return bool(pods) or self.storage.stale
         elif kind is QUEUES:
-            self._around.note_queue(key)
+            self._around.note_queue()
         elif kind is PROVISIONING_REQUESTS:
             pass  # No decision depends on it, but the controller looks at it after each cycle.
         else:
@@ -382,6 +410,8 @@ class Picture:
             moved = self.elastic.mark_moved(jobs)
             self._pods.dirty.update(self._roster.all_pods(moved, jobs) if moved else ())
         seen = [self.elastic.note_job(*change) for change in changes]
+        for seen_owner in (owner, *outer.values()):
+            self.elastic.note_untrue(seen_owner, self._names)
         return any(seen) or (before is None) != (after is None)
 
     def _made_by(self, kind: JobKind[Any], item: Any) -> list[Owner]:
@@ -396,7 +426,11 @@ def _uid(owner: Owner | OwnerReference | None) -> str:
 
 
 def _only_named(kind: AnyKind, namespace: str, name: str) -> Any:
-    return msgspec.convert({"metadata": {"namespace": namespace, "name": name}}, kind.resource.struct)
+    """An object that has only a name; `None` for kinds that need more."""
+    try:
+        return msgspec.convert({"metadata": {"namespace": namespace, "name": name}}, kind.resource.struct)
+    except msgspec.ValidationError:
+        return None
 
 
 def _turned(change: Any) -> bool:

@@ -23,12 +23,11 @@ from maar.kube.picture.owners import Owners
 from maar.kube.picture.problems import Problems
 from maar.kube.picture.roster import Roster
 from maar.kube.picture.store import Store
-from maar.kube.picture.unreadable import Unreadable
 from maar.kube.read.neighbours import Namespaces
 from maar.kube.read.priorities import Priorities
 from maar.kube.read.shapes import Shapes, names_of, selectors_of
 from maar.kube.read.storage import Storage
-from maar.kube.read.tasks import Member, member, moved_on
+from maar.kube.read.tasks import Member, member, moved_on, unread_member
 from maar.kube.read.volumes import needs
 from maar.kube.wire.errors import FieldError
 from maar.kube.wire.pods import Pod
@@ -59,7 +58,6 @@ class Pods:
         owners: Owners,
         groups: Groups,
         roster: Roster,
-        unreadable: Unreadable,
         problems: Problems,
         scheduler_names: frozenset[str] | None,
     ) -> None:
@@ -80,10 +78,11 @@ class Pods:
         self._storage = storage
         self._groups = groups
         self._roster = roster
-        self._unreadable = unreadable
         self._names = scheduler_names
         self._choosy: Counter[Shape] = Counter()
         """Drafts that select other pods, and the number of pods that have each."""
+        self._unread_on: dict[str, str] = {}
+        """Pods whose requests are unknown and that take room, with their nodes."""
         self._redraft: set[str] = set()
         """Pods whose shape must be made again although their object is the same."""
 
@@ -149,15 +148,23 @@ class Pods:
             if made is None or before is None or made.draft is not before.draft:
                 self._count_choosy(before, -1)
                 self._count_choosy(made, 1)
+            self._count_unread(key, made)
             if made is None:
                 self._roster.enter(key, None, now)
                 continue
             self.members[key] = made
-            pod = made.pod
-            alone = Identity.of(ALONE, pod.namespace, pod.name)
-            self._roster.enter(key, alone if made.foreign else self._groups.identity_of(pod), now)
+            self._roster.enter(key, self._identity(key, made), now)
         self.dirty.clear()
         self._redraft.clear()
+
+    def _count_unread(self, key: str, made: Member | None) -> None:
+        self._unread_on.pop(key, None)
+        if made is not None and made.unread and made.status in (Status.BOUND, Status.RELEASING):
+            self._unread_on[key] = made.node
+
+    def full_nodes(self) -> frozenset[str]:
+        """Nodes with pods whose requests are unknown: they take no other pods."""
+        return frozenset(self._unread_on.values())
 
     def selectors(self) -> frozenset[PodSelector]:
         """All selectors of other pods that pods use."""
@@ -189,28 +196,45 @@ class Pods:
             if pod is None:
                 self._assumed.pop(key, None)
             return None
-        self._roster.enter_foreign(key, self._groups.identity_of(pod) if foreign else None)
+        try:
+            self._roster.enter_foreign(key, self._groups.identity_of(pod) if foreign else None)
+        except Exception as error:
+            self._problems.bug(PODS, key, error)
         if foreign and not pod.spec.node_name:
             return None
-        if before is not None and before.foreign == foreign:
+        reason = self._problems.undecoded.get((PODS, key), "")
+        if before is not None and before.foreign == foreign and not reason:
             known = moved_on(before, pod, self._nodes)
             if known is not None:
                 return self._overlaid(key, known)
-        try:
-            volumes = needs(self._storage, pod, self._nodes) if pod.spec.volumes else None
-            draft = self.shapes.draft(pod, volumes, self._images.use(key, names_of(pod.spec)))
-            made = member(pod, draft, self.priorities, self._nodes, now, foreign, volumes)
-        except FieldError as error:
-            self._problems.found(PODS, pod, error, "it waits")
-            if not foreign:
-                self._unreadable.add(key, f"{error.field}: {error.problem}")
-            return None
-        except Exception as error:
-            reason = self._problems.bug(f"Pod `{key}`", error)
-            if not foreign:
-                self._unreadable.add(key, reason)
-            return None
-        return self._overlaid(key, made)
+        if not reason:
+            try:
+                made = self._member(key, pod, now, foreign)
+            except FieldError as error:
+                reason = self._problems.found(PODS, pod, error, "it waits, or its node takes no other pods")
+            except Exception as error:
+                reason = self._problems.bug(PODS, key, error)
+        return self._overlaid(key, unread_member(pod, reason, now, foreign) if reason else made)
+
+    def _member(self, key: str, pod: Pod, now: float, foreign: bool) -> Member:
+        volumes = needs(self._storage, pod, self._nodes) if pod.spec.volumes else None
+        draft = self.shapes.draft(pod, volumes, self._images.use(key, names_of(pod.spec)))
+        made = member(pod, draft, self.priorities, self._nodes, now, foreign, volumes)
+        if made.problem:
+            self._problems.invalid(PODS, key, made.problem)
+        else:
+            self._problems.valid(PODS, key)
+        return made
+
+    def _identity(self, key: str, made: Member) -> Identity:
+        """The gang of a pod: its own if it is not ours, or if finding the gang fails."""
+        pod = made.pod
+        if not made.foreign:
+            try:
+                return self._groups.identity_of(pod)
+            except Exception as error:
+                made.problem = self._problems.bug(PODS, key, error)
+        return Identity.of(ALONE, pod.namespace, pod.name)
 
     def _overlaid(self, key: str, made: Member) -> Member:
         """The pod with what was assumed about it, unless its object shows it by now."""

@@ -26,8 +26,10 @@ from maar.kube.wire.errors import FieldError
 from maar.model.nodes import Node
 from maar.model.plan import Lock
 from maar.model.queues import Queue
+from maar.model.resources import PODS
 from maar.model.snapshot import Budget, Cluster
 from maar.model.topology import HyperNode
+from maar.model.volumes import Room
 
 
 class Surroundings:
@@ -58,7 +60,8 @@ class Surroundings:
         self._names = scheduler_names
         self.locks: dict[str, Lock] = {}
         """Locks by node."""
-        self._broken_queues: dict[str, str] = {}
+        self._full: frozenset[str] = frozenset()
+        """Nodes with pods whose requests are unknown."""
         self._budgets: tuple[Budget, ...] = ()
         self._last = Cluster()
 
@@ -68,19 +71,23 @@ class Surroundings:
         """An object changed that is read once a cycle."""
         self._stale = True
 
-    def note_queue(self, name: str, error: str = "") -> None:
-        """A queue changed, or cannot be read."""
+    def note_queue(self) -> None:
+        """A queue changed."""
         self._stale = self.rebuild = True
-        self._broken_queues.pop(name, None)
-        if error:
-            self._broken_queues[name] = error
+
+    def close_nodes(self, names: frozenset[str]) -> None:
+        """These nodes, and no others, take no more pods: what their pods request is unknown."""
+        if names != self._full:
+            self._full = names
+            self._stale = self.rebuild = True
 
     def note_node(self, name: str, after: wire.Node | None) -> bool:
         """A node changed; false if nothing that counts did."""
         was = (self.nodes.pop(name, None), self.locks.pop(name, None))
         if after is not None and self._ours(after):
             try:
-                self.nodes[name] = node(after)
+                if (NODES, name) not in self._problems.undecoded:
+                    self.nodes[name] = node(after)
             except FieldError as error:
                 self._problems.found(NODES, after, error, "it takes no pods")
             held = lock(after)
@@ -101,12 +108,18 @@ class Surroundings:
         found: list[Budget] = []
         covered: dict[str, tuple[str, ...]] = {}
         for item in self._store.of(BUDGETS).values():
-            inside: list[Member] = []
+            inside = [m for m in members if m.pod.namespace == item.namespace]
             try:
-                inside = cover(item, (m for m in members if m.pod.namespace == item.namespace))
-                found.append(budget(item, inside))
+                if (BUDGETS, item.key) in self._problems.undecoded:
+                    found.append(Budget(item.key, 0))
+                else:
+                    inside = cover(item, inside)
+                    found.append(budget(item, inside))
             except FieldError as error:
                 self._problems.found(BUDGETS, item, error, "it lets no pod go")
+                found.append(Budget(item.key, 0))
+            except Exception as error:
+                self._problems.bug(BUDGETS, item.key, error)
                 found.append(Budget(item.key, 0))
             for m in inside:
                 covered[m.pod.key] = (*covered.get(m.pod.key, ()), item.key)
@@ -119,16 +132,18 @@ class Surroundings:
         if self._stale or self._budgets or self._storage.stale or self._images.stale:
             state = self._state()
             self._last = Cluster(
-                nodes=tuple(self.nodes.values()),
+                nodes=tuple(_closed(n) if n.name in self._full else n for n in self.nodes.values()),
                 queues=tuple(self._queue(q, now) for q in self._store.of(QUEUES).values()),
                 budgets=self._budgets,
-                hypernodes=tuple(map(self._hypernode, self._store.of(HYPERNODES).values())),
+                hypernodes=tuple(
+                    h for item in self._store.of(HYPERNODES).values() if (h := self._hypernode(item)) is not None
+                ),
                 namespace_weights=namespace_weights(map(self._weight, self._store.of(QUOTAS).values())),
                 elect=state.elect,
                 locks=tuple(self.locks.values()),
                 expired=state.expired,
                 resized=state.resized,
-                rooms=self._storage.rooms(self.nodes),
+                rooms=self._rooms(),
                 images=self._images.take(),
             )
             self._stale = False
@@ -141,18 +156,33 @@ class Surroundings:
                 return read_state(item, self._names)
             except FieldError as error:
                 self._problems.found(STATE, item, error, "elections and the last changes of pools are forgotten")
+            except Exception as bug:
+                self._problems.bug(STATE, item.key, bug)
         return State()
 
     def _queue(self, of: wire.Queue, now: float) -> Queue:
-        made, error = queue(of, now), self._broken_queues.get(of.name)
-        return made if error is None else msgspec.structs.replace(made, broken=error)
+        """A queue; one that cannot be read keeps its jobs waiting, and no other queue takes back what they have."""
+        error = self._problems.undecoded.get((QUEUES, of.name), "")
+        try:
+            made = queue(of, now)
+        except Exception as bug:
+            made = Queue(of.name, parent=of.spec.parent)
+            error = error or self._problems.bug(QUEUES, of.name, bug)
+        error = error or made.broken
+        if error:
+            self._problems.invalid(QUEUES, of.name, error, "its jobs wait")
+            made = msgspec.structs.replace(made, broken=error, reclaimable=False)
+        return made
 
-    def _hypernode(self, item: wire.HyperNode) -> HyperNode:
+    def _hypernode(self, item: wire.HyperNode) -> HyperNode | None:
         try:
             return checked(item)
         except FieldError as error:
             self._problems.found(HYPERNODES, item, error, "no node belongs to it by this pattern")
             return hypernode(item)
+        except Exception as bug:
+            self._problems.bug(HYPERNODES, item.name, bug)
+            return None
 
     def _weight(self, quota: wire.ResourceQuota) -> tuple[str, int | None]:
         """The namespace of a quota, and the weight that it states."""
@@ -160,4 +190,21 @@ class Surroundings:
             return quota.namespace, namespace_weight(quota)
         except FieldError as error:
             self._problems.found(QUOTAS, quota, error, "it gives no weight")
-            return quota.namespace, None
+        except Exception as bug:
+            self._problems.bug(QUOTAS, quota.key, bug)
+        return quota.namespace, None
+
+    def _rooms(self) -> tuple[Room, ...]:
+        """The room for volumes; the last known one if it cannot be counted."""
+        try:
+            rooms = self._storage.rooms(self.nodes)
+        except Exception as bug:
+            self._problems.bug("volumes", "all nodes", bug)
+            return self._last.rooms
+        self._problems.valid("volumes", "all nodes")
+        return rooms
+
+
+def _closed(of: Node) -> Node:
+    """A node that takes no more pods. Every pod needs a slot, whatever plugins are configured."""
+    return msgspec.structs.replace(of, allocatable={**of.allocatable, PODS: 0})

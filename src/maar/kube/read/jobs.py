@@ -62,6 +62,7 @@ def gang_of(key: str, stated: GangSpec, members: list[Member], priorities: Prior
         role_min=stated.role_min,
         min_resources=stated.min_resources,
         priority=value,
+        priority_classes=_classes(stated, members, priorities),
         created=_created(stated, members, now),
         uid=stated.uid or _uid(members),
         phase=stated.phase,
@@ -104,16 +105,26 @@ def _priority(stated: GangSpec, members: list[Member], priorities: Priorities) -
     return value, preempts, ""
 
 
+def _classes(stated: GangSpec, members: list[Member], priorities: Priorities) -> tuple[str, ...]:
+    """All priority classes that are named; a number without a class counts as one of that name."""
+    named = {stated.priority_class, *(m.pod.spec.priority_class_name for m in members)}
+    if stated.elastic is not None:
+        named.add(stated.elastic.worker.spec.priority_class_name)
+    if stated.priority is not None and stated.priority > 0 and not stated.priority_class:
+        named.add(str(stated.priority))
+    return tuple(sorted(named - priorities.unstated)) if len(named) > 1 or "" not in named else ()
+
+
 def _queue(stated: GangSpec, members: list[Member]) -> str:
+    if any(member.foreign for member in members):
+        # Another scheduler's pod takes room on its node, but no queue pays for it because it says so.
+        return ""
     if stated.queue:
         return stated.queue
     found = first(known.QUEUE_NAME, stated.annotations, stated.labels)
     for member in members:
         if found:
             break
-        if member.foreign:
-            # Another scheduler's pod takes room on its node, but no queue of ours pays for it.
-            return ""
         found = first(known.QUEUE_NAME, member.pod.metadata.annotations, member.pod.metadata.labels)
     return found[1] if found else DEFAULT
 

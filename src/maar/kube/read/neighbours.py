@@ -46,7 +46,7 @@ def pod_term(term: PodAffinityTerm, own: str, labels: Labels, namespaces: Namesp
     """One term of pod affinity or anti-affinity."""
     more = same_labels(term.match_label_keys, term.mismatch_label_keys, labels)
     pods = PodSelector(selector(term.label_selector, more), namespaces.of(term, own))
-    return PodTerm(pods, term.topology_key)
+    return PodTerm(pods, term.topology_key, pods.namespaces != (own,))
 
 
 def spread(wire: TopologySpread, own: str, labels: Labels) -> Spread:

@@ -9,7 +9,7 @@ from maar.kube.wire.cluster import Node as WireNode
 from maar.kube.wire.values import moment
 from maar.model.nodes import Node
 from maar.model.plan import Lock
-from maar.model.resources import PODS, QuantityError, allocatable
+from maar.model.resources import LARGEST_NODE, PODS, QuantityError, allocatable
 from maar.model.selectors import Taint
 
 DEFAULT_PODS = 110
@@ -46,7 +46,7 @@ def _allocatable(wire: WireNode) -> dict[str, int]:
         amounts = allocatable(quantities)
     except QuantityError:
         raise quantity_error(quantities, field) from None
-    amounts = {name: max(amount, 0) for name, amount in amounts.items()}
+    amounts = {name: min(max(amount, 0), LARGEST_NODE) for name, amount in amounts.items()}
     amounts.setdefault(PODS, DEFAULT_PODS)
     return amounts
 

@@ -24,7 +24,8 @@ class Priority(msgspec.Struct, frozen=True, gc=False):
 class Priorities:
     """All priority classes."""
 
-    def __init__(self, classes: Iterable[PriorityClass]) -> None:
+    def __init__(self, stated: Iterable[PriorityClass]) -> None:
+        classes = list(stated)
         self._known = {name: Priority(value) for name, value in SYSTEM.items()}
         defaults = []
         for wire in sorted(classes, key=lambda c: (c.value, c.name)):
@@ -33,6 +34,8 @@ class Priorities:
                 defaults.append(self._known[wire.name])
         # Of several defaults Kubernetes takes the lowest.
         self._default = defaults[0] if defaults else Priority()
+        self.unstated = frozenset(("", *(wire.name for wire in classes if wire.global_default)))
+        """Classes that nobody has to ask for: none, and the default."""
 
     def named(self, name: str) -> Priority:
         """A class by name; if it does not exist, the default class with a problem."""

@@ -39,6 +39,8 @@ def queue(wire: WireQueue, now: float = 0.0) -> Queue:
         created=seconds(wire.metadata.creation_timestamp, now),
         uid=wire.metadata.uid,
         broken=problems[0] if problems else "",
+        namespaces=_names(wire, known.NAMESPACES),
+        priority_classes=_names(wire, known.PRIORITY_CLASSES),
     )
 
 
@@ -75,6 +77,12 @@ def _amounts(field: str, quantities: Quantities | None, problems: list[str]) -> 
             wrong = f"expected an amount of at least 0, got `{quantities[name]}`"
             problems.append(f"{field}.{name}: {wrong}")
     return {name: max(amount, 0) for name, amount in found.items()}
+
+
+def _names(wire: WireQueue, key: str) -> tuple[str, ...] | None:
+    """Names separated by commas; `None` if the annotation is missing or empty."""
+    names = [name.strip() for name in wire.metadata.annotations.get(key, "").split(",")]
+    return tuple(dict.fromkeys(name for name in names if name)) or None
 
 
 def _hierarchy(wire: WireQueue, problems: list[str]) -> tuple[tuple[str, ...], tuple[int, ...]]:

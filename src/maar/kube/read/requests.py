@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from maar.kube.wire.base import Quantities
 from maar.kube.wire.errors import FieldError
 from maar.kube.wire.pods import Container, ContainerStatus, Pod, Resources
-from maar.model.resources import LARGEST, PODS, QuantityError, units
+from maar.model.resources import LARGEST_POD, PODS, QuantityError, units
 
 Requests = tuple[tuple[str, int], ...]
 
@@ -31,7 +31,7 @@ def pod_requests(pod: Pod) -> Requests:
     if spec.overhead:
         _add(total, amounts(spec.overhead, "spec.overhead"))
     total[PODS] = 1
-    return tuple(sorted((name, min(amount, LARGEST)) for name, amount in total.items() if amount > 0))
+    return tuple(sorted((name, min(amount, LARGEST_POD)) for name, amount in total.items() if amount > 0))
 
 
 def negative_request(pod: Pod) -> str:

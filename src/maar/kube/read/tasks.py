@@ -17,11 +17,16 @@ from maar.kube.read.volumes import Needs
 from maar.kube.wire import annotations as known
 from maar.kube.wire import values
 from maar.kube.wire.annotations import Notes
+from maar.kube.wire.api_resources import api_group
 from maar.kube.wire.pods import Pod, PodSpec
 from maar.kube.wire.values import moment, seconds, whole, yes
 from maar.model.durations import duration
+from maar.model.resources import PODS
 from maar.model.shapes import Shape
 from maar.model.tasks import Status, Task
+
+SLOT = Shape(requests=((PODS, 1),))
+"""The shape of a pod whose requests cannot be read."""
 
 
 class Member(msgspec.Struct, gc=False):
@@ -44,6 +49,8 @@ class Member(msgspec.Struct, gc=False):
     """Why the pod makes its job invalid."""
     made: Task | None = None
     """The task last made from it."""
+    unread: bool = False
+    """What it requests is unknown."""
     said: tuple[float | None, float | None] = (None, None)
     """Promise and checkpoint of the gang when `made` was made."""
 
@@ -54,7 +61,7 @@ def moved_on(before: Member, pod: Pod, nodes: Container[str]) -> Member | None:
     Most of what watches say of pods is that they were bound and that they run: that is read without all the rest.
     """
     was, meta = before.pod, pod.metadata
-    if pod.spec.volumes or was.metadata.uid != meta.uid or before.blocked:
+    if pod.spec.volumes or was.metadata.uid != meta.uid or before.blocked or before.problem:
         return None
     if was is not pod:
         old, new = was.metadata, meta
@@ -111,6 +118,31 @@ def member(
     return made
 
 
+def unread_member(pod: Pod, reason: str, now: float, foreign: bool) -> Member:
+    """A pod of which only the object itself can be read: it is never bound or evicted, and it makes its job invalid.
+
+    What it requests is unknown. The picture closes its node for other pods.
+    """
+    status, node = _where(pod)
+    return Member(
+        pod=pod,
+        draft=SLOT,
+        status=Status.BLOCKED if status is Status.PENDING else status,
+        node=node,
+        blocked=reason if status is Status.PENDING else "",
+        priority=Priority(pod.spec.priority or 0),
+        task_priority=0,
+        preemptable=False,
+        cooldown=0.0,
+        checkpoint=None,
+        promise=None,
+        created=seconds(pod.metadata.creation_timestamp, now),
+        foreign=foreign,
+        problem="" if foreign else reason,
+        unread=True,
+    )
+
+
 def task(
     of: Member,
     job: str,
@@ -132,7 +164,8 @@ def task(
     of.said = promise, checkpoint
     pod = of.pod
     bound = of.status in (Status.BOUND, Status.RELEASING)
-    started = pod.status.start_time
+    started, going = pod.status.start_time, pod.metadata.deletion_timestamp
+    grace = pod.spec.termination_grace_period_seconds
     of.made = Task(
         key=pod.key,
         job=job,
@@ -154,8 +187,27 @@ def task(
         promise=smaller(of.promise, promise),
         budgets=budgets,
         blocked=of.blocked,
+        foreign=of.foreign,
+        grace=30.0 if grace is None else float(max(grace, 0)),
+        leaves=None if going is None else going.timestamp(),
     )
     return of.made
+
+
+def bare_task(of: Member, job: str, budgets: tuple[str, ...]) -> Task:
+    """The task of a member whose job is invalid: it takes its room, and is never bound or evicted."""
+    return Task(
+        of.pod.key,
+        job,
+        of.draft,
+        status=of.status,
+        node=of.node,
+        created=of.created,
+        uid=of.pod.metadata.uid,
+        preemptable=False,
+        budgets=budgets,
+        blocked=of.blocked,
+    )
 
 
 def smaller(a: float | None, b: float | None) -> float | None:
@@ -165,13 +217,21 @@ def smaller(a: float | None, b: float | None) -> float | None:
     return min(a, b)
 
 
+def _where(pod: Pod) -> tuple[Status, str]:
+    """The state of a pod as its node sees it."""
+    if pod.finished:
+        return Status.SUCCEEDED if pod.status.phase == "Succeeded" else Status.FAILED, pod.spec.node_name
+    if pod.spec.node_name:
+        leaving = pod.metadata.deletion_timestamp is not None
+        return Status.RELEASING if leaving else Status.BOUND, pod.spec.node_name
+    return Status.PENDING, ""
+
+
 def _stands(pod: Pod, draft: Shape, nodes: Container[str], volumes: Needs | None) -> tuple[Status, str, str]:
     spec = pod.spec
-    if pod.finished:
-        return Status.SUCCEEDED if pod.status.phase == "Succeeded" else Status.FAILED, spec.node_name, ""
-    if spec.node_name:
-        leaving = pod.metadata.deletion_timestamp is not None
-        return Status.RELEASING if leaving else Status.BOUND, spec.node_name, ""
+    status, node = _where(pod)
+    if status is not Status.PENDING:
+        return status, node, ""
     if spec.scheduling_gates:
         return Status.BLOCKED, "", "scheduling gates: " + ", ".join(g.name for g in spec.scheduling_gates)
     if needs := unaccounted(pod, draft.requests):
@@ -180,17 +240,38 @@ def _stands(pod: Pod, draft: Shape, nodes: Container[str], volumes: Needs | None
     if volumes is not None:
         if volumes.blocked:
             return Status.BLOCKED, "", volumes.blocked
-        # The node for which its volumes are created keeps its room, as a nominated node does.
-        nominated = volumes.node or nominated
+        if volumes.node and volumes.node != nominated:
+            nominated = ""  # It can only run there; but anyone can annotate a claim, so that keeps no room for it.
     if nominated and nominated in nodes:
         return Status.NOMINATED, nominated, ""
     return Status.PENDING, "", ""
 
 
 def _is_resident(pod: Pod) -> bool:
+    """Whether a pod belongs to its node: by all that a kubelet or the DaemonSet controller writes.
+
+    One field alone proves nothing: anyone who creates a pod can set it.
+    """
     if known.MIRROR in pod.metadata.annotations:
-        return True
-    return any(owner.kind == "DaemonSet" for owner in pod.metadata.owner_references)
+        return _is_controlled_by(pod, "", "Node", pod.spec.node_name)
+    return _is_controlled_by(pod, "apps", "DaemonSet") and _is_pinned(pod.spec)
+
+
+def _is_controlled_by(pod: Pod, group: str, kind: str, name: str | None = None) -> bool:
+    return any(
+        owner.controller and (api_group(owner.api_version), owner.kind) == (group, kind) and name in (None, owner.name)
+        for owner in pod.metadata.owner_references
+    )
+
+
+def _is_pinned(spec: PodSpec) -> bool:
+    """Whether every way of its node affinity names one node, as the DaemonSet controller writes it."""
+    required = None if spec.affinity is None else spec.affinity.node_affinity.required
+    terms = () if required is None else required.node_selector_terms
+    return bool(terms) and all(
+        any((f.key, f.operator) == ("metadata.name", "In") and len(f.values) == 1 for f in term.match_fields)
+        for term in terms
+    )
 
 
 def _any_number(text: str) -> int:

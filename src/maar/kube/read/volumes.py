@@ -6,7 +6,7 @@
     not bound, immediate binding                     waits until the volume controller has bound the claim
     not bound, WaitForFirstConsumer                  runs where the volume may be created, or where a free volume is;
                                                      there it waits for the volume before it is bound
-    the same, and a node is selected                 runs on that node, whose room is kept for it
+    the same, and a node is selected                 runs on that node; its room is kept if the pod is nominated to it
 
 `maar.controller.hand_over` waits for volumes. A pod that has a node only counts against the limits of its drivers.
 """

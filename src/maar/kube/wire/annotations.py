@@ -44,6 +44,9 @@ HOLDS = "maar.dev/holds"
 WORKERS = "maar.dev/workers"
 PLANNED = "maar.dev/planned-workers"
 WHY = "maar.dev/why"
+NAMESPACES = "maar.dev/namespaces"
+PRIORITY_CLASSES = "maar.dev/priority-classes"
+"""On a Queue: what it accepts."""
 LOCKED_FOR = "maar.dev/locked-for"
 LOCKED_SINCE = "maar.dev/locked-since"
 LOCKED_UID = "maar.dev/locked-uid"
@@ -68,6 +71,10 @@ LONGEST_PROBLEM = 200
 """Characters of a reason that quotes an annotation; tuned by hand."""
 
 
+LONGEST_VALUE = 1000
+"""Characters of an annotation that Maar parses; tuned by hand. Kubernetes allows 256 kB, and values are cached."""
+
+
 class Notes:
     """Reads the annotations, and optionally the labels, of one object."""
 
@@ -84,6 +91,8 @@ class Notes:
             for key in keys:
                 if text := values.get(key):
                     try:
+                        if len(text) > LONGEST_VALUE:
+                            raise ValueError(f"{len(text)} characters, expected at most {LONGEST_VALUE}")
                         return parse(text)
                     except ValueError as error:
                         # A tenant may write any length; reasons go on to conditions and events.

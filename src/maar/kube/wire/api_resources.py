@@ -82,6 +82,8 @@ CSI_NODES = Resource("storage.k8s.io", "v1", "csinodes", "CSINode", False, wire_
 EVENTS = Resource("events.k8s.io", "v1", "events", "Event", True, Plain)
 """Maar only writes events. The core group, which `kubectl describe` and dashboards read, serves the same ones."""
 LEASES = Resource("coordination.k8s.io", "v1", "leases", "Lease", True, Plain)
+TOKEN_REVIEWS = Resource("authentication.k8s.io", "v1", "tokenreviews", "TokenReview", False, Plain)
+"""Not stored: creating one asks the server about a token."""
 PRIORITY_CLASSES = Resource("scheduling.k8s.io", "v1", "priorityclasses", "PriorityClass", False, wire.PriorityClass)
 BUDGETS = Resource("policy", "v1", "poddisruptionbudgets", "PodDisruptionBudget", True, wire.PodDisruptionBudget)
 

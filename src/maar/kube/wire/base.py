@@ -46,6 +46,8 @@ class Metadata(Wire, frozen=True):
     creation_timestamp: Time | None = None
     deletion_timestamp: Time | None = None
     owner_references: tuple[OwnerReference, ...] = ()
+    generation: Long = 0
+    """1 when the object is created; every change of its spec adds 1."""
     resource_version: str = ""
     """A watch continues from it; a write states it so that it does not overwrite a newer version."""
 

@@ -21,6 +21,8 @@ _WORDS = {
     "array": "a list",
     "null": "nothing",
 }
+LONGEST_SHOWN = 60
+"""Characters of a value in a message; tuned by hand."""
 _STEP = re.compile(r"\.(\w+)|\[(\d+|\.\.\.)\]")
 
 
@@ -56,19 +58,32 @@ def without_nulls(document: object) -> object:
     return document
 
 
+def invalid_field(message: str, document: object) -> list[str]:
+    """The path of the field that an error of msgspec is about."""
+    what, steps, got = _parts(message)
+    if "- at `key" in message or "missing required field" in what:
+        return steps
+    return _find(document, steps, got)[0]
+
+
+def _parts(message: str) -> tuple[str, list[str], str]:
+    """What an error of msgspec says, the steps to the field, and the type that it got."""
+    what, _, where = message.partition(" - at ")
+    got = re.search(r"got `(\w+)`", what)
+    return what, [a or b for a, b in _STEP.findall(where.strip("`"))], got.group(1) if got else ""
+
+
 def _field_error(message: str, document: object) -> FieldError:
     """Translates an error of msgspec: ``Expected `int`, got `str` - at `$.spec.minMember` ``."""
-    what, _, where = message.partition(" - at ")
-    steps = [a or b for a, b in _STEP.findall(where.strip("`"))]
-    got = re.search(r"got `(\w+)`", what)
+    what, steps, got = _parts(message)
     expected = re.search(r"Expected `([^`]+)`", what)
-    if where.startswith("`key"):
+    if "- at `key" in message:
         return FieldError(_path(steps) or "document", "expected keys to be text")
     if missing := re.search(r"missing required field `(\w+)`", what):
         return FieldError(_path([*steps, missing.group(1)]), "missing")
-    named, value = _find(document, steps, got.group(1) if got else "")
+    named, value = _find(document, steps, got)
     field = _path(named) or "document"
-    if expected is None or got is None:
+    if expected is None or not got:
         return FieldError(field, f"{what[0].lower()}{what[1:]}{_shown(value)}")
     words = [_WORDS.get(kind, f"`{kind}`") for kind in expected.group(1).split(" | ") if kind != "null"]
     return FieldError(field, f"expected {' or '.join(words)}{_shown(value)}{_hint(expected.group(1), value)}")
@@ -81,7 +96,13 @@ def _shown(value: object) -> str:
         return ", got a list"
     if isinstance(value, bool):
         return f", got `{str(value).lower()}`"
-    return f", got `{value}`" if value is not None else ""
+    return f", got `{_short(str(value))}`" if value is not None else ""
+
+
+def _short(text: str) -> str:
+    """A value in a message: reasons go on to logs, conditions and events."""
+    text = text if text.isprintable() else text.encode("unicode_escape").decode()
+    return text if len(text) <= LONGEST_SHOWN else f"{text[: LONGEST_SHOWN - 3]}..."
 
 
 def _hint(expected: str, value: object) -> str:

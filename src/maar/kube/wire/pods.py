@@ -157,6 +157,7 @@ class PodSpec(Wire, frozen=True):
     volumes: tuple[PodVolume, ...] = ()
     scheduling_group: SchedulingGroup = SchedulingGroup()
     active_deadline_seconds: Long | None = None
+    termination_grace_period_seconds: Long | None = None
 
 
 class ContainerStatus(Wire, frozen=True):

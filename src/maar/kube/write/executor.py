@@ -129,6 +129,8 @@ class Executor:
         self._idle.set()
         self._stopped = False
         self._closed = False
+        self.on_failed: list[Callable[[BaseException], None]] = []
+        """Called if a worker ends because of an unexpected error: some writes may never be sent."""
 
     def submit(self, work: Work, done: Callback = lambda work, outcome: None) -> None:
         """Start a write; `done` is called in the event loop with its outcome."""
@@ -203,7 +205,14 @@ class Executor:
     def _start(self) -> None:
         free = 0 if self._stopped else self._in_flight - len(self._workers)
         for _ in range(min(free, len(self._lines.ready))):
-            self._workers.add(asyncio.get_running_loop().create_task(self._work()))
+            worker = asyncio.get_running_loop().create_task(self._work())
+            self._workers.add(worker)
+            worker.add_done_callback(self._ended)
+
+    def _ended(self, worker: asyncio.Task[None]) -> None:
+        if not worker.cancelled() and (error := worker.exception()) is not None:
+            for listener in self.on_failed:
+                listener(error)
 
     async def _work(self) -> None:
         try:

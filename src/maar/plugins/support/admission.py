@@ -11,7 +11,7 @@ import numpy as np
 from maar.model.jobs import Job, Phase
 from maar.model.resources import UNLIMITED, Ints
 from maar.model.tasks import Status
-from maar.plugins.support.quotas import minimum_row, own_of
+from maar.plugins.support.quotas import may_be_promised, minimum_row, own_of
 from maar.plugins.support.shares import Row
 from maar.session.journal import Array
 from maar.session.register import Register
@@ -40,7 +40,7 @@ class Admission:
             for i in session.snapshot.jobs.active:
                 job = session.job(i)
                 if job.min_resources and job.phase in (Phase.INQUEUE, Phase.RUNNING):
-                    self._promise(job)
+                    self._promise(job, checked=False)
             session.state.listen(self._changed)
             on.job_enqueued(self._promise)
 
@@ -69,11 +69,19 @@ class Admission:
             self._session.snapshot, np.maximum(self._session.state.job_allocated - self._minimums, 0)
         )
 
-    def _promise(self, job: Job) -> None:
-        if not job.min_resources or self._session.snapshot.jobs.queue[job.index] < 0:
+    def _promise(self, job: Job, checked: bool = True) -> None:
+        """Count what a group lacks; `checked` if this session admitted it."""
+        if not job.min_resources or self._session.snapshot.jobs.refused[job.index]:
             return
         needs = np.array(minimum_row(self._session, job), dtype=np.int64)
         lacks = np.minimum(np.maximum(needs - self._session.state.job_allocated[job.index], 0), self._askable(job))
+        if not checked and not may_be_promised(
+            self._session,
+            job,
+            lacks.tolist(),
+            self.promised(int(self._session.snapshot.jobs.queue[job.index]), own=True),
+        ):
+            return
         if lacks.any():
             self._waiting[job.index] = needs, lacks
             self._add(self._promised, job.index, lacks)

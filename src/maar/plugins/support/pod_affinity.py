@@ -96,11 +96,13 @@ def most_room_first(codes: Ints, slots: Ints) -> tuple[Mask, ...]:
 class AntiAffinity:
     """Required pod anti-affinity: the terms of this shape, and those of running pods."""
 
-    def __init__(self, shape: Shape, neighbours: Neighbours, nodes: int) -> None:
+    def __init__(self, shape: Shape, neighbours: Neighbours, nodes: int, untrusted: bool = False) -> None:
         self._neighbours = neighbours
         self._nodes = nodes
         self._own = [(term, term.pods in shape.matches) for term in dict.fromkeys(shape.anti_affinity)]
         self.theirs: list[PodTerm] = [term for pods in shape.matches for term in neighbours.repelling(pods)]
+        if untrusted:  # A pod of one tenant must not keep the pods of all others off its nodes.
+            self.theirs = [term for term in self.theirs if not term.crosses]
 
     def limit(self, later: bool) -> Limit:
         """Nodes without a pod nearby that repels the shape or is repelled by it."""

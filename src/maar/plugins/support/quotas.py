@@ -63,6 +63,18 @@ def own_of(session: Session, column: Array, queue: int) -> Row:
     return row
 
 
+def may_be_promised(session: Session, job: Job, asks: Sequence[int], promised: Sequence[int]) -> bool:
+    """Whether an admitted group may wait for this much, beside what other groups of its queue are promised.
+
+    A phase proves no admission: anyone who may edit a PodGroup of Volcano can write it, and raise `minResources` later.
+    So a group keeps room from others only within the limit of its queue, and only if it could fit the whole cluster.
+    """
+    number = int(session.snapshot.jobs.queue[job.index])
+    limit = limit_row(session.snapshot.axes, session.snapshot.queues.queues[number])
+    rows = zip(asks, promised, limit, session.total, strict=True)
+    return all(waiting + more <= most and more <= there for more, waiting, most, there in rows if more > 0)
+
+
 class InUse:
     """What is used or promised on all nodes: counted once, then updated from the sums of the queues."""
 

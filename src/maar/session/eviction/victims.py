@@ -14,11 +14,13 @@ from collections.abc import Hashable, Iterable, Sequence
 from fractions import Fraction
 from typing import TYPE_CHECKING, NamedTuple
 
+import msgspec
 import numpy as np
 
 from maar.model.resources import CPU, Floats, Ints
 from maar.model.tasks import Status
 from maar.session.eviction.cost import Cost, Rank, TieKey, Work
+from maar.session.eviction.protection import beyond_share, limits_claims, unprotected
 from maar.session.hooks import Claim
 from maar.session.resizing.workers import is_ending, workers_of
 from maar.session.session import Session
@@ -93,11 +95,16 @@ class Candidates:
         """The sort key of a task that may leave without its gang."""
         table, jobs = self._session.snapshot.tasks, self._session.snapshot.jobs.jobs
         job = jobs[int(table.job[task])]
+        own: TieKey = ((job.key, -table.tasks[task].index),)
         if job.elastic is not None:
             cost = Cost(evicts=False, priority=job.priority)
+        elif limits_claims(self._session):
+            # A tenant gives her pods any priority: it orders them among themselves only.
+            cost = Cost(True, False, (), job.priority, 0, 0, self._work[task])
+            own = ((job.key, int(table.priority[task])), *own)
         else:
             cost = Cost(True, False, (), job.priority, 0, int(table.priority[task]), self._work[task])
-        return Rank(cost, ((job.key, -table.tasks[task].index),), task)
+        return Rank(cost, own, task)
 
     def key(self, tasks: Iterable[int]) -> TieKey:
         """The tie-breaker for tasks of equal cost."""
@@ -190,7 +197,10 @@ class Candidates:
 
     def agreed(self, unit: Unit) -> bool:
         """Whether all plugins agree to evict exactly these tasks now, after the earlier evictions."""
-        if self._session.hooks.victims(self._claim, np.array(unit.tasks)).all():
+        claim = self._claim
+        if unit.whole and limits_claims(self._session):
+            claim = msgspec.structs.replace(claim, whole=True)
+        if self._session.hooks.victims(claim, np.array(unit.tasks)).all():
             return True
         if unit.whole:
             self._refused.add(unit.job)
@@ -204,7 +214,10 @@ def find(session: Session, claim: Claim) -> Candidates:
     """All tasks that may be evicted for a claim, each judged alone."""
     snapshot, state = session.snapshot, session.state
     table = snapshot.tasks
-    chosen = (state.status == Status.BOUND) & table.preemptable & ~table.resident & (state.node >= 0)
+    spared, beyond = ~table.preemptable | table.resident, beyond_share(session)
+    if beyond is not None:
+        spared &= ~beyond
+    chosen = (state.status == Status.BOUND) & ~spared & ~table.foreign & (state.node >= 0)
     for row in set(table.job[state.status == Status.SUCCEEDED].tolist()).intersection(snapshot.jobs.elastic):
         if is_ending(session, session.job(row)):  # Its room is free soon; if stopped now, the job would run again.
             chosen[snapshot.jobs.members[row]] = False
@@ -225,7 +238,8 @@ def find(session: Session, claim: Claim) -> Candidates:
 def inside(session: Session, claim: Claim) -> Candidates:
     """The job's own tasks that may make room for its more important tasks."""
     tasks = session.tasks_of(claim.job, Status.BOUND)
-    tasks = tasks[session.snapshot.tasks.preemptable[tasks] & (session.state.node[tasks] >= 0)]
+    may = session.snapshot.tasks.preemptable[tasks] | unprotected(session, tasks)
+    tasks = tasks[may & (session.state.node[tasks] >= 0)]
     if len(tasks):
         each = Claim(claim.job, claim.shape, False, claim.priority, together=False)
         tasks = tasks[session.hooks.victims(each, tasks)]

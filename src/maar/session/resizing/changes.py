@@ -39,6 +39,8 @@ class SizeChanges:
         self.changed: set[int] = set()
         """Rows of jobs whose size changes: their workers leave through the resize, not by eviction."""
         self._after: dict[int, int] = {}
+        self._limited = {pool.name for pool in session.config.pools if pool.rate_limit}
+        """Pools for which it matters when their sizes change."""
         for job in session.elastic():
             self._read(job)
 
@@ -52,7 +54,8 @@ class SizeChanges:
         if size == before:
             return
         self.changed.add(job.index)
-        forgive, pool = (False, "") if decided is None else (decided.forgive, decided.pool)
+        forgive = decided is not None and decided.forgive
+        pool = decided.pool if decided is not None and decided.pool in self._limited else ""
         past = past_after(past_of(self._session, job), self._session.now, before, size, forgive)
         if size == 0:
             self.suspends.append(Suspend(job.key, why, past, cause, pool))

@@ -50,6 +50,7 @@ def _take_up(session: Session, job: Job) -> None:
         task = waiting[0] if waiting else None
         wanted_shape = shape if task is None else int(session.snapshot.tasks.shape[task])
         room = min(count, wanted, int(session.view(wanted_shape, later=True).fits[row]))
+        # The object of the job is its owner's: what it says must not exceed what her queue may have.
         room = session.hooks.allowed(job, wanted_shape, room) if room > 0 else 0
         if room <= 0:
             continue

@@ -31,6 +31,7 @@ Move = tuple[int, int]
 def migrate(session: Session, pool: SharedPool, table: Jobs, restart: Floats) -> int:
     """Move workers of a pool's jobs, if it pays; returns how many."""
     rows = [row for row, job in enumerate(pool.jobs) if _is_settled(session, job)]
+    rows = [row for row in rows if _could_pay(session, pool, table, restart, row)]
     if not rows:
         return 0
     jobs = [pool.jobs[row] for row in rows]
@@ -57,6 +58,13 @@ def _is_settled(session: Session, job: Job) -> bool:
     elastic, decided = elastic_of(job), session.sizes.get(job.index)
     runs = len(workers_of(session, job, Status.BOUND))
     return decided is not None and decided.size == elastic.now == runs > 0 and job.closeness is None
+
+
+def _could_pay(session: Session, pool: SharedPool, table: Jobs, restart: Floats, row: int) -> bool:
+    """Whether a move could pay for the job itself. What its owner states as its restart must not stop other jobs."""
+    workers = len(workers_of(session, pool.jobs[row], Status.BOUND))
+    speed = float(table.only([row]).speed(np.array([workers]))[0])
+    return NODE_LESS * speed * max(workers - 1, 1) * pool.option.horizon > float(restart[row]) * workers
 
 
 def _on_nodes(session: Session, job: Job) -> Ints:

@@ -23,6 +23,8 @@ from maar.model.jobs import Job
 from maar.model.reasons import Reason
 from maar.model.resources import Floats, Ints, Mask
 from maar.model.tasks import Status
+from maar.session import never
+from maar.session.eviction.protection import is_beyond
 from maar.session.resizing.migrating import migrate
 from maar.session.resizing.pools import SharedPool
 from maar.session.resizing.shares import Ground, Shares, caps_of_grounds, caps_of_queues, is_closed
@@ -88,7 +90,7 @@ class PoolSizes:
         """Seconds that a change costs each job. A pool with restart 0 disables this brake for all jobs."""
         if not self._option.restart:
             return np.zeros(len(self._jobs))
-        own = [elastic_of(job).restart for job in self._jobs]
+        own = [None if is_beyond(self._session, job.index) else elastic_of(job).restart for job in self._jobs]
         return np.array([self._option.restart if r is None else r for r in own], dtype=np.float64)
 
     # -- 2 capacity
@@ -243,7 +245,13 @@ class PoolSizes:
             decided = Decision(size, planned, because, bool(forgiven[row]), self._option.name)
             self._session.size(job, decided)
             if not size and job.index not in self._session.notes:
-                self._session.note(job, self._reason(job, "NoWorkers", self._why_none(job, row)))
+                self._session.note(job, self._none(job, row))
+
+    def _none(self, job: Job, row: int) -> Reason:
+        """Why a job gets no workers: also whether its pool never can hold it."""
+        reason = self._reason(job, "NoWorkers", self._why_none(job, row))
+        shape, least = worker_shape(self._session, job), elastic_of(job).min
+        return never.by_pool(self._session, shape, least, self._pool.nodes, self._option.name, reason)
 
     def _why_none(self, job: Job, row: int) -> str:
         elastic = elastic_of(job)

@@ -18,6 +18,7 @@ from maar.model.jobs import Job, Phase
 from maar.model.nodes import NodeTable
 from maar.model.reasons import Reason
 from maar.model.resources import Mask
+from maar.model.tasks import Status
 from maar.session.resizing.workers import is_ending
 from maar.session.session import Session
 
@@ -47,7 +48,13 @@ def pools_of(session: Session) -> list[SharedPool]:
 
 
 def _takes_part(session: Session, job: Job) -> bool:
-    return job.phase is not Phase.COMPLETED and session.trouble(job) is None and not is_ending(session, job)
+    return not _is_over(session, job) and session.trouble(job) is None and not is_ending(session, job)
+
+
+def _is_over(session: Session, job: Job) -> bool:
+    """Whether its group is completed. Tenants can write that too, so it counts only if no pod of the job is left."""
+    left = (Status.PENDING, Status.NOMINATED, Status.BOUND)
+    return job.phase is Phase.COMPLETED and not len(session.tasks_of(job, *left))
 
 
 def nodes_of_pools(table: NodeTable, options: Iterable[PoolOption]) -> list[tuple[PoolOption, Mask]]:

@@ -11,5 +11,5 @@ class TraceError(Exception):
         self.problems = problems
         """One line each: place, column, expected value and actual value."""
         more = len(problems) - MOST
-        shown = problems[:MOST] + ([f"and {more} more"] if more > 0 else [])
-        super().__init__("\n".join(shown))
+        self.lines = problems[:MOST] + ([f"and {more} more"] if more > 0 else [])
+        super().__init__("\n".join(self.lines))

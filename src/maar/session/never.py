@@ -1,0 +1,166 @@
+"""Jobs that cannot start on today's nodes, under today's limits, whatever else leaves: "never", not "not yet".
+
+Everything here is a proof. Nodes count as if all pods were gone, and as usable while they are cordoned or tainted.
+Where nothing is proved the reason stays as it is, and means "not yet". The text says what would have to change.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from msgspec.structs import replace
+
+from maar.model.jobs import Job
+from maar.model.reasons import LOCKED, Never, Reason
+from maar.model.resources import PODS, UNLIMITED, Ints, Mask, in_words, scarce_first
+from maar.model.tasks import Status
+from maar.session.placement import Group, domains_of
+from maar.session.session import Session
+
+MATCH, NODE, CLUSTER, DOMAIN = "NoMatchingNode", "LargerThanAnyNode", "LargerThanCluster", "LargerThanAnyDomain"
+QUEUE, POOL = "LargerThanQueueLimit", "LargerThanPool"
+NOW = "never on today's nodes"
+MANY = 2**31
+"""More tasks than any gang has; the sum over all nodes does not overflow."""
+LASTING = ("NodeSelector", "NodeAffinity", "NodeName", "VolumeBinding")
+"""Refusals that end only if the job or the nodes change. A cordon or a taint goes, other plugins are not known."""
+
+
+def needed(groups: list[Group], lacking: int, roles: dict[int, int]) -> list[int]:
+    """How many tasks of each group a gang cannot start without, if it lacks so many in all and of some roles."""
+    total = sum(len(g.tasks) for g in groups)
+    return [max(roles.get(g.role, 0), lacking - (total - len(g.tasks)), 0) for g in groups]
+
+
+def by_nodes(session: Session, job: Job, group: Group, count: int, reason: Reason, *, alone: bool) -> Reason:
+    """The reason why nodes refuse a group of which `count` tasks must start together, with the proof if there is one.
+
+    `alone`: the gang has no other group.
+    """
+    if count < 1 or reason.code == LOCKED or not len(session.snapshot.nodes):
+        return reason
+    usable = _usable(session, group.shape)
+    if not usable.any():
+        causes = dict.fromkeys(r.words for _, r in session.rejections(group.shape) if r.code in LASTING)
+        what = f"no node is one that it selects: they {', '.join(causes)}"
+        return _proved(reason, MATCH, f"{NOW}: {what}: label nodes, or change what it selects")
+    holds = _holds(session, group.shape)
+    if not holds.any():
+        return _proved(reason, NODE, f"{NOW}: {_too_large(session, group.shape, usable)}")
+    pods = "1 pod" if count == 1 else f"{count} pods together"
+    if int(holds.sum()) < count:
+        what = f"needs {pods}, all nodes hold {holds.sum()} if nothing else runs"
+        return _proved(reason, CLUSTER, f"{NOW}: {what}: add nodes, or lower its minimum")
+    most = _largest_domain(session, job, group.shape) if alone else None
+    if most is not None and most < count:
+        assert job.closeness is not None
+        what = f"needs {pods} within one {job.closeness.words}, the largest holds {most} if nothing else runs"
+        return _proved(reason, DOMAIN, f"{NOW}: {what}: allow a wider domain, or lower its minimum")
+    return reason
+
+
+def by_queue(session: Session, reason: Reason, asks: list[int]) -> Reason:
+    """The reason why a queue refuses a job that must have `asks` at once, with the proof if it is above its limit."""
+    number = session.snapshot.queues.number.get(reason.queue)
+    if number is None:
+        return reason
+    axes = session.snapshot.axes
+    limit = axes.row(session.snapshot.queues.queues[number].capability or {}, missing=UNLIMITED)
+    for d in _dims(session, asks):
+        if asks[d] > limit[d]:
+            name = axes.names[d]
+            what = f"needs {in_words(name, asks[d])} {name} at once, its capability is {in_words(name, limit[d])}"
+            text = f"never in queue `{reason.queue}`: {what}: raise the capability, or ask for less"
+            return _proved(reason, QUEUE, text)
+    return reason
+
+
+def by_total(session: Session, reason: Reason, asks: list[int]) -> Reason:
+    """The reason why a group without pods is not admitted, with the proof if all nodes together have less."""
+    for d in _dims(session, asks):
+        if asks[d] > session.total[d]:
+            name = session.snapshot.axes.names[d]
+            what = f"needs {in_words(name, asks[d])} {name}, all nodes have {in_words(name, session.total[d])}"
+            return _proved(reason, CLUSTER, f"{NOW}: {what}: add nodes, or ask for less")
+    return reason
+
+
+def by_pool(session: Session, shape: int, least: int, nodes: Mask, pool: str, reason: Reason) -> Reason:
+    """The reason why an elastic job gets no workers, with the proof if its pool cannot hold its minimum."""
+    usable, holds = _usable(session, shape) & nodes, _holds(session, shape)[nodes]
+    if not holds.any():
+        if not usable.any():
+            return reason
+        what = _too_large(session, shape, usable)
+        return _proved(reason, NODE, f"never in pool `{pool}` as it is: {what}")
+    if int(holds.sum()) < least:
+        what = f"needs at least {least} workers, its nodes hold {holds.sum()} if nothing else runs"
+        return _proved(reason, POOL, f"never in pool `{pool}` as it is: {what}: add nodes, or lower its minimum")
+    return reason
+
+
+def _proved(reason: Reason, code: str, message: str) -> Reason:
+    return replace(reason, never=Never(code, message))
+
+
+def _usable(session: Session, shape: int) -> Mask:
+    """The nodes that a shape may use, now or after a cordon or taint is gone."""
+
+    def make() -> Mask:
+        mask = np.ones(len(session.snapshot.nodes), dtype=np.bool_)
+        for _, rejection in session.rejections(shape):
+            if rejection.code in LASTING:
+                mask &= ~rejection.nodes
+        return mask
+
+    return session.memo.fixed("never", ("usable", shape), make)
+
+
+def _holds(session: Session, shape: int) -> Ints:
+    """How many tasks of a shape each node holds if nothing else runs there."""
+
+    def make() -> Ints:
+        request = session.snapshot.shapes.requests[shape]
+        dims = np.flatnonzero(request)
+        if not len(dims):
+            return np.full(len(session.snapshot.nodes), MANY)
+        holds: Ints = (session.snapshot.nodes.allocatable[:, dims] // request[dims]).min(axis=1)
+        return np.clip(holds, 0, MANY) * _usable(session, shape)
+
+    return session.memo.fixed("never", ("holds", shape), make)
+
+
+def _too_large(session: Session, shape: int, usable: Mask) -> str:
+    """The resource of which one pod needs more than any node has, and what would have to change."""
+    axes, table = session.snapshot.axes, session.snapshot.nodes.allocatable
+    request = session.snapshot.shapes.requests[shape]
+    change = "add larger nodes, or ask for less per pod"
+    dims = scarce_first(axes, request)
+    for d in dims:
+        most = int(table[usable, d].max())
+        if request[d] > most:
+            name = axes.names[d]
+            which = "largest" if bool(usable.all()) else "largest that it may use"
+            asks = in_words(name, int(request[d]))
+            return f"1 pod needs {asks} {name}, the {which} has {in_words(name, most)}: {change}"
+    amounts = {axes.names[d]: int(request[d]) for d in dims if axes.names[d] != PODS}
+    asks = ", ".join(f"{in_words(name, amount)} {name}" for name, amount in amounts.items())
+    return f"1 pod needs {asks}, and no node has all of it: {change}"
+
+
+def _largest_domain(session: Session, job: Job, shape: int) -> int | None:
+    """How many tasks of a gang's only shape the largest domain holds; `None` if it is unknown, or may start anywhere.
+
+    The domains to try have one that could hold the gang if there is one. They leave out nodes that are closed now.
+    """
+    if job.closeness is None or not job.closeness.hard or len(session.tasks_of(job, Status.BOUND, Status.NOMINATED)):
+        return None
+    closed = ~session.view(shape).open
+    if (closed & _usable(session, shape)).any():
+        return None
+    holds = _holds(session, shape)
+    masks = [mask for mask in domains_of(session, job) if mask is not None]
+    return max((int(holds[mask].sum()) for mask in masks), default=None)
+
+
+def _dims(session: Session, asks: list[int]) -> list[int]:
+    return scarce_first(session.snapshot.axes, np.array([int(n > 0) for n in asks]))

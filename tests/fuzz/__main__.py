@@ -1,0 +1,47 @@
+"""`make fuzz`: search for inputs that break Maar for some time, an hour by default.
+
+    python -m tests.fuzz --seconds 3600 --seed 7
+
+Prints the seed, and for each target how many inputs were tried. Targets run in turns of a few seconds. An input that
+breaks something is made as small as possible and printed; the exit code is then 1.
+"""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import random
+import sys
+import time
+from collections import Counter
+
+from tests.fuzz.search import search
+from tests.fuzz.targets import TARGETS
+
+TURN = 30.0
+"""Seconds after which the next target has its turn."""
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="make fuzz")
+    parser.add_argument("--seconds", type=float, default=3600.0)
+    parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(10**9))
+    options = parser.parse_args()
+    logging.disable(logging.CRITICAL)
+    print(f"fuzz: {options.seconds:.0f} s, seed {options.seed}", flush=True)
+    ends, tried, turn = time.monotonic() + options.seconds, Counter[str](), 0
+    while (left := ends - time.monotonic()) > 0:
+        for target in TARGETS:
+            seconds = min(TURN, left) * target.share
+            try:
+                tried[target.name] += search(target, seconds, options.seed + turn)
+            except BaseException:
+                print(f"fuzz: `{target.name}` failed: --seed {options.seed} (turn {turn})", flush=True)
+                raise
+        turn += 1
+        print("fuzz: " + ", ".join(f"{name} {count}" for name, count in tried.items()), flush=True)
+    print(f"fuzz: no failure in {tried.total()} inputs, seed {options.seed}")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

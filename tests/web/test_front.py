@@ -1,0 +1,489 @@
+"""The HTTP process: bytes over sockets against the real process, with limits that a test can reach."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import resource
+import signal
+import socket
+import urllib.error
+import urllib.request
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import ClassVar
+
+import pytest
+from tests.support.front import Scheduler, fronting
+
+from maar.web.addresses import Address, CannotServe, listening, read_address
+from maar.web.front.limits import Limits, Rate, client
+from maar.web.front.routes import HEALTH, MEASUREMENTS, PAGES
+from maar.web.server import Server
+
+IPV6 = socket.has_ipv6 and Path("/proc/net/if_inet6").exists() and Path("/proc/net/if_inet6").read_text().strip()
+
+
+class Client:
+    """One connection."""
+
+    opened: ClassVar[list[Client]] = []
+    """All clients of a story, which closes them."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.reader = reader
+        self.writer = writer
+        self.opened.append(self)
+
+    @classmethod
+    async def to(cls, server: Server, group: str = HEALTH, source: str = "127.0.0.1") -> Client:
+        port = server.port(group)
+        return cls(*await asyncio.open_connection("127.0.0.1", port, local_addr=(source, 0)))
+
+    def send(self, text: str) -> None:
+        self.writer.write(text.encode("latin-1"))
+
+    def get(self, path: str, method: str = "GET") -> None:
+        self.send(f"{method} {path} HTTP/1.1\r\nHost: maar\r\n\r\n")
+
+    async def answer(self, with_body: bool = True) -> tuple[int, dict[str, str], bytes]:
+        head = (await self.reader.readuntil(b"\r\n\r\n")).decode().split("\r\n")
+        headers = dict(line.lower().split(": ", 1) for line in head[1:] if line)
+        body = await self.reader.readexactly(int(headers["content-length"])) if with_body else b""
+        return int(head[0].split()[1]), headers, body
+
+    async def status(self, path: str) -> int:
+        self.get(path)
+        return (await self.answer())[0]
+
+    async def is_closed(self) -> bool:
+        """Wait until the other end closes."""
+        with contextlib.suppress(ConnectionError):
+            await self.reader.read()
+        return True
+
+    @classmethod
+    async def close_all(cls) -> None:
+        for each in cls.opened:
+            each.writer.transport.abort()
+        cls.opened.clear()
+        await asyncio.sleep(0)
+
+
+def blocking_get(url: str) -> tuple[int, str]:
+    try:
+        with urllib.request.urlopen(url, timeout=10) as answer:
+            return answer.status, answer.read().decode()
+    except urllib.error.HTTPError as error:
+        with error:
+            return error.code, error.read().decode()
+
+
+def told(
+    story: Callable[[Server], Awaitable[None]], limits: Limits | None = None, scheduler: Scheduler | None = None
+) -> None:
+    async def main() -> None:
+        async with fronting(limits=limits, scheduler=scheduler) as server:
+            try:
+                await story(server)
+            finally:
+                await Client.close_all()
+
+    asyncio.run(main())
+
+
+# -- pages
+
+
+def test_states_and_pages_are_those_of_the_scheduler() -> None:
+    scheduler = Scheduler()
+
+    async def story(server: Server) -> None:
+        one = await Client.to(server)
+        for path in ("/healthz", "/readyz"):
+            one.get(path)
+            assert (200, b"ok") == ((answer := await one.answer())[0], answer[2])
+        scheduler.trouble, scheduler.missing = "a task died", "not listed yet: pods\u00e9"
+
+        async def sees(path: str, text: str) -> None:
+            while True:
+                one.get(path)
+                status, _, body = await one.answer()
+                if (503, text) == (status, body.decode()):
+                    return
+
+        await sees("/healthz", "a task died")
+        await sees("/readyz", "not listed yet: pods\u00e9")
+        one.get("/metrics")
+        status, headers, body = await one.answer()
+        assert (200, b"page 1\n") == (status, body)
+        assert "text/plain; version=0.0.4; charset=utf-8" == headers["content-type"]
+        one.get("/metrics", "HEAD")
+        assert "7" == (await one.answer(with_body=False))[1]["content-length"]
+        for path, method, wanted in (("/", "GET", 404), ("/metrics", "POST", 405), ("/metricsx", "GET", 404)):
+            one.get(path, method)
+            assert wanted == (await one.answer())[0]
+
+    told(story, scheduler=scheduler)
+
+
+def test_a_page_is_kept_for_a_second_for_all_clients() -> None:
+    scheduler = Scheduler()
+
+    async def story(server: Server) -> None:
+        clients = [await Client.to(server) for _ in range(20)]
+        assert await clients[0].status("/metrics") == 200
+        begun = asyncio.get_running_loop().time()
+        for _ in range(10):
+            assert {200} == set(await asyncio.gather(*(each.status("/metrics") for each in clients)))
+        seconds = asyncio.get_running_loop().time() - begun
+        assert scheduler.pages <= 2 + seconds
+
+    told(story, Limits(requests_each=Rate(1e6, 1e6)), scheduler)
+
+
+def test_a_page_that_takes_long_is_kept_for_longer() -> None:
+    """20 ms for a page are too much for each second: the scheduler has other work."""
+    scheduler = Scheduler()
+
+    def slow() -> bytes:
+        begun = os.times().user
+        while os.times().user - begun < 0.05:
+            pass
+        return b"slow"
+
+    scheduler.page = slow
+
+    async def story(server: Server) -> None:
+        one = await Client.to(server)
+        begun = asyncio.get_running_loop().time()
+        while asyncio.get_running_loop().time() - begun < 1.5:
+            assert 200 == await one.status("/metrics")
+        assert 1 == scheduler.pages
+
+    told(story, Limits(requests_each=Rate(1e6, 1e6), requests=Rate(1e6, 1e6)), scheduler)
+
+
+def test_a_hung_scheduler_is_not_healthy() -> None:
+    """This test hangs the scheduler's event loop, because its own requests block."""
+
+    async def story(server: Server) -> None:
+        url = f"http://127.0.0.1:{server.port(HEALTH)}/healthz"
+        assert 200 == await (await Client.to(server)).status("/healthz")
+        seen = (200, "")
+        while seen[0] == 200:
+            seen = blocking_get(url)
+        assert 503 == seen[0]
+        assert "the scheduler has not answered for " in seen[1]
+
+    told(story, Limits(hung_seconds=1.5))
+
+
+# -- the process
+
+
+def test_if_it_dies_it_starts_again_and_clients_wait() -> None:
+    scheduler = Scheduler()
+
+    async def story(server: Server) -> None:
+        first = await Client.to(server)
+        assert 200 == await first.status("/healthz")
+        before = server.pid
+        os.kill(before, signal.SIGKILL)
+        assert await first.is_closed()
+        assert 200 == await (await Client.to(server)).status("/healthz"), "the port stays open"
+        assert server.pid != before
+        assert 1 == scheduler.restarts
+
+    told(story, scheduler=scheduler)
+
+
+def test_it_has_low_priority_and_ends_with_the_server() -> None:
+    pids: list[int] = []
+
+    async def story(server: Server) -> None:
+        assert 200 == await (await Client.to(server)).status("/healthz")
+        pids.append(server.pid)
+        assert os.getpriority(os.PRIO_PROCESS, server.pid) == min(os.getpriority(os.PRIO_PROCESS, 0) + 10, 19)
+
+    told(story)
+    with pytest.raises(ProcessLookupError):
+        os.kill(pids[0], 0)
+
+
+# -- limits
+
+
+def test_requests_of_one_address_are_limited_and_health_is_not() -> None:
+    async def story(server: Server) -> None:
+        one = await Client.to(server)
+        answers = []
+        for _ in range(5):
+            one.get("/metrics")
+            answers.append(await one.answer())
+        assert [200, 200, 200, 429, 429] == [status for status, _, _ in answers]
+        assert "1" == answers[-1][1]["retry-after"]
+        assert {"error": "too many requests from this address"} == json.loads(answers[-1][2])
+        assert 200 == await one.status("/healthz")
+        other = await Client.to(server, source="127.0.0.2")
+        assert 200 == await other.status("/metrics")
+
+    told(story, Limits(requests_each=Rate(0.001, 3)))
+
+
+def test_requests_of_all_addresses_are_limited() -> None:
+    async def story(server: Server) -> None:
+        statuses = []
+        for number in range(1, 6):
+            one = await Client.to(server, source=f"127.0.0.{number}")
+            statuses.append(await one.status("/metrics"))
+            assert 200 == await one.status("/healthz")
+        assert [200, 200, 200, 429, 429] == statuses
+
+    told(story, Limits(requests=Rate(0.001, 3)))
+
+
+def test_two_thousand_connections_keep_nobody_out() -> None:
+    """Clients that only hold connections lose the oldest ones."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    many = 2_000
+    if hard < many + 200:
+        pytest.skip(f"needs {many + 200} open files")
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+
+    async def story(server: Server) -> None:
+        sockets = []
+        try:
+            for number in range(many):
+                each = socket.socket()
+                each.bind((f"127.0.1.{number % 50 + 1}", 0))
+                each.setblocking(False)
+                await asyncio.get_running_loop().sock_connect(each, ("127.0.0.1", server.port(HEALTH)))
+                sockets.append(each)
+            one = await Client.to(server)
+            assert 200 == await one.status("/healthz")
+            assert 200 == await one.status("/metrics")
+            assert b"" == await _read(sockets[0]), "the oldest is closed"
+        finally:
+            for each in sockets:
+                each.close()
+
+    told(story)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+async def _read(each: socket.socket) -> bytes:
+    try:
+        return await asyncio.get_running_loop().sock_recv(each, 1)
+    except ConnectionError:
+        return b""
+
+
+def test_connections_of_one_address_are_limited() -> None:
+    async def story(server: Server) -> None:
+        other = await Client.to(server, source="127.0.0.2")
+        clients = [await Client.to(server) for _ in range(6)]
+        for each in clients[-3:]:
+            assert 200 == await each.status("/healthz")
+        for each in clients[:3]:
+            assert await each.is_closed()
+        assert 200 == await other.status("/healthz"), "another address is not touched"
+
+    told(story, Limits(connections_each=3))
+
+
+@pytest.mark.parametrize(
+    ("sent", "status"),
+    [
+        ("GET /metrics HTTP/1.1\r\nHost: x", 408),
+        ("GET /healthz HTTP/1.1\r\nContent-Length: 9\r\n\r\nabc", 408),
+    ],
+)
+def test_slow_clients_are_cut(sent: str, status: int) -> None:
+    async def story(server: Server) -> None:
+        one = await Client.to(server)
+        one.send(sent)
+        assert status == (await one.answer())[0]
+        assert await one.is_closed()
+        silent = await Client.to(server)
+        assert await silent.is_closed()
+
+    told(story, Limits(head_seconds=0.1, body_seconds=0.1))
+
+
+def test_clients_that_do_not_read_cost_no_memory() -> None:
+    """A page of 20 MB, and 50 clients that ask for it and read nothing."""
+    scheduler = Scheduler()
+    scheduler.page = lambda: b"x" * 20_000_000
+
+    async def story(server: Server) -> None:
+        clients = [await Client.to(server, source=f"127.0.0.{n}") for n in range(1, 51)]
+        for each in clients:
+            each.writer.transport.pause_reading()  # type: ignore[attr-defined]
+            each.get("/metrics")
+        last = await Client.to(server)
+        last.get("/metrics")
+        assert 20_000_000 == len((await last.answer())[2])
+        status = Path(f"/proc/{server.pid}/status").read_text()
+        (peak,) = (int(line.split()[1]) for line in status.splitlines() if line.startswith("VmHWM"))
+        assert peak < 200_000, "kB"
+
+    told(story, scheduler=scheduler)
+
+
+# -- bytes
+
+
+@pytest.mark.parametrize(
+    ("sent", "status"),
+    [
+        ("GET /healthz\r\n\r\n", 400),
+        ("GET /healthz HTTP/2.0\r\n\r\n", 400),
+        ("get /healthz HTTP/1.1\r\n\r\n", 400),
+        ("\x00\xff\r\n\r\n", 400),
+        ("GET /healthz HTTP/1.1\r\nno colon\r\n\r\n", 400),
+        ("GET /healthz HTTP/1.1\r\n folded: x\r\n\r\n", 400),
+        ("GET /healthz HTTP/1.1\r\nname : x\r\n\r\n", 400),
+        ("GET /healthz HTTP/1.1\r\na: x\ny\r\n\r\n", 400),
+        ("GET /healthz HTTP/1.1\r\nContent-Length: 1\r\nContent-Length: 1\r\n\r\n", 400),
+        ("GET /healthz HTTP/1.1\r\nContent-Length: -1\r\n\r\n", 400),
+        ("GET /healthz HTTP/1.1\r\nContent-Length: +1\r\n\r\n", 400),
+        ("GET /healthz HTTP/1.1\r\nContent-Length: " + "9" * 5000 + "\r\n\r\n", 400),
+        ("GET /healthz HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n", 411),
+        ("GET /healthz HTTP/1.1\r\nContent-Length: 999999999\r\n\r\n", 413),
+        ("GET /healthz HTTP/1.1\r\na: " + "x" * 17_000, 431),
+        ("x" * 17_000, 431),
+    ],
+)
+def test_what_is_no_request_is_refused_and_ends_the_connection(sent: str, status: int) -> None:
+    async def story(server: Server) -> None:
+        one = await Client.to(server)
+        one.send(sent)
+        assert status == (await one.answer())[0]
+        assert await one.is_closed()
+        assert 200 == await (await Client.to(server)).status("/healthz")
+
+    told(story)
+
+
+def test_several_requests_may_be_sent_at_once() -> None:
+    async def story(server: Server) -> None:
+        one = await Client.to(server)
+        for path in ("/metrics", "/healthz", "/nothing", "/metrics", "/healthz"):
+            one.get(path)
+        assert [200, 200, 404, 200, 200] == [(await one.answer())[0] for _ in range(5)]
+        one.send("GET /healthz HTTP/1.1\r\nConnection: close\r\n\r\n")
+        assert 200 == (await one.answer())[0]
+        assert await one.is_closed()
+        old = await Client.to(server)
+        old.send("GET /healthz HTTP/1.0\r\n\r\n")
+        assert 200 == (await old.answer())[0]
+        assert await old.is_closed()
+
+    told(story)
+
+
+# -- addresses
+
+
+def test_health_and_metrics_may_have_their_own_addresses() -> None:
+    async def story() -> None:
+        async with fronting(health=Address("127.0.0.2", 0), metrics=Address("127.0.0.3", 0)) as server:
+            for group, host, path in ((HEALTH, "127.0.0.2", "/healthz"), (PAGES, "127.0.0.3", "/metrics")):
+                one = Client(*await asyncio.open_connection(host, server.port(group)))
+                assert 200 == await one.status(path)
+                others = {"/healthz", "/readyz", "/metrics"} - {path, "/readyz" if group == HEALTH else path}
+                assert {404} == {await one.status(other) for other in others}
+            common = Client(*await asyncio.open_connection("127.0.0.1", server.port(MEASUREMENTS)))
+            assert {404} == {await common.status(path) for path in ("/healthz", "/readyz", "/metrics")}
+
+    async def main() -> None:
+        try:
+            await story()
+        finally:
+            await Client.close_all()
+
+    asyncio.run(main())
+
+
+@pytest.mark.skipif(not IPV6, reason="no IPv6 here")
+@pytest.mark.parametrize("host", ["", "::1"])
+def test_it_serves_ipv6(host: str) -> None:
+    async def story() -> None:
+        async with fronting(address=Address(host, 0)) as server:
+            for where in ("::1", "127.0.0.1") if not host else ("::1",):
+                one = Client(*await asyncio.open_connection(where, server.port(HEALTH)))
+                assert 200 == await one.status("/healthz")
+
+    async def main() -> None:
+        try:
+            await story()
+        finally:
+            await Client.close_all()
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize(
+    ("text", "address"),
+    [
+        ("127.0.0.1:80", Address("127.0.0.1", 80)),
+        (":8081", Address("", 8081)),
+        ("[::1]:65535", Address("::1", 65535)),
+        ("localhost:0", Address("localhost", 0)),
+    ],
+)
+def test_addresses_are_read(text: str, address: Address) -> None:
+    assert address == read_address(text)
+
+
+@pytest.mark.parametrize("text", ["8080", "", "a:", "a:b", "a:65536", "a:-1", "a:" + "9" * 5000, "::1:80", "a:\u0661"])
+def test_bad_addresses_are_refused(text: str) -> None:
+    with pytest.raises(
+        ValueError, match=r"expected HOST:PORT with a port from 0 to 65535|an IPv6 address needs brackets"
+    ):
+        read_address(text)
+
+
+def test_what_cannot_be_served_is_told() -> None:
+    with listening(Address("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        for address, why in (
+            (Address("127.0.0.1", port), f"127.0.0.1:{port}: Address already in use"),
+            (Address("", 65536), "port 65536: not from 0 to 65535"),
+            (Address("192.0.2.1", 80), "192.0.2.1:80: Cannot assign requested address"),
+        ):
+            with pytest.raises(CannotServe) as refused:
+                listening(address)
+            assert why == str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("host", "its"),
+    [
+        ("10.0.0.1", "10.0.0.1"),
+        ("::ffff:10.0.0.1", "10.0.0.1"),
+        ("2001:db8::1", "2001:db8::"),
+        ("2001:db8::ffff:2", "2001:db8::"),
+        ("2001:db8:0:1::1", "2001:db8:0:1::"),
+        ("fe80::1%eth0", "fe80::"),
+    ],
+)
+def test_limits_belong_to_an_address_or_a_network(host: str, its: str) -> None:
+    assert its == client(host)
+
+
+def test_it_imports_little() -> None:
+    """The process starts in a tenth of a second and stays small."""
+
+    async def story(server: Server) -> None:
+        assert 200 == await (await Client.to(server)).status("/healthz")
+        status = Path(f"/proc/{server.pid}/status").read_text()
+        (memory,) = (int(line.split()[1]) for line in status.splitlines() if line.startswith("VmRSS"))
+        assert memory < 40_000, "kB"
+        maps = Path(f"/proc/{server.pid}/maps").read_text()
+        assert [] == [name for name in ("numpy", "sqlalchemy", "aiohttp", "_sqlite3") if name in maps]
+
+    told(story)
