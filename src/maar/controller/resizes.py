@@ -93,9 +93,8 @@ class Resizes:
     def send(self, plan: Plan, now: float) -> None:
         """Carry out a plan's sizes, holds and notes."""
         self._cache.pool_times.decide(plan, now)
-        for key, changed in self._cache.changed.items():
-            if changed is None or changed[0].elastic is None:
-                self._noted.pop(key, None)
+        for key in (key for key, changed in self._cache.changed.items() if changed is None):
+            self._noted.pop(key, None)
         notes = self._notes(plan)
         down, up = changes(plan)
         isolated = self._cache.picture.problems.isolated
@@ -251,7 +250,9 @@ class Resizes:
                 self._has_notes = True
                 return
             del untrue[place]
-            self._noted.pop(found.owner.identity().key, None)
+            # What was noted before is not on the object any more.
+            for job in [job for job in self._noted if self._cache.picture.elastic_job(job) is None]:
+                del self._noted[job]
 
             def done(outcome: Outcome, found: Untrue = found) -> None:
                 if isinstance(outcome, Failed):  # unless a watch has shown it since, which looks again
