@@ -237,7 +237,11 @@ def _total(requests: Requests) -> int:
 
 
 async def _sleep_until(child: Maar, since_start: float) -> None:
-    await asyncio.sleep(max(child.begun + since_start - time.perf_counter(), 0.0))
+    """Sleep until a time after the start of Maar, and print its memory every minute."""
+    while (left := child.begun + since_start - time.perf_counter()) > 0:
+        into = time.perf_counter() - child.begun
+        await asyncio.sleep(min(left, 60.0 - into % 60.0))
+        print(f"after {(time.perf_counter() - child.begun) / 60:.1f} min: {child.rss_mb('VmRSS'):.0f} MB", flush=True)
 
 
 def bars(found: dict[str, float]) -> list[str]:

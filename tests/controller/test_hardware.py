@@ -213,7 +213,7 @@ def test_a_node_with_less_than_is_used_on_it_takes_nothing_more(kubeconfig: Path
             pods = await after_a_long_time(cluster, scheduler)
             assert {"light": "n0", "train-0": "n0", "train-1": "n0", "waits": ""} == where(pods)
             assert not any(p.leaving for p in pods), "no pod is evicted for it"
-            assert "0/1 nodes fit: 1 short of nvidia.com/gpu (needs 1, best has 0 free)" == pods[-1].message
+            assert "no nodes with enough free room: asks for 1 pod with 1 nvidia.com/gpu, 0.1 cpu" == pods[-1].message
             await cluster.node_status("n0", allocatable=has)
             pods = await after_a_long_time(cluster, scheduler)
             assert "" == where(pods)["waits"], "the node is as full as before"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -116,9 +117,13 @@ def stands(scheduler: Scheduler) -> tuple[int, bool]:
     return found.size, found.suspended
 
 
+MOMENTS = itertools.count(1000.0, 10.0)
+"""Times of plans, far enough apart for a note in each."""
+
+
 def send(scheduler: Scheduler, **plan: Any) -> None:
     scheduler.cache.snapshot(time.time())
-    scheduler.outbox.resizes.send(Plan(**plan), time.time())
+    scheduler.outbox.resizes.send(Plan(**plan), next(MOMENTS))
 
 
 async def written(cluster: Live, scheduler: Scheduler) -> None:
@@ -205,7 +210,7 @@ def test_a_size_that_another_client_sets_meanwhile_is_not_overwritten(kubeconfig
         await cluster.api.patch(PATH, {"spec": {"pytorchReplicaSpecs": {"Worker": {"replicas": 4}}}})
         plan = Plan(resize=(Resize(KEY, 2, 1),))
         if stands(scheduler)[0] == 2:  # usually the watch has not shown the change yet
-            scheduler.outbox.resizes.send(plan, time.time())
+            scheduler.outbox.resizes.send(plan, next(MOMENTS))
             await cluster.eventually(lambda: scheduler.executor.pending == 0)
             assert {"failed:ChangeJob": 1} == scheduler.outbox.counts
         await cluster.eventually(lambda: stands(scheduler) == (4, False), "the owner's size")
@@ -255,6 +260,23 @@ def test_notes_are_written_when_they_change_and_not_again(kubeconfig: Path) -> N
             await written(cluster, scheduler)
         assert {"done:AnnotateJob": 2} == scheduler.outbox.counts
         assert "b" == (await spec(cluster))[2]["maar.dev/why"]
+
+    tell(kubeconfig, story)
+
+
+def test_notes_that_change_alone_are_written_one_a_second_of_all_jobs_in_turn(kubeconfig: Path) -> None:
+    async def story(cluster: Live, scheduler: Scheduler) -> None:
+        await add(cluster, scheduler, pytorch(2))
+        resizes, now = scheduler.outbox.resizes, 500.0
+        for i in range(20):
+            resizes.send(Plan(targets=(Target(KEY, 2, i),)), now + i / 10)
+        assert pytest.approx(502.0) == resizes.due(now + 1.9)
+        resizes.send(Plan(targets=(Target(KEY, 2, 19),)), now + 2.0)
+        await written(cluster, scheduler)
+        assert {"done:AnnotateJob": 3} == scheduler.outbox.counts
+        assert "19" == (await spec(cluster))[2]["maar.dev/planned-workers"]
+        resizes.send(Plan(targets=(Target(KEY, 2, 19),)), now + 2.1)
+        assert resizes.due(now + 2.1) is None
 
     tell(kubeconfig, story)
 

@@ -129,7 +129,9 @@ def test_a_gang_that_does_not_fit_starts_when_it_does(cluster: RealCluster, dial
             await asyncio.to_thread(cluster.apply, [gang["thing"]])
         for i in range(3):
             await pod(play, f"train-{i}", gang, gpu=8)
-        pods = await play.until(lambda ps: all("nodes fit" in p.message for p in ps), "all pods have a reason")
+        pods = await play.until(
+            lambda ps: all("no nodes with enough" in p.message for p in ps), "all pods have a reason"
+        )
         assert not any(p.node for p in pods)
         await play.nodes(1, gpu=8, first=2)
         pods = await play.until(all_bound, "all three have a node")
@@ -150,7 +152,7 @@ def test_a_gang_of_unknown_size_is_what_came_before_it_settled(cluster: RealClus
             pods = await play.until(lambda ps: bool(where(ps)[probe]), "a later pod is bound")  # noqa: B023
             assert not any(p.node for p in pods if p.name.startswith("train"))
         pods = await play.until(
-            lambda ps: all("nodes fit" in p.message for p in ps if p.name.startswith("train")),
+            lambda ps: all("no nodes with enough" in p.message for p in ps if p.name.startswith("train")),
             "all pods of the gang say why they wait",
         )
         assert not any(p.node for p in pods if p.name.startswith("train"))

@@ -250,6 +250,9 @@ class Resizes:
                 self._has_notes = True
                 return
             del untrue[place]
+            # What was noted before is not on the object any more.
+            for job in [job for job in self._noted if self._cache.picture.elastic_job(job) is None]:
+                del self._noted[job]
 
             def done(outcome: Outcome, found: Untrue = found) -> None:
                 if isinstance(outcome, Failed):  # unless a watch has shown it since, which looks again

@@ -13,9 +13,10 @@ from maar.kube.client.api import Api
 from maar.kube.wire.api_resources import PODS
 from maar.kube.wire.base import Metadata
 from maar.kube.wire.pods import Pod
-from maar.kube.write.events import EventWriter, Reference
+from maar.kube.write.events import AT_ONCE, PER_OBJECT, PER_SECOND, REFILL, EventWriter, Reference
 
 POD = Reference.to(PODS, Pod(Metadata("a", "ns", "u1")))
+PATH = "/apis/events.k8s.io/v1/namespaces/ns/events"
 NODE = Reference("v1", "Node", "", "n1")
 
 
@@ -60,23 +61,21 @@ def test_an_event_is_what_kubectl_shows() -> None:
         scene.writer.emit(POD, "Normal", "Scheduled", "to n1", related=NODE)
 
     [(verb, path, event)] = play(act, instance="maar-0").writes
-    assert ("POST", "/api/v1/namespaces/ns/events") == (verb, path)
+    assert ("POST", PATH) == (verb, path)
     assert event["metadata"].pop("name").startswith("a.")
     assert {
-        "apiVersion": "v1",
+        "apiVersion": "events.k8s.io/v1",
         "kind": "Event",
         "metadata": {"namespace": "ns"},
-        "involvedObject": {"apiVersion": "v1", "kind": "Pod", "namespace": "ns", "name": "a", "uid": "u1"},
+        "regarding": {"apiVersion": "v1", "kind": "Pod", "namespace": "ns", "name": "a", "uid": "u1"},
         "related": {"apiVersion": "v1", "kind": "Node", "name": "n1"},
         "type": "Normal",
         "reason": "Scheduled",
-        "message": "to n1",
-        "source": {"component": "maar"},
-        "reportingComponent": "maar",
+        "note": "to n1",
+        "action": "Scheduling",
+        "reportingController": "maar",
         "reportingInstance": "maar-0",
-        "firstTimestamp": "1970-01-12T13:46:40Z",
-        "lastTimestamp": "1970-01-12T13:46:40Z",
-        "count": 1,
+        "eventTime": "1970-01-12T13:46:40.000000Z",
     } == event
 
 
@@ -84,7 +83,7 @@ def test_objects_without_a_namespace_have_theirs_in_default() -> None:
     async def act(scene: Scene) -> None:
         scene.emit(regarding=NODE)
 
-    assert "/api/v1/namespaces/default/events" == play(act).writes[0][1]
+    assert PATH.replace("/ns/", "/default/") == play(act).writes[0][1]
 
 
 def test_the_same_again_is_one_write_more_in_a_window() -> None:
@@ -103,9 +102,9 @@ def test_the_same_again_is_one_write_more_in_a_window() -> None:
     scene = play(act)
     create, patch, last = scene.writes
     assert ("POST", "PATCH", "PATCH") == (create[0], patch[0], last[0])
-    assert f"/api/v1/namespaces/ns/events/{create[2]['metadata']['name']}" == patch[1] == last[1]
-    assert {"count": 9, "lastTimestamp": "1970-01-12T13:51:41Z"} == patch[2]
-    assert (5, 10) == (create[2]["count"], last[2]["count"])
+    assert f"{PATH}/{create[2]['metadata']['name']}" == patch[1] == last[1]
+    assert {"series": {"count": 9, "lastObservedTime": "1970-01-12T13:51:41.000000Z"}} == patch[2]
+    assert (5, 10) == (create[2]["series"]["count"], last[2]["series"]["count"])
     assert 9 == scene.writer.counts.repeated
 
 
@@ -131,7 +130,7 @@ def test_an_event_that_the_server_has_forgotten_is_made_anew() -> None:
 
     scene = play(act)
     assert ["POST", "PATCH", "POST"] == [verb for verb, _, _ in scene.writes[:3]]
-    assert 2 == scene.writes[2][2]["count"]
+    assert 2 == scene.writes[2][2]["series"]["count"]
 
 
 def test_too_many_are_dropped_and_counted() -> None:
@@ -167,15 +166,13 @@ def test_it_never_raises(status: int) -> None:
         scene.emit("at last")
         await until(lambda: scene.writer.counts.written == 1)
 
-    assert "at last" == play(act).writes[3][2]["message"]
+    assert "at last" == play(act).writes[3][2]["note"]
 
 
 def test_a_missing_right_is_named_once(caplog: pytest.LogCaptureFixture) -> None:
     async def act(scene: Scene) -> None:
         scene.refuse = 403
-        scene.why = (
-            'events is forbidden: User "bob" cannot create resource "events" in API group "" in the namespace "ns"'
-        )
+        scene.why = 'events is forbidden: User "bob" cannot create resource "events" in API group "events.k8s.io" in the namespace "ns"'
         for i in range(3):
             scene.emit(f"message {i}")
         await until(lambda: scene.writer.counts.failed == 3)
@@ -187,7 +184,7 @@ def test_a_missing_right_is_named_once(caplog: pytest.LogCaptureFixture) -> None
     said = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
     (line,) = said
     assert line.startswith("events are not written: ")
-    assert line.endswith("forbidden: grant `create` on `events` in namespace `ns` to `bob`")
+    assert line.endswith("forbidden: grant `create` on `events.events.k8s.io` in namespace `ns` to `bob`")
 
 
 def test_closing_does_not_wait_for_ever_and_then_all_is_dropped() -> None:
@@ -206,5 +203,41 @@ def test_long_messages_are_cut() -> None:
     async def act(scene: Scene) -> None:
         scene.emit("x" * 5000)
 
-    message = play(act).writes[0][2]["message"]
+    message = play(act).writes[0][2]["note"]
     assert (1024, "x...") == (len(message), message[-4:])
+
+
+def test_an_event_is_one_per_object_reason_and_code_whatever_its_text() -> None:
+    async def act(scene: Scene) -> None:
+        for text in ("short of 4", "short of 3"):
+            scene.writer.emit(POD, "Warning", "FailedScheduling", text, code="NotEnoughResources")
+        scene.writer.emit(POD, "Warning", "FailedScheduling", "no quota", code="OverCapability")
+
+    writes = play(act).writes
+    assert ["short of 4", "no quota"] == [event["note"] for _, _, event in writes[:2]]
+
+
+def test_an_object_has_a_budget_of_writes() -> None:
+    async def act(scene: Scene) -> None:
+        for i in range(100):
+            scene.emit(f"message {i}")
+        scene.emit("another object", NODE)
+        assert 100 - PER_OBJECT == scene.writer.counts.dropped
+        scene.now += REFILL
+        scene.emit("later")
+        scene.emit("and no more")
+        assert 100 - PER_OBJECT + 1 == scene.writer.counts.dropped
+
+    assert PER_OBJECT + 2 == len(play(act).writes)
+
+
+def test_all_objects_together_have_a_rate() -> None:
+    async def act(scene: Scene) -> None:
+        for i in range(int(AT_ONCE) + 100):
+            scene.emit(regarding=POD._replace(name=f"p{i}"))
+        await until(lambda: scene.writer.counts.written == AT_ONCE)
+        scene.now += 2.0
+        await until(lambda: scene.writer.counts.written == AT_ONCE + 2 * PER_SECOND)
+        assert 0 == scene.writer.counts.dropped, "the others wait"
+
+    play(act)

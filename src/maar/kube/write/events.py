@@ -32,7 +32,7 @@ fewer than 10."""
 REFILL = 60.0
 ACTION = "Scheduling"
 """What Maar was doing, which every event must say."""
-AT_ONCE, PER_SECOND = 500.0, 25.0
+AT_ONCE, PER_SECOND = 1000.0, 25.0
 """Writes about all objects: at once, and per second after that; tuned by hand."""
 
 
@@ -241,7 +241,7 @@ class EventWriter:
                 self._nothing.set()
                 await self._something.wait()
             while not self._closing.is_set() and not self._all.take(self._clock(), AT_ONCE, PER_SECOND):
-                await asyncio.sleep(1 / PER_SECOND)
+                await asyncio.sleep((1.0 - self._all.left) / PER_SECOND)
             said = self._waiting.popleft()
             try:
                 if said.count > said.written:
