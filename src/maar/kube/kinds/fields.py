@@ -6,7 +6,7 @@ Only kinds that state all their fields are checked (`Kind.unread`), and annotati
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from difflib import get_close_matches
 from functools import cache
 from typing import Any
@@ -63,7 +63,7 @@ def warnings_about(kind: Kind[Any], document: Mapping[str, Any]) -> Iterator[str
 
 
 @cache
-def _fields(struct: Hashable) -> tuple[msgspec.inspect.Field, ...]:
+def _fields(struct: Any) -> tuple[msgspec.inspect.Field, ...]:
     info = msgspec.inspect.type_info(struct)
     return info.fields if isinstance(info, StructType) else ()
 
