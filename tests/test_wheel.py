@@ -89,6 +89,7 @@ def test_every_module_is_used_by_another_or_is_for_users(wheel: Path) -> None:
     packages = {".".join(file.relative_to(wheel).parts[:-1]) for file in wheel.rglob("__init__.py")}
     commands = {name for name in found if name.startswith("maar.cli.")}  # imported by name on use
     assert "maar.decide" in found
+    commands |= {name for name in found if name.endswith(".__main__")}  # `python -m` runs them
     assert FOR_USERS == found.keys() - used - packages - commands
 
 

@@ -74,7 +74,7 @@ def test_accounts_and_categories_as_text(file: str) -> None:
     hours = f"{GPU_SECONDS / 3600:.1f}"
     assert [
         *("team/resnet-1", "completed", "0", "2026-11-01", "10:00:00Z", "2026-11-01", "10:01:00Z"),
-        *("2026-11-01", "10:32:40Z", "2", hours, "5/10", "-"),
+        *("2026-11-01", "10:32:40Z", "9.33", "min", "2", "0", hours, "5/10", "-"),
     ] == job
     assert "team/resnet on a100: 5 measurements" in result.stdout.splitlines()
     points = [row[:-1] for row in rows if row and row[0] in "1248" and len(row) > 4]
@@ -93,6 +93,7 @@ def test_accounts_and_categories_as_json(file: str) -> None:
     assert {
         "job": "team/resnet-1", "uid": "u", "category": "team/resnet", "accelerator": "a100", "state": "completed",
         "submitted": T, "first_start": T + 60, "ended": T + 1960, "workers": 0, "resizes": 2, "suspensions": 1,
+        "evictions": 0, "waited_seconds": 560.0,
         "gpu_hours": GPU_SECONDS / 3600, "epoch": 4, "total_epochs": 10, "remaining_seconds": None,
     }.items() <= job.items()  # fmt: skip
     assert ["submitted", "started", "resized", "resized", "suspended", "started", "ended"] == [

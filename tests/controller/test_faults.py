@@ -7,7 +7,9 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
-from tests.support.burst import Burst, Witness, without_locks
+from tests.support.burst import PER_NODE, Burst, without_locks
+from tests.support.faults.witness import Witness
+from tests.support.faults.writes import Write
 from tests.support.live import PATIENCE, Live, connected, scheduling
 
 from maar.controller.cache import Cache
@@ -29,15 +31,14 @@ NODES = 22
 
 
 def witness_of(server: EmbeddedServer) -> Witness:
-    """A witness that sees every write to pods directly, whatever happens to watches and responses."""
+    """A witness that sees every write directly, whatever happens to watches and responses."""
     witness = Witness()
 
     def see(table: tuple[str, str], event: Event) -> None:
-        if table[1] == "pods":
-            pod = event.item.obj
-            witness.saw(pod["metadata"]["uid"], pod["spec"].get("nodeName", ""))
-            if event.type == "DELETED":
-                witness.gone(pod["metadata"]["uid"])
+        group, plural = table
+        key = "/".join(part for part in event.key if part)
+        after = None if event.type == "DELETED" else event.item.obj
+        witness.take(Write(event.version, f"{group}/{plural}" if "." in group else plural, key, after))
 
     server.call(server.api.store.listeners.append, see)
     return witness
@@ -70,7 +71,8 @@ def burst(
     witness = witness_of(box)
     asyncio.run(story())
     witness.check()
-    assert set() == witness.removed
+    assert PER_NODE == witness.most
+    assert 0 == witness.counts["removed"] + witness.counts["evicted"]
 
 
 def retries(scheduler: Scheduler) -> int:

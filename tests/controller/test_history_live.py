@@ -6,8 +6,10 @@ On the embedded server with the simulated operator; `maar.report` sends the repo
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import math
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -15,6 +17,7 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
+from tests.support.front import fronting
 from tests.support.live import GPU, NAMESPACE, Live, connected, scheduling
 
 from maar.cli.history import history as show_history
@@ -30,13 +33,14 @@ from maar.history.address import read_address
 from maar.history.history import History
 from maar.history.records import Event
 from maar.history.store import Store
+from maar.kube.client.errors import Conflict
 from maar.kube.kinds import pytorchjob
 from maar.model.elastic import Elastic
 from maar.model.snapshot import Snapshot
 from maar.registry import catalog
 from maar.report import Reporter
-from maar.web.measurements import routes
-from maar.web.server import serve
+from maar.web.front.routes import MEASUREMENTS
+from maar.web.reviews import Reviews
 
 PYTORCH = pytorchjob.KIND.resource
 CONFIG = """
@@ -71,6 +75,7 @@ class Stage:
         self.config.write_text(CONFIG)
         self.history = History()
         self._url = ""
+        self._token = ""
 
     @asynccontextmanager
     async def maar(self, where: str | None = None, **more: Any) -> AsyncIterator[Scheduler]:
@@ -78,22 +83,22 @@ class Stage:
         self.history = History(where or self.database)
         self.history.start()
         settings = Settings(learn_every=0.1)
-        web = await serve(
-            0,
-            healthy=lambda: "",
-            ready=lambda: "",
-            metrics=lambda: b"",
-            host="127.0.0.1",
-            more=routes(self.history),
-        )
-        host, port = web.addresses[0][:2]
-        self._url = f"http://{host}:{port}"
-        try:
-            async with scheduling(self.live, settings, self.config, history=self.history, **more) as scheduler:
-                yield scheduler
-        finally:
-            await web.cleanup()
-            await self.history.close()
+        self._token = await self._make_token()
+        async with fronting(self.history, Reviews(self.live.api), clock=time.time) as web:
+            self._url = f"http://127.0.0.1:{web.port(MEASUREMENTS)}"
+            try:
+                async with scheduling(self.live, settings, self.config, history=self.history, **more) as scheduler:
+                    yield scheduler
+            finally:
+                await self.history.close()
+
+    async def _make_token(self) -> str:
+        """A token as the pods of a namespace have it."""
+        path = f"/api/v1/namespaces/{NAMESPACE}/serviceaccounts"
+        with contextlib.suppress(Conflict):
+            await self.live.api.create(path, {"metadata": {"name": "trainer"}})
+        answer = await self.live.api.create(f"{path}/trainer/token", {"spec": {}})
+        return str(json.loads(answer)["status"]["token"])
 
     async def submit(
         self, name: str, low: int = 1, high: int = 8, priority: str = "", says: dict[str, str] | None = None
@@ -120,7 +125,9 @@ class Stage:
 
     async def report(self, job: str, workers: int, *, first: int = 0, seconds: float = EPOCH) -> None:
         """Report three epochs, as the script in worker 0 does."""
-        reporter = Reporter(self._url, f"{NAMESPACE}/{job}", total_epochs=100, workers=workers, rank=0)
+        reporter = Reporter(
+            self._url, f"{NAMESPACE}/{job}", total_epochs=100, workers=workers, rank=0, token=self._token
+        )
         for epoch in range(first, first + 3):
             reporter.report(epoch, seconds)
         await asyncio.to_thread(reporter.flush, 10.0)

@@ -44,11 +44,13 @@ async def is_locked(cluster: Live, job: str, count: int) -> None:
     await cluster.eventually(there, f"{count} nodes are locked for {job}")
 
 
-async def nothing_left(cluster: Live) -> None:
+async def nothing_left(cluster: Live, scheduler: Scheduler) -> None:
     async def gone() -> bool:
         return not await locks(cluster) and not await elected(cluster)
 
     await cluster.eventually(gone, "no lock and no election is left over")
+    memory = scheduler.outbox.memory
+    await cluster.eventually(lambda: memory.due() is None, "every write is seen, and none is due again")
 
 
 async def many_cycles(cluster: Live, scheduler: Scheduler) -> None:
@@ -78,7 +80,7 @@ def test_a_forged_election_does_not_win_after_a_restart(kubeconfig: Path) -> Non
             for name in ("forged-0", "alone", "long-0", "long-1", "long-2"):
                 await cluster.delete(name)
             await cluster.until(bound("wide", 2), "the gang starts")
-            await nothing_left(cluster)
+            await nothing_left(cluster, again)
 
     tell(kubeconfig, story, nodes=3)
 
@@ -86,7 +88,7 @@ def test_a_forged_election_does_not_win_after_a_restart(kubeconfig: Path) -> Non
 @pytest.mark.parametrize("how", ["cordon", "remove"])
 def test_a_gang_that_can_no_longer_start_keeps_no_node_locked(kubeconfig: Path, how: str) -> None:
     async def story(cluster: Live) -> None:
-        async with scheduling(cluster, SLEEPY):
+        async with scheduling(cluster, SLEEPY) as scheduler:
             await half_full(cluster)
             await cluster.gang("wide", 3, gpu=8)
             await is_locked(cluster, "default/wide", 3)
@@ -98,7 +100,7 @@ def test_a_gang_that_can_no_longer_start_keeps_no_node_locked(kubeconfig: Path, 
                 await cluster.api.delete(NODES.path(name="n2"))
             pods = await cluster.until(lambda ps: bool(where(ps)["small"]), "the small job starts at once")
             assert where(pods)["small"] in ("n0", "n1")
-            await nothing_left(cluster)
+            await nothing_left(cluster, scheduler)
 
     tell(kubeconfig, story, nodes=3)
 
@@ -119,22 +121,23 @@ def test_a_deleted_gang_leaves_nothing_and_its_successor_inherits_nothing(kubeco
         created = (await cluster.get(GROUPS.path(NAMESPACE, "next")))["metadata"]["creationTimestamp"]
 
         async def later() -> bool:
-            await cluster.api.delete(GROUPS.path(NAMESPACE, "wide")) if await _exists(cluster) else None
+            if await _exists(cluster):
+                await cluster.api.delete(GROUPS.path(NAMESPACE, "wide"))
             await cluster.group("wide", 2)
             found = await cluster.get(GROUPS.path(NAMESPACE, "wide"))
-            return str(found["metadata"]["creationTimestamp"]) > str(created)
+            return bool(found["metadata"]["creationTimestamp"] > created)
 
         await cluster.eventually(later, "it is created again, in a later second")
         for i in range(2):
             await cluster.pod(f"wide-{i}", gpu=8, metadata={"annotations": {"scheduling.k8s.io/group-name": "wide"}})
-        async with scheduling(cluster, SLEEPY):
+        async with scheduling(cluster, SLEEPY) as scheduler:
             await is_locked(cluster, "default/next", 2)
             assert first["uid"] != (await state(cluster))["elect"]["uid"]
             for name in ("next", "wide"):
                 await cluster.api.delete(GROUPS.path(NAMESPACE, name))
                 for i in range(2):
                     await cluster.delete(f"{name}-{i}")
-            await nothing_left(cluster)
+            await nothing_left(cluster, scheduler)
 
     async def _exists(cluster: Live) -> bool:
         groups = (await cluster.get(GROUPS.path(NAMESPACE)))["items"]
@@ -156,7 +159,7 @@ def test_a_deleted_state_and_a_removed_lock_are_written_again(kubeconfig: Path) 
             await cluster.api.patch(STATE, {"data": {"maar": "{", "other": "{}"}})
 
             async def mended() -> bool:
-                return (await cluster.get(STATE))["data"]["maar"] != "{"
+                return bool((await cluster.get(STATE))["data"]["maar"] != "{")
 
             await cluster.eventually(mended, "a malformed state is replaced")
             assert before == await state(cluster)

@@ -75,6 +75,7 @@ def test_only_the_newest_of_a_job_are_kept(store: Store) -> None:
     for number in range(8):
         store.write([epoch(number), epoch(number, "other")] if number < 3 else [epoch(number)])
     assert [3, 4, 5, 6, 7] == [m.epoch for m in store.measurements_of("team", "resnet")]
+    assert [6, 7] == [m.epoch for m in store.measurements_of("team", "resnet", newest=2)]
     assert [0, 1, 2] == [m.epoch for m in store.measurements_of("team", "other")]
 
 

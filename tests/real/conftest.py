@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.support.faults.writes import STORED_AS_JSON
 from tests.support.real.cluster import RealCluster
 from tests.support.real.parts import available
 
@@ -34,7 +35,7 @@ def real_parts() -> None:
 
 @pytest.fixture(scope="session")
 def running_cluster(real_parts: None) -> Iterator[RealCluster]:
-    with RealCluster() as cluster:
+    with RealCluster(flags=[STORED_AS_JSON]) as cluster:  # the witness of some tests reads etcd
         yield cluster
 
 

@@ -13,15 +13,14 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from tests.support.burst import Burst, Witness, in_part, without_locks
-from tests.support.live import NAMESPACE, Live, connected
+from tests.support.burst import PER_NODE, Burst, in_part, without_locks
+from tests.support.faults.witness import Watching, Wrong, watching
+from tests.support.live import Live, connected
 from tests.support.proxy import Fate, Proxy
 from tests.support.real.cluster import RealCluster
 from tests.support.scheduler import Child
 
 from maar.kube.client.errors import ApiError
-from maar.kube.client.informer import Informer
-from maar.kube.wire.api_resources import PODS
 
 NODES = 40
 KILLS = 30
@@ -36,10 +35,11 @@ START_S = 30.0
 class Scene:
     """A cluster behind a faulty proxy, a burst, and a witness with a connection of its own."""
 
-    def __init__(self, cluster: RealCluster, live: Live, proxy: Proxy, folder: Path) -> None:
+    def __init__(self, cluster: RealCluster, live: Live, proxy: Proxy, seen: Watching, folder: Path) -> None:
         self.cluster, self.live, self.proxy = cluster, live, proxy
         self.burst = Burst(live, NODES)
-        self.witness = Witness()
+        self.witness = seen.witness
+        self._seen = seen
         self._folder = folder
         self._kubeconfig = proxy.kubeconfig(folder / "kubeconfig", cluster.token)
         self._config = without_locks(folder)
@@ -63,10 +63,12 @@ class Scene:
     async def until_settled(self) -> None:
         await self.burst.until_settled(SETTLE_S)
         await self.live.until(lambda pods: all(p.phase == "Running" for p in pods if p.node), "all bound pods run")
+        await self._seen.caught_up()
 
     def check(self) -> None:
         """Check that no pod was bound twice, no node held too much, and the requested faults happened."""
-        self.witness.check()
+        self.witness.check(but=[Wrong.LOST])  # the users of a burst delete gangs
+        assert PER_NODE == self.witness.most
         bound = self.proxy.bound
         assert {1} == {len(nodes) for nodes in bound.values()}
         # The witness may know more binds: a killed server may have bound a pod without sending the response.
@@ -80,16 +82,13 @@ class Scene:
 @asynccontextmanager
 async def scene(cluster: RealCluster, folder: Path, seed: int) -> AsyncIterator[Scene]:
     bad = Proxy(cluster.server, cluster.ca, fail_share=BAD_SHARE, cut_every=CUT_EVERY_S, seed=seed)
-    async with connected(cluster.kubeconfig) as live, connected(cluster.kubeconfig) as other, bad as proxy:
-        made = Scene(cluster, live, proxy, folder)
+    async with connected(cluster.kubeconfig) as live, watching(cluster) as seen, bad as proxy:
+        made = Scene(cluster, live, proxy, seen, folder)
         await made.burst.begin()
-        watching = asyncio.create_task(Informer(other.api, PODS, made.witness, namespace=NAMESPACE).run())
         try:
             yield made
         finally:
             made.end()
-            watching.cancel()
-            await asyncio.gather(watching, return_exceptions=True)
 
 
 class Killer:

@@ -15,16 +15,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.support.burst import PER_NODE, Witness
+from tests.support.burst import PER_NODE
 from tests.support.elastic_story import CONFIG
+from tests.support.faults.witness import Witness, Wrong, watching
 from tests.support.live import NAMESPACE, Live, Seen, connected
 from tests.support.real.cluster import RealCluster
 from tests.support.scheduler import Child
 
 from maar.kube.client.errors import NotFound
-from maar.kube.client.informer import Informer
 from maar.kube.kinds import batchjob, volcano_podgroup
-from maar.kube.wire.api_resources import EVENTS, LEASES, PODS
+from maar.kube.wire.api_resources import EVENTS, LEASES
 
 FREEZES = int(os.environ.get("MAAR_FREEZES", "5"))
 NODES = 8
@@ -127,9 +127,8 @@ class Replicas:
 @pytest.mark.slow
 def test_frozen_leaders_that_continue_do_no_harm(real_cluster: RealCluster, tmp_path: Path) -> None:
     dice = random.Random(11)
-    witness = Witness()
 
-    async def freeze(live: Live, load: Load, replicas: Replicas) -> None:
+    async def freeze(live: Live, load: Load, replicas: Replicas, witness: Witness) -> None:
         old = await replicas.leader()
         binds = len(witness.nodes)
         for _ in range(3):
@@ -150,16 +149,15 @@ def test_frozen_leaders_that_continue_do_no_harm(real_cluster: RealCluster, tmp_
         assert old.says("lost the lease")
 
     async def story() -> None:
-        async with connected(real_cluster.kubeconfig) as live, connected(real_cluster.kubeconfig) as other:
+        async with connected(real_cluster.kubeconfig) as live, watching(real_cluster) as seen:
             load, replicas = Load(live, dice), Replicas(live, real_cluster.kubeconfig, tmp_path)
-            watching = asyncio.create_task(Informer(other.api, PODS, witness, namespace=NAMESPACE).run())
             try:
                 await load.begin()
                 replicas.start()
                 await replicas.leader()
                 replicas.start()
                 for _ in range(FREEZES):
-                    await freeze(live, load, replicas)
+                    await freeze(live, load, replicas, seen.witness)
                 await live.until(load.is_whole, "no gang is in part")
                 assert {"Preempted", "Resized"} <= await _reasons(live), "there were evictions and resizes"
                 sizes = [await _size(live, name) for name in ELASTIC]
@@ -167,11 +165,11 @@ def test_frozen_leaders_that_continue_do_no_harm(real_cluster: RealCluster, tmp_
             finally:
                 for child in replicas.children:
                     child.end()
-                watching.cancel()
-                await asyncio.gather(watching, return_exceptions=True)
+            await seen.caught_up()
             logs = "".join(child.log.read_text() for child in replicas.children)
             assert "Traceback" not in logs
-            witness.check()
+            seen.witness.check(but=[Wrong.LOST])  # the users delete gangs
+            assert PER_NODE == seen.witness.most
 
     real_cluster.start_controller_manager(CONTROLLERS)
     asyncio.run(story())

@@ -1,7 +1,8 @@
 """Bursts of gangs that do not all fit, for tests that inject faults meanwhile.
 
 At the end, whatever faults there were: every gang that fits runs, no gang runs in part, no node ever held too much, and
-no pod was ever on two nodes. `Burst` reports when the cluster has settled. A `Witness` records what happens until then.
+no pod was ever on two nodes. `Burst` reports when the cluster has settled. A witness (`tests.support.faults.witness`)
+records what happens until then.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import asyncio
 import random
 import re
 import time
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable
 from importlib.resources import files
 from pathlib import Path
@@ -18,11 +19,8 @@ from pathlib import Path
 from tests.support.live import NAMESPACE, Live, Seen
 
 from maar.kube.client.errors import AlreadyExists, ApiError, NotFound, ServerFault, TooManyRequests, Unreachable
-from maar.kube.client.informer import Changed, Delta, Removed, Replaced
-from maar.kube.client.streams import Broken
 from maar.kube.kinds import volcano_podgroup
 from maar.kube.wire.api_resources import PODS
-from maar.kube.wire.pods import Pod
 
 PER_NODE = 4
 """Pods that fit on a node: each needs a quarter of its 8 GPUs."""
@@ -151,53 +149,6 @@ async def stubborn(write: Callable[[], Awaitable[None]]) -> None:
             return
         except (Unreachable, ServerFault, TooManyRequests):
             await asyncio.sleep(PAUSE_S)
-
-
-class Witness:
-    """Records which nodes each pod was ever on, and how many pods each node had at once."""
-
-    def __init__(self) -> None:
-        self.nodes: dict[str, set[str]] = {}
-        """All nodes of each pod, by uid."""
-        self.removed: set[str] = set()
-        """Uids of removed pods."""
-        self.most = 0
-        """The highest number of pods that any node ever had at once."""
-        self._on: dict[str, set[str]] = defaultdict(set)
-
-    def saw(self, uid: str, node: str) -> None:
-        """Record the node of a pod, if it has one."""
-        if node:
-            self.nodes.setdefault(uid, set()).add(node)
-            self._on[node].add(uid)
-            self.most = max(self.most, len(self._on[node]))
-
-    def gone(self, uid: str) -> None:
-        """Record the removal of a pod."""
-        self.removed.add(uid)
-        for node in self.nodes.get(uid, ()):
-            self._on[node].discard(uid)
-
-    def __call__(self, delta: Delta[Pod]) -> None:
-        """Take a change from an informer."""
-        match delta:
-            case Replaced(objects=pods):
-                self._on.clear()
-                for pod in pods:
-                    self._read(pod)
-            case Changed(object=pod):
-                self._read(pod)
-            case Removed(uid=uid):
-                self.gone(uid)
-
-    def _read(self, pod: Pod | Broken) -> None:
-        assert isinstance(pod, Pod)
-        self.saw(pod.metadata.uid, pod.spec.node_name)
-
-    def check(self) -> None:
-        """Check that no pod was bound twice and no node held too much, and that some node was full."""
-        assert {} == {uid: nodes for uid, nodes in self.nodes.items() if len(nodes) > 1}
-        assert PER_NODE == self.most
 
 
 def without_locks(folder: Path) -> Path:

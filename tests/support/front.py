@@ -12,6 +12,7 @@ from maar.history.history import History
 from maar.web.addresses import Address
 from maar.web.front.limits import Limits
 from maar.web.messages import Review, Reviewed
+from maar.web.reviews import Reviews
 from maar.web.server import Server, Sources, groups_at
 
 TEAM = "system:serviceaccount:team:default"
@@ -59,13 +60,14 @@ class Scheduler:
 @asynccontextmanager
 async def fronting(
     history: History | None = None,
-    tokens: Tokens | None = None,
+    tokens: Tokens | Reviews | None = None,
     token_file: Path | None = None,
     limits: Limits | None = None,
     scheduler: Scheduler | None = None,
     address: Address = Address("127.0.0.1", 0),  # noqa: B008
     health: Address | None = None,
     metrics: Address | None = None,
+    clock: Callable[[], float] = lambda: 1000.0,
 ) -> AsyncIterator[Server]:
     """An HTTP process; `address` is that of all groups of paths that have no other."""
     shown = scheduler or Scheduler()
@@ -80,7 +82,7 @@ async def fronting(
         history=history or History("none"),
         review=(tokens or Tokens({})).review,
         on_restart=restarted,
-        clock=lambda: 1000.0,
+        clock=clock,
     )
     async with Server(sources, groups_at(address, health, metrics), token_file, limits) as server:
         yield server

@@ -1,7 +1,8 @@
 """Build a real control plane from Go modules, for the tests in tests/real.
 
 `python tools/controlplane/build.py` builds kube-apiserver, kube-controller-manager, kubectl, etcd and kwok once, into a
-cache outside the checkout. It also copies the CRDs of KubeRay, LeaderWorkerSet, JobSet, Kubeflow Trainer and Cluster Autoscaler.
+cache outside the checkout. It also copies the CRDs of KubeRay, LeaderWorkerSet, JobSet, Kubeflow Trainer and Cluster
+Autoscaler.
 `build.py training-operator` builds only that part. `build.py --where` prints the folder of each part as JSON, built or
 not; tests.support.real reads it. The go.mod files beside this file set the versions, and go.sum checks every source.
 It needs no container engine, downloads no binaries, and uses only the standard library, because it runs first.

@@ -37,7 +37,20 @@ def _table(*columns: str) -> Table:
 
 def _jobs(jobs: tuple[Job, ...]) -> Table:
     table = _table(
-        *("job", "state", "workers", "submitted", "first start", "ended", "resizes", "GPU hours", "epochs", "left on 1")
+        *(
+            "job",
+            "state",
+            "workers",
+            "submitted",
+            "first start",
+            "ended",
+            "waited",
+            "resizes",
+            "evictions",
+            "GPU hours",
+            "epochs",
+            "left on 1",
+        )
     )
     for job in jobs:
         done = "-" if job.epoch is None else f"{job.epoch + 1}/{job.total_epochs or '?'}"
@@ -48,7 +61,9 @@ def _jobs(jobs: tuple[Job, ...]) -> Table:
             _when(job.submitted),
             _when(job.first_start),
             _when(job.ended),
+            "-" if job.submitted is None else _long(job.waited_seconds),
             str(job.resizes),
+            str(job.evictions),
             f"{job.gpu_hours:.1f}",
             done,
             "-" if job.remaining_seconds is None else _long(job.remaining_seconds),

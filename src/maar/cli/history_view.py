@@ -57,6 +57,8 @@ class Job(msgspec.Struct, frozen=True):
     workers: int
     resizes: int
     suspensions: int
+    evictions: int
+    waited_seconds: float
     gpu_hours: float
     epoch: int | None = None
     total_epochs: int | None = None
@@ -124,6 +126,8 @@ def _job(
         workers=account.workers,
         resizes=account.resizes,
         suspensions=account.suspensions,
+        evictions=account.evictions,
+        waited_seconds=account.waited,
         gpu_hours=account.gpu_seconds / 3600,
         epoch=None if last is None else last.epoch,
         total_epochs=None if last is None else last.total_epochs,

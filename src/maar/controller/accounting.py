@@ -1,4 +1,4 @@
-"""Accounting: records what happens to elastic jobs in the history.
+"""Accounting of elastic jobs: records what happens to them in the history.
 
 It sees each cycle and each completed write, never what is only planned. It records events and writes nothing else.
 Times come from the cluster where possible (the creation of a job, the resize time on its object), so that two
@@ -6,7 +6,8 @@ successive Maars record the same event and the store keeps it once. If a Maar is
 next one catches up: once the database answers for the first time, it compares the last event of each job with the
 job's current state.
 
-Only elastic jobs and jobs that Maar starts and suspends have accounts: single pods and rigid gangs cost nothing here.
+These are the elastic jobs and the jobs that Maar starts and suspends; `maar.controller.gang_accounting` has the rigid
+gangs, and single pods have no accounts.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from maar.controller.cache import Cache
 from maar.controller.loop import Cycle
 from maar.controller.resizes import Change
 from maar.history.history import History
-from maar.history.records import Event, EventKind
+from maar.history.records import RUNS, Event, EventKind
 from maar.kube.kinds.kind import DELETED, End
 from maar.kube.picture.elastic_jobs import ElasticJob
 from maar.kube.read.knowledge import who_is
@@ -32,7 +33,6 @@ from maar.model.tasks import Status, Task
 
 ACCOUNT = "account"
 """In the table of problems: a job whose account could not be kept."""
-RUNS = (EventKind.STARTED, EventKind.RESIZED)
 
 
 class Life(msgspec.Struct):
@@ -188,7 +188,7 @@ class Accounting:
     def _catch_up(self, now: float) -> None:
         """Record the end of jobs that ended while no Maar ran."""
         for last in self._history.unfinished():
-            if last.uid not in self._lives:
+            if last.uid not in self._lives and not self._is_there(last):
                 with self._cache.picture.problems.isolated(ACCOUNT, last.job):
                     self._catch_up_with(last, now)
 
@@ -204,6 +204,12 @@ class Accounting:
                 last, kind=EventKind.ENDED, at=at, before=workers, after=0, attained=None, how=end.how, id=0
             )
         )
+
+    def _is_there(self, last: Event) -> bool:
+        """Whether a rigid gang still exists: then it has not ended, and has its account elsewhere."""
+        jobs = self._cache.latest.jobs
+        number = jobs.number.get(last.job)
+        return number is not None and jobs.jobs[number].uid == last.uid
 
     # -- completed writes
 

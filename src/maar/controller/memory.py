@@ -19,7 +19,7 @@ from maar.kube.kinds.cluster import STATE
 from maar.kube.read.state import State, entry_of, write_state
 from maar.kube.wire import annotations as known
 from maar.kube.wire.api_resources import CONFIG_MAPS, NODES
-from maar.kube.write.executor import Create, Failed, Outcome, Patch, Work
+from maar.kube.write.executor import Create, Outcome, Patch, Work
 from maar.model.plan import Lock, Plan
 
 Submit = Callable[[Work, Callable[[Outcome], None]], None]
@@ -58,7 +58,8 @@ class Memory:
         self._in_flight = False
         self._sent: Sent | None = None
         self._locks: dict[str, Sent] = {}
-        """Locks on their way to nodes."""
+        """Changes of locks that no watch has shown yet, by node."""
+        self._locks_in_flight: set[str] = set()
 
     def send(self, plan: Plan, now: float) -> None:
         """Write what differs from what the watches show."""
@@ -67,8 +68,10 @@ class Memory:
 
     def due(self) -> float | None:
         """When a write that is not seen has to be tried again."""
-        waiting = (*self._locks.values(), *(() if self._sent is None else (self._sent,)))
-        return min((sent.until for sent in waiting), default=None)
+        waiting = [sent.until for node, sent in self._locks.items() if node not in self._locks_in_flight]
+        if self._sent is not None and not self._in_flight:
+            waiting.append(self._sent.until)
+        return min(waiting, default=None)
 
     # -- the ConfigMap
 
@@ -78,7 +81,7 @@ class Memory:
         if text == (EMPTY if seen is None else seen.data.get(self._entry, EMPTY)):
             self._sent = None
             return
-        if self._in_flight or (self._sent is not None and self._sent.before == version and now < self._sent.until):
+        if self._in_flight or (self._sent is not None and self._sent.before == version and _is_soon(self._sent, now)):
             return
         self._in_flight, self._sent = True, Sent(text, version, now + PATIENCE)
         data = {self._entry: text}
@@ -104,7 +107,7 @@ class Memory:
         nodes = self._cache.picture.objects.of(NODES_KIND)
         wanted = {lock.node: lock for lock in plan.locks}
         self._locks = {name: sent for name, sent in self._locks.items() if name in nodes}
-        for name in sorted(wanted.keys() | self._cache.picture.locks.keys()):
+        for name in sorted(wanted.keys() | self._cache.picture.locks.keys() | self._locks.keys()):
             if name not in nodes:
                 continue
             notes, shown = _notes(wanted.get(name)), nodes[name].metadata.annotations
@@ -112,14 +115,20 @@ class Memory:
                 self._locks.pop(name, None)
                 continue
             sent, text = self._locks.get(name), str(notes)
-            if sent is None or sent.text != text or now >= sent.until:
+            if name not in self._locks_in_flight and (sent is None or sent.text != text or not _is_soon(sent, now)):
                 self._locks[name] = Sent(text, "", now + PATIENCE)
+                self._locks_in_flight.add(name)
                 patch = Patch(NODES.path(name=name), {"metadata": {"annotations": notes}}, "merge")
                 self._submit(patch, partial(self._lock_written, name))
 
     def _lock_written(self, node: str, outcome: Outcome) -> None:
-        if isinstance(outcome, Failed):
-            self._trigger()
+        self._locks_in_flight.discard(node)
+        self._trigger()
+
+
+def _is_soon(sent: Sent, now: float) -> bool:
+    """Whether it is too early to write again; a time further away was set before the clock was set back."""
+    return now < sent.until <= now + PATIENCE
 
 
 def _notes(lock: Lock | None) -> dict[str, str | None]:

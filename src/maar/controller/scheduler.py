@@ -21,6 +21,7 @@ from maar.controller.cache import Cache
 from maar.controller.clock import Clock
 from maar.controller.config_file import ConfigFile
 from maar.controller.foreign import ForeignBinds
+from maar.controller.gang_accounting import GangAccounting
 from maar.controller.knowledge import FromHistory, Learner
 from maar.controller.loop import Loop
 from maar.controller.outbox import Outbox
@@ -149,6 +150,7 @@ class Scheduler:
             accounting = Accounting(self.cache, history)
             history.on_ready.append(self._trigger)
             self.loop.on_cycle.append(accounting.on_cycle)
+            self.loop.on_cycle.append(GangAccounting(self.cache, history).on_cycle)
             self.outbox.on_given.append(accounting.given)
             self.outbox.resizes.on_written.append(accounting.wrote)
 

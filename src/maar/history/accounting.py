@@ -25,6 +25,9 @@ class Account(msgspec.Struct):
     gpus_per_worker: int = 1
     resizes: int = 0
     suspensions: int = 0
+    evictions: int = 0
+    waited: float = 0.0
+    """Seconds without workers, from its submission to its end."""
     gpu_seconds: float = 0.0
     last: float = 0.0
     """The time until which `gpu_seconds` is counted."""
@@ -66,17 +69,25 @@ def _apply(account: Account, event: Event) -> None:
         case EventKind.STARTED:
             account.first_start = event.at if account.first_start is None else account.first_start
             account.workers = event.after
+            account.ended, account.how = None, ""
         case EventKind.RESIZED:
             account.resizes += 1
             account.workers = event.after
         case EventKind.SUSPENDED:
             account.suspensions += 1
             account.workers = 0
+        case EventKind.EVICTED:
+            account.evictions += 1
+            account.workers = 0
+        case EventKind.STOPPED:
+            account.workers = 0
         case EventKind.ENDED:
             account.ended, account.how, account.workers = event.at, event.how, 0
 
 
 def _count(account: Account, until: float) -> None:
-    """Add the GPU seconds since the last count."""
+    """Add the GPU seconds and the waiting time since the last count."""
+    if account.submitted is not None and account.ended is None and not account.workers:
+        account.waited += max(0.0, until - account.last)
     account.gpu_seconds += account.workers * account.gpus_per_worker * max(0.0, until - account.last)
     account.last = max(account.last, until)

@@ -45,6 +45,8 @@ RETRY = (1.0, 30.0)
 """The first and the longest pause before a retry after a failure, in seconds."""
 READ = 5.0
 """Timeout of a read, in seconds."""
+SHOWN = 1_000
+"""Measurements of a job that a client can read: more would keep the interpreter busy for too long."""
 LAST = 2.0
 """Seconds to write the queue when Maar stops."""
 
@@ -205,13 +207,13 @@ class History:
         return list(self._known.values())
 
     async def measurements_of(self, namespace: str, name: str) -> list[Measurement]:
-        """The stored measurements of a job."""
+        """The newest stored measurements of a job, oldest first."""
         store, thread = self._store, self._thread
         if store is None or thread is None or self.problem:
             raise Unreachable(self.problem)
         try:
             async with asyncio.timeout(READ):
-                return await thread.call(lambda: store.measurements_of(namespace, name))
+                return await thread.call(lambda: store.measurements_of(namespace, name, newest=SHOWN))
         except TimeoutError:
             raise Unreachable(f"{store.name}: no answer for {READ:g} s") from None
 

@@ -52,11 +52,19 @@ class Measurement(msgspec.Struct, frozen=True):
 class EventKind(enum.StrEnum):
     SUBMITTED = "submitted"
     STARTED = "started"
-    """Also after a suspension; `after` has the number of workers."""
+    """Also after a suspension or eviction; `after` has the number of workers."""
     SUSPENDED = "suspended"
     RESIZED = "resized"
+    EVICTED = "evicted"
+    """A gang made room for another job, and waits again."""
+    STOPPED = "stopped"
+    """A gang lost its pods for another reason, and waits again."""
     ENDED = "ended"
     """`how` is completed, failed or deleted."""
+
+
+RUNS = (EventKind.STARTED, EventKind.RESIZED)
+"""Events after which a job runs."""
 
 
 class Event(msgspec.Struct, frozen=True):

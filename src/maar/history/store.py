@@ -111,11 +111,12 @@ class Store:
         """Accounting events, in the same way."""
         return self._read(schema.accounting, Event, after, newest)
 
-    def measurements_of(self, namespace: str, name: str) -> list[Measurement]:
-        """The measurements of one job, oldest first."""
+    def measurements_of(self, namespace: str, name: str, *, newest: int | None = None) -> list[Measurement]:
+        """The measurements of one job, oldest first; at most the `newest` newest, if given."""
         table = schema.measurements
-        wanted = select(table).where(table.c.namespace == namespace, table.c.name == name).order_by(table.c.id)
-        return [_struct(Measurement, row) for row in self._rows_of(wanted)]
+        its = (table.c.namespace == namespace) & (table.c.name == name)
+        wanted = select(table).where(its).order_by(table.c.id.desc()).limit(newest)
+        return [_struct(Measurement, row) for row in reversed(self._rows_of(wanted))]
 
     def _read(self, table: Table, kind: type[T], after: int, newest: int | None) -> list[T]:
         wanted = select(table).where(table.c.id > after).order_by(table.c.id.desc()).limit(newest)

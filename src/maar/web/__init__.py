@@ -1,5 +1,6 @@
-"""The HTTP server of Maar: health, metrics, and measurements that training jobs report.
+"""HTTP: health, metrics, and measurements that training jobs report.
 
-Imports `controller` and `history`. `cli` passes `server.serving` to `maar.controller.main.run`; no other package
-imports this one.
+`server` runs in the scheduler's process: it starts the HTTP process (`front`), which talks to clients, and answers its
+questions (`messages`). Imports `controller`, `kube` and `history`. `cli` passes `server.serving` to
+`maar.controller.main.run`; no other package imports this one.
 """

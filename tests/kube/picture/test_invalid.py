@@ -108,7 +108,7 @@ def test_liveness_the_node_opens_once_the_pod_has_gone_or_can_be_read(bad: Json)
 
 @pytest.mark.parametrize("bad", UNREADABLE)
 def test_a_waiting_pod_that_cannot_be_read_makes_its_gang_wait(bad: Json) -> None:
-    group = {"metadata": {"annotations": {"pod_group": "g", "pod_group_size": "2"}}}
+    group: Json = {"metadata": {"annotations": {"pod_group": "g", "pod_group_size": "2"}}}
     cluster = Cluster(node("n1"), pod("g-0", **group), pod("g-1", **group, **bad), pod("alone"))
     assert {"ns/alone": "n1"} == cluster.binds()
     assert cluster.waits()["ns/g"].startswith("pod `ns/g-1`: spec.")
@@ -196,7 +196,7 @@ def elastic(least: Any) -> Json:
 
 
 def test_pods_of_a_job_that_does_not_decode_wait_with_the_reason_and_running_ones_stay() -> None:
-    labels = {"metadata": {"labels": {"training.kubeflow.org/job-name": "train"}}}
+    labels: Json = {"metadata": {"labels": {"training.kubeflow.org/job-name": "train"}}}
     cluster = Cluster(node("n1"), elastic("one"), pod("train-0", "n1", **labels), pod("train-1", **labels), pod("a"))
     plan = cluster.plan()
     assert (["ns/a"], ()) == ([b.task for b in plan.bind], plan.evict)

@@ -116,15 +116,15 @@ def _classes(stated: GangSpec, members: list[Member], priorities: Priorities) ->
 
 
 def _queue(stated: GangSpec, members: list[Member]) -> str:
+    if any(member.foreign for member in members):
+        # Another scheduler's pod takes room on its node, but no queue pays for it because it says so.
+        return ""
     if stated.queue:
         return stated.queue
     found = first(known.QUEUE_NAME, stated.annotations, stated.labels)
     for member in members:
         if found:
             break
-        if member.foreign:
-            # Another scheduler's pod takes room on its node, but no queue of ours pays for it.
-            return ""
         found = first(known.QUEUE_NAME, member.pod.metadata.annotations, member.pod.metadata.labels)
     return found[1] if found else DEFAULT
 

@@ -129,7 +129,7 @@ class Intents:
             self._ring_if_due()
 
     def _ring_if_due(self) -> None:
-        if self._gathered and len(self._standing) <= self.few:
+        if self._gathered and len(self._standing) <= self.few and self._has_room(self._gathered[0].path):
             for page in self._pages:
                 page.ring()
 

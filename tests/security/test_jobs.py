@@ -1,0 +1,266 @@
+"""What a tenant can write on her own jobs, and on other objects of her namespace, row by row of docs/security.md."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+from tests.security.world import (
+    NOW,
+    TIME,
+    batch_job,
+    bound,
+    cluster,
+    config,
+    evicted,
+    good,
+    good_is_well,
+    group,
+    node,
+    plan,
+    pod,
+    queue,
+    row,
+    thing,
+)
+from tests.support.confs import RESERVE
+from tests.support.objects import Json
+
+from maar.decide import decide
+from maar.history.model import Model
+from maar.history.records import Measurement
+from maar.model.snapshot import Snapshot
+from maar.testing.builders import cluster as built
+from maar.testing.builders import elastic
+from maar.testing.builders import node as built_node
+from maar.testing.scenario import configured
+
+FAIR = [node("n1"), node("n2"), queue("good"), queue("evil")]
+
+
+def sizes(*items: Json | list[Json], **how: Any) -> dict[str, int]:
+    """The workers that elastic jobs get."""
+    return {target.job: target.size for target in plan(*items, **how).targets}
+
+
+def owned(worker: Json, name: str) -> Json:
+    reference = {"apiVersion": "batch/v1", "kind": "Job", "name": name, "uid": f"Job-evil-{name}", "controller": True}
+    worker["metadata"]["ownerReferences"] = [reference]
+    return worker
+
+
+@row("job-bounds")
+@pytest.mark.parametrize(
+    "bounds",
+    [
+        {"maar.dev/max-workers": "2147483647"},
+        {"maar.dev/min-workers": "9999", "maar.dev/max-workers": "10000"},
+        {"maar.dev/min-workers": "-1"},
+        {"maar.dev/max-workers": "0"},
+        {"maar.dev/max-workers": "9" * 100},
+    ],
+)
+def test_bounds_give_her_no_more_than_her_share(bounds: dict[str, str]) -> None:
+    jobs = [batch_job("evil", f"j{i}", annotations=bounds) for i in range(5)]
+    good_is_well(plan(good(), jobs))
+    got = sizes(FAIR, jobs, batch_job("good", "mine"))
+    assert sum(size for job, size in got.items() if job.startswith("evil/")) <= 12, "all that `good` leaves"
+    assert 4 == got["good/mine"]
+
+
+@row("job-bounds")
+def test_voda_variables_mean_no_more_than_bounds() -> None:
+    env = [{"name": n, "value": v} for n, v in (("MIN_NP", "-5"), ("MAX_NP", "1e9"), ("JOB_PRIORITY", "-99"))]
+    template = {"spec": {"schedulerName": "maar", "containers": [{"name": "c", "image": "i", "env": env}]}}
+    roles = {"Launcher": {"replicas": 1, "template": template}, "Worker": {"replicas": 10**9, "template": template}}
+    for version in ("kubeflow.org/v1", "kubeflow.org/v2beta1"):
+        good_is_well(plan(good(), thing("MPIJob", "m", "evil", version, spec={"mpiReplicaSpecs": roles})))
+
+
+@row("job-elastic")
+@pytest.mark.parametrize(
+    "kept",
+    [
+        f'{{"last_resize": {NOW - 1}, "attained": 0, "counted": {NOW}, "running": true}}',
+        '{"attained": 1e308, "forgiven": 1e308, "ran": 1e308, "first_start": 0.0}',
+        '{"last_resize": 1e308, "since": -1e308}',
+        '{"requested": 10000, "rigid": true}',
+        '{"last_resize": NaN}',
+    ],
+)
+def test_what_maar_keeps_on_her_job_freezes_and_resizes_no_other_job(kept: str) -> None:
+    evil = batch_job("evil", "j", annotations={"maar.dev/elastic": kept})
+    assert 4 == sizes(FAIR, evil, batch_job("good", "mine"))["good/mine"]
+    good_is_well(plan(good(), evil))
+
+
+@row("job-holds")
+@pytest.mark.parametrize("size", [4, 10_000])
+def test_holds_keep_room_only_within_her_queue_and_bounds(size: int) -> None:
+    """She says that room was promised to her on all nodes a second ago."""
+    notes = {
+        "maar.dev/holds": '{"n1": 100, "n2": 100, "n3": 9}',
+        "maar.dev/elastic": f'{{"last_resize": {NOW - 1}, "running": true}}',
+        "maar.dev/max-workers": "10000",
+    }
+    evil = batch_job("evil", "j", size=size, annotations=notes, suspend=False)
+    made = plan(good(), evil)
+    good_is_well(made)
+    assert sum(h.count for h in made.hold) <= 8
+
+
+@row("job-category")
+def test_what_she_reports_changes_no_estimate_of_another_namespace() -> None:
+    """The same category in two namespaces is two categories."""
+    model = Model()
+    for namespace, category in (("evil", "vision"), ("evil", "good/vision"), ("evil", "good/resnet")):
+        for workers, seconds in ((1, 1e8), (2, 1e-6)):
+            model.feed(Measurement(namespace, "resnet", 0, seconds, workers, NOW, category=category, accelerator="a"))
+    assert {"evil/vision", "evil/good/vision", "evil/good/resnet"} == {key[0] for key in model.measured()}
+    for category in ("good/vision", "good/resnet"):
+        assert {} == model.points_for((category, "a"))
+        assert (None, None) == (model.total_epochs(category), model.restart((category, "a")))
+
+
+@row("job-restart")
+def test_a_restart_that_costs_years_stops_only_her_own_growth_and_moves() -> None:
+    """Two jobs of two workers on two nodes each could be on one node each; hers says that no move ever pays."""
+    text = """
+actions: "allocate, resize"
+tiers: [{plugins: [{name: priority}, {name: gang}, {name: predicates}]}]
+pools: [{name: default, rate-limit: 0s, minimum-time: 0s, restart: 1s, migrate: true}]
+"""
+
+    def moved(restart: float) -> set[str]:
+        jobs = [elastic(f"good/{n}", 1, 2, on=on) for n, on in (("a", ["n1", "n2"]), ("b", ["n2", "n1"]))]
+        evil = elastic("evil/c", 1, 2, on=["n3", "n4"], restart=restart)
+        nodes = [built_node(f"n{i}", gpu=2) for i in (1, 2, 3, 4)]
+        made = decide(Snapshot(built(nodes, jobs, evil)), configured(text), NOW)
+        return {e.task.partition("/")[0] for e in made.evict}
+
+    assert "good" in moved(1.0)
+    assert {"good"} == moved(1e9)
+
+
+@row("job-pool")
+@pytest.mark.parametrize("pool", ["default", "nowhere", "x" * 900])
+def test_a_pool_matters_to_her_job_only(pool: str) -> None:
+    evil = [batch_job("evil", f"j{i}", annotations={"maar.dev/pool": pool, "maar.dev/epochs": "1"}) for i in range(9)]
+    assert 4 == sizes(FAIR, evil, batch_job("good", "mine"))["good/mine"]
+
+
+@row("job-notes")
+def test_notes_that_maar_writes_for_the_owner_are_never_read() -> None:
+    notes = {"maar.dev/workers": "999", "maar.dev/planned-workers": "-1", "maar.dev/why": "because"}
+    plain, noted = (cluster(good(), batch_job("evil", "j", annotations=n)) for n in ({}, notes))
+    assert {j.key: j for j in plain.jobs} == {j.key: j for j in noted.jobs}
+
+
+@row("job-status")
+def test_a_finished_job_of_hers_frees_no_room_that_its_pods_have() -> None:
+    """A PodGroup that says Completed does not exempt an elastic job that runs from sharing its pool."""
+    jobs = batch_job("evil", "j", size=8, suspend=False, annotations={"maar.dev/max-workers": "8"})
+    workers = [
+        owned(pod("evil", f"j-{i}", on="n2", annotations={"scheduling.k8s.io/group-name": "g"}), "j") for i in range(8)
+    ]
+    finished = group("evil", "g", phase="Completed")
+    finished["metadata"]["ownerReferences"] = workers[0]["metadata"]["ownerReferences"]
+    world = [node("n2"), queue("evil"), queue("good"), finished, jobs, *workers, batch_job("good", "mine")]
+    made = plan(world)
+    assert [("evil/g", 4)] == [(r.job, r.after) for r in made.resize]
+    done = batch_job("evil", "k")
+    done["status"] = {"conditions": [{"type": "Complete", "status": "True"}]}
+    good_is_well(plan(good(), done))
+
+
+@row("budget")
+def test_a_budget_holds_by_default_and_for_her_share_if_untrusted() -> None:
+    world = [
+        node("n1"),
+        queue("good"),
+        queue("evil"),
+        *(pod("evil", f"e{i}", on="n1", labels={"app": "x"}) for i in range(8)),
+        pod("good", "wants", gpus=4),
+        thing("PodDisruptionBudget", "all", "evil", "policy/v1", spec={"minAvailable": "100%", "selector": {}}),
+    ]
+    assert [] == evicted(plan(world))
+    made = plan(world, tenants="untrusted")
+    assert 4 == len(evicted(made, "evil/"))
+    assert {False} == {e.budgets_apply for e in made.evict}
+
+
+@row("budget")
+@pytest.mark.parametrize("spec", [{"maxUnavailable": "9" * 99 + "%"}, {"minAvailable": -5}, {"minAvailable": 10**9}])
+def test_a_budget_covers_pods_of_its_own_namespace_only(spec: Json) -> None:
+    everything = {"selector": {"matchExpressions": [{"key": "x", "operator": "DoesNotExist"}]}, **spec}
+    budget = thing("PodDisruptionBudget", "all", "evil", "policy/v1", spec=everything)
+    made = cluster(good(), pod("evil", "p", on="n2"), budget)
+    assert {"evil"} == {t.key.partition("/")[0] for t in made.tasks if t.budgets}
+
+
+@row("claim")
+def test_a_selected_node_keeps_no_room() -> None:
+    """The annotation of her claim names a node; the gang of `good` gets the room there all the same."""
+    storage = {"apiVersion": "storage.k8s.io/v1", "kind": "StorageClass", "metadata": {"name": "s"}}
+    items: list[Json] = [{**storage, "provisioner": "x", "volumeBindingMode": "WaitForFirstConsumer"}]
+    for i in range(9):
+        name = f"c{i}"
+        notes = {"volume.kubernetes.io/selected-node": f"n{i % 2 + 1}", "pv.kubernetes.io/bind-completed": "yes"}
+        claim = {"storageClassName": "s", "accessModes": ["ReadWriteOnce"]}
+        items.append(thing("PersistentVolumeClaim", name, "evil", spec=claim, metadata={"annotations": notes}))
+        volumes = [{"name": "v", "persistentVolumeClaim": {"claimName": name}}]
+        items.append(pod("evil", f"p{i}", gpus=4, volumes=volumes))
+    good_is_well(plan(good(), items))
+    assert [] == [t.key for t in cluster(good(), items).tasks if t.node and t.key.startswith("evil/")]
+
+
+@row("provisioning-request")
+def test_a_provisioning_request_of_hers_matters_to_no_decision() -> None:
+    notes = {"maar.dev/job": "good/waits", "maar.dev/demand": "x", "maar.dev/attempt": "-1", "maar.dev/pod-sets": "{}"}
+    request = thing(
+        "ProvisioningRequest", "r", "evil", "autoscaling.x-k8s.io/v1", metadata={"annotations": notes}, spec={}
+    )
+    good_is_well(plan(good(), request))
+
+
+@row("quota")
+def test_a_namespace_weight_is_the_operators() -> None:
+    """`edit` may only read ResourceQuotas (tests/real/test_tenants.py); a strange weight stops nothing."""
+    for weight in ("1e30", "-5", "0"):
+        quota = thing("ResourceQuota", "q", "evil", spec={"hard": {"volcano.sh/namespace.weight": weight}})
+        good_is_well(plan(good(), quota, pod("evil", "p")))
+
+
+@row("election")
+def test_an_election_is_not_read_from_tenants_objects() -> None:
+    notes = {"maar.dev/elected-since": TIME, "maar.dev/election-expired": TIME, "maar.dev/max-runtime": "0s"}
+    evil = [pod("evil", "p", gpus=100, annotations=notes), group("evil", "g", annotations=notes, minMember=9)]
+    made = cluster(good(), evil)
+    assert (None, ()) == (made.elect, made.locks)
+    good_is_well(plan(good(), evil))
+
+
+@row("election")
+def test_the_lock_of_another_job_does_not_let_her_in() -> None:
+    locked = {"maar.dev/locked-for": "good/wide", "maar.dev/locked-since": TIME, "maar.dev/locked-uid": "x"}
+    world = [node("n1", metadata={"annotations": locked}), queue("good"), queue("evil")]
+    made = plan(world, pod("evil", "wide", gpus=8))
+    assert ["evil/wide"] == bound(made), "a lock without an election is none"
+
+
+@row("promise")
+@pytest.mark.parametrize("promise", ["0s", "0", "-1s", "1ns"])
+def test_a_promise_that_is_over_passes_no_lock(promise: str) -> None:
+    """The gang of `good` is elected; her pods run, and promised to be gone long ago."""
+    notes = {"maar.dev/max-runtime": promise}
+    running = [pod("evil", f"r{i}", gpus=6, on=f"n{i}", annotations=notes) for i in (1, 2)]
+    wide = [pod("good", f"w-{i}", gpus=8, annotations={"pod_group": "w", "pod_group_size": "2"}) for i in (0, 1)]
+    world = [node("n1"), node("n2"), queue("good"), queue("evil"), *running, *wide]
+    first = plan(world, text=RESERVE)
+    assert first.elect is not None
+    assert "good/w" == first.elect.job
+    snapshot = cluster(world, pod("evil", "more", gpus=2, annotations=notes))
+    later = decide(Snapshot(replace(snapshot, elect=first.elect, locks=first.locks)), config(text=RESERVE), NOW + 1)
+    locked = {lock.node for lock in first.locks}
+    assert not [b for b in later.bind if b.node in locked]
