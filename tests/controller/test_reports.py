@@ -21,6 +21,7 @@ from maar.kube.kinds.status import Tally
 from maar.kube.picture.picture import Picture, PodGroup
 from maar.kube.wire.annotations import WHY
 from maar.kube.wire.api_resources import PODS
+from maar.kube.wire.base import Quantities
 from maar.kube.wire.cluster import Node, Queue
 from maar.kube.wire.pods import Pod, PodCondition
 from maar.kube.write.events import Reference
@@ -647,7 +648,7 @@ def test_a_queue_that_comes_again_is_written_whole() -> None:
 
 
 def test_a_queue_that_shows_what_it_has_is_not_written_after_a_restart() -> None:
-    shown = {"cpu": "1500m", "nvidia.com/gpu": 4}
+    shown: Quantities = {"cpu": "1500m", "nvidia.com/gpu": 4}
     has = {"q": {"cpu": 1500, "nvidia.com/gpu": 4}}
     assert ([], None) == QueueStatus().patches(has, {"q": shown}, ("cpu",), 1.0)
 

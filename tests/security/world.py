@@ -104,7 +104,11 @@ def batch_job(
 
 
 def config(tenants: str = "trusted", text: str | None = None) -> Config:
-    return read_config(f"{text or default_text()}\ntenants: {tenants}\n", "test", catalog()).config
+    return read_config(
+        f"{text}\ntenants: {tenants}\n" if text else default_text().replace("tenants: trusted", f"tenants: {tenants}"),
+        "test",
+        catalog(),
+    ).config
 
 
 def good() -> list[Json]:
