@@ -6,7 +6,21 @@ That `edit` cannot write them is tested on a real API server: tests/real/test_te
 from __future__ import annotations
 
 import pytest
-from tests.security.world import TIME, bound, cluster, codes, good, good_is_well, node, plan, pod, queue, row, thing
+from tests.security.world import (
+    TIME,
+    Json,
+    bound,
+    cluster,
+    codes,
+    good,
+    good_is_well,
+    node,
+    plan,
+    pod,
+    queue,
+    row,
+    thing,
+)
 
 from maar.kube.kinds import KINDS
 from maar.kube.kinds.cluster import STATE
@@ -29,7 +43,7 @@ def test_a_mistake_in_one_queue_stops_its_own_jobs_only(notes: dict[str, str]) -
 @row("queue")
 def test_lists_of_a_queue_are_names_separated_by_commas() -> None:
     """An empty list accepts everything; the default class needs no place in a list."""
-    default = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": "usual"}}
+    default: Json = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": "usual"}}
     default |= {"value": 5, "globalDefault": True}
     lists = {"maar.dev/namespaces": " a,b ,b", "maar.dev/priority-classes": "gold"}
     (made,) = (q for q in cluster(queue("q", lists)).queues if q.name == "q")

@@ -42,11 +42,12 @@ DAEMONSET = {"apiVersion": "apps/v1", "kind": "DaemonSet", "name": "d", "uid": "
 NODE = {"apiVersion": "v1", "kind": "Node", "name": "n1", "uid": "u", "controller": True}
 
 
-def full(queues: tuple[str, str] = ("good", "evil"), **claim: Any) -> list[Json]:
+def full(**claim: Any) -> list[Json]:
     """`evil` has the only node; `good` wants its half."""
     return [
         node("n1"),
-        *(queue(name) for name in queues),
+        queue("good"),
+        queue("evil"),
         *(pod("evil", f"e{i}", on="n1", **claim) for i in range(8)),
         pod("good", "wants", gpus=4),
     ]
@@ -264,7 +265,7 @@ def test_a_topology_key_matters_to_her_gang_only() -> None:
 @row("pod-requests")
 def test_huge_requests_do_not_overflow() -> None:
     """Ten pods of 1 Ei on one node: their sum must not wrap around and make the node look empty."""
-    huge = {"containers": [{"name": "c", "resources": {"requests": {"memory": "1Ei", GPU: "1e18"}}}]}
+    huge: Json = {"containers": [{"name": "c", "resources": {"requests": {"memory": "1Ei", GPU: "1e18"}}}]}
     evil = [pod("evil", f"{n}-{i}", on=n, **huge) for n in ("n1", "n2") for i in range(10)]
     made = plan(good(), evil)
     assert [] == bound(made), "both nodes are full"
