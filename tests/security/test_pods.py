@@ -42,11 +42,12 @@ DAEMONSET = {"apiVersion": "apps/v1", "kind": "DaemonSet", "name": "d", "uid": "
 NODE = {"apiVersion": "v1", "kind": "Node", "name": "n1", "uid": "u", "controller": True}
 
 
-def full(queues: tuple[str, str] = ("good", "evil"), **claim: Any) -> list[Json]:
+def full(**claim: Any) -> list[Json]:
     """`evil` has the only node; `good` wants its half."""
     return [
         node("n1"),
-        *(queue(name) for name in queues),
+        queue("good"),
+        queue("evil"),
         *(pod("evil", f"e{i}", on="n1", **claim) for i in range(8)),
         pod("good", "wants", gpus=4),
     ]
