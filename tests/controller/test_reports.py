@@ -22,7 +22,6 @@ from maar.kube.picture.picture import Picture, PodGroup
 from maar.kube.wire import cluster as wire
 from maar.kube.wire.annotations import WHY
 from maar.kube.wire.api_resources import PODS
-from maar.kube.wire.base import Quantities
 from maar.kube.wire.cluster import Node, Queue
 from maar.kube.wire.pods import Pod, PodCondition
 from maar.kube.write.events import Reference
