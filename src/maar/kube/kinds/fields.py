@@ -6,9 +6,8 @@ Only kinds that state all their fields are checked (`Kind.unread`), and annotati
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from difflib import get_close_matches
-from functools import cache
 from typing import Any
 
 import msgspec
@@ -62,8 +61,7 @@ def warnings_about(kind: Kind[Any], document: Mapping[str, Any]) -> Iterator[str
             yield f"metadata.annotations: unknown annotation `{key}` is ignored{_hint(key, NOTES)}"
 
 
-@cache
-def _fields(struct: Hashable) -> tuple[msgspec.inspect.Field, ...]:
+def _fields(struct: type[Any]) -> tuple[msgspec.inspect.Field, ...]:
     info = msgspec.inspect.type_info(struct)
     return info.fields if isinstance(info, StructType) else ()
 
