@@ -64,8 +64,8 @@ CASES: dict[str, tuple[list[Part], str, str]] = {
     "a node that does not exist": (
         [gang("waits", constraints=selects("x"))],
         "NoMatchingNode",
-        "never on today's nodes: no node is one that it selects: they do not match the node selector: "
-        "label nodes, or change what it selects",
+        "never on today's nodes: they do not match the node selector: "
+        "add or label nodes, or change what it selects",
     ),
     "a gang larger than the cluster": (
         [gang("waits", 5, gpu=8)],
