@@ -653,12 +653,19 @@ def test_time_in_which_its_owner_paused_a_job_is_not_attained() -> None:
 
 def test_forged_holds_are_limited_to_the_largest_size_and_the_queue() -> None:
     """Anyone who may edit a job can write its size, its holds and when they began."""
-    for high, limit, left in ((2, None, 6), (8, None, 4), (8, {GPU: 3}, 5)):
+    shared = msgspec.structs.replace(config(), actions=config().actions[1:2])
+    lone = msgspec.structs.replace(shared, tiers=(shared.tiers[0], shared.tiers[1][:1]))
+    for high, limit, left, plugins in (
+        (2, None, 6, lone),
+        (8, None, 0, lone),
+        (8, None, 4, shared),
+        (8, {GPU: 3}, 5, shared),
+    ):
         job = elastic("a", 1, high, size=100, past=Past(last_resize=100.0), holds=(("n1", 100),), job={"queue": "q"})
         job = msgspec.structs.replace(job, tasks=())
         small = [gang(f"small-{i}", 1, gpu=1) for i in range(8)]
         scene_ = cluster(node("n1", gpu=8), job, small, Queue("default"), Queue("q", capability=limit))
-        (plan,), _ = cycles(scene_, msgspec.structs.replace(config(), actions=config().actions[1:2]), 1, now=110.0)
+        (plan,), _ = cycles(scene_, plugins, 1, now=110.0)
         assert left == len(plan.bind), (high, limit)
 
 

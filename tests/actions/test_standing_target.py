@@ -242,3 +242,25 @@ def test_a_job_past_its_promise_does_not_count_as_gone() -> None:
     jobs = [j for j in scenery.jobs if j.key != "ns/wide"]
     scenery = replace(scenery, tasks=(*others, *both.tasks), jobs=(*jobs, both.job))
     assert () == scene(scenery, CONFIG, now=NOW)[0].bind
+
+
+@pytest.mark.parametrize(
+    ("promise", "started", "passes"),
+    [
+        (100.0, 150.0, True),  # as it was when it passed: it ends at 250, and the target can start at 300
+        (500.0, 150.0, False),
+        (None, 150.0, False),
+        (None, 50.0, True),  # it started with the lock, and promised nothing
+    ],
+)
+def test_a_promise_that_is_changed_after_the_start_is_broken(
+    promise: float | None, started: float, passes: bool
+) -> None:
+    """The nodes are locked since 50. Her first job uses a part of `n1`; the next one waits to pass too."""
+    first = gang("first", 1, gpu=2, on=["n1"], queue="hers", task={"started": started, "promise": promise})
+    good = [gang(f"good-{n}", 1, gpu=7, on=[n], promise=300.0) for n in ("n2", "n3")]
+    following = gang("next", 1, gpu=2, queue="hers", created=160.0, promise=20.0)
+    locks = elected("wide", "n1", "n2", "n3", since=50.0)
+    scenery = cluster([Queue("default"), Queue("hers")], busy(), first, good, wide(2), following, locks)
+    (plan,), _ = cycles(scenery, CONFIG, 1, now=200.0)
+    assert passes == ("ns/next-0" in {b.task for b in plan.bind})

@@ -6,9 +6,10 @@ from typing import Literal
 import msgspec
 import pytest
 
-from maar.config.config import Catalog, Config, NoArguments, PluginOption, Registration
+from maar.config.config import Catalog, Config, NoArguments, PluginOption, Registration, Tenants
 from maar.config.file import ConfigError, Loaded, read_config
 from maar.config.flags import FLAGS, spellings
+from maar.registry import catalog as registered
 
 
 class Gang(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -579,3 +580,21 @@ def test_an_unknown_class_of_provisioning_requests_gets_a_suggestion() -> None:
 def test_an_unknown_key_of_autoscaling_gets_a_suggestion() -> None:
     (problem,) = problems(ALLOCATE + TIERS + "autoscaling: {provisioning-clas: check-capacity}")
     assert "provisioning-class" in problem
+
+
+@pytest.mark.parametrize("said", ["trusted", "untrusted"])
+def test_tenants(said: str) -> None:
+    shares = "actions: allocate\ntiers: [{plugins: [{name: gang}, {name: proportion}]}]\n"
+    loaded = read(f"{shares}tenants: {said}\n", registered())
+    assert (Tenants(said), []) == (loaded.config.tenants, loaded.warnings)
+
+
+@pytest.mark.parametrize("said", ["nobody", "[untrusted]", "false", "3"])
+def test_other_words_for_tenants_are_refused(said: str) -> None:
+    (problem,) = problems(f"{ALLOCATE}{TIERS}tenants: {said}\n")
+    assert problem.startswith("conf.yaml: tenants: expected `trusted` or `untrusted`, got ")
+
+
+def test_untrusted_tenants_need_a_plugin_with_shares() -> None:
+    (warning,) = read(f"{ALLOCATE}{TIERS}tenants: untrusted\n").warnings
+    assert warning.startswith("conf.yaml: tenants: `untrusted` limits no protection: no plugin defines")

@@ -83,21 +83,27 @@ STATUS: Json = {
     "resources": {"requests": {"cpu": "2"}},
 }
 VALUES = {
-    **dict.fromkeys(known.GROUP_NAME, "g"),
-    **dict.fromkeys(known.GROUP_MIN_MEMBER, "2"),
-    **dict.fromkeys(known.TASK_PRIORITY, "3"),
-    **dict.fromkeys(known.PREEMPTABLE, "true"),
-    **dict.fromkeys((*known.COOLDOWN, *known.SLA, *known.MAX_RUNTIME, *known.RESTART), "10m"),
-    **dict.fromkeys((*known.CHECKPOINT, *known.ELECTED_SINCE, *known.ELECTION_EXPIRED), "2026-01-01T00:00:00Z"),
-    **dict.fromkeys((*known.GANG,), "true"),
-    **dict.fromkeys((*known.MIN_WORKERS, *known.PLAIN_SIZE), "1"),
-    **dict.fromkeys((*known.MAX_WORKERS, *known.EPOCHS), "4"),
-    known.ELASTIC: '{"last_resize":1.0,"attained":2.5,"running":true}',
-    known.HOLDS: "n1=2",
-    known.HIERARCHY: "root/a/b",
-    known.HIERARCHY_WEIGHTS: "1/2/3",
-    known.LOCKED_SINCE: "2026-01-01T00:00:00Z",
+    "group-name": "g",
+    "group-min-member": "2",
+    "task-priority": "3",
+    "preemptable": "true",
+    "cooldown-time": "10m",
+    "sla-waiting-time": "10m",
+    "max-runtime": "10m",
+    "restart-seconds": "30",
+    "last-checkpoint-time": "2026-01-01T00:00:00Z",
+    "locked-since": "2026-01-01T00:00:00Z",
+    "gang": "true",
+    "min-workers": "1",
+    "max-workers": "4",
+    "epochs": "4",
+    "pod_group_size": "2",
+    "elastic": '{"last_resize":1.0,"attained":2.5,"running":true}',
+    "holds": "n1=2",
+    "hierarchy": "root/a/b",
+    "hierarchy-weights": "1/2/3",
 }
+"""Valid values of annotations, by the last part of their names; any other is plain text."""
 
 
 def annotation_keys() -> list[str]:
@@ -106,7 +112,7 @@ def annotation_keys() -> list[str]:
     return sorted({key for value in found for key in ((value,) if isinstance(value, str) else value)})
 
 
-ANNOTATIONS = {key: VALUES.get(key, "x") for key in annotation_keys()}
+ANNOTATIONS = {key: VALUES.get(key.rpartition("/")[2], "x") for key in annotation_keys()}
 
 
 def _annotated(item: Json, leave_out: str = "") -> Json:

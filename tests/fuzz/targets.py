@@ -18,7 +18,12 @@ from maar.cli.main import main
 from maar.config.file import ConfigError, default_text, read_config
 from maar.controller.brake_file import read_brakes
 from maar.controller.config_file import text_of
+from maar.history.history import History
 from maar.registry import catalog
+from maar.web.front.answers import Refused
+from maar.web.front.routes import reports_in
+from maar.web.measurements import measurements_in
+from maar.web.messages import Post
 
 ROOT = Path(__file__).parents[2]
 BRAKES = b"paused: false\nperMinute: 20\nqueuesOff: [production]\nresizesPaused: false\nresizesPerMinute: 20\n"
@@ -60,7 +65,7 @@ def _command(example: tuple[list[str], str, bytes]) -> None:
         result = runner.invoke(main, [*arguments, name])
     if result.exception is not None and not isinstance(result.exception, SystemExit):
         raise result.exception
-    assert result.exit_code in (0, 1, 2), result.output
+    assert result.exit_code in (0, 1, 2, 3), result.output
 
 
 @st.composite
@@ -80,6 +85,43 @@ def traces(draw: st.DrawFn) -> tuple[list[str], str, bytes]:
     return ["trace", "describe"], f"trace{file.suffix}", draw(mutated_bytes(b"".join(lines)))
 
 
+REPORT = {
+    "epoch": 3,
+    "seconds": 12.5,
+    "workers": 4,
+    "total_epochs": 90,
+    "local_batch_size": 32,
+    "global_batch_size": 128,
+    "step_seconds": 0.1,
+    "started": 1_700_000_000.0,
+    "workers_at_start": 2,
+    "resized": False,
+    "category": "resnet",
+    "accelerator": "a100",
+}
+
+
+@st.composite
+def measurements(draw: st.DrawFn) -> bytes:
+    many = [{**REPORT, "workers": draw(st.integers(1, 8)), "epoch": i} for i in range(draw(st.integers(1, 4)))]
+    body: bytes = draw(mutated_trees(many))
+    return body if draw(st.integers(0, 2)) else draw(mutated_bytes(body[:2000]))
+
+
+def _check_measurements(body: bytes) -> None:
+    """A request is refused with a reason, or what it says can be used."""
+    try:
+        reports = reports_in(body)
+    except Refused as refused:
+        str(refused).encode()
+        return
+    history = History()
+    for measurement in measurements_in(Post("ns", "job", reports), 1_700_000_100.0):
+        history.model.feed(measurement)
+    history.curve("resnet", "a100")
+    history.remaining("ns/job", "resnet", "a100", 90)
+
+
 class Target(msgspec.Struct, frozen=True):
     name: str
     inputs: st.SearchStrategy[Any]
@@ -89,9 +131,10 @@ class Target(msgspec.Struct, frozen=True):
 
 
 TARGETS = (
-    Target("objects", st.lists(objects(), min_size=1, max_size=AT_ONCE), check_objects, 0.6),
+    Target("objects", st.lists(objects(), min_size=1, max_size=AT_ONCE), check_objects, 0.55),
     Target("bytes", st.lists(wire_bytes(), min_size=1, max_size=AT_ONCE), check_objects, 0.15),
     Target("configuration", mutated_bytes(default_text().encode()) | mutated_bytes(BRAKES), _check_config, 0.08),
     Target("manifests", manifests(), _command, 0.1),
     Target("traces", traces(), _command, 0.07),
+    Target("measurements", measurements(), _check_measurements, 0.05),
 )

@@ -9,7 +9,6 @@ from tests.security.world import (
     GPU,
     NOW,
     TIME,
-    Json,
     batch_job,
     bound,
     cluster,
@@ -24,6 +23,7 @@ from tests.security.world import (
     queue,
     row,
 )
+from tests.support.objects import Json
 
 from maar.model.resources import MOST_STRANGE
 from maar.model.snapshot import Snapshot
@@ -42,11 +42,12 @@ DAEMONSET = {"apiVersion": "apps/v1", "kind": "DaemonSet", "name": "d", "uid": "
 NODE = {"apiVersion": "v1", "kind": "Node", "name": "n1", "uid": "u", "controller": True}
 
 
-def full(queues: tuple[str, str] = ("good", "evil"), **claim: Any) -> list[Json]:
+def full(**claim: Any) -> list[Json]:
     """`evil` has the only node; `good` wants its half."""
     return [
         node("n1"),
-        *(queue(name) for name in queues),
+        queue("good"),
+        queue("evil"),
         *(pod("evil", f"e{i}", on="n1", **claim) for i in range(8)),
         pod("good", "wants", gpus=4),
     ]
@@ -65,7 +66,7 @@ def task(items: list[Json], key: str) -> Task:
 @pytest.mark.parametrize("key", ["volcano.sh/preemptable", "volcano.sh/cooldown-time"])
 @pytest.mark.parametrize("where", ["annotations", "labels"])
 def test_a_protection_holds_by_default_and_for_her_share_if_untrusted(key: str, where: str) -> None:
-    claim = {where: {key: "false" if "preemptable" in key else "99999h"}}
+    claim: Json = {where: {key: "false" if "preemptable" in key else "99999h"}}
     assert [] == evicted(plan(full(**claim)))
     assert 4 == len(evicted(plan(full(**claim), tenants="untrusted"), "evil/"))
 
@@ -166,7 +167,7 @@ def test_another_schedulers_pod_takes_room_and_a_queue_that_owns_its_namespace_p
 def test_an_owner_reference_alone_makes_no_daemonset_pod() -> None:
     claim: Json = {"metadata": {"ownerReferences": [DAEMONSET]}}
     assert 4 == len(evicted(plan(full(**claim)))), "not pinned to its node"
-    loose = {"metadata": {"ownerReferences": [{**DAEMONSET, "controller": False}]}, **PINNED}
+    loose: Json = {"metadata": {"ownerReferences": [{**DAEMONSET, "controller": False}]}, **PINNED}
     assert 4 == len(evicted(plan(full(**loose))))
 
 
@@ -264,7 +265,7 @@ def test_a_topology_key_matters_to_her_gang_only() -> None:
 @row("pod-requests")
 def test_huge_requests_do_not_overflow() -> None:
     """Ten pods of 1 Ei on one node: their sum must not wrap around and make the node look empty."""
-    huge = {"containers": [{"name": "c", "resources": {"requests": {"memory": "1Ei", GPU: "1e18"}}}]}
+    huge: Json = {"containers": [{"name": "c", "resources": {"requests": {"memory": "1Ei", GPU: "1e18"}}}]}
     evil = [pod("evil", f"{n}-{i}", on=n, **huge) for n in ("n1", "n2") for i in range(10)]
     made = plan(good(), evil)
     assert [] == bound(made), "both nodes are full"

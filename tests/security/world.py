@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
-from tests.support.objects import Json, decoded
+from tests.support.objects import Json as Json
+from tests.support.objects import decoded
 
 from maar.config.config import Config
 from maar.config.file import default_text, read_config
@@ -104,7 +105,11 @@ def batch_job(
 
 
 def config(tenants: str = "trusted", text: str | None = None) -> Config:
-    return read_config(f"{text or default_text()}\ntenants: {tenants}\n", "test", catalog()).config
+    return read_config(
+        f"{text}\ntenants: {tenants}\n" if text else default_text().replace("tenants: trusted", f"tenants: {tenants}"),
+        "test",
+        catalog(),
+    ).config
 
 
 def good() -> list[Json]:

@@ -25,6 +25,7 @@ from maar.model.tasks import Status, Task
 
 WAITING = (Status.PENDING, Status.NOMINATED, Status.BLOCKED)
 FINISHED = (Status.SUCCEEDED, Status.FAILED)
+GONE = (*FINISHED, Status.RELEASING)
 
 
 class Life(msgspec.Struct):
@@ -59,6 +60,7 @@ class GangAccounting:
         """By job."""
         self._left: dict[str, Life] = {}
         """Gangs without pods or group whose owner's object is still there, by uid."""
+        self._elastic: set[str] = set()
         self._evicted: set[str] = set()
         self._begun = False
 
@@ -69,7 +71,9 @@ class GangAccounting:
             return  # The last recorded events are not known yet.
         self._begun = True
         for key, changed in (self._all() if begins else self._cache.changed).items():
-            if changed is not None and _is_gang(*changed) and self._cache.picture.elastic_job(key) is None:
+            if self._is_elastic(key, changed):
+                continue
+            if changed is not None and _is_gang(*changed):
                 with self._cache.picture.problems.isolated(ACCOUNT, key):
                     self._see(changed[0], changed[1], cycle.now)
             elif (life := self._lives.pop(key, None)) is not None and not life.over:
@@ -82,6 +86,14 @@ class GangAccounting:
             if task is not None and task.job in self._lives:
                 self._evicted.add(task.job)
 
+    def _is_elastic(self, key: str, changed: Changed) -> bool:
+        """Whether a job has its account elsewhere, also after it was elastic: then its pods may still be there."""
+        if changed is None:
+            self._elastic.discard(key)
+        elif changed[0].elastic is not None or self._cache.picture.elastic_job(key) is not None:
+            self._elastic.add(key)
+        return key in self._elastic and key not in self._lives
+
     def _all(self) -> dict[str, Changed]:
         jobs, tasks = self._cache.latest.jobs, self._cache.latest.tasks.tasks
         return {job.key: (job, tuple(tasks[t] for t in jobs.members[i])) for i, job in enumerate(jobs.jobs)}
@@ -92,7 +104,8 @@ class GangAccounting:
             self._end(life, DELETED, now)
             life = None
         if life is None:
-            life = self._lives[job.key] = self._left.pop(job.uid, None) or self._begin(job, tasks)
+            life = self._left.pop(job.uid) if job.uid in self._left else self._begin(job, tasks)
+            self._lives[job.key] = life
         bound = [task for task in tasks if task.status is Status.BOUND]
         if not life.workers and bound and not life.over:
             now = max(min((t.started for t in bound if t.started is not None), default=now), life.last)
@@ -123,7 +136,7 @@ class GangAccounting:
             life.gpus = life.told * last.gpus_per_worker  # until now
             life.workers = life.told
             life.attained, life.last = last.attained or 0.0, last.at
-        elif tasks and all(task.status in FINISHED for task in tasks):
+        elif tasks and all(task.status in GONE for task in tasks):
             life.over = True  # It ended before Maar began to record it.
         else:
             self._record(life, EventKind.SUBMITTED, job.created)

@@ -5,8 +5,8 @@ locks the node with most idle room, until the target's minimum fits on the locke
 Locks on nodes that cannot help the target any more are released.
 
 Other jobs may not use locked nodes, unless they promise to end before the target can start (EASY backfill): their end
-is compared with the earliest start of the target, computed from the promises of running jobs. A running job that has
-broken its promise may run for ever, and while it does, no job of its queue is believed.
+is compared with the earliest start of the target, computed from the promises of running jobs
+(`maar.plugins.support.promises`). While a job that has broken its promise runs, no job of its queue is believed.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from maar.model.durations import parse_duration
 from maar.model.jobs import Job
 from maar.model.resources import Ints, Mask
 from maar.model.tasks import Status
+from maar.plugins.support.promises import breakers, earliest_start, fits, promised_runtime
 from maar.session.eviction.making_room import needs_of
 from maar.session.hooks import Rejection
 from maar.session.placement import Group, domains_of
@@ -191,8 +192,10 @@ class Reservation:
         return starts is not None and self._session.now + promise <= starts
 
     def _breakers(self) -> frozenset[str]:
-        """Queues with a running job that is past its promise."""
-        return self._session.memo.fixed(NAME, "breakers", lambda: breakers(self._session))
+        """Queues with a running job that has broken its promise."""
+        session = self._session
+        target = "" if session.elect is None else session.elect.job
+        return session.memo.fixed(NAME, ("breakers", target), lambda: breakers(session, target))
 
 
 def resident_use(session: Session) -> Ints:
@@ -205,22 +208,6 @@ def resident_use(session: Session) -> Ints:
     return use
 
 
-def fits(session: Session, needs: list[tuple[Group, int]], free: Ints, rows: Mask) -> bool:
-    """Whether the given numbers of tasks fit together on the nodes `rows`, with `free` resources."""
-    free = np.where(rows[:, None], free, 0)
-    for group, count in needs:
-        request = session.snapshot.shapes.requests[group.shape]
-        dims = np.flatnonzero(request)
-        takes = np.maximum((free[:, dims] // request[dims]).min(axis=1), 0)
-        takes = takes * (session.view(group.shape).open & rows)
-        order = np.argsort(-takes, kind="stable")
-        counts = np.diff(np.minimum(np.cumsum(takes[order]), count), prepend=0)
-        if counts.sum() < count:
-            return False
-        free[order] -= counts[:, None] * request
-    return True
-
-
 def has_company(session: Session, shape: int) -> bool:
     """Whether the pods that a shape must be near are running, or the shape itself may be the first of them."""
     shapes, tasks = session.snapshot.shapes.shapes, session.snapshot.tasks
@@ -230,71 +217,3 @@ def has_company(session: Session, shape: int) -> bool:
     meant = [number for number, other in enumerate(shapes) if wanted <= set(other.matches)]
     there = session.state.status == Status.BOUND
     return bool((there & np.isin(tasks.shape, meant)).any())
-
-
-def promised_runtime(session: Session, job: Job) -> float | None:
-    """Seconds after its start by which a job promises to end, if the job or all of its tasks promise it."""
-    if job.promise is not None:
-        return job.promise
-    tasks = session.snapshot.tasks.tasks
-    promises = [tasks[t].promise for t in session.snapshot.jobs.members[job.index].tolist()]
-    known = [p for p in promises if p is not None]
-    return max(known) if known and len(known) == len(promises) else None
-
-
-def earliest_start(session: Session, target: str) -> float | None:
-    """The time by which the target's minimum fits, if running jobs keep their promises; `None` if unknown.
-
-    A running job past its promise may run for ever.
-    """
-    snapshot, state = session.snapshot, session.state
-    number = snapshot.jobs.number.get(target)
-    needs = [] if number is None else needs_of(session, session.job(number))
-    if not needs:
-        return None
-    running = np.flatnonzero((state.status == Status.BOUND) & (state.node >= 0))
-    ends = np.array([_end(session, t) for t in running.tolist()], dtype=np.float64)
-    free = snapshot.nodes.allocatable - state.used + state.releasing
-    every = np.ones(len(snapshot.nodes), dtype=np.bool_)
-    requests = snapshot.shapes.requests[snapshot.tasks.shape[running]]
-
-    def fits_at(moment: float) -> bool:
-        gone = ends <= moment
-        then = free.copy()
-        np.add.at(then, state.node[running[gone]], requests[gone])
-        return fits(session, needs, then, every)
-
-    moments = [session.now, *sorted(set(ends[np.isfinite(ends) & (ends > session.now)].tolist()))]
-    low, high = 0, len(moments)
-    while low < high:
-        middle = (low + high) // 2
-        if fits_at(moments[middle]):
-            high = middle
-        else:
-            low = middle + 1
-    return moments[low] if low < len(moments) else None
-
-
-def breakers(session: Session) -> frozenset[str]:
-    """The queues of jobs that still run, or do not leave, after the time that they promised."""
-    table = session.snapshot.tasks
-    there = np.flatnonzero((table.status == Status.BOUND) | (table.status == Status.RELEASING))
-    past = [t for t in there.tolist() if (end := _promised_end(session, t)) is not None and end < session.now]
-    return frozenset(session.job(int(table.job[t])).queue for t in past)
-
-
-def _end(session: Session, task: int) -> float:
-    end = _promised_end(session, task)
-    return float("inf") if end is None or end < session.now else end
-
-
-def _promised_end(session: Session, task: int) -> float | None:
-    snapshot = session.snapshot
-    promise = snapshot.tasks.tasks[task].promise
-    if promise is None:
-        promise = session.job(int(snapshot.tasks.job[task])).promise
-    if promise is None:
-        return None
-    # A task bound in this cycle starts now.
-    there = snapshot.tasks.status[task] in (Status.BOUND, Status.RELEASING)
-    return promise + (float(snapshot.tasks.started[task]) if there else session.now)

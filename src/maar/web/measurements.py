@@ -15,7 +15,7 @@ from maar.web.messages import Batch, Post, Read, Report, Stored, Taken
 
 def take(history: History, batch: Batch, now: float) -> Taken:
     """Put measurements into the history."""
-    return Taken([history.add(_measurements(post, now)) for post in batch.posts])
+    return Taken([history.add(measurements_in(post, now)) for post in batch.posts])
 
 
 async def read(history: History, asked: Read) -> Stored:
@@ -27,7 +27,8 @@ async def read(history: History, asked: Read) -> Stored:
     return Stored(asked.id, msgspec.json.encode(rows))
 
 
-def _measurements(post: Post, now: float) -> list[Measurement]:
+def measurements_in(post: Post, now: float) -> list[Measurement]:
+    """The measurements of one request, as the history stores them."""
     return [_measurement(post, report, now) for report in post.reports]
 
 

@@ -171,7 +171,10 @@ class Gangs:
         try:
             gang = gang_of(key, group, members, pods.priorities, now)
             gang.job = self._groups.with_admission(identity, group, gang.job)
+            before = gang.job.broken
             gang.job = with_elastic(gang.job, gang.elastic, shapes, matcher, self._images_of(identity, gang.elastic))
+            if gang.job.broken != before and (own := self._elastic.of(identity)) is not None:
+                self._problems.invalid(own.kind, own.item.key, gang.job.broken)
             gang.job = self._learning.laid_over(identity, gang.job, gang.elastic)
             finished = ((m, shapes.finish(m.draft, m.pod, matcher), covered.get(m.pod.key, ())) for m in members)
             tasks = tuple(task(m, key, shape, budgets, gang.promise, gang.checkpoint) for m, shape, budgets in finished)

@@ -47,8 +47,8 @@ class Reference(NamedTuple):
 
     @classmethod
     def to(cls, resource: Resource[Object], item: Object) -> Reference:
-        metadata = item.metadata
-        return cls(resource.api_version, resource.kind, metadata.namespace, metadata.name, metadata.uid)
+        namespace = item.namespace if resource.namespaced else ""
+        return cls(resource.api_version, resource.kind, namespace, item.name, item.metadata.uid)
 
     def document(self) -> dict[str, str]:
         fields = zip(("apiVersion", "kind", "namespace", "name", "uid"), self, strict=True)

@@ -115,11 +115,7 @@ class Routes:
     async def _post(self, head: Head, body: bytes, client: str) -> Answer:
         namespace, name = _job(head.path)
         await self._access.check(head.headers.get("authorization", ""), namespace, client)
-        try:
-            decoded = _decoder.decode(body)
-        except msgspec.DecodeError as error:
-            raise Refused(400, f"measurements: {error}") from None
-        reports = decoded if isinstance(decoded, list) else [decoded]
+        reports = reports_in(body)
         if not self._measured.take(namespace, len(reports)) or not self._all_measured.take(self._clock(), len(reports)):
             raise later("too many measurements", 30, status=429)
         problem = await self._posts.put(Post(namespace, name, reports))
@@ -136,6 +132,17 @@ class Routes:
         if stored.problem:
             raise later(stored.problem)
         return Answer(200, b'{"measurements":' + stored.rows + b"}", JSON)
+
+
+def reports_in(body: bytes) -> list[Report]:
+    """The measurements in a request."""
+    try:
+        decoded = _decoder.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise Refused(400, f"measurements: {error}") from None
+    except RecursionError:
+        raise Refused(400, "measurements: nested too deeply") from None
+    return decoded if isinstance(decoded, list) else [decoded]
 
 
 def _job(path: str) -> tuple[str, str]:

@@ -1,0 +1,124 @@
+"""Promises of jobs to end in time, and what follows from them for the job that nodes are locked for.
+
+The reservation plugin uses it. Owners state promises on their own objects, so only what a job did after its promise
+shows whether it is worth anything.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from maar.model.jobs import Job
+from maar.model.resources import Ints, Mask
+from maar.model.tasks import Status
+from maar.session.eviction.making_room import needs_of
+from maar.session.placement import Group
+from maar.session.session import Session
+
+NO_TASKS: Ints = np.zeros(0, dtype=np.int64)
+STARTS = 60.0
+"""Seconds that a pod may take to start after it was bound; tuned by hand. A pod that starts later on a locked node was
+bound after the lock."""
+
+
+def fits(session: Session, needs: list[tuple[Group, int]], free: Ints, rows: Mask) -> bool:
+    """Whether the given numbers of tasks fit together on the nodes `rows`, with `free` resources."""
+    free = np.where(rows[:, None], free, 0)
+    for group, count in needs:
+        request = session.snapshot.shapes.requests[group.shape]
+        dims = np.flatnonzero(request)
+        takes = np.maximum((free[:, dims] // request[dims]).min(axis=1), 0)
+        takes = takes * (session.view(group.shape).open & rows)
+        order = np.argsort(-takes, kind="stable")
+        counts = np.diff(np.minimum(np.cumsum(takes[order]), count), prepend=0)
+        if counts.sum() < count:
+            return False
+        free[order] -= counts[:, None] * request
+    return True
+
+
+def promised_runtime(session: Session, job: Job) -> float | None:
+    """Seconds after its start by which a job promises to end, if the job or all of its tasks promise it."""
+    if job.promise is not None:
+        return job.promise
+    tasks = session.snapshot.tasks.tasks
+    promises = [tasks[t].promise for t in session.snapshot.jobs.members[job.index].tolist()]
+    known = [p for p in promises if p is not None]
+    return max(known) if known and len(known) == len(promises) else None
+
+
+def earliest_start(session: Session, target: str, without: Ints = NO_TASKS) -> float | None:
+    """The time by which the target's minimum fits, if running jobs keep their promises; `None` if unknown.
+
+    A running job past its promise may run for ever. The tasks `without` count as gone.
+    """
+    snapshot, state = session.snapshot, session.state
+    number = snapshot.jobs.number.get(target)
+    needs = [] if number is None else needs_of(session, session.job(number))
+    if not needs:
+        return None
+    running = np.flatnonzero((state.status == Status.BOUND) & (state.node >= 0))
+    ends = np.array([_end(session, t) for t in running.tolist()], dtype=np.float64)
+    ends[np.isin(running, without)] = -np.inf
+    free = snapshot.nodes.allocatable - state.used + state.releasing
+    every = np.ones(len(snapshot.nodes), dtype=np.bool_)
+    requests = snapshot.shapes.requests[snapshot.tasks.shape[running]]
+
+    def fits_at(moment: float) -> bool:
+        gone = ends <= moment
+        then = free.copy()
+        np.add.at(then, state.node[running[gone]], requests[gone])
+        return fits(session, needs, then, every)
+
+    moments = [session.now, *sorted(set(ends[np.isfinite(ends) & (ends > session.now)].tolist()))]
+    low, high = 0, len(moments)
+    while low < high:
+        middle = (low + high) // 2
+        if fits_at(moments[middle]):
+            high = middle
+        else:
+            low = middle + 1
+    return moments[low] if low < len(moments) else None
+
+
+def breakers(session: Session, target: str) -> frozenset[str]:
+    """The queues of jobs that have broken their promise.
+
+    Such a job still runs, or does not leave, after the time that it promised. Or it passed the locks and now promises
+    to end later than the target could start without it: its owner can change the promise after the start.
+    """
+    table = session.snapshot.tasks
+    there = np.flatnonzero((table.status == Status.BOUND) | (table.status == Status.RELEASING))
+    late = [t for t in there.tolist() if (end := _promised_end(session, t)) is not None and end < session.now]
+    passed = _passed_locks(session, target)
+    starts = earliest_start(session, target, passed) if len(passed) else None
+    if starts is not None:
+        late += [t for t in passed.tolist() if _end(session, t) > starts]
+    return frozenset(session.job(int(table.job[t])).queue for t in late)
+
+
+def _passed_locks(session: Session, target: str) -> Ints:
+    """Running tasks of other jobs that started on a node after it was locked."""
+    table, nodes = session.snapshot.tasks, session.snapshot.nodes
+    since = np.full(len(nodes) + 1, np.inf)  # the last one is for tasks without a node
+    for lock in session.locks.values():
+        since[nodes.row[lock.node]] = lock.since + STARTS
+    others = (table.status == Status.BOUND) & ~table.resident & (table.job != session.snapshot.jobs.number.get(target))
+    return np.flatnonzero(others & (table.started > since[table.node]))
+
+
+def _end(session: Session, task: int) -> float:
+    end = _promised_end(session, task)
+    return float("inf") if end is None or end < session.now else end
+
+
+def _promised_end(session: Session, task: int) -> float | None:
+    snapshot = session.snapshot
+    promise = snapshot.tasks.tasks[task].promise
+    if promise is None:
+        promise = session.job(int(snapshot.tasks.job[task])).promise
+    if promise is None:
+        return None
+    # A task bound in this cycle starts now.
+    there = snapshot.tasks.status[task] in (Status.BOUND, Status.RELEASING)
+    return promise + (float(snapshot.tasks.started[task]) if there else session.now)

@@ -1,0 +1,125 @@
+"""What Kubernetes' role `edit` lets a tenant write, on a real API server: the second column of docs/security.md."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from tests.support.real.api import Refused
+from tests.support.real.cluster import RealCluster
+from tests.support.real.processes import wait_until
+
+from maar.kube.wire.api_resources import PODS
+
+TENANT, TEAM, OTHER = "tenant", "team", "other"
+RBAC = "rbac.authorization.k8s.io"
+REVIEWS = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
+
+HERS = [
+    ("", "pods"),
+    ("", "configmaps"),
+    ("", "persistentvolumeclaims"),
+    ("apps", "daemonsets"),
+    ("batch", "jobs"),
+    ("policy", "poddisruptionbudgets"),
+]
+"""What she may write in her own namespace."""
+NOT_HERS = [
+    ("", "pods/status"),
+    ("", "pods/binding"),
+    ("", "nodes"),
+    ("", "nodes/status"),
+    ("", "namespaces"),
+    ("", "resourcequotas"),
+    ("", "persistentvolumes"),
+    ("batch", "jobs/status"),
+    ("policy", "poddisruptionbudgets/status"),
+    ("scheduling.k8s.io", "priorityclasses"),
+    ("scheduling.volcano.sh", "queues"),
+    ("scheduling.volcano.sh", "queues/status"),
+    ("storage.k8s.io", "storageclasses"),
+    ("topology.volcano.sh", "hypernodes"),
+    ("autoscaling.x-k8s.io", "provisioningrequests"),
+]
+"""What she may write nowhere."""
+
+
+def test_what_a_tenant_may_write_and_what_is_admitted_from_her(new_cluster: Callable[..., RealCluster]) -> None:
+    cluster = tenants(new_cluster)
+    refuse_what_is_not_hers(cluster)
+    admit_what_proves_nothing(cluster)
+
+
+def tenants(new_cluster: Callable[..., RealCluster]) -> RealCluster:
+    """A cluster with two namespaces, in one of which a tenant has the role `edit`."""
+    made = new_cluster(users={TENANT: []})
+    made.apply([{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}} for name in (TEAM, OTHER)])
+    # No controller fills the aggregated roles here, so their parts are granted.
+    made.apply([_granted(role) for role in ("system:aggregate-to-edit", "system:aggregate-to-view")])
+    wait_until(lambda: may(made, "", "pods"), "the role is granted")
+    return made
+
+
+def _granted(role: str) -> dict[str, Any]:
+    return {
+        "apiVersion": f"{RBAC}/v1",
+        "kind": "RoleBinding",
+        "metadata": {"name": role.rpartition(":")[2], "namespace": TEAM},
+        "roleRef": {"apiGroup": RBAC, "kind": "ClusterRole", "name": role},
+        "subjects": [{"apiGroup": RBAC, "kind": "User", "name": TENANT}],
+    }
+
+
+def may(cluster: RealCluster, group: str, resource: str, namespace: str = TEAM) -> bool:
+    """Whether the tenant may create, change or delete it."""
+    name, _, sub = resource.partition("/")
+    answers = []
+    for verb in ("create", "update", "patch", "delete"):
+        asked = {"namespace": namespace, "group": group, "resource": name, "subresource": sub, "verb": verb}
+        body = {
+            "apiVersion": "authorization.k8s.io/v1",
+            "kind": "SelfSubjectAccessReview",
+            "spec": {"resourceAttributes": asked},
+        }
+        answers.append(cluster.request("POST", REVIEWS, body, token=cluster.token_of(TENANT))["status"]["allowed"])
+    return any(answers)
+
+
+def refuse_what_is_not_hers(cluster: RealCluster) -> None:
+    assert HERS == [what for what in HERS if may(cluster, *what)]
+    assert [] == [what for what in NOT_HERS if may(cluster, *what)]
+    assert [] == [what for what in (*HERS, *NOT_HERS) if may(cluster, *what, OTHER)], "nothing in other namespaces"
+
+
+def admit_what_proves_nothing(cluster: RealCluster) -> None:
+    """So none of it proves anything, and docs/security.md has a row for each."""
+    token = cluster.token_of(TENANT)
+    owner = {"apiVersion": "apps/v1", "kind": "DaemonSet", "name": "none", "uid": "none", "controller": True}
+    by_node = {"apiVersion": "v1", "kind": "Node", "name": "n1", "uid": "none", "controller": True}
+    mirror = {"kubernetes.io/config.mirror": "x"}
+    forged: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+        "node-name": ({}, {"nodeName": "n1"}),
+        "scheduler-name": ({}, {"schedulerName": "anything"}),
+        "daemonset": ({"ownerReferences": [owner]}, {"nodeName": "n1"}),
+        "mirror": ({"ownerReferences": [by_node], "annotations": mirror}, {"nodeName": "n1"}),
+        "priority-class": ({}, {"priorityClassName": "system-node-critical"}),
+        "grace": ({"finalizers": ["team.example/never"]}, {"terminationGracePeriodSeconds": 10**9}),
+    }
+    for name, (metadata, spec) in forged.items():
+        container = {"name": "c", "image": "i", "resources": {"requests": {"memory": "1Ei"}}}
+        body = {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {"name": name, **metadata},
+            "spec": {"containers": [container], **spec},
+            "status": {"nominatedNodeName": "n1", "phase": "Running"},
+        }
+        made = cluster.request("POST", PODS.path(TEAM), body, token=token)
+        assert "nominatedNodeName" not in made["status"], "a status is dropped at creation"
+        assert "Pending" == made["status"]["phase"]
+    assert 2_000_001_000 == cluster.get("v1", "Pod", "priority-class", TEAM)["spec"]["priority"]
+    patch, path = {"metadata": {"annotations": {"kubernetes.io/config.mirror": "y"}}}, PODS.path(TEAM, "node-name")
+    with pytest.raises(Refused) as refused:
+        cluster.request("PATCH", path, patch, token=token, content_type="application/merge-patch+json")
+    assert 422 == refused.value.status, "the annotation of a mirror pod cannot be added later"
