@@ -29,7 +29,7 @@ from maar.session.session import Session
 @given(st.integers(1, 40), st.sets(st.integers(0, 39), max_size=5))
 def test_safety_without_the_culprits_nothing_fails(count: int, bad: set[int]) -> None:
     suspects = [str(i) for i in range(count)]
-    guilty = {str(i) for i in bad if i < count}
+    guilty = frozenset(str(i) for i in bad if i < count)
     assert guilty == culprits(lambda aside: bool(guilty - aside), suspects)
 
 
@@ -69,7 +69,7 @@ def node(name: str, cpu: int) -> Json:
     return {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}, "status": status}
 
 
-FATAL = {"nodeSelector": {"x": "fatal"}}
+FATAL: dict[str, Any] = {"nodeSelector": {"x": "fatal"}}
 
 
 class Scene:

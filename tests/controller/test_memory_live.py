@@ -159,7 +159,7 @@ def test_a_deleted_state_and_a_removed_lock_are_written_again(kubeconfig: Path) 
             await cluster.api.patch(STATE, {"data": {"maar": "{", "other": "{}"}})
 
             async def mended() -> bool:
-                return (await cluster.get(STATE))["data"]["maar"] != "{"
+                return bool((await cluster.get(STATE))["data"]["maar"] != "{")
 
             await cluster.eventually(mended, "a malformed state is replaced")
             assert before == await state(cluster)

@@ -11,7 +11,6 @@ from __future__ import annotations
 import argparse
 import logging
 import random
-import sys
 import time
 from collections import Counter
 
@@ -44,4 +43,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

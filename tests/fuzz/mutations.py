@@ -62,8 +62,19 @@ RAWS = (
     *(Raw(b'"\\ud800"'), Raw(b'"\\udfff\\ud800"'), Raw(b'"\xff"'), Raw(b'"\x00"'), Raw(b'"\\u0000"'), Raw(b'"\n"')),
     *(Raw(b"[" * 3000 + b"]" * 3000), Raw(b'{"a":' * 3000 + b"1" + b"}" * 3000), Raw(b'{"a":1,"a":2}'), Raw(b"'a'")),
 )
-TREES = ([], {}, [None], [[]], {"": ""}, [1, "a", None, {}], {"a": {"b": []}}, ["a"] * 300, {"cpu": "1"}, {"name": "x"})
-NASTY = (None, True, False, *TEXTS, *NUMBERS, *MORE_NUMBERS, *RAWS, *TREES)
+TREES: tuple[Any, ...] = (
+    [],
+    {},
+    [None],
+    [[]],
+    {"": ""},
+    [1, "a", None, {}],
+    {"a": {"b": []}},
+    ["a"] * 300,
+    {"cpu": "1"},
+    {"name": "x"},
+)
+NASTY: tuple[Any, ...] = (None, True, False, *TEXTS, *NUMBERS, *MORE_NUMBERS, *RAWS, *TREES)
 
 PIECES = (b"\0", b"\xff", b"\xed\xa0\x80", b"{", b"]", b'"', b"9" * 5000)
 """What replaces some bytes."""

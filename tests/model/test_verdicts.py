@@ -73,3 +73,9 @@ def test_the_text_has_nothing_that_other_jobs_change() -> None:
     found = verdict((other, short))
     assert ("NotEnoughResources", "asks for 4 pods") == (found.code, found.text)
     assert "asks for 4 pods; nobody may go" == found.details
+
+
+def test_the_documentation_has_the_table() -> None:
+    text = (SOURCES.parents[1] / "docs" / "reasons.md").read_text()
+    rows = [f"| {', '.join(f'`{code}`' for code in row.codes)} | `{row.condition}` | {row.about} |" for row in ROWS]
+    assert [] == [row for row in rows if row not in text]

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.security.world import Json, batch_job, good, good_is_well, group, plan, pod, row
+from tests.security.world import batch_job, good, good_is_well, group, plan, pod, row
+from tests.support.objects import Json
 
 from maar.kube.wire import annotations as known
 

@@ -6,21 +6,8 @@ That `edit` cannot write them is tested on a real API server: tests/real/test_te
 from __future__ import annotations
 
 import pytest
-from tests.security.world import (
-    TIME,
-    Json,
-    bound,
-    cluster,
-    codes,
-    good,
-    good_is_well,
-    node,
-    plan,
-    pod,
-    queue,
-    row,
-    thing,
-)
+from tests.security.world import TIME, bound, cluster, codes, good, good_is_well, node, plan, pod, queue, row, thing
+from tests.support.objects import Json
 
 from maar.kube.kinds import KINDS
 from maar.kube.kinds.cluster import STATE

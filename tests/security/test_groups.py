@@ -5,21 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.security.world import (
-    GPU,
-    Json,
-    bound,
-    codes,
-    evicted,
-    good,
-    good_is_well,
-    group,
-    node,
-    plan,
-    pod,
-    queue,
-    row,
-)
+from tests.security.world import GPU, bound, codes, evicted, good, good_is_well, group, node, plan, pod, queue, row
+from tests.support.objects import Json
 
 ADMISSION = """
 actions: "enqueue, allocate"

@@ -9,7 +9,6 @@ from msgspec.structs import replace
 from tests.security.world import (
     NOW,
     TIME,
-    Json,
     batch_job,
     bound,
     cluster,
@@ -26,6 +25,7 @@ from tests.security.world import (
     thing,
 )
 from tests.support.confs import RESERVE
+from tests.support.objects import Json
 
 from maar.decide import decide
 from maar.history.model import Model

@@ -9,7 +9,6 @@ from tests.security.world import (
     GPU,
     NOW,
     TIME,
-    Json,
     batch_job,
     bound,
     cluster,
@@ -24,6 +23,7 @@ from tests.security.world import (
     queue,
     row,
 )
+from tests.support.objects import Json
 
 from maar.model.snapshot import Snapshot
 from maar.model.tasks import Status, Task
@@ -65,7 +65,7 @@ def task(items: list[Json], key: str) -> Task:
 @pytest.mark.parametrize("key", ["volcano.sh/preemptable", "volcano.sh/cooldown-time"])
 @pytest.mark.parametrize("where", ["annotations", "labels"])
 def test_a_protection_holds_by_default_and_for_her_share_if_untrusted(key: str, where: str) -> None:
-    claim = {where: {key: "false" if "preemptable" in key else "99999h"}}
+    claim: Json = {where: {key: "false" if "preemptable" in key else "99999h"}}
     assert [] == evicted(plan(full(**claim)))
     assert 4 == len(evicted(plan(full(**claim), tenants="untrusted"), "evil/"))
 
@@ -166,7 +166,7 @@ def test_another_schedulers_pod_takes_room_and_a_queue_that_owns_its_namespace_p
 def test_an_owner_reference_alone_makes_no_daemonset_pod() -> None:
     claim: Json = {"metadata": {"ownerReferences": [DAEMONSET]}}
     assert 4 == len(evicted(plan(full(**claim)))), "not pinned to its node"
-    loose = {"metadata": {"ownerReferences": [{**DAEMONSET, "controller": False}]}, **PINNED}
+    loose: Json = {"metadata": {"ownerReferences": [{**DAEMONSET, "controller": False}]}, **PINNED}
     assert 4 == len(evicted(plan(full(**loose))))
 
 

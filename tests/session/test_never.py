@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -25,12 +26,13 @@ RACK = Closeness(key="rack")
 DEFAULT = Queue("default")
 
 
-def plan_of(*parts: Part | list[Part], config: str | None = None) -> Plan:
+def plan_of(*parts: Part | Sequence[Part], config: str | None = None) -> Plan:
     loaded = default_config(catalog()) if config is None else read_config(config, "test", catalog()).config
-    return decide(Snapshot(cluster(*parts)), loaded, 100.0)
+    flat = [one for part in parts for one in (part if isinstance(part, Sequence) else (part,))]
+    return decide(Snapshot(cluster(*flat)), loaded, 100.0)
 
 
-def nevers(*parts: Part | list[Part], config: str | None = None) -> list[Never]:
+def nevers(*parts: Part | Sequence[Part], config: str | None = None) -> list[Never]:
     """The proofs about the job `waits`."""
     waits = [w for w in plan_of(*parts, config=config).waiting if w.job == "ns/waits"]
     return [reason.never for wait in waits for reason in wait.reasons if reason.never is not None]
@@ -196,6 +198,7 @@ def test_safety_a_job_that_can_never_start_does_not_start_alone(
     """And the other way round: a job that does not start alone is proved not to, here where sizes are all there is."""
     nodes: list[Part] = [node(f"n{i}", gpu=n, labels={"rack": str(i % 2)}) for i, n in enumerate(gpus)]
     queue = Queue("q", capability={"nvidia.com/gpu": limit}) if limit else Queue("q")
-    job = gang("waits", count, gpu=each, queue="q", **({"closeness": RACK} if close else {}))
+    where: dict[str, Any] = {"closeness": RACK} if close else {}
+    job = gang("waits", count, gpu=each, queue="q", **where)
     starts = bool(plan_of(nodes, DEFAULT, queue, job).bind)
     assert starts == (not nevers(nodes, DEFAULT, queue, job))

@@ -107,10 +107,18 @@ class Verdict(NamedTuple):
     details: str = ""
     """For the object that its owner submitted: all reasons."""
 
+    never: str = ""
+    """Why it can never start as things are; empty: it is not proved."""
+
+    @property
+    def says(self) -> str:
+        """What a reader acts on: the code, and whether waiting helps."""
+        return f"{self.code}/{self.never}" if self.never else self.code
+
     @property
     def key(self) -> tuple[str, str]:
         """Another key is worth a write; another text alone is not."""
-        return self.condition, self.code
+        return self.condition, self.says
 
 
 def verdict(reasons: tuple[Reason, ...]) -> Verdict:

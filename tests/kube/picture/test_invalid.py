@@ -8,7 +8,8 @@ import msgspec
 import pytest
 from tests.support.objects import Json
 
-from maar.config.file import default_config
+from maar.config.config import Config
+from maar.config.file import default_config, read_config
 from maar.controller.watching import Sink
 from maar.decide import decide
 from maar.kube.client.informer import Changed, Replaced
@@ -22,6 +23,11 @@ from maar.registry import catalog
 NOW = 1000.0
 OURS = frozenset({"maar"})
 LONG = "9" * 5000
+
+
+OVERCOMMIT = read_config(
+    "actions: enqueue, allocate\ntiers:\n- plugins: [{name: overcommit}, {name: gang}]\n", "test", catalog()
+).config
 
 
 class Cluster:
@@ -39,9 +45,9 @@ class Cluster:
         (found,) = page(msgspec.json.encode({"items": [item]}), kind.resource).items
         self.sinks[kind](Changed(found))
 
-    def plan(self) -> Plan:
+    def plan(self, config: Config | None = None) -> Plan:
         self.picture.read_short()
-        return decide(self.snapshot(), default_config(catalog()), NOW)
+        return decide(self.snapshot(), config or default_config(catalog()), NOW)
 
     def snapshot(self) -> Snapshot:
         return Snapshot(self.picture.cluster(self.picture.take(NOW).around))
@@ -108,7 +114,7 @@ def test_liveness_the_node_opens_once_the_pod_has_gone_or_can_be_read(bad: Json)
 
 @pytest.mark.parametrize("bad", UNREADABLE)
 def test_a_waiting_pod_that_cannot_be_read_makes_its_gang_wait(bad: Json) -> None:
-    group = {"metadata": {"annotations": {"pod_group": "g", "pod_group_size": "2"}}}
+    group: Json = {"metadata": {"annotations": {"pod_group": "g", "pod_group_size": "2"}}}
     cluster = Cluster(node("n1"), pod("g-0", **group), pod("g-1", **group, **bad), pod("alone"))
     assert {"ns/alone": "n1"} == cluster.binds()
     assert cluster.waits()["ns/g"].startswith("pod `ns/g-1`: spec.")
@@ -121,6 +127,13 @@ def test_safety_sums_over_pods_with_absurd_requests_do_not_overflow() -> None:
     cluster = Cluster(node("n1"), *(pod(f"huge-{i}", "n1", cpu="1e30") for i in range(8)), pod("good"))
     assert {} == cluster.binds()
     assert cluster.snapshot().used.min() >= 0
+
+
+def test_safety_a_pod_with_an_absurd_request_stops_no_admission() -> None:
+    group = thing("scheduling.volcano.sh/v1beta1", "PodGroup", "g", spec={"minMember": 1, "minResources": {"cpu": "1"}})
+    group["status"] = {"phase": "Pending"}
+    cluster = Cluster(node("n1"), node("n2"), group, pod("huge", "n1", cpu="1e30", scheduler="another"))
+    assert ["ns/g"] == [admit.job for admit in cluster.plan(OVERCOMMIT).admit], "n2 is empty"
 
 
 @pytest.mark.parametrize("cpu", [LONG, ["8"]], ids=["quantity", "type"])
@@ -196,7 +209,7 @@ def elastic(least: Any) -> Json:
 
 
 def test_pods_of_a_job_that_does_not_decode_wait_with_the_reason_and_running_ones_stay() -> None:
-    labels = {"metadata": {"labels": {"training.kubeflow.org/job-name": "train"}}}
+    labels: Json = {"metadata": {"labels": {"training.kubeflow.org/job-name": "train"}}}
     cluster = Cluster(node("n1"), elastic("one"), pod("train-0", "n1", **labels), pod("train-1", **labels), pod("a"))
     plan = cluster.plan()
     assert (["ns/a"], ()) == ([b.task for b in plan.bind], plan.evict)

@@ -172,7 +172,8 @@ def test_it_never_raises(status: int) -> None:
 def test_a_missing_right_is_named_once(caplog: pytest.LogCaptureFixture) -> None:
     async def act(scene: Scene) -> None:
         scene.refuse = 403
-        scene.why = 'events is forbidden: User "bob" cannot create resource "events" in API group "events.k8s.io" in the namespace "ns"'
+        what = 'resource "events" in API group "events.k8s.io" in the namespace "ns"'
+        scene.why = f'events is forbidden: User "bob" cannot create {what}'
         for i in range(3):
             scene.emit(f"message {i}")
         await until(lambda: scene.writer.counts.failed == 3)

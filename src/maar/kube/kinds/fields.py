@@ -6,7 +6,7 @@ Only kinds that state all their fields are checked (`Kind.unread`), and annotati
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from difflib import get_close_matches
 from functools import cache
 from typing import Any
@@ -53,8 +53,7 @@ def warnings_about(kind: Kind[Any], document: Mapping[str, Any]) -> Iterator[str
     if kind.unread is not None:
         yield from _among(document, OBJECT, "")
         yield from _among(metadata, METADATA, "metadata.")
-        spec = next((f.type for f in _fields(kind.resource.struct) if f.encode_name == "spec"), None)
-        yield from _inside(document.get("spec"), spec, "spec", kind.unread)
+        yield from _inside(document.get("spec"), _spec(kind), "spec", kind.unread)
     notes = metadata.get("annotations") if isinstance(metadata, Mapping) else None
     ours = [key for key in notes if str(key).startswith(PREFIX)] if isinstance(notes, Mapping) else []
     for key in ours:
@@ -63,9 +62,11 @@ def warnings_about(kind: Kind[Any], document: Mapping[str, Any]) -> Iterator[str
 
 
 @cache
-def _fields(struct: Hashable) -> tuple[msgspec.inspect.Field, ...]:
-    info = msgspec.inspect.type_info(struct)
-    return info.fields if isinstance(info, StructType) else ()
+def _spec(kind: Kind[Any]) -> Any:
+    """The type of the spec of a kind; `None` if Maar reads none."""
+    info = msgspec.inspect.type_info(kind.resource.struct)
+    fields = info.fields if isinstance(info, StructType) else ()
+    return next((field.type for field in fields if field.encode_name == "spec"), None)
 
 
 def _inside(value: Any, of: Any, path: str, unread: frozenset[str]) -> Iterator[str]:
