@@ -14,7 +14,7 @@ from maar.kube.kinds import batchjob
 from maar.kube.wire.annotations import WHY
 from maar.kube.wire.api_resources import PODS
 
-GATE = {"schedulingGates": [{"name": "example.com/wait"}]}
+GATE: dict[str, Any] = {"schedulingGates": [{"name": "example.com/wait"}]}
 
 
 async def asking(cluster: Live) -> set[str]:
@@ -110,9 +110,7 @@ def test_while_victims_leave_no_node_is_asked_for_and_a_promise_that_is_given_up
             assert set() == await asking(cluster)
             await cluster.delete("high-1")
             await cluster.until(
-                lambda ps: all(
-                    (p.nominated, p.reason) == ("", "WaitingForMembers") for p in ps if p.group == "high"
-                ),
+                lambda ps: all((p.nominated, p.reason) == ("", "WaitingForMembers") for p in ps if p.group == "high"),
                 "the promise is gone",
             )
             for i in range(2):
