@@ -14,7 +14,7 @@ from maar.kube.kinds import batchjob
 from maar.kube.wire.annotations import WHY
 from maar.kube.wire.api_resources import PODS
 
-GATE = {"schedulingGates": [{"name": "example.com/wait"}]}
+GATE: dict[str, Any] = {"schedulingGates": [{"name": "example.com/wait"}]}
 
 
 async def asking(cluster: Live) -> set[str]:

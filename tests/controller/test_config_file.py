@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,7 @@ from tests.support.confs import ALLOCATE, PREEMPT
 from maar.config.file import ConfigError
 from maar.controller.brake_file import BrakeFile, read_brakes
 from maar.controller.brakes import Brakes, BrakeSettings
-from maar.controller.config_file import ConfigFile
+from maar.controller.config_file import ConfigFile, WatchedFile
 
 
 def test_a_changed_file_is_taken(tmp_path: Path) -> None:
@@ -137,3 +138,23 @@ def test_invalid_brakes_are_refused_and_the_previous_ones_stay(tmp_path: Path) -
     path.rmdir()
     file.look()
     assert ([BrakeSettings(paused=True), BrakeSettings()], []) == (calls, file.problems)
+
+
+class Fragile(WatchedFile):
+    """A file whose reader has a bug."""
+
+    def _take(self, data: bytes, source: str) -> None:
+        if data == b"fatal":
+            raise ZeroDivisionError("a bug")
+
+
+def test_a_bug_while_a_file_is_read_refuses_it_and_stops_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.write_text("fine")
+    file = Fragile(path, "file", logging.getLogger("test"))
+    path.write_text("fatal")
+    file.look()
+    assert [f"{path}: cannot be read because of a bug: ZeroDivisionError: a bug"] == file.problems
+    path.write_text("fine again")
+    file.look()
+    assert [] == file.problems

@@ -19,19 +19,19 @@ from maar.kube.kinds import plugins_podgroup, pytorchjob, upstream_podgroup, vol
 from maar.kube.kinds.kind import PodGroupKind
 from maar.kube.kinds.status import Tally
 from maar.kube.picture.picture import Picture, PodGroup
+from maar.kube.wire import cluster as wire
 from maar.kube.wire.annotations import WHY
 from maar.kube.wire.api_resources import PODS
-from maar.kube.wire.base import Quantities
 from maar.kube.wire.cluster import Node, Queue
 from maar.kube.wire.pods import Pod, PodCondition
 from maar.kube.write.events import Reference
-from maar.kube.write.status import QUEUE_EVERY, QueueStatus, quantity
+from maar.kube.write.status import QUEUE_EVERY, QueueShows, QueueStatus, quantity
 from maar.kube.write.work import Patch
 from maar.model.jobs import Job, Phase
-from maar.model.plan import Admit, Bind, Evict, Plan, Wait
+from maar.model.plan import Admit, Bind, Deserves, Evict, Plan, Wait
 from maar.model.reasons import Reason
 from maar.model.snapshot import Snapshot
-from maar.testing.builders import cluster, gang, node
+from maar.testing.builders import GPU, cluster, gang, node
 
 KEY = "ns/train"
 JOB = Job(KEY, min_member=2, phase=Phase.INQUEUE)
@@ -634,23 +634,75 @@ def test_queues_are_written_once_in_a_moment_and_only_what_changed() -> None:
     assert scene.reports.due(due) is None
 
 
+def shows(**allocated: int) -> dict[str, QueueShows]:
+    return {"q": QueueShows(allocated)}
+
+
 def test_a_queue_that_comes_again_is_written_whole() -> None:
-    status, names = QueueStatus(), ("cpu", "nvidia.com/gpu")
+    status, names = QueueStatus(), ("cpu", "memory", "pods")
     bodies = [
-        [p.body for p in status.patches(has, {"q": None}, names, 10.0 * i)[0]]
-        for i, has in enumerate(({"q": {"cpu": 1500}}, {"q": {"cpu": 1500}}, {}, {"q": {"cpu": 1500}}))
+        [p.body for p in status.patches(has, {"q": wire.QueueStatus()}, names, 10.0 * i)[0]]
+        for i, has in enumerate((shows(cpu=1500), shows(cpu=1500), {}, shows(cpu=1500)))
     ]
-    whole = {"status": {"allocated": {"nvidia.com/gpu": None, "cpu": "1500m"}}}
-    assert [[whole], [], [], [whole]] == bodies
+    allocated = {"memory": None, "pods": None, "cpu": "1500m"}
+    first = {
+        "status": {"allocated": allocated, "summary": {"deserved": "", "used": "1500m cpu, 0 memory", "waiting": 0}}
+    }
+    again = {"status": {"allocated": allocated}}
+    assert [[first], [], [], [again]] == bodies, "this server does not keep summaries"
     assert ["2", "3Gi", "1025", "7"] == [
         quantity("cpu", 2000), quantity("memory", 3 * 2**30), quantity("memory", 1025), quantity("nvidia.com/gpu", 7),
     ]  # fmt: skip
 
 
 def test_a_queue_that_shows_what_it_has_is_not_written_after_a_restart() -> None:
-    shown: Quantities = {"cpu": "1500m", "nvidia.com/gpu": 4}
-    has = {"q": {"cpu": 1500, "nvidia.com/gpu": 4}}
-    assert ([], None) == QueueStatus().patches(has, {"q": shown}, ("cpu",), 1.0)
+    shown = {
+        "allocated": {"cpu": "1500m", GPU: 4},
+        "summary": {"deserved": f"8 {GPU}", "used": f"4 {GPU}", "waiting": 2},
+    }
+    has = {"q": QueueShows({"cpu": 1500, GPU: 4}, {GPU: 8}, 2)}
+    there = {"q": msgspec.convert(shown, wire.QueueStatus)}
+    assert ([], None) == QueueStatus().patches(has, there, ("cpu", GPU), 1.0)
+    more = {"q": QueueShows({"cpu": 1500, GPU: 4}, {GPU: 8}, 3)}
+    (patch,) = QueueStatus().patches(more, there, ("cpu", GPU), 1.0)[0]
+    assert isinstance(patch.body, dict)
+    assert {"deserved": f"8 {GPU}", "used": f"4 {GPU}", "waiting": 3} == patch.body["status"]["summary"]
+
+
+def test_if_all_shares_change_at_once_a_few_queues_are_written_in_a_second() -> None:
+    status, names, many = QueueStatus(), ("cpu", GPU), 30
+    there = {f"q{i}": wire.QueueStatus(allocated={}, summary=wire.QueueSummary()) for i in range(many)}
+    wanted = {queue: QueueShows({}, {GPU: 1}, 0) for queue in there}
+    written: list[int] = []
+    now = 100.0
+    while True:
+        patches, due = status.patches(wanted, there, names, now)
+        written.append(len(patches))
+        if due is None:
+            break
+        assert now < due
+        now = due
+    assert [5] * 6 == written
+    assert 105.0 == now
+
+
+def test_a_queue_counts_the_waiting_jobs_of_the_queues_below_it() -> None:
+    scene = Scene()
+    for name, parent in (("team", ""), ("below", "team"), ("default", "")):
+        queue = {"metadata": {"name": name}, "spec": {"parent": parent} if parent else {}}
+        scene.picture.put(kinds.QUEUES, msgspec.convert(queue, Queue))
+    for name, queue_name in (("a", "team"), ("b", "below"), ("c", "below"), ("d", "default")):
+        scene.pod(name, annotations={"scheduling.volcano.sh/queue-name": queue_name})
+    scene.snapshot(10.0)
+    plan = Plan(
+        waiting=tuple(Wait(f"ns/{name}", (Reason("x", "X", "x"),)) for name in "abcd"),
+        deserved=(Deserves("team", {"cpu": 4000}),),
+    )
+    scene.reports.after(plan, 10.0)
+    patches = [p for w in scene.reports.after(plan, 10.0 + MOMENT) if w.subject is None for p in w.patches]
+    summaries = {p.path.split("/")[-2]: p.body["status"]["summary"] for p in patches if isinstance(p.body, dict)}
+    assert {"team": 3, "below": 2, "default": 1} == {name: shown["waiting"] for name, shown in summaries.items()}
+    assert ("4 cpu, 0 memory", "") == (summaries["team"]["deserved"], summaries["below"]["deserved"])
 
 
 # -- which object represents a job

@@ -66,6 +66,27 @@ def test_a_group_counts_its_pods(kubeconfig: Path) -> None:
     live(kubeconfig, story)
 
 
+def test_a_queue_shows_what_it_deserves_has_and_keeps_waiting(kubeconfig: Path) -> None:
+    async def story(cluster: Live) -> None:
+        await cluster.queue("research", capability={"nvidia.com/gpu": "4"})
+        async with scheduling(cluster):
+            for name in ("first", "second"):
+                await cluster.gang(name, 2, gpu=2, group={"queue": "research"})
+            wanted = {"deserved": "4 nvidia.com/gpu", "used": "4 nvidia.com/gpu", "waiting": 1}
+
+            async def shown() -> dict[str, Any]:
+                status: dict[str, Any] = (await cluster.get(QUEUES.path(name="research"))).get("status") or {}
+                return status
+
+            async def holds() -> bool:
+                return (await shown()).get("summary") == wanted
+
+            await cluster.eventually(holds)
+            assert "Open" == (await shown())["state"]
+
+    live(kubeconfig, story)
+
+
 def test_a_group_of_scheduler_plugins_counts_its_pods(kubeconfig: Path) -> None:
     async def story(cluster: Live) -> None:
         head = {"apiVersion": plugins_podgroup.KIND.resource.api_version, "kind": "PodGroup"}

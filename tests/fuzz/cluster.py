@@ -115,7 +115,8 @@ def check_objects(broken: Iterable[tuple[int, bytes]]) -> None:
         cluster.sinks[kind](Removed(namespace, name, "", None))  # type: ignore[arg-type]
     assert GANG == healthy_part(cluster.cycle(NOW + 100))[0]
     assert 0 == cluster.picture.problems.bugs, cluster.picture.problems.reasons()
-    assert not {kind for kind, _ in cluster.picture.problems.reasons()} & {str(kind) for kind, *_ in known}
+    gone = {(str(kind), kind.key(namespace, name)) for kind, namespace, name in known}
+    assert set() == gone & set(cluster.picture.problems.reasons()), "what is gone is not invalid"
     took = time.process_time() - begun
     assert took < SLOWEST, f"took {took:.1f} s"
 

@@ -74,7 +74,7 @@ TREES: tuple[Any, ...] = (
     {"cpu": "1"},
     {"name": "x"},
 )
-NASTY = (None, True, False, *TEXTS, *NUMBERS, *MORE_NUMBERS, *RAWS, *TREES)
+NASTY: tuple[Any, ...] = (None, True, False, *TEXTS, *NUMBERS, *MORE_NUMBERS, *RAWS, *TREES)
 
 PIECES = (b"\0", b"\xff", b"\xed\xa0\x80", b"{", b"]", b'"', b"9" * 5000)
 """What replaces some bytes."""

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
-from tests.support.objects import Json, decoded
+from tests.support.objects import Json as Json
+from tests.support.objects import decoded
 
 from maar.config.config import Config
 from maar.config.file import default_text, read_config

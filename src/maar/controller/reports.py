@@ -19,7 +19,7 @@ from maar.controller.tallies import MOMENT, Tallies, tally
 from maar.controller.telling import Record, Seen, Waiting, Writes, report
 from maar.kube.kinds.cluster import PODS, QUEUES
 from maar.kube.kinds.status import Tally
-from maar.kube.write.status import QueueStatus
+from maar.kube.write.status import QueueShows, QueueStatus
 from maar.kube.write.work import Patch
 from maar.model.jobs import Job, Phase
 from maar.model.plan import Plan, Wait
@@ -190,11 +190,27 @@ class Reports:
         self._queues_since = now if decided else None  # The next snapshot contains what this plan decides.
         snapshot, objects = cache.latest, cache.picture.objects.of(QUEUES)
         sums = queue_sums(snapshot, snapshot.jobs.allocated).tolist()
-        rows = zip(snapshot.queues.queues, sums, strict=True)
-        allocated = {queue.name: snapshot.axes.amounts(row) for queue, row in rows if queue.name in objects}
-        shown = {name: objects[name].status.allocated for name in allocated}
-        patches, self._queues_due = self._queues.patches(allocated, shown, snapshot.axes.names, now)
+        waiting, deserved = self._waiting_in_queues(plan), {d.queue: d.amounts for d in plan.deserved}
+        wanted = {
+            queue.name: QueueShows(snapshot.axes.amounts(row), deserved.get(queue.name), waiting[queue.name])
+            for queue, row in zip(snapshot.queues.queues, sums, strict=True)
+            if queue.name in objects
+        }
+        shown = {name: objects[name].status for name in wanted}
+        patches, self._queues_due = self._queues.patches(wanted, shown, snapshot.axes.names, now)
         return patches
+
+    def _waiting_in_queues(self, plan: Plan) -> Counter[str]:
+        """How many jobs wait in each queue and in the queues below it."""
+        snapshot = self._cache.latest
+        jobs, tree = snapshot.jobs, snapshot.queues
+        keys = {wait.job for wait in plan.waiting} | self._cache.resting
+        found: Counter[str] = Counter()
+        for key in keys:
+            number = jobs.number.get(key)
+            if number is not None and (queue := int(jobs.queue[number])) >= 0:
+                found.update(tree.queues[above].name for above in tree.path[queue])
+        return found
 
 
 def _place(job: Job) -> tuple[str, str]:

@@ -156,6 +156,13 @@ class Wait(msgspec.Struct, frozen=True):
     """Its pending tasks above the missing minimum, for which no new nodes are asked."""
 
 
+class Deserves(msgspec.Struct, frozen=True):
+    """What a queue deserves, for its owner; only resources on which its share depends."""
+
+    queue: str
+    amounts: dict[str, int]
+
+
 class Plan(msgspec.Struct, frozen=True):
     """The decision of one cycle."""
 
@@ -174,6 +181,8 @@ class Plan(msgspec.Struct, frozen=True):
     """Jobs that lost their election a short time ago: it took too long, or they then asked for more."""
     wake_at: float | None = None
     waiting: tuple[Wait, ...] = ()
+    deserved: tuple[Deserves, ...] = ()
+    """Of every queue, if a plugin defines it."""
 
     @property
     def moves(self) -> bool:

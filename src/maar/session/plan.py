@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from maar.model.jobs import Job
-from maar.model.plan import Admit, Bind, Evict, Nominate, Plan, Wait
+from maar.model.plan import Admit, Bind, Deserves, Evict, Nominate, Plan, Wait
 from maar.model.reasons import Reason
 from maar.model.tasks import Status
 from maar.session import never
@@ -43,7 +43,22 @@ def plan_of(session: Session) -> Plan:
         expired=tuple(session.expired[job] for job in sorted(session.expired)),
         wake_at=session.wake_at,
         waiting=tuple(waiting),
+        deserved=_deserved(session) if session.snapshot.is_read else (),
     )
+
+
+def _deserved(session: Session) -> tuple[Deserves, ...]:
+    """What each queue deserves by the first plugin that defines it. Pod slots do not count."""
+    if not session.hooks.deserved:
+        return ()
+    share, axes = session.hooks.deserved[0].call, session.snapshot.axes
+    counted = [(d, name) for d, name in enumerate(axes.names) if d != axes.pods]
+    found = []
+    for q, queue in enumerate(session.snapshot.queues.queues):
+        due = share(q)
+        amounts = {name: amount for d, name in counted if (amount := due[d]) is not None and amount > 0}
+        found.append(Deserves(queue.name, amounts))
+    return tuple(found)
 
 
 def _binds(session: Session) -> tuple[Bind, ...]:

@@ -8,7 +8,8 @@ import msgspec
 import pytest
 from tests.support.objects import Json
 
-from maar.config.file import default_config
+from maar.config.config import Config
+from maar.config.file import default_config, read_config
 from maar.controller.watching import Sink
 from maar.decide import decide
 from maar.kube.client.informer import Changed, Replaced
@@ -22,6 +23,11 @@ from maar.registry import catalog
 NOW = 1000.0
 OURS = frozenset({"maar"})
 LONG = "9" * 5000
+
+
+OVERCOMMIT = read_config(
+    "actions: enqueue, allocate\ntiers:\n- plugins: [{name: overcommit}, {name: gang}]\n", "test", catalog()
+).config
 
 
 class Cluster:
@@ -39,9 +45,9 @@ class Cluster:
         (found,) = page(msgspec.json.encode({"items": [item]}), kind.resource).items
         self.sinks[kind](Changed(found))
 
-    def plan(self) -> Plan:
+    def plan(self, config: Config | None = None) -> Plan:
         self.picture.read_short()
-        return decide(self.snapshot(), default_config(catalog()), NOW)
+        return decide(self.snapshot(), config or default_config(catalog()), NOW)
 
     def snapshot(self) -> Snapshot:
         return Snapshot(self.picture.cluster(self.picture.take(NOW).around))
@@ -121,6 +127,13 @@ def test_safety_sums_over_pods_with_absurd_requests_do_not_overflow() -> None:
     cluster = Cluster(node("n1"), *(pod(f"huge-{i}", "n1", cpu="1e30") for i in range(8)), pod("good"))
     assert {} == cluster.binds()
     assert cluster.snapshot().used.min() >= 0
+
+
+def test_safety_a_pod_with_an_absurd_request_stops_no_admission() -> None:
+    group = thing("scheduling.volcano.sh/v1beta1", "PodGroup", "g", spec={"minMember": 1, "minResources": {"cpu": "1"}})
+    group["status"] = {"phase": "Pending"}
+    cluster = Cluster(node("n1"), node("n2"), group, pod("huge", "n1", cpu="1e30", scheduler="another"))
+    assert ["ns/g"] == [admit.job for admit in cluster.plan(OVERCOMMIT).admit], "n2 is empty"
 
 
 @pytest.mark.parametrize("cpu", [LONG, ["8"]], ids=["quantity", "type"])

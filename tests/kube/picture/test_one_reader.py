@@ -204,6 +204,10 @@ VERSIONS: list[list[Json]] = [
     [pod("a", metadata={"labels": {"app": "x"}}), pod("a", spec={"affinity": APART}),
      pod("a", metadata={"deletionTimestamp": NEW}),
      pod("a", spec={"nodeName": "n1"}, metadata={"deletionTimestamp": NEW})],
+    # Pods that cannot be read: they wait, or close their node.
+    [pod("u", spec={"overhead": {"cpu": "lots"}}), pod("u", spec={"nodeName": "n1", "overhead": {"cpu": "lots"}}),
+     pod("u", spec={"nodeName": "n2"}),
+     pod("u", scheduler="other", spec={"nodeName": "n2", "overhead": {"cpu": "9" * 5000}})],
     [pod("b", spec={"volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "c"}}]}),
      pod("b", spec={"nodeName": "n2"})],
     [pod("e", spec={"volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "c"}}]}),

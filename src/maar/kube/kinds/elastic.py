@@ -85,8 +85,8 @@ class Stated(msgspec.Struct, frozen=True, kw_only=True):
     role: str
     """The role as the pods will state it."""
     suspended: bool = False
-    ran: bool = False
-    """Whether the job ever ran, if its status says so."""
+    ran: bool | None = None
+    """Whether the job ever ran; `None` if its status does not tell."""
     beside: tuple[Role, ...] = ()
     """Its other roles, as far as its minimum counts them."""
     least: Bound = Bound()
@@ -225,15 +225,17 @@ def elastic_spec(item: Object, stated: Stated, names: frozenset[str] | None) -> 
 def is_paused_by_owner(item: Object, stated: Stated, kept: Kept) -> bool:
     """Whether its owner suspended a job, and will resume it: Maar must not.
 
-    Where Maar has never written a size, the owner may have created the job suspended, or have suspended it later. Not
-    every status tells. A job whose spec has changed since it was created counts as suspended later, unless Maar has
-    noted on it that it waits.
+    Where Maar has never written a size, the owner may have created the job suspended, or have suspended it later. If
+    the status does not tell, a job whose spec has changed since it was created counts as suspended later, unless Maar
+    has noted on it that it waits.
     """
     if not stated.suspended:
         return False
     if kept.running is not None:
         return kept.running
-    return stated.ran or (item.metadata.generation > 1 and known.WORKERS not in item.metadata.annotations)
+    if stated.ran is not None:
+        return stated.ran
+    return item.metadata.generation > 1 and known.WORKERS not in item.metadata.annotations
 
 
 def notes_while_not_ours(item: Object, stated: Stated, names: frozenset[str] | None) -> dict[str, str | None]:

@@ -96,6 +96,10 @@ class Members(NamedTuple):
     pods: int
 
 
+STARTED = frozenset({"StartupPolicyCompleted", "StartupPolicyInProgress"})
+"""Conditions of a JobSet that has run. Only one with a startup policy has them."""
+
+
 def parts(item: JobSet) -> dict[str, list[Members]]:
     """Each part of a JobSet, in the order in which they start; the empty one is the first."""
     in_order = item.spec.startup_policy.startup_policy_order == "InOrder"
@@ -164,7 +168,9 @@ def look(item: JobSet, made: Object | None) -> Stated | None:
         role=workers.job.name,
         part=name,
         suspended=item.spec.suspend,
-        ran=any(c.type in ("StartupPolicyCompleted", "StartupPolicyInProgress") for c in item.status.conditions),
+        # Only a JobSet with a startup policy tells.
+        ran=any(c.type in ("StartupPolicyCompleted", "StartupPolicyInProgress") for c in item.status.conditions)
+        or None,
         beside=tuple(_role(item, m) for m in left if m is not workers),
         resizable=False,
     )

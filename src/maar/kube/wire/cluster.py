@@ -141,11 +141,20 @@ class QueueSpec(Wire, frozen=True):
     state: str = ""
 
 
+class QueueSummary(Wire, frozen=True):
+    """What `kubectl get queues` shows; Volcano's own definition of Queue does not have it."""
+
+    deserved: str = ""
+    used: str = ""
+    waiting: Int = 0
+
+
 class QueueStatus(Wire, frozen=True):
     """Whether a queue accepts jobs, and what its jobs have (written by Maar, so no decision depends on it)."""
 
     state: str = ""
     allocated: Quantities | None = None
+    summary: QueueSummary | None = None
 
 
 class Queue(Object, frozen=True):

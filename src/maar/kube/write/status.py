@@ -5,15 +5,22 @@ State and PodGroup counts of a queue are left to Volcano's controllers, which ma
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import math
+from collections.abc import Collection, Mapping
+
+import msgspec
 
 from maar.kube.kinds.status import time_text
+from maar.kube.wire import cluster as wire
 from maar.kube.wire.api_resources import PODS, QUEUES
+from maar.kube.wire.cluster import QueueSummary
 from maar.kube.write.work import Patch
-from maar.model.resources import CPU, EPHEMERAL, MEMORY
+from maar.model.resources import CPU, EPHEMERAL, MEMORY, is_accelerator
 
 QUEUE_EVERY = 5.0
 """Minimum seconds between two writes of the status of one queue."""
+SUMMARIES = 5
+"""Queues that are written in a second if only their summary has changed: in a large tree all shares change at once."""
 
 
 def waits(pod: str, reason: str, message: str, created: float, node: str | None) -> Patch:
@@ -35,49 +42,103 @@ def waits(pod: str, reason: str, message: str, created: float, node: str | None)
     return Patch(PODS.path(namespace, name, "status"), body, "strategic")
 
 
+class QueueShows(msgspec.Struct, frozen=True):
+    """What the status of a queue should say."""
+
+    allocated: Mapping[str, int]
+    """What its jobs have."""
+    deserved: Mapping[str, int] | None = None
+    waiting: int = 0
+    """Its waiting jobs, with those of the queues below it."""
+
+    def summary(self, accelerators: Collection[str]) -> QueueSummary:
+        """For `kubectl get`: only accelerators, if the cluster has any."""
+        due = "" if self.deserved is None else in_short(self.deserved, accelerators)
+        return QueueSummary(due, in_short(self.allocated, accelerators), self.waiting)
+
+
+class Written(msgspec.Struct, frozen=True):
+    """What the status of a queue says."""
+
+    allocated: Mapping[str, str]
+    summary: QueueSummary | None
+
+
 class QueueStatus:
-    """What each queue's jobs have, in `status.allocated`: written where it has changed, and not too often."""
+    """The statuses of queues: written where something has changed, and not too often.
+
+    Volcano's own definition of Queue drops the summary; then it is not sent again.
+    """
 
     def __init__(self) -> None:
-        self._written: dict[str, dict[str, str]] = {}
+        self._written: dict[str, Written] = {}
         self._at: dict[str, float] = {}
         """When each queue was last written."""
+        self._is_kept = True
+        """Whether the server keeps summaries."""
 
     def patches(
         self,
-        allocated: Mapping[str, Mapping[str, int]],
-        shown: Mapping[str, Mapping[str, str | int | float] | None],
-        resources: Iterable[str],
+        wanted: Mapping[str, QueueShows],
+        shown: Mapping[str, wire.QueueStatus],
+        resources: Collection[str],
         now: float,
     ) -> tuple[list[Patch], float | None]:
         """The patches that are due, and when the next one is.
 
-        `allocated` has every queue that has an object, by name, and `shown` what their objects say.
+        `wanted` has every queue that has an object, by name, and `shown` what their objects say.
         """
+        self._look(shown, now)
         before, self._written = self._written, {}
-        self._at = {queue: at for queue, at in self._at.items() if queue in allocated}
+        self._at = {queue: at for queue, at in self._at.items() if queue in wanted}
+        accelerators = [name for name in resources if is_accelerator(name)]
         patches: list[Patch] = []
         due: list[float] = []
-        for queue, amounts in allocated.items():
-            has = {name: quantity(name, amount) for name, amount in amounts.items()}
-            known = before.get(queue)
-            if known is None and (there := shown.get(queue)) is not None:
-                known = {name: str(value) for name, value in there.items()}  # a Maar before this one wrote it
-            if has == known:
-                self._written[queue] = has
+        summaries = 0
+        for queue, shows in wanted.items():
+            has = {name: quantity(name, amount) for name, amount in shows.allocated.items()}
+            summary = shows.summary(accelerators) if self._is_kept else None
+            known = before.get(queue) or _read(shown.get(queue))
+            same = known is not None and has == known.allocated
+            if same and known is not None and (summary is None or summary == known.summary):
+                self._written[queue] = known
                 continue
-            at = self._at.get(queue)
-            if at is not None and now < at + QUEUE_EVERY:
-                due.append(at + QUEUE_EVERY)
+            ready = self._at.get(queue, -math.inf) + QUEUE_EVERY
+            if same and summaries >= SUMMARIES:
+                ready = max(ready, now + 1.0)
+            if now < ready:
+                due.append(ready)
                 if known is not None:
                     self._written[queue] = known
                 continue
-            gone = set(resources if known is None else known) - has.keys()
-            body = {"status": {"allocated": {**dict.fromkeys(sorted(gone)), **has}}}
-            patches.append(Patch(QUEUES.path(name=queue, sub="status"), body))
-            self._written[queue] = has
+            summaries += same
+            gone = set(resources if known is None else known.allocated) - has.keys()
+            status: dict[str, object] = {"allocated": {**dict.fromkeys(sorted(gone)), **has}}
+            if summary is not None:
+                status["summary"] = msgspec.to_builtins(summary)
+            patches.append(Patch(QUEUES.path(name=queue, sub="status"), {"status": status}))
+            self._written[queue] = Written(has, summary)
             self._at[queue] = now
         return patches, min(due, default=None)
+
+    def _look(self, shown: Mapping[str, wire.QueueStatus], now: float) -> None:
+        """Find out whether the server keeps summaries: what was written some seconds ago should be there."""
+        if any(status.summary is not None for status in shown.values()):
+            self._is_kept = True
+        elif any(now >= at + QUEUE_EVERY and queue in shown for queue, at in self._at.items()):
+            self._is_kept = False
+
+
+def _read(status: wire.QueueStatus | None) -> Written | None:
+    """What a Maar before this one wrote."""
+    if status is None or status.allocated is None:
+        return None
+    return Written({name: str(value) for name, value in status.allocated.items()}, status.summary)
+
+
+def in_short(amounts: Mapping[str, int], accelerators: Collection[str]) -> str:
+    """Amounts in one line: `8 nvidia.com/gpu`, or without accelerators in the cluster `12 cpu, 64Gi memory`."""
+    return ", ".join(f"{quantity(name, amounts.get(name, 0))} {name}" for name in accelerators or (CPU, MEMORY))
 
 
 def quantity(name: str, amount: int) -> str:
@@ -86,6 +147,6 @@ def quantity(name: str, amount: int) -> str:
         return str(amount // 1000) if amount % 1000 == 0 else f"{amount}m"
     if name in (MEMORY, EPHEMERAL) or name.startswith("hugepages-"):
         for suffix, size in (("Ti", 2**40), ("Gi", 2**30), ("Mi", 2**20), ("Ki", 2**10)):
-            if amount % size == 0:
+            if amount and amount % size == 0:
                 return f"{amount // size}{suffix}"
     return str(amount)

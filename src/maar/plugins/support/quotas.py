@@ -82,9 +82,9 @@ class InUse:
         state = session.state
         self._session = session
         self._root = session.snapshot.queues.root
-        self._others = less(
-            total(state.used - state.releasing + state.nominated), state.queue_allocated[self._root].tolist()
-        )
+        # Anyone may set `nodeName` on a pod that requests more than a node has: no node is more than full.
+        in_use = np.minimum(state.used - state.releasing + state.nominated, session.snapshot.nodes.allocatable)
+        self._others = less(total(in_use), state.queue_allocated[self._root].tolist())
 
     def row(self) -> Row:
         queues = self._session.state.queue_allocated[self._root].tolist()
