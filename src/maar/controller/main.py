@@ -51,8 +51,8 @@ LEASE_SECONDS = 15
 GC_THRESHOLD = (10_000, 10, 10)
 """Python's cyclic garbage collector runs rarely, because Maar creates few reference cycles; tuned by hand."""
 TRIM_EVERY = 30.0
-"""Seconds between two returns of freed memory. Without them it grew by 2 % a minute while 2,000 gangs waited: every cycle
-frees many small blocks between those that stay."""
+"""Seconds between two returns of freed memory. Without them it grew by 2 % a minute while 2,000 gangs waited, because
+every cycle frees many small blocks between those that stay."""
 SHADOW_EVERY = 30.0
 """Seconds between two log lines of shadow mode; tuned by hand."""
 
