@@ -202,9 +202,9 @@ async def measure(kubeconfig: Path, gangs: int, first: float, minutes: float) ->
     load = Load(own, apis[1])
     at_start = await own.of_others()
     with maar(kubeconfig, "--lease-namespace", NAMESPACE) as child:
-        started = time.monotonic()
         await child.started()
         await load.create(gangs + NODE_COUNT * GPUS // GANG)
+        started = time.monotonic()
         async with load.goes_on():
             await _sleep_until(child, started, first * 60)
             before, begun, cpu = await own.of_others(), time.monotonic(), child.cpu_seconds()
@@ -238,7 +238,7 @@ def _total(requests: Requests) -> int:
 
 
 async def _sleep_until(child: Maar, started: float, seconds: float) -> None:
-    """Sleep until some seconds after the start of Maar, and print its memory every minute."""
+    """Sleep until some seconds after the start, and print the memory of Maar every minute."""
     while (left := started + seconds - time.monotonic()) > 0:
         await asyncio.sleep(min(left, 60.0 - (time.monotonic() - started) % 60.0))
         print(f"after {(time.monotonic() - started) / 60:.1f} min: {child.rss_mb('VmRSS'):.0f} MB", flush=True)
@@ -258,7 +258,7 @@ def bars(found: dict[str, float]) -> list[str]:
 def main() -> None:
     """Measure and print; exit code 1 if a bar is missed."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--minutes", type=float, default=10, help="length of the run, from the start of Maar")
+    parser.add_argument("--minutes", type=float, default=10, help="length of the run, once all gangs exist")
     parser.add_argument("--first", type=float, default=2, help="minutes before the measurement begins")
     parser.add_argument("--gangs", type=int, default=2000, help="gangs that wait")
     given = parser.parse_args()
