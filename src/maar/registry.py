@@ -143,7 +143,10 @@ IGNORED = {
         "maxCandidateNodesAbsolute": _ALL_NODES,
         "maxDomains": _NO_DOMAINS,
     },
-    "reclaim": {"predicateErrorCacheEnable": _NO_CACHE, "maxDomains": _NO_DOMAINS},
+    "reclaim": {
+        "predicateErrorCacheEnable": _NO_CACHE,
+        "maxDomains": _NO_DOMAINS,
+    },
     "predicates": {
         "predicate.GPUSharingEnable": _NO_SHARING,
         "predicate.GPUNumberEnable": _NO_SHARING,

@@ -135,3 +135,17 @@ def test_settings_are_what_differs_from_the_defaults() -> None:
 def test_a_strangers_plugin_may_have_no_words() -> None:
     assert "" == meaning(Registration("toy", msgspec.json.Decoder))
     assert "`maar config`: output and exit codes" == meaning(Registration("toy", Toy))
+
+
+def test_arguments_without_effect_are_warned_of(tmp_path: Path) -> None:
+    """Volcano's arguments of `preempt` and `reclaim`."""
+    file = tmp_path / "conf.yaml"
+    file.write_text(
+        "actions: preempt, reclaim\ntiers: [{plugins: [{name: gang}, {name: proportion}]}]\n"
+        "configurations:\n- {name: preempt, arguments: {maxDomains: 3, allowWholeBundle: false}}\n"
+        "- {name: reclaim, arguments: {maxDomains: 3}}\n"
+    )
+    shown = CliRunner().invoke(config, ["check", str(file)])
+    warned = [line.split(": ")[2] for line in shown.stdout.splitlines() if "has no effect" in line]
+    expected = ("[0].arguments.allowWholeBundle", "[0].arguments.maxDomains", "[1].arguments.maxDomains")
+    assert (0, [f"configurations{place}" for place in expected]) == (shown.exit_code, sorted(warned))

@@ -197,7 +197,7 @@ def test_jobs_that_never_ran_are_counted() -> None:
     gone = Run("a", 8, runs[0].jobs[:2], runs[0].samples, unfinished=("job-2",))
     figures = draw([gone], trace)
     assert figures[2].caption.endswith("1 of them never ran.")
-    assert "Under a 1 jobs could never run" in page([gone], trace, figures)
+    assert "Under a 1 job did not end" in page([gone], trace, figures)
 
 
 def test_a_report_of_many_jobs_stays_small() -> None:

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import msgspec
 import numpy as np
 
+from maar.config.config import NoArguments
 from maar.model.jobs import Job
 from maar.model.tasks import Status, Task
 from maar.session.eviction.making_room import Search, make_room, needs_of
@@ -22,17 +22,8 @@ from maar.session.turns import Turns
 
 NAME = "preempt"
 
-
-class Arguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Volcano's arguments are accepted without effect: they tune its search, and Maar searches differently."""
-
-    topology_aware: bool = msgspec.field(name="enableTopologyAwarePreemption", default=False)
-    workers: int = msgspec.field(name="topologyAwarePreemptWorkerNum", default=16)
-    min_percentage: int = msgspec.field(name="minCandidateNodesPercentage", default=10)
-    min_absolute: int = msgspec.field(name="minCandidateNodesAbsolute", default=1)
-    max_absolute: int = msgspec.field(name="maxCandidateNodesAbsolute", default=100)
-    max_domains: int = msgspec.field(name="maxDomains", default=8)
-    allow_whole: bool = msgspec.field(name="allowWholeBundle", default=True)
+Arguments = NoArguments
+"""Volcano's arguments have no effect: they tune its search, and Maar searches differently."""
 
 
 class Preempt:

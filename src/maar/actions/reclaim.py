@@ -6,9 +6,8 @@ in preempt: nothing is evicted unless the whole missing minimum then fits.
 
 from __future__ import annotations
 
-import msgspec
-
 from maar.actions.preempt import may_claim
+from maar.config.config import NoArguments
 from maar.model.jobs import Job
 from maar.session.eviction.making_room import make_room, needs_of
 from maar.session.eviction.victims import CandidateBook, Unit
@@ -18,12 +17,8 @@ from maar.session.turns import Turns
 
 NAME = "reclaim"
 
-
-class Arguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The arguments of Volcano's `gangreclaim` are accepted without effect: Maar searches differently."""
-
-    max_domains: int = msgspec.field(name="maxDomains", default=8)
-    allow_whole: bool = msgspec.field(name="allowWholeBundle", default=True)
+Arguments = NoArguments
+"""Volcano's arguments have no effect: they tune its search, and Maar searches differently."""
 
 
 class Reclaim:

@@ -176,11 +176,11 @@ class _Reader:
             if registration is None:
                 continue
             raw = self._mapping(options.get("arguments"), f"{path}.arguments")
-            allowed = True
             if registration.name in {verb for verb, _ in gangs.VERBS.values()}:
+                if gangs.WHOLE_BUNDLE in raw and written not in whole:
+                    self._findings.warn(f"{path}.arguments.{gangs.WHOLE_BUNDLE}", gangs.NO_BUNDLE)
                 allowed = gangs.take_whole_bundle(raw, f"{path}.arguments", self._findings)
-            if written in whole:
-                whole[written] = allowed
+                whole.update({written: allowed} if written in whole else {})
             self._give(registration, raw, path, actions)
         return whole
 

@@ -13,6 +13,7 @@ from maar.config.problems import Findings, shown
 GANG = "gang"
 EVICTION = "gang.eviction"
 WHOLE_BUNDLE = "allowWholeBundle"
+NO_BUNDLE = f"has no effect here: the argument `{EVICTION}` of the `{GANG}` plugin says whether whole gangs are evicted"
 VERBS = {"gangpreempt": ("preempt", "preemptable"), "gangreclaim": ("reclaim", "reclaimable")}
 """Volcano's name, Maar's name, and the flag by which the gang plugin protects minimums from that action."""
 

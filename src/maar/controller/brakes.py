@@ -153,7 +153,8 @@ def _waits(stopped: dict[str, str], by_job: dict[str, list[Evict]], plan: Plan) 
 
 
 def _braked(count: int, why: str, since: float | None) -> Reason:
-    return Reason("maar", "Braked", f"needs {count} evictions: {why}", since=since, lasting=f"needs evictions: {why}")
+    evictions = "1 eviction" if count == 1 else f"{count} evictions"
+    return Reason("maar", "Braked", f"needs {evictions}: {why}", since=since, lasting=f"needs evictions: {why}")
 
 
 def _first(planned: float | None, recent: deque[float] | None) -> float | None:

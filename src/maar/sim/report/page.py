@@ -90,7 +90,8 @@ def _table_notes(runs: Sequence[Run]) -> str:
     text = "Bold: the best of the column." if len(runs) > 1 else ""
     for run in runs:
         if run.unfinished:
-            text += f" Under {escape(run.policy)} {len(run.unfinished):,} jobs could never run; they are not counted."
+            jobs = "1 job" if len(run.unfinished) == 1 else f"{len(run.unfinished):,} jobs"
+            text += f" Under {escape(run.policy)} {jobs} did not end; they are not counted."
     return text
 
 
