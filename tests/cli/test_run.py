@@ -198,7 +198,7 @@ def test_without_leader_election_a_second_process_ends_and_names_the_first(kubec
         second = start(kubeconfig, "--lease-duration", "3", "--no-leader-elect")
         await cluster.eventually(lambda: not second.lives, "the second has ended")
         assert 3 == second.end()
-        assert second.says(f"Error: lease `{NAMESPACE}/maar` is held by `{socket.gethostname()}_")
+        assert second.says(f"lease `{NAMESPACE}/maar` is held by `{socket.gethostname()}_")
         first.end(signal.SIGKILL)
         third = start(kubeconfig, "--lease-duration", "300", "--no-leader-elect")
         await cluster.eventually(lambda: third.says("leading as"), "a killed process on this host is not waited for")
