@@ -11,7 +11,7 @@ CODE  := $(wildcard src tests bench tools)
 PIP   := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run examples test test-fast fuzz check format real bench bench-decide bench-elastic bench-sim bench-cluster bench-http bench-writes lock clean
+.PHONY: help setup run examples test test-fast fuzz soak check format real bench bench-decide bench-elastic bench-sim bench-cluster bench-http bench-writes lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -50,6 +50,9 @@ fuzz: setup ## search for inputs that break Maar, for an hour; SECONDS=600 for l
 real: setup ## build a real control plane for the tests, once, into a cache outside the checkout
 	@$(BIN)/python tools/controlplane/build.py
 	@$(BIN)/python tools/controlplane/build.py training-operator
+
+soak: setup real ## cause all faults at random on a real API server for 30 minutes; MINUTES=60 for longer, SEED=7 for the same again
+	$(BIN)/python -m tests.soak $(if $(MINUTES),--minutes $(MINUTES)) $(if $(SEED),--seed $(SEED))
 
 check: setup ## format, lint, types, import contracts, spelling
 	$(BIN)/ruff format --check $(CODE)

@@ -222,6 +222,8 @@ class Maar:
 
     def rss_mb(self, field: str = "VmHWM") -> float:
         """Peak memory; with `VmRSS`, memory now."""
+        if self._process.poll() is not None:
+            raise RuntimeError(f"maar ended with exit code {self._process.returncode}")
         status = Path(f"/proc/{self._process.pid}/status").read_text().splitlines()
         return int(next(line for line in status if line.startswith(field)).split()[1]) / 1024
 

@@ -202,15 +202,16 @@ async def measure(kubeconfig: Path, gangs: int, first: float, minutes: float) ->
     load = Load(own, apis[1])
     at_start = await own.of_others()
     with maar(kubeconfig, "--lease-namespace", NAMESPACE) as child:
+        started = time.monotonic()
         await child.started()
         await load.create(gangs + NODE_COUNT * GPUS // GANG)
         async with load.goes_on():
-            await _sleep_until(child, first * 60)
+            await _sleep_until(child, started, first * 60)
             before, begun, cpu = await own.of_others(), time.monotonic(), child.cpu_seconds()
             memory = child.rss_mb("VmRSS")
             initial = before - at_start
             print(f"initial writes, in the first {first:g} minutes: {_total(initial):,}", flush=True)
-            await _sleep_until(child, minutes * 60)
+            await _sleep_until(child, started, minutes * 60)
             writes, seconds = await own.of_others() - before, time.monotonic() - begun
             spent, end = child.cpu_seconds() - cpu, child.rss_mb("VmRSS")
     for api in apis:
@@ -236,12 +237,11 @@ def _total(requests: Requests) -> int:
     return sum(requests.values())
 
 
-async def _sleep_until(child: Maar, since_start: float) -> None:
-    """Sleep until a time after the start of Maar, and print its memory every minute."""
-    while (left := child.begun + since_start - time.perf_counter()) > 0:
-        into = time.perf_counter() - child.begun
-        await asyncio.sleep(min(left, 60.0 - into % 60.0))
-        print(f"after {(time.perf_counter() - child.begun) / 60:.1f} min: {child.rss_mb('VmRSS'):.0f} MB", flush=True)
+async def _sleep_until(child: Maar, started: float, seconds: float) -> None:
+    """Sleep until some seconds after the start of Maar, and print its memory every minute."""
+    while (left := started + seconds - time.monotonic()) > 0:
+        await asyncio.sleep(min(left, 60.0 - (time.monotonic() - started) % 60.0))
+        print(f"after {(time.monotonic() - started) / 60:.1f} min: {child.rss_mb('VmRSS'):.0f} MB", flush=True)
 
 
 def bars(found: dict[str, float]) -> list[str]:

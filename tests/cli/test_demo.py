@@ -317,7 +317,7 @@ def test_the_story_is_told_to_its_end_is_kept_and_nothing_is_left_behind(tmp_pat
         r"all 6 gangs run: 26 pods, 128 of 128 GPUs in use",
         r"all 4 pods of resnet were evicted, and no other pod; urgent runs",
         r"» preempted: gang of `default/resnet` \(priority 10\) for `default/urgent` \(priority 1000\)",
-        r"» never on today's nodes: needs 17 pods together, all nodes hold 16 if nothing else runs: add nodes",
+        r"» never on today's nodes: needs 17 pods together, all nodes hold 16 if nothing else runs",
         r"evicted for it, although its priority is high: 0",
         r"gpu-\d\d stops responding; it runs pods of speech",
         r"4 pods were lost; speech is whole again, on gpu",

@@ -27,7 +27,7 @@ def files(tmp_path: Path) -> Path:
     (tmp_path / "trace.csv").write_text(JOB)
     (tmp_path / "nodes.yaml").write_text(NODES)
     (tmp_path / "empty").write_text("")
-    (tmp_path / "latin1").write_bytes(b"# caf\xe9\nname: x\n")
+    (tmp_path / "latin1").write_bytes(b"# na\xefve\nname: x\n")
     (tmp_path / "bytes").write_bytes(bytes(range(256)) * 50)
     (tmp_path / "folder").mkdir()
     return tmp_path

@@ -169,7 +169,7 @@ def test_pods_that_come_before_the_object_that_owns_them_do_not_start_in_part(
                     seen = scheduler.picture.objects
                     await cluster.eventually(lambda: len(seen.of(kinds.PODS)) > i, "the pod is seen")  # noqa: B023
                 pods = await cluster.until(
-                    lambda ps: all("no nodes with enough" in p.message for p in ps), "both have reasons"
+                    lambda ps: all("never on today's nodes" in p.message for p in ps), "both have reasons"
                 )
                 assert not any(p.node for p in pods)
 

@@ -128,7 +128,7 @@ def test_a_reason_is_reported_once_and_again_when_it_changes(kubeconfig: Path) -
             group = await cluster.get(volcano_podgroup.KIND.resource.path(NAMESPACE, "huge"))
             (condition,) = [c for c in group["status"]["conditions"] if c["type"] == "Unschedulable"]
             assert {event["message"]} == {p.message for p in pods} | {condition["message"]}
-            assert event["message"].startswith("no nodes with enough free room: asks for 2 pods with 9 nvidia.com/gpu")
+            assert event["message"].startswith("never on today's nodes: 1 pod needs 9 nvidia.com/gpu")
 
             await cluster.nodes(1, gpu=8, first=5)
             await until_quiet(cluster, scheduler)

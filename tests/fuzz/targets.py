@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -59,10 +60,10 @@ def _check_config(text: bytes) -> None:
 def _command(example: tuple[list[str], str, bytes]) -> None:
     """A command on a file ends with a result or an error, never with a traceback."""
     arguments, name, data = example
-    runner = CliRunner()
-    with runner.isolated_filesystem():
-        Path(name).write_bytes(data)
-        result = runner.invoke(main, [*arguments, name])
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / name
+        path.write_bytes(data)
+        result = CliRunner().invoke(main, [*arguments, str(path)])
     if result.exception is not None and not isinstance(result.exception, SystemExit):
         raise result.exception
     assert result.exit_code in (0, 1, 2, 3), result.output

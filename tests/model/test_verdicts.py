@@ -50,6 +50,7 @@ def test_conditions_are_words_for_programs_and_no_gate() -> None:
         (("NoPods",), "WaitingForMembers"),
         (("Invalid",), "Invalid"),
         (("QueueNotFound",), "InvalidQueue"),
+        (("PriorityClassNotAccepted",), "InvalidQueue"),
         # With more nodes every queue has a larger share.
         (("NotEnoughResources", "OverDeserved"), UNSCHEDULABLE),
         (("OverDeserved",), "QueueLimit"),
@@ -73,3 +74,9 @@ def test_the_text_has_nothing_that_other_jobs_change() -> None:
     found = verdict((other, short))
     assert ("NotEnoughResources", "asks for 4 pods") == (found.code, found.text)
     assert "asks for 4 pods; nobody may go" == found.details
+
+
+def test_the_documentation_has_the_table() -> None:
+    text = (SOURCES.parents[1] / "docs" / "reasons.md").read_text()
+    rows = [f"| {', '.join(f'`{code}`' for code in row.codes)} | `{row.condition}` | {row.about} |" for row in ROWS]
+    assert [] == [row for row in rows if row not in text]

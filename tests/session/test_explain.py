@@ -201,6 +201,10 @@ def test_a_job_that_would_start_without_the_locks_waits_for_them_and_not_for_nod
     busy = [gang("busy", gpu=8, on=["n1"])]
     (reason,) = why(opened, nodes, busy, gang("waits", gpu=4), plugins=(locked("n0"),))
     assert "Locked" == reason.code, "the locked node has room"
+    (reason,) = why(opened, nodes, gang("waits", gpu=16), plugins=(locked("n0", "n1"),))
+    assert "NotEnoughResources" == reason.code, "no node would have room"
+    (reason,) = why(opened, nodes, gang("waits"), plugins=(locked("n0", "n1"), tainted("n0", "n1")))
+    assert ("Tainted", "no node fits: tainted; asks for 1 pod with 1 cpu, 1Gi memory") == (reason.code, reason.lasting)
 
 
 def test_a_gang_that_some_nodes_would_take_lacks_room_and_not_tolerations(opened: Opened) -> None:

@@ -32,7 +32,7 @@ def plan_of(*parts: Part | Sequence[Part], config: str | None = None) -> Plan:
     return decide(Snapshot(cluster(*flat)), loaded, 100.0)
 
 
-def nevers(*parts: Part | Sequence[Part], config: str | None = None) -> list[Never]:
+def proofs(*parts: Part | Sequence[Part], config: str | None = None) -> list[Never]:
     """The proofs about the job `waits`."""
     waits = [w for w in plan_of(*parts, config=config).waiting if w.job == "ns/waits"]
     return [reason.never for wait in waits for reason in wait.reasons if reason.never is not None]
@@ -64,8 +64,8 @@ CASES: dict[str, tuple[list[Part], str, str]] = {
     "a node that does not exist": (
         [gang("waits", constraints=selects("x"))],
         "NoMatchingNode",
-        "never on today's nodes: no node is one that it selects: they do not match the node selector: "
-        "label nodes, or change what it selects",
+        "never on today's nodes: they do not match the node selector: "
+        "add or label nodes, or change what it selects",
     ),
     "a gang larger than the cluster": (
         [gang("waits", 5, gpu=8)],
@@ -118,14 +118,14 @@ CASES: dict[str, tuple[list[Part], str, str]] = {
 @pytest.mark.parametrize("case", CASES)
 def test_what_is_proved(case: str) -> None:
     parts, code, message = CASES[case]
-    assert [Never(code, message)] == nevers(NODES, DEFAULT, parts)
+    assert [Never(code, message)] == proofs(NODES, DEFAULT, parts)
 
 
 @pytest.mark.parametrize("case", CASES)
 def test_the_proof_does_not_depend_on_other_jobs(case: str) -> None:
     parts, code, message = CASES[case]
     busy = [gang(f"busy-{i}", gpu=5, on=[f"n{i}"]) for i in range(4)]
-    assert [Never(code, message)] == nevers(NODES, DEFAULT, parts, busy)
+    assert [Never(code, message)] == proofs(NODES, DEFAULT, parts, busy)
 
 
 CAPACITY = default_text().replace("name: proportion ", "name: capacity ")
@@ -133,7 +133,7 @@ CAPACITY = default_text().replace("name: proportion ", "name: capacity ")
 
 def test_limits_of_the_capacity_plugin_too() -> None:
     parts, code, message = CASES["a gang above the limit of its queue"]
-    assert [Never(code, message)] == nevers(NODES, DEFAULT, parts, config=CAPACITY)
+    assert [Never(code, message)] == proofs(NODES, DEFAULT, parts, config=CAPACITY)
 
 
 NOT_YET: dict[str, list[Part]] = {
@@ -166,7 +166,7 @@ NOT_YET: dict[str, list[Part]] = {
 
 @pytest.mark.parametrize("case", NOT_YET)
 def test_what_may_still_start_is_not_said_to_be_impossible(case: str) -> None:
-    assert [] == nevers(NODES, DEFAULT, NOT_YET[case])
+    assert [] == proofs(NODES, DEFAULT, NOT_YET[case])
     if case != "a part above the minimum":
         assert any(w.job == "ns/waits" for w in plan_of(NODES, DEFAULT, NOT_YET[case]).waiting)
 
@@ -201,4 +201,4 @@ def test_safety_a_job_that_can_never_start_does_not_start_alone(
     where: dict[str, Any] = {"closeness": RACK} if close else {}
     job = gang("waits", count, gpu=each, queue="q", **where)
     starts = bool(plan_of(nodes, DEFAULT, queue, job).bind)
-    assert starts == (not nevers(nodes, DEFAULT, queue, job))
+    assert starts == (not proofs(nodes, DEFAULT, queue, job))

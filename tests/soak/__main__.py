@@ -32,6 +32,8 @@ WARM_UP_BINDS = 30
 """Binds before the first measurement of what Maar uses."""
 SETTLE_S = 300.0
 STATUS_EVERY_S = 60.0
+MOST_SHOWN = 3
+"""Crashes that are shown each time: most have the same cause."""
 MOST_GROWTH = 1.5
 """The shadow may use this many times the memory, descriptors and tasks of the start, and `SLACK` more."""
 SLACK = Use(rss_mb=60.0, fds=60, tasks=60)
@@ -55,12 +57,13 @@ async def soak(cluster: RealCluster, folder: Path, minutes: float, seed: int) ->
             lanes = Lanes(stage, postgres, random.Random(seed))
             await stage.progress(WARM_UP_BINDS)
             start = await used(stage, shadow)
-            begun = time.monotonic()
+            begun, shown = time.monotonic(), (0, 0)
             running = asyncio.create_task(lanes.run())
             try:
                 while (left := minutes * 60 - (time.monotonic() - begun)) > 0 and not running.done():
                     await asyncio.wait([running], timeout=min(left, STATUS_EVERY_S))
                     print(status(stage, lanes, time.monotonic() - begun), flush=True)
+                    shown = tell(stage, shown)
             finally:
                 running.cancel()
                 ended = await asyncio.gather(running, return_exceptions=True)
@@ -69,11 +72,18 @@ async def soak(cluster: RealCluster, folder: Path, minutes: float, seed: int) ->
             took = (time.monotonic() - begun) / 60
             await stage.settle(SETTLE_S)
             end = await used(stage, shadow)
-    for finding in stage.witness.findings:
-        print(f"{finding.wrong}: {finding.what}", *finding.story[-20:], sep="\n  ", flush=True)
-    for crash in stage.replicas.crashes:
-        print(crash, flush=True)
+    tell(stage, shown)
     return report(stage, lanes, seed, took, start, end)
+
+
+def tell(stage: Stage, shown: tuple[int, int]) -> tuple[int, int]:
+    """Print what went wrong and was not shown yet."""
+    findings, crashes = stage.witness.findings, stage.replicas.crashes
+    for finding in findings[shown[0] :]:
+        print(f"{finding.wrong}: {finding.what}", *finding.story[-20:], sep="\n  ", flush=True)
+    for crash in crashes[shown[1] :][:MOST_SHOWN]:
+        print(crash, flush=True)
+    return len(findings), len(crashes)
 
 
 async def used(stage: Stage, shadow: Replica) -> Use:

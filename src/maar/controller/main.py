@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import ctypes
 import gc
 import logging
 import os
@@ -49,6 +50,9 @@ LEASE_SECONDS = 15
 """The default of client-go."""
 GC_THRESHOLD = (10_000, 10, 10)
 """Python's cyclic garbage collector runs rarely, because Maar creates few reference cycles; tuned by hand."""
+TRIM_EVERY = 30.0
+"""Seconds between two returns of freed memory. Without them it grew by 2 % a minute while 2,000 gangs waited, because
+every cycle frees many small blocks between those that stay."""
 SHADOW_EVERY = 30.0
 """Seconds between two log lines of shadow mode; tuned by hand."""
 
@@ -128,7 +132,7 @@ async def _run(
             config.on_refused.append(lambda problems: _tell_refused(scheduler, options, problems))
         if web is not None:
             await parts.enter_async_context(web(scheduler, history))
-        works = [_work(api, scheduler, intents, options), scheduler.failed()]
+        works = [_work(api, scheduler, intents, options), scheduler.failed(), _return_memory()]
         if brake_file is not None:
             brake_file.on_changed.append(scheduler.look_again)
             works.append(brake_file.watch())
@@ -139,6 +143,15 @@ def _tell_refused(scheduler: Scheduler, options: Options, problems: list[str]) -
     lease = lease_name(min(options.settings.scheduler_names))
     about = Reference(LEASES.api_version, LEASES.kind, options.lease_namespace, lease)
     scheduler.events.emit(about, "Warning", "ConfigurationRefused", "; ".join(problems))
+
+
+async def _return_memory() -> None:
+    """Return freed memory to the system now and then, if the C library can (glibc does)."""
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+    while True:
+        await asyncio.sleep(TRIM_EVERY)
+        if trim is not None:
+            await asyncio.to_thread(trim, 0)
 
 
 async def _until_stopped(works: Iterable[Coroutine[Any, Any, None]]) -> None:

@@ -57,7 +57,7 @@ async def _fence(api: Api, path: str, epoch: int) -> None:
         except NotLeading:
             raise
         except NOT_NOW as error:
-            logger.warning("fence of %s, will retry: %s", path, error)
+            logger.debug("fence of %s, will retry: %s", path, error)
             await asyncio.sleep(backoff.next(error.retry_after))
         except ApiError as error:
             # The predecessor had the same rights: where this write is refused, its own would be too.

@@ -181,10 +181,10 @@ def report(seen: Seen, record: Record, now: float) -> tuple[Writes, Record]:
     patches = [patch for patch in (status, *(one.patch() for one in due.values()), note) if patch is not None]
     text, code = "", ""
     if standing is not None and allowed:
-        told = due or note is not None or (status is not None and record.in_status == standing.code)
-        if told and record.in_event != standing.code:
-            text, code = standing.details, standing.code
-        record = replace(record, in_event=standing.code)
+        told = due or note is not None or (status is not None and record.in_status == standing.says)
+        if told and record.in_event != standing.says:
+            text, code = standing.details, standing.says
+        record = replace(record, in_event=standing.says)
     return Writes(tuple(patches), seen.subject, text, code), replace(
         record, stale=_is_stale(seen, record, standing, now)
     )
@@ -216,9 +216,9 @@ def _is_change(seen: Seen, record: Record, standing: Verdict, pods: dict[str, On
     """Whether an object shows another verdict."""
     if any(one.is_due and not one.is_first for one in pods.values()):
         return True
-    if _shows_reason(seen, record, now) and record.in_status != standing.code:
+    if _shows_reason(seen, record, now) and record.in_status != standing.says:
         return True
-    return record.noted is not None and record.noted[0] != standing.code
+    return record.noted is not None and record.noted[0] != standing.says
 
 
 def _is_stale(seen: Seen, record: Record, standing: Verdict | None, now: float) -> bool:
@@ -226,7 +226,7 @@ def _is_stale(seen: Seen, record: Record, standing: Verdict | None, now: float) 
     if standing is None or record.held_until is not None:
         return False
     if record.noted is not None:
-        return record.noted != (standing.code, standing.details)
+        return record.noted != (standing.says, standing.details)
     return (seen.alone or _shows_reason(seen, record, now)) and record.details != standing.details
 
 
@@ -270,7 +270,7 @@ def _on_pod(seen: Seen, pod: Waiting, record: Record, standing: Verdict | None) 
     if not mark.condition:
         # The object shows what a Maar before this one wrote, if anything.
         shown = pod.shown.reason if pod.shown.reason != GATED else ""
-        same = shown == condition and (pod.shown.message.startswith(text) or code not in CODES)
+        same = shown == condition and (pod.shown.message.startswith(text) or code.partition("/")[0] not in CODES)
         mark = Mark(uid, shown, code if same else "", pod.nominated)
     return OnPod(pod, mark, wanted, standing.details if seen.alone and text == standing.text else text)
 
@@ -282,8 +282,8 @@ def _wanted(pod: Waiting, record: Record, standing: Verdict) -> tuple[str, str, 
     if pod.blocked:
         return BLOCKED, BLOCKED, f"held back: {pod.blocked}"
     if standing.condition in (UNSCHEDULABLE, NOMINATED) and pod.key in record.surplus:
-        return SURPLUS, standing.code, f"above the minimum of its gang; {standing.text}"
-    return standing.condition, standing.code, standing.text
+        return SURPLUS, standing.says, f"above the minimum of its gang; {standing.text}"
+    return standing.condition, standing.says, standing.text
 
 
 def _node_of(pod: Waiting, record: Record) -> str:
@@ -302,7 +302,7 @@ def _with_note(seen: Seen, record: Record, standing: Verdict | None) -> Record:
     if record.noted is not None:
         return record
     if standing is not None:
-        return replace(record, noted=(standing.code if shown.startswith(standing.text) else "", shown))
+        return replace(record, noted=(standing.says if shown.startswith(standing.text) else "", shown))
     return replace(record, noted=("", shown)) if record.verdict is None and seen.looked_at else record
 
 
@@ -311,10 +311,10 @@ def _note(seen: Seen, record: Record, standing: Verdict | None, allowed: bool) -
         return None, record
     code, text = record.noted
     if standing is not None:
-        due = code != standing.code if not seen.refresh else (code, text) != (standing.code, standing.details)
+        due = code != standing.says if not seen.refresh else (code, text) != (standing.says, standing.details)
         if not due or not allowed:
             return None, record
-        wanted = (standing.code, standing.details)
+        wanted = (standing.says, standing.details)
     elif record.verdict is None and text and seen.looked_at:
         wanted = ("", "")
     else:
@@ -346,7 +346,7 @@ def _with_group(seen: Seen, record: Record, standing: Verdict | None, now: float
         return replace(record, in_status=str(seen.phase)) if rules.says(group.item, seen.phase) else record
     shown = rules.says_why(group.item, seen.phase, standing.condition)
     same = shown is not None and shown.startswith(standing.text)
-    return replace(record, in_status=standing.code, details=shown or "") if same else record
+    return replace(record, in_status=standing.says, details=shown or "") if same else record
 
 
 def _tells_phase(seen: Seen, record: Record, group: PodGroup, now: float) -> bool:
@@ -374,7 +374,7 @@ def _group_status(
     if _tells_phase(seen, record, group, now) or (standing is not None and rules.says_why is None):
         text, due = str(seen.phase), True
     else:
-        text, due = "" if standing is None else standing.code, allowed
+        text, due = "" if standing is None else standing.says, allowed
     refreshes = seen.refresh and record.noted is None and _shows_reason(seen, record, now) and record.details != details
     if text and due and (text != record.in_status or refreshes):
         status = rules.of(group.item, seen.phase, details, condition, now)

@@ -39,7 +39,11 @@ ROWS = (
         "Invalid",
         "the owner corrects the object; the message names the field",
     ),
-    Row(("QueueNotFound", "QueueInvalid", "QueueNotLeaf"), "InvalidQueue", "the owner names another queue"),
+    Row(
+        ("QueueNotFound", "QueueInvalid", "QueueNotLeaf", "NamespaceNotAccepted", "PriorityClassNotAccepted"),
+        "InvalidQueue",
+        "the owner names another queue, or a priority class that the queue accepts",
+    ),
     Row(
         ("Settling", "NoPods", "NotEnoughTasks", "NotEnoughPodsOfTask"),
         MEMBERS,
@@ -107,10 +111,18 @@ class Verdict(NamedTuple):
     details: str = ""
     """For the object that its owner submitted: all reasons."""
 
+    never: str = ""
+    """Why it can never start as things are; empty: it is not proved."""
+
+    @property
+    def says(self) -> str:
+        """What a reader acts on: the code, and whether waiting helps."""
+        return f"{self.code}/{self.never}" if self.never else self.code
+
     @property
     def key(self) -> tuple[str, str]:
         """Another key is worth a write; another text alone is not."""
-        return self.condition, self.code
+        return self.condition, self.says
 
 
 def verdict(reasons: tuple[Reason, ...]) -> Verdict:

@@ -125,16 +125,19 @@ def _count_nodes(session: Session, job: Job, group: Group, wanted: int, placed: 
         where = "the best domain has room for" if close else "there is room for"
         head = f"needs {wanted} pods together, {where} {min(room, wanted)}: {head}"
     dim = session.snapshot.axes.index[resource] if resource else -1
-    refused = not scarce and not room and bool(causes)
+    # What it waits for besides locks: these come and go with other jobs.
+    own = _causes(session, job, group, unlocked, limits, locks=False) if LOCKED in counts else causes
+    short = any(code.startswith("short:") for code, _, _, _ in own) or placed > 0 or _room(unlocked, close) > 0
+    refused = not short and bool(own)
     reason = Reason(
         "predicates" if refused else "allocate",
-        causes[0][0] if refused else "NotEnoughResources",
+        own[0][0] if refused else "NotEnoughResources",
         f"{head}: {words}" if words else head,
         resource=resource,
         needs=int(view.request[dim]) if resource else None,
         has=scarce[3] if scarce else None,
         nodes={k.removeprefix("short:"): n for k, n in counts.items()},
-        lasting=_lasting(session, group, wanted, [text for _, text, _, _ in causes] if refused else None),
+        lasting=_lasting(session, group, wanted, [text for _, text, _, _ in own] if refused else None),
     )
     return _locked(session, group, wanted, reason) if not placed and _room(unlocked, close) >= wanted else reason
 
@@ -169,11 +172,14 @@ Cause = tuple[str, str, int, int | None]
 """Code, words, number of nodes, and the best free amount if the cause is a resource."""
 
 
-def _causes(session: Session, job: Job, group: Group, fits: Ints, limits: list[tuple[str, Limit]]) -> list[Cause]:
+def _causes(
+    session: Session, job: Job, group: Group, fits: Ints, limits: list[tuple[str, Limit]], locks: bool = True
+) -> list[Cause]:
     view = session.view(group.shape)
     left: Mask = fits == 0
     causes: list[Cause] = []
-    refusals = [r for _, r in session.closed_to(job)] + [r for _, r in view.causes]
+    closed = [r for _, r in session.closed_to(job) if locks or r.code != LOCKED]
+    refusals = closed + [r for _, r in view.causes]
     for rejection in refusals:
         here = left & rejection.nodes
         if here.any():

@@ -41,8 +41,8 @@ def by_nodes(session: Session, job: Job, group: Group, count: int, reason: Reaso
     usable = _usable(session, group.shape)
     if not usable.any():
         causes = dict.fromkeys(r.words for _, r in session.rejections(group.shape) if r.code in LASTING)
-        what = f"no node is one that it selects: they {', '.join(causes)}"
-        return _proved(reason, MATCH, f"{NOW}: {what}: label nodes, or change what it selects")
+        what = f"they {', '.join(causes)}"
+        return _proved(reason, MATCH, f"{NOW}: {what}: add or label nodes, or change what it selects")
     holds = _holds(session, group.shape)
     if not holds.any():
         return _proved(reason, NODE, f"{NOW}: {_too_large(session, group.shape, usable)}")

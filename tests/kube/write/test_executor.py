@@ -320,11 +320,8 @@ def test_a_server_that_stays_silent_leaves_it_open_what_happened() -> None:
 
 
 def test_a_dangerous_write_is_given_up_only_after_it_is_settled() -> None:
-    silent = [cut] * 20
-    plays: dict[str, list[Any]] = {
-        "POST a/binding": [cut],
-        "PATCH a/status": [*silent, *(pod(version=str(v)) for v in range(2, 99))],
-    }
+    answers: list[Any] = [cut] * 20 + [pod(version=str(v)) for v in range(2, 99)]
+    plays: dict[str, list[Any]] = {"POST a/binding": [cut], "PATCH a/status": answers}
     ended, server, _ = outcome(BIND, plays, Patience(0.001, 0.01, unanswered=0.05))
     assert isinstance(ended, Failed)
     assert (True, "PATCH") == (ended.final, server.asked[-1].split()[0])

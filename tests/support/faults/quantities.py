@@ -13,7 +13,7 @@ FACTORS = {
     "E": Decimal("1e18"),
     **{f"{prefix}i": Decimal(1024) ** power for power, prefix in enumerate("KMGTPE", 1)},
 }  # fmt: skip
-QUANTITY = re.compile(r"([+-]?[0-9]*\.?[0-9]*)([eE][+-]?[0-9]+)?([numkMGTPE]?i?)")
+QUANTITY = re.compile(r"([+-]?[0-9]*\.?[0-9]*)([eE][+-]?[0-9]+)?([numkKMGTPE]?i?)")
 
 Amounts = Mapping[str, Decimal]
 

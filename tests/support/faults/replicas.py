@@ -65,8 +65,9 @@ class Replica:
         self._cluster.processes.end(self.name, how)
 
     def freeze(self) -> None:
-        self.frozen = True
-        os.kill(self.pid, signal.SIGSTOP)
+        if self.lives:
+            self.frozen = True
+            os.kill(self.pid, signal.SIGSTOP)
 
     def go_on(self) -> None:
         self.frozen = False

@@ -41,7 +41,7 @@ RELEASE_SECONDS = 2.0
 """Time limit for releasing the lease at a stop; tuned by hand."""
 
 RETRY_FIRST = 0.02
-"""Seconds after which a failed write of the lease is repeated if writes wait for it; doubled each time."""
+"""Seconds after which a failed write of the lease is repeated, doubled each time; tuned by hand."""
 
 Started = Callable[[], Awaitable[None] | None]
 Lease = dict[str, Any]
@@ -87,6 +87,8 @@ class LeaderElection:
         self.succeeds = False
         """Whether another process has held the lease before."""
         self._lost = False
+        self._failures = 0
+        """Attempts in a row that the server did not answer or refused."""
         self._bell = asyncio.Event()
         self._intents = intents or Intents()
         self._page = self._intents.page(self, self._bell.set)
@@ -164,7 +166,8 @@ class LeaderElection:
                     first = self._seen
                 if not self._stand_by and leads and first is not None and self._renewed_since(first):
                     raise LeaseHeld(f"lease `{self._namespace}/{self._name}` is held by `{leads}`, which renews it")
-                await _rung(bell, min(self._retry_seconds * self._dice.uniform(1.0, 1.2), self._expires_in()))
+                pause = self._retry_seconds * self._dice.uniform(1.0, 1.2)
+                await _rung(bell, min(pause, self._pause() if self._failures else self._expires_in()))
         finally:
             await _ended(listening)
 
@@ -192,7 +195,6 @@ class LeaderElection:
         return left if left > 0 else self._retry_seconds
 
     async def _renew(self) -> None:
-        failures = 0
         while True:
             # Not longer than the lease is certain: one retry time later would be too late for the last writes.
             await _rung(self._bell, min(self._retry_seconds, self._sure_for()))
@@ -203,7 +205,6 @@ class LeaderElection:
             except TimeoutError:
                 held = False
             if held:
-                failures = 0
                 continue
             if self._lost:
                 log.error("lost the lease to %s", self.holder or "no one")
@@ -211,9 +212,12 @@ class LeaderElection:
             if self._clock() - self._renewed >= self._renew_seconds:
                 log.error("lost the lease: not renewed for %.1f s", self._clock() - self._renewed)
                 return
-            failures += 1
-            await asyncio.sleep(min(RETRY_FIRST * 2**failures, self._retry_seconds, self._sure_for()))
+            await asyncio.sleep(min(self._pause(), self._sure_for()))
             self._bell.set()
+
+    def _pause(self) -> float:
+        """Seconds after which a failed write is repeated."""
+        return float(min(RETRY_FIRST * 2 ** min(self._failures, 20), self._retry_seconds))
 
     def _sure_for(self) -> float:
         return max(self._renewed + self._renew_seconds - self._clock(), 0.0)
@@ -226,10 +230,13 @@ class LeaderElection:
             written = await self._write(draft)
         except (Conflict, NotFound):
             self._seen = None
+            self._failures += 1
             return False
         except ApiError as error:
             log.warning("lease %s: %s", self._name, error)
+            self._failures += 1
             return False
+        self._failures = 0
         if written:
             # The time before the request: other processes count from when they see it, which is later.
             self._renewed = begun
