@@ -13,9 +13,11 @@ from tests.support.faults.stage import Stage
 from tests.support.faults.witness import Wrong
 from tests.support.postgres import Postgres
 
-KILL_EVERY_S = 4.6
-FREEZE_EVERY_S = 22.0
-"""At least 300 kills and 50 freezes in 30 minutes, with time for quiet moments."""
+STORM_S, CALM_S = 30.0, 20.0
+"""Kills and freezes come in storms. Without the calm between them, a busy machine would only start replicas."""
+KILL_EVERY_S = 2.6
+FREEZE_EVERY_S = 8.0
+"""In storms. At least 300 kills and 50 freezes in 30 minutes, with time for quiet moments."""
 BETWEEN_S = (2.0, 8.0)
 """Pause between two faults of a lane."""
 QUIET_EVERY_S = 240.0
@@ -33,6 +35,7 @@ class Lanes:
         self._dice = dice
         self._open = asyncio.Event()
         self._open.set()
+        self._storm = asyncio.Event()
         self._busy = 0
         few = 2
         self._bad_server: dict[str, Fault] = {
@@ -61,16 +64,21 @@ class Lanes:
             group.create_task(self._steadily({"freeze": partial(troubles.freeze, stage)}, FREEZE_EVERY_S))
             group.create_task(self._at_random(self._bad_server))
             group.create_task(self._at_random(self._bad_world))
+            group.create_task(self._weather())
             group.create_task(self._quiet_moments())
 
     async def _steadily(self, faults: Mapping[str, Fault], every: float) -> None:
-        """One fault in each interval, at a random moment."""
-        loop = asyncio.get_running_loop()
-        due = loop.time()
+        """During storms, one fault in each interval."""
         while True:
-            due = max(due + every * self._dice.uniform(0.7, 1.3), loop.time())
-            await asyncio.sleep(due - loop.time())
-            await self._cause(faults)
+            await self._storm.wait()
+            await asyncio.gather(self._cause(faults), asyncio.sleep(every * self._dice.uniform(0.7, 1.3)))
+
+    async def _weather(self) -> None:
+        while True:
+            self._storm.set()
+            await asyncio.sleep(STORM_S)
+            self._storm.clear()
+            await asyncio.sleep(CALM_S)
 
     async def _at_random(self, faults: Mapping[str, Fault]) -> None:
         while True:
