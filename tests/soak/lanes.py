@@ -109,7 +109,7 @@ class Lanes:
         while True:
             await asyncio.sleep(QUIET_EVERY_S)
             self._open.clear()
-            await self._stage.until(lambda: not self._busy, "all faults have ended", 300.0)
+            await self._stage.until(lambda: not self._busy, "all faults have ended", 900.0)
             await self._stage.heal()
             await self._stage.watching.quiet(self._stage.patience)
             self._open.set()
