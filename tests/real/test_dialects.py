@@ -130,7 +130,7 @@ def test_a_gang_that_does_not_fit_starts_when_it_does(cluster: RealCluster, dial
         for i in range(3):
             await pod(play, f"train-{i}", gang, gpu=8)
         pods = await play.until(
-            lambda ps: all("no nodes with enough" in p.message for p in ps), "all pods have a reason"
+            lambda ps: all("never on today's nodes" in p.message for p in ps), "all pods have a reason"
         )
         assert not any(p.node for p in pods)
         await play.nodes(1, gpu=8, first=2)

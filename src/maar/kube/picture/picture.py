@@ -444,7 +444,8 @@ def _same(before: Object, after: Object, *, status: bool = False) -> bool:
     if isinstance(before, Pod) and isinstance(after, Pod):
         before = before.with_conditions_of(after)
     if isinstance(before, wire.Queue) and isinstance(after, wire.Queue):
-        same = msgspec.structs.replace(before.status, allocated=after.status.allocated)
+        shown = {"allocated": after.status.allocated, "summary": after.status.summary}  # written by Maar itself
+        same = msgspec.structs.replace(before.status, **shown)
         before = msgspec.structs.replace(before, status=same)
     if status:
         before = msgspec.structs.replace(before, **{"status": getattr(after, "status")})  # noqa: B009
