@@ -179,8 +179,8 @@ def _p99(taken: list[float]) -> float:
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--binds", type=int, default=100, help="binds of each round, without and with clients")
-    parser.add_argument("--rounds", type=int, default=2)
+    parser.add_argument("--binds", type=int, default=50, help="binds of each round, without and with clients")
+    parser.add_argument("--rounds", type=int, default=4)
     parser.add_argument("--nodes", type=int, default=200)
     parser.add_argument("--connections", type=int, default=200)
     parser.add_argument("--rate", type=float, default=1_000.0, help="requests per second in total")

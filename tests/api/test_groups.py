@@ -45,10 +45,10 @@ def test_an_invalid_minimum_is_left_to_the_scheduler(api: Client, groups: str) -
 def test_a_queue(api: Client, namespace: str) -> None:
     spec = {"capability": {"cpu": "10"}, "guarantee": {"resource": {"cpu": 1}}, "parent": "root"}
     made = api.post(
-        QUEUES, {"metadata": {"name": namespace}, "spec": spec, "status": {"state": "Open"}} | _typed("Queue")
+        QUEUES, {"metadata": {"name": namespace}, "spec": spec, "status": {"state": "Closed"}} | _typed("Queue")
     )
     assert (1, True) == (made["spec"]["weight"], made["spec"]["reclaimable"])
-    assert "status" not in made
+    assert {"state": "Open"} == made["status"], "the default, not what was sent"
     status = {"state": "Open", "allocated": {"cpu": "2"}}
     assert status == api.patch(f"{QUEUES}/{namespace}/status", {"status": status})["status"]
     answer = api.ask("PATCH", f"{QUEUES}/{namespace}", {"spec": {"weight": 0}}, MERGE)

@@ -226,3 +226,17 @@ def test_an_unknown_command_gets_a_suggestion() -> None:
     result = CliRunner().invoke(main, ["simulat"])
     assert 2 == result.exit_code
     assert "unknown command `simulat`; did you mean `simulate`? known: allocate, config, " in result.stderr
+
+
+def test_unknown_fields_and_annotations_are_warned_about(write: Write) -> None:
+    group = """
+        apiVersion: scheduling.volcano.sh/v1beta1
+        kind: PodGroup
+        metadata: {name: g, namespace: ns, annotations: {maar.dev/max-runtme: 1h, example.com/other: x}}
+        spec: {minMemebr: 3}
+        """
+    result = run(write(group))
+    assert 0 == result.exit_code
+    assert "spec.minMemebr: unknown field is ignored; did you mean `minMember`?" in result.stderr
+    assert "unknown annotation `maar.dev/max-runtme` is ignored; did you mean `maar.dev/max-runtime`?" in result.stderr
+    assert "example.com" not in result.stderr, "annotations of others are their own"

@@ -558,7 +558,7 @@ def test_a_missing_right_is_named_and_found_once_it_is_granted(real: RealCluster
         grant("maar-leads", {"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": ["*"]})
         line = "forbidden: grant `create` on `pods/binding` in namespace `default` to `maar`"
         await cluster.eventually(lambda: run.says(line), "it goes on, as far as it may")
-        await cluster.eventually(lambda: run.says("grant `create` on `events`"), "events too")
+        await cluster.eventually(lambda: run.says("grant `create` on `events.events.k8s.io`"), "events too")
         grant("maar-binds", {"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]})
         await cluster.until(lambda ps: bool(where(ps)["train"]), "without a restart")
 

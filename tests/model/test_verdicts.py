@@ -50,6 +50,7 @@ def test_conditions_are_words_for_programs_and_no_gate() -> None:
         (("NoPods",), "WaitingForMembers"),
         (("Invalid",), "Invalid"),
         (("QueueNotFound",), "InvalidQueue"),
+        (("PriorityClassNotAccepted",), "InvalidQueue"),
         # With more nodes every queue has a larger share.
         (("NotEnoughResources", "OverDeserved"), UNSCHEDULABLE),
         (("OverDeserved",), "QueueLimit"),

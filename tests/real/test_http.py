@@ -22,6 +22,7 @@ from tests.support.real.cluster import RealCluster
 from tests.support.real.processes import free_port, wait_until
 from tests.support.scheduler import Child
 
+from maar.controller.main import LEASE_NAMESPACE
 from maar.report import Reporter
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
@@ -65,7 +66,7 @@ def test_trainings_report_with_the_token_that_every_pod_has(
         cluster.apply([{"apiVersion": "v1", "kind": "ServiceAccount", **account}])
     port, history = free_port(), tmp_path / "h.db"
     kubeconfig = cluster.kubeconfig_of(ACCOUNT).rename(tmp_path / "kubeconfig")
-    options = ("--history", str(history), "--http-port", str(port), "--lease-namespace", "maar-system")
+    options = ("--history", str(history), "--http-port", str(port), "--lease-namespace", LEASE_NAMESPACE)
     child = Child(kubeconfig, tmp_path / "maar.log", *options)
     try:
         wait_until(lambda: ask(port, "/readyz") == (200, "ok"), "ready", PATIENCE)
@@ -110,7 +111,7 @@ def test_the_rights_are_needed(new_cluster: Callable[..., RealCluster], tmp_path
     cluster.apply([account])
     port = free_port()
     kubeconfig = cluster.kubeconfig_of(ACCOUNT).rename(tmp_path / "kubeconfig")
-    options = ("--history", str(tmp_path / "h.db"), "--http-port", str(port), "--lease-namespace", "maar-system")
+    options = ("--history", str(tmp_path / "h.db"), "--http-port", str(port), "--lease-namespace", LEASE_NAMESPACE)
     child = Child(kubeconfig, tmp_path / "maar.log", *options)
     try:
         wait_until(lambda: ask(port, "/healthz") == (200, "ok"), "healthy", PATIENCE)

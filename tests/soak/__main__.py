@@ -53,6 +53,7 @@ async def soak(cluster: RealCluster, folder: Path, minutes: float, seed: int) ->
     """Run for some minutes, let everything settle, and say what happened."""
     with database() as (postgres, history):
         async with staged(cluster, folder, seed, kinds=KINDS, options=("--history", history)) as stage:
+            stage.patience = SETTLE_S
             shadow = stage.replicas.start_shadow()
             lanes = Lanes(stage, postgres, random.Random(seed))
             await stage.progress(WARM_UP_BINDS)

@@ -13,9 +13,13 @@ from tests.support.faults.stage import Stage
 from tests.support.faults.witness import Wrong
 from tests.support.postgres import Postgres
 
-KILL_EVERY_S = 4.6
-FREEZE_EVERY_S = 22.0
-"""At least 300 kills and 50 freezes in 30 minutes, with time for quiet moments."""
+STORM_S, CALM_S = 30.0, 20.0
+"""Kills and freezes come in storms. Without the calm between them, a busy machine would only start replicas."""
+CALM_BINDS = 3
+"""Binds before the next storm: a busy machine needs longer to recover."""
+KILL_EVERY_S = 2.6
+FREEZE_EVERY_S = 8.0
+"""In storms. At least 300 kills and 50 freezes in 30 minutes, with time for quiet moments."""
 BETWEEN_S = (2.0, 8.0)
 """Pause between two faults of a lane."""
 QUIET_EVERY_S = 240.0
@@ -33,6 +37,7 @@ class Lanes:
         self._dice = dice
         self._open = asyncio.Event()
         self._open.set()
+        self._storm = asyncio.Event()
         self._busy = 0
         few = 2
         self._bad_server: dict[str, Fault] = {
@@ -61,16 +66,27 @@ class Lanes:
             group.create_task(self._steadily({"freeze": partial(troubles.freeze, stage)}, FREEZE_EVERY_S))
             group.create_task(self._at_random(self._bad_server))
             group.create_task(self._at_random(self._bad_world))
+            group.create_task(self._weather())
             group.create_task(self._quiet_moments())
 
     async def _steadily(self, faults: Mapping[str, Fault], every: float) -> None:
-        """One fault in each interval, at a random moment."""
-        loop = asyncio.get_running_loop()
-        due = loop.time()
+        """During storms, one fault in each interval."""
         while True:
-            due = max(due + every * self._dice.uniform(0.7, 1.3), loop.time())
-            await asyncio.sleep(due - loop.time())
-            await self._cause(faults)
+            await self._storm.wait()
+            await asyncio.gather(self._cause(faults), asyncio.sleep(every * self._dice.uniform(0.7, 1.3)))
+
+    async def _weather(self) -> None:
+        while True:
+            self._storm.set()
+            await asyncio.sleep(STORM_S)
+            self._storm.clear()
+            await asyncio.sleep(CALM_S)
+            await self._cause({"calm": self._recovered})
+
+    async def _recovered(self) -> int:
+        """Wait until the next storm finds a Maar that works again."""
+        await self._stage.progress(CALM_BINDS)
+        return 0
 
     async def _at_random(self, faults: Mapping[str, Fault]) -> None:
         while True:
@@ -82,8 +98,7 @@ class Lanes:
         name = self._dice.choice(sorted(faults))
         self._busy += 1
         try:
-            await faults[name]()
-            self.faults[name] += 1
+            self.faults[name] += await faults[name]() > 0
         except AssertionError as error:  # nothing was bound for too long
             self._stage.witness.found(Wrong.LOST, f"{name}: {error}")
         finally:
@@ -94,7 +109,7 @@ class Lanes:
         while True:
             await asyncio.sleep(QUIET_EVERY_S)
             self._open.clear()
-            await self._stage.until(lambda: not self._busy, "all faults have ended", 300.0)
+            await self._stage.until(lambda: not self._busy, "all faults have ended", 900.0)
             await self._stage.heal()
             await self._stage.watching.quiet(self._stage.patience)
             self._open.set()

@@ -9,6 +9,7 @@ import os
 import resource
 import signal
 import socket
+import time
 import urllib.error
 import urllib.request
 from collections.abc import Awaitable, Callable
@@ -24,6 +25,9 @@ from maar.web.front.routes import HEALTH, MEASUREMENTS, PAGES
 from maar.web.server import Server
 
 IPV6 = socket.has_ipv6 and Path("/proc/net/if_inet6").exists() and Path("/proc/net/if_inet6").read_text().strip()
+
+PATIENCE = 30.0
+"""Seconds after which a change that a test waits for counts as missing."""
 
 
 class Client:
@@ -108,11 +112,12 @@ def test_states_and_pages_are_those_of_the_scheduler() -> None:
         scheduler.trouble, scheduler.missing = "a task died", "not listed yet: pods\u00e9"
 
         async def sees(path: str, text: str) -> None:
-            while True:
-                one.get(path)
-                status, _, body = await one.answer()
-                if (503, text) == (status, body.decode()):
-                    return
+            async with asyncio.timeout(PATIENCE):
+                answer = (200, "")
+                while answer != (503, text):
+                    one.get(path)
+                    status, _, body = await one.answer()
+                    answer = status, body.decode()
 
         await sees("/healthz", "a task died")
         await sees("/readyz", "not listed yet: pods\u00e9")
@@ -172,8 +177,8 @@ def test_a_hung_scheduler_is_not_healthy() -> None:
     async def story(server: Server) -> None:
         url = f"http://127.0.0.1:{server.port(HEALTH)}/healthz"
         assert 200 == await (await Client.to(server)).status("/healthz")
-        seen = (200, "")
-        while seen[0] == 200:
+        seen, ends = (200, ""), time.monotonic() + PATIENCE
+        while seen[0] == 200 and time.monotonic() < ends:
             seen = blocking_get(url)
         assert 503 == seen[0]
         assert "the scheduler has not answered for " in seen[1]

@@ -39,7 +39,11 @@ ROWS = (
         "Invalid",
         "the owner corrects the object; the message names the field",
     ),
-    Row(("QueueNotFound", "QueueInvalid", "QueueNotLeaf"), "InvalidQueue", "the owner names another queue"),
+    Row(
+        ("QueueNotFound", "QueueInvalid", "QueueNotLeaf", "NamespaceNotAccepted", "PriorityClassNotAccepted"),
+        "InvalidQueue",
+        "the owner names another queue, or a priority class that the queue accepts",
+    ),
     Row(
         ("Settling", "NoPods", "NotEnoughTasks", "NotEnoughPodsOfTask"),
         MEMBERS,

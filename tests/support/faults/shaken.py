@@ -17,6 +17,7 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import NoReturn
 
 SECONDS = struct.Struct("d")
 
@@ -34,8 +35,8 @@ def _shifted(clock: Path) -> Callable[[], float]:
     return lambda: true_time() + float(SECONDS.unpack(wrong_by[:])[0])
 
 
-def _limit(disk: int) -> None:
-    """Limit the size of files; a copy of this process writes the log."""
+def _limit(disk: int, clock: str, arguments: list[str]) -> NoReturn:
+    """Start again with a limit on the size of files; a copy of this process writes the log."""
     reading, writing = os.pipe()
     if os.fork() == 0:
         os.close(writing)
@@ -46,13 +47,14 @@ def _limit(disk: int) -> None:
     os.dup2(writing, 1)
     os.dup2(writing, 2)
     resource.setrlimit(resource.RLIMIT_FSIZE, (disk, disk))
+    os.execv(sys.executable, [sys.executable, "-P", __file__, clock, "0", *arguments])
 
 
 def main() -> None:
     clock, disk, *arguments = sys.argv[1:]
-    time.time = _shifted(Path(clock))
     if int(disk):
-        _limit(int(disk))
+        _limit(int(disk), clock, arguments)
+    time.time = _shifted(Path(clock))
     from maar.cli.main import main as maar
 
     maar(arguments)
