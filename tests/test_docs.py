@@ -13,6 +13,7 @@ from tools import shown_output
 
 from maar.config.config import Catalog, Registration
 from maar.config.file import read_config
+from maar.controller.main import LEASE_NAMESPACE
 from maar.decide import decide
 from maar.model.snapshot import Snapshot
 from maar.registry import catalog
@@ -127,3 +128,10 @@ def test_examples_plan(example: str) -> None:
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
     assert "" == done.stderr
     assert "nodes, in use" in done.stdout
+
+
+def test_pages_name_the_namespace_of_what_maar_remembers() -> None:
+    pages = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+    lines = [line for page in pages for line in page.read_text().splitlines() if "configmap maar-state" in line]
+    assert len(lines) >= 3
+    assert [] == [line for line in lines if f"-n {LEASE_NAMESPACE} " not in line]
