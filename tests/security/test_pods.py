@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
 from tests.security.world import (
     GPU,
     NOW,
+    OURS,
     TIME,
     batch_job,
     bound,
@@ -23,8 +25,10 @@ from tests.security.world import (
     queue,
     row,
 )
-from tests.support.objects import Json
+from tests.support.objects import Json, decoded
 
+from maar.controller.cache import Cache
+from maar.kube.picture.picture import Picture
 from maar.model.snapshot import Snapshot
 from maar.model.tasks import Status, Task
 
@@ -112,6 +116,53 @@ def test_a_gang_of_another_namespace_cannot_be_joined() -> None:
         pod("evil", "q", schedulingGroup={"podGroupName": "waits"}, labels={"scheduling.x-k8s.io/pod-group": "waits"})
     ]
     good_is_well(plan(good(), joins))
+
+
+def counted(*steps: list[Json]) -> list[list[int]]:
+    """The GPUs in use on each node after each step, as a running Maar counts them."""
+    picture = Picture(OURS, settling=None)
+    cache, found = Cache(picture), []
+    for number, step in enumerate(steps):
+        for item in step:
+            picture.put(*decoded(item))
+        picture.read_short()
+        snapshot = cache.snapshot(NOW + number)
+        found.append(snapshot.used[:, snapshot.axes.index[GPU]].tolist())
+    return found
+
+
+@row("pod-gang")
+def test_no_name_of_a_gang_hides_pods_that_run() -> None:
+    """A Job and a PodGroup of one name have the keys `evil/x@owner` and `evil/x`. Another pod names that key itself."""
+    reference = {"apiVersion": "batch/v1", "kind": "Job", "name": "x", "uid": "Job-evil-x", "controller": True}
+    runs = [
+        group("evil", "x", phase="Inqueue"),
+        pod("evil", "p", gpus=0, annotations={"scheduling.k8s.io/group-name": "x"}),
+        batch_job("evil", "x", size=4, suspend=False),
+        *(pod("evil", f"w{i}", gpus=2, on="n2", metadata={"ownerReferences": [reference]}) for i in range(4)),
+    ]
+    names = ["x@owner", "x@owner-2", "x@volcano", "x@pod"]
+    forged = [
+        pod("evil", f"{key[:4]}-{i}", gpus=0, annotations={key: name})
+        for key in ("pod_group", "scheduling.k8s.io/group-name", "scheduling.volcano.sh/group-name")
+        for i, name in enumerate(names)
+    ]
+    assert [[4, 8], [4, 8]] == counted([*good(), *runs], forged)
+    keys = [job.key for job in cluster(good(), runs, forged).jobs]
+    assert sorted(set(keys)) == sorted(keys)
+    good_is_well(plan(good(), forged))
+
+
+@row("pod-gang")
+@pytest.mark.parametrize("name", ["x" * 200_000, "../../good/waits", "good/waits", "\x1b[2J", "é" * 300])
+def test_any_name_of_a_gang_makes_a_short_key_of_her_namespace(name: str) -> None:
+    """Elections, locks and messages name the key of a job."""
+    joins = [pod("evil", f"p{i}", gpus=100, annotations={"scheduling.k8s.io/group-name": name}) for i in range(2)]
+    made = plan(good(), joins)
+    good_is_well(made)
+    (waits,) = (wait for wait in made.waiting if wait.job.startswith("evil/"))
+    assert re.fullmatch(r"evil/[%A-Za-z0-9._-]{1,520}", waits.job)
+    assert all(len(reason.message) < 1000 for reason in waits.reasons)
 
 
 @row("pod-queue")
