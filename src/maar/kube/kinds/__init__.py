@@ -123,7 +123,8 @@ def _quoted(name: str) -> str:
 
     It is never the key of another job: plain names contain no `%`, and what follows `@` in a key comes from Maar alone.
     """
-    return f"{quote(name[:40], safe='', errors='replace')}%{hashlib.sha256(name.encode('utf-8', 'replace')).hexdigest()[:16]}"
+    digest = hashlib.sha256(name.encode("utf-8", "replace")).hexdigest()[:16]
+    return f"{quote(name[:40], safe='', errors='replace')}%{digest}"
 
 
 def kind_named(api_version: str, kind: str) -> AnyKind | None:
