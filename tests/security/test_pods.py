@@ -338,6 +338,39 @@ def test_strange_requests_stop_her_pod_only(amount: str) -> None:
     good_is_well(plan(good(), [pod("evil", f"p{i}", **part) for i, part in enumerate(parts)]))
 
 
+DIGITS = "9" * 5000
+UNKNOWN = "evil.example.com/x"
+
+
+@row("pod-requests")
+@pytest.mark.parametrize("scheduler", ["maar", "default-scheduler"])
+@pytest.mark.parametrize(
+    ("resources", "allocated"),
+    [
+        ({"requests": {"cpu": "1m"}, "limits": {"cpu": DIGITS}}, {}),
+        ({"requests": {"cpu": "1m", UNKNOWN: DIGITS}, "limits": {UNKNOWN: DIGITS}}, {}),
+        ({"requests": {"cpu": "1m"}}, {"cpu": "1m", UNKNOWN: DIGITS}),
+    ],
+    ids=["limits", "requests", "status"],
+)
+def test_an_amount_that_cannot_be_read_does_not_close_the_node(
+    resources: Json, allocated: Json, scheduler: str
+) -> None:
+    """The API server accepts 5,000 digits. Kubelets ignore limits, and resources that the node does not have."""
+    status = {"phase": "Running", "containerStatuses": [{"name": "c", "allocatedResources": allocated}]}
+    spec: Json = {"schedulerName": scheduler, "containers": [{"name": "c", "resources": resources}]}
+    good_is_well(plan(good(), [pod("evil", f"p-{on}", gpus=0, on=on, status=status, **spec) for on in ("n1", "n2")]))
+
+
+@row("pod-requests")
+def test_an_amount_that_cannot_be_read_takes_all_of_its_resource() -> None:
+    """So that no node is over-committed, whatever the amount is."""
+    huge: Json = {"containers": [{"name": "c", "resources": {"requests": {GPU: DIGITS}}}]}
+    evil = [pod("evil", f"p-{on}", on=on, **huge) for on in ("n1", "n2")]
+    assert [] == bound(plan(good(), evil))
+    good_is_well(plan(good(), [{**p, "status": {"phase": "Failed"}} for p in evil]))
+
+
 @row("pod-resource-names")
 def test_thousands_of_resource_names_cost_no_columns() -> None:
     names = [{"requests": {f"evil.example.com/r{i}-{j}": "1" for j in range(100)}} for i in range(50)]

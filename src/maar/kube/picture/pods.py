@@ -25,6 +25,7 @@ from maar.kube.picture.roster import Roster
 from maar.kube.picture.store import Store
 from maar.kube.read.neighbours import Namespaces
 from maar.kube.read.priorities import Priorities
+from maar.kube.read.requests import room_taken
 from maar.kube.read.shapes import Shapes, names_of, selectors_of
 from maar.kube.read.storage import Storage
 from maar.kube.read.tasks import Member, member, moved_on, unread_member
@@ -202,7 +203,7 @@ class Pods:
             self._problems.bug(PODS, key, error)
         if foreign and not pod.spec.node_name:
             return None
-        reason = self._problems.undecoded.get((PODS, key), "")
+        reason, room = self._problems.undecoded.get((PODS, key), ""), None
         if before is not None and before.foreign == foreign and not reason:
             known = moved_on(before, pod, self._nodes)
             if known is not None:
@@ -211,10 +212,12 @@ class Pods:
             try:
                 made = self._member(key, pod, now, foreign)
             except FieldError as error:
-                reason = self._problems.found(PODS, pod, error, "it waits, or its node takes no other pods")
+                node = self._nodes.get(pod.spec.node_name)
+                room = room_taken(pod, None if node is None else node.allocatable)
+                reason = self._problems.found(PODS, pod, error, "it waits, or takes all of the resource on its node")
             except Exception as error:
                 reason = self._problems.bug(PODS, key, error)
-        return self._overlaid(key, unread_member(pod, reason, now, foreign) if reason else made)
+        return self._overlaid(key, unread_member(pod, reason, now, foreign, room) if reason else made)
 
     def _member(self, key: str, pod: Pod, now: float, foreign: bool) -> Member:
         volumes = needs(self._storage, pod, self._nodes) if pod.spec.volumes else None
