@@ -447,6 +447,33 @@ def test_thousands_of_tiny_jobs_do_not_pass_the_gang_of_another_queue() -> None:
     good_is_well(plan(good(), tiny))
 
 
+@row("pod-ports")
+def test_a_port_matters_only_to_pods_that_need_the_same_one() -> None:
+    """As in Kubernetes: two pods of one node cannot have the same port of it."""
+    taken: Json = {"containers": [{"name": "c", "ports": [{"containerPort": 80, "hostPort": 80}]}]}
+    shared: Json = {"containers": [{"name": "c", "ports": [{"containerPort": 443}]}], "hostNetwork": True}
+    evil = [pod("evil", f"{i}-{on}", on=on, **spec) for on in ("n1", "n2") for i, spec in enumerate((taken, shared))]
+    made = plan(good(), evil, pod("good", "port-80", gpus=0, **taken), pod("good", "port-443", gpus=0, **shared))
+    good_is_well(made)
+    assert ["good/port-443", "good/port-80"] == sorted(w.job for w in made.waiting if w.job.startswith("good/"))
+
+
+@row("pod-label-values")
+def test_her_labels_matter_only_to_selectors_that_reach_her_namespace() -> None:
+    label, key = {"app": "trainer"}, "kubernetes.io/hostname"
+    evil = [pod("evil", f"e-{on}", gpus=0, on=on, labels=label) for on in ("n1", "n2")]
+    items = good()
+    for i in (0, 1):
+        items[i]["metadata"]["labels"] = {key: f"n{i + 1}"}
+    for reach, expected in (({}, ["good/apart"]), ({"namespaceSelector": {}}, [])):
+        term = {"labelSelector": {"matchLabels": label}, "topologyKey": key, **reach}
+        apart = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+        spread = [{"maxSkew": 1, "topologyKey": key, "labelSelector": {"matchLabels": label}}]
+        wants = pod("good", "apart", gpus=0, labels=label, affinity=apart, topologySpreadConstraints=spread)
+        made = plan(items, evil, wants)
+        assert expected == [task for task in bound(made) if task == "good/apart"]
+
+
 @row("pod-placement")
 def test_where_her_pods_may_run_is_hers_to_say() -> None:
     spec: Json = {
