@@ -132,7 +132,7 @@ def test_examples_plan(example: str) -> None:
 
 
 def lines_into_plan() -> list[tuple[str, str]]:
-    """Every documented command that pipes the objects of a live cluster into `maar plan -`: the page, and the command."""
+    """Every documented command that pipes a live cluster into `maar plan -`: the page, and the command."""
     pages = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")), *sorted((ROOT / "examples").rglob("*"))]
     found = []
     for page in (page for page in pages if page.is_file()):
@@ -143,7 +143,7 @@ def lines_into_plan() -> list[tuple[str, str]]:
 
 
 def test_documented_plans_of_a_live_cluster_include_what_maar_remembers() -> None:
-    """The ConfigMap is in Maar's own namespace, which is that of the lease unless `--lease-namespace` says otherwise."""
+    """The ConfigMap is in Maar's own namespace: that of the lease, unless `--lease-namespace` says otherwise."""
     assert {"README.md", "docs/plan.md"} <= {page for page, _ in lines_into_plan()}
     wanted = f"kubectl get configmap {STATE.only} -n {LEASE_NAMESPACE} --ignore-not-found -o yaml"
     assert [] == [page for page, command in lines_into_plan() if wanted not in command]
