@@ -24,6 +24,7 @@ from tests.security.world import (
     pod,
     queue,
     row,
+    thing,
 )
 from tests.support.objects import Json, decoded
 
@@ -254,6 +255,19 @@ def test_an_owner_of_another_namespace_is_not_found() -> None:
     made = cluster(good(), job, joins)
     assert ["evil/p"] == [t.job for t in made.tasks if t.key == "evil/p"]
     assert [] == [t.key for t in made.tasks if t.job == "good/train"]
+
+
+@row("pod-owner")
+def test_an_object_that_names_the_job_of_another_namespace_hides_it_from_no_one() -> None:
+    """A job that has made nothing yet is planned as if its controller had created its pods."""
+    train = thing("TrainJob", "t", "good", "trainer.kubeflow.org/v1alpha1", spec={})
+    made = thing("JobSet", "t", "evil", "jobset.x-k8s.io/v1alpha2", spec={"replicatedJobs": []})
+    reference = {"apiVersion": train["apiVersion"], "kind": "TrainJob", "name": "t", "controller": True}
+    made["metadata"]["ownerReferences"] = [{**reference, "uid": train["metadata"]["uid"]}]
+    picture = Picture(OURS, settling=None)
+    for item in (train, made):
+        picture.put(*decoded(item))
+    assert ("good", "t") in [(owner.namespace, owner.name) for owner in picture.jobs_without_pods()]
 
 
 @row("pod-priority-class")
