@@ -84,6 +84,8 @@ class Pods:
         """Drafts that select other pods, and the number of pods that have each."""
         self._unread_on: dict[str, str] = {}
         """Pods whose requests are unknown and that take room, with their nodes."""
+        self._filling: dict[str, str] = {}
+        """Pods that take all of a resource on their nodes, because what they request cannot be read."""
         self._redraft: set[str] = set()
         """Pods whose shape must be made again although their object is the same."""
 
@@ -104,8 +106,13 @@ class Pods:
         waiting = (key for key in self._storage.claims_of if key in self.members)
         self.dirty.update(key for key in waiting if self.members[key].status is not Status.BOUND)
 
+    def node_changed(self, node: str) -> None:
+        """Read the pods again that take all of a resource on a node."""
+        if self._filling:
+            self.redraft({pod for pod, on in self._filling.items() if on == node})
+
     def redraft(self, pods: Set[str]) -> None:
-        """Make the shapes of these pods again: nodes have other images of theirs now."""
+        """Make the shapes of these pods again: their nodes have changed."""
         self.dirty.update(pods)
         self._redraft.update(pods)
 
@@ -160,8 +167,11 @@ class Pods:
 
     def _count_unread(self, key: str, made: Member | None) -> None:
         self._unread_on.pop(key, None)
+        self._filling.pop(key, None)
         if made is not None and made.unread and made.status in (Status.BOUND, Status.RELEASING):
             self._unread_on[key] = made.node
+        if made is not None and made.fills:
+            self._filling[key] = made.node
 
     def full_nodes(self) -> frozenset[str]:
         """Nodes with pods whose requests are unknown: they take no other pods."""

@@ -51,6 +51,8 @@ class Member(msgspec.Struct, gc=False):
     """The task last made from it."""
     unread: bool = False
     """What it requests is unknown."""
+    fills: bool = False
+    """What it requests cannot be read, and is taken from what its node has."""
     said: tuple[float | None, float | None] = (None, None)
     """Promise and checkpoint of the gang when `made` was made."""
 
@@ -140,6 +142,7 @@ def unread_member(pod: Pod, reason: str, now: float, foreign: bool, room: Reques
         foreign=foreign,
         problem="" if foreign else reason,
         unread=room is None,
+        fills=room is not None and bool(node),
     )
 
 
