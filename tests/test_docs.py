@@ -15,6 +15,7 @@ from maar.config.config import Catalog, Registration
 from maar.config.file import read_config
 from maar.controller.main import LEASE_NAMESPACE
 from maar.decide import decide
+from maar.kube.kinds.cluster import STATE
 from maar.model.snapshot import Snapshot
 from maar.registry import catalog
 from maar.testing.builders import cluster, gang, node
@@ -130,8 +131,20 @@ def test_examples_plan(example: str) -> None:
     assert "nodes, in use" in done.stdout
 
 
-def test_pages_name_the_namespace_of_what_maar_remembers() -> None:
-    pages = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
-    lines = [line for page in pages for line in page.read_text().splitlines() if "configmap maar-state" in line]
-    assert len(lines) >= 3
-    assert [] == [line for line in lines if f"-n {LEASE_NAMESPACE} " not in line]
+def lines_into_plan() -> list[tuple[str, str]]:
+    """Every documented command that pipes a live cluster into `maar plan -`: the page, and the command."""
+    pages = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")), *sorted((ROOT / "examples").rglob("*"))]
+    found = []
+    for page in (page for page in pages if page.is_file()):
+        for paragraph in re.split(r"\n\s*\n", page.read_text(encoding="utf-8")):
+            if re.search(r"kubectl get [^`]*\| *maar plan -", paragraph):
+                found.append((str(page.relative_to(ROOT)), paragraph))
+    return found
+
+
+def test_documented_plans_of_a_live_cluster_include_what_maar_remembers() -> None:
+    """The ConfigMap is in Maar's own namespace: that of the lease, unless `--lease-namespace` says otherwise."""
+    assert {"README.md", "docs/plan.md"} <= {page for page, _ in lines_into_plan()}
+    wanted = f"kubectl get configmap {STATE.only} -n {LEASE_NAMESPACE} --ignore-not-found -o yaml"
+    assert [] == [page for page, command in lines_into_plan() if wanted not in command]
+    assert all(" nodes,pods," in command for _, command in lines_into_plan())

@@ -28,6 +28,7 @@ HERS = [
 NOT_HERS = [
     ("", "pods/status"),
     ("", "pods/binding"),
+    ("", "pods/resize"),
     ("", "nodes"),
     ("", "nodes/status"),
     ("", "namespaces"),
@@ -96,6 +97,9 @@ def admit_what_proves_nothing(cluster: RealCluster) -> None:
     """So none of it proves anything, and docs/security.md has a row for each."""
     token = cluster.token_of(TENANT)
     owner = {"apiVersion": "apps/v1", "kind": "DaemonSet", "name": "none", "uid": "none", "controller": True}
+    unknown = {"apiVersion": "batch/v1", "kind": "Job", "name": "x@owner", "uid": "none", "controller": True}
+    digits = "9" * 5000
+    limits = {"name": "c", "image": "i", "resources": {"requests": {"cpu": "1m"}, "limits": {"cpu": digits}}}
     by_node = {"apiVersion": "v1", "kind": "Node", "name": "n1", "uid": "none", "controller": True}
     mirror = {"kubernetes.io/config.mirror": "x"}
     forged: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
@@ -104,6 +108,9 @@ def admit_what_proves_nothing(cluster: RealCluster) -> None:
         "daemonset": ({"ownerReferences": [owner]}, {"nodeName": "n1"}),
         "mirror": ({"ownerReferences": [by_node], "annotations": mirror}, {"nodeName": "n1"}),
         "priority-class": ({}, {"priorityClassName": "system-node-critical"}),
+        "limits": ({}, {"nodeName": "n1", "containers": [limits]}),
+        "group-name": ({"annotations": {"scheduling.k8s.io/group-name": "../x@owner/" + "x" * 200_000}}, {}),
+        "owner-name": ({"ownerReferences": [unknown]}, {}),
         "grace": ({"finalizers": ["team.example/never"]}, {"terminationGracePeriodSeconds": 10**9}),
     }
     for name, (metadata, spec) in forged.items():
@@ -118,8 +125,21 @@ def admit_what_proves_nothing(cluster: RealCluster) -> None:
         made = cluster.request("POST", PODS.path(TEAM), body, token=token)
         assert "nominatedNodeName" not in made["status"], "a status is dropped at creation"
         assert "Pending" == made["status"]["phase"]
+    assert digits == cluster.get("v1", "Pod", "limits", TEAM)["spec"]["containers"][0]["resources"]["limits"]["cpu"]
     assert 2_000_001_000 == cluster.get("v1", "Pod", "priority-class", TEAM)["spec"]["priority"]
     patch, path = {"metadata": {"annotations": {"kubernetes.io/config.mirror": "y"}}}, PODS.path(TEAM, "node-name")
     with pytest.raises(Refused) as refused:
         cluster.request("PATCH", path, patch, token=token, content_type="application/merge-patch+json")
     assert 422 == refused.value.status, "the annotation of a mirror pod cannot be added later"
+    spec = {"containers": [{"name": "c", "image": "i"}], "restartPolicy": "Never", "priority": 2_000_000_000}
+    job = {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {"name": "template"},
+        "spec": {"template": {"spec": spec}},
+    }
+    cluster.request("POST", f"/apis/batch/v1/namespaces/{TEAM}/jobs", job, token=token)
+    plain = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "number"}, "spec": spec}
+    with pytest.raises(Refused) as refused:
+        cluster.request("POST", PODS.path(TEAM), plain, token=token)
+    assert 403 == refused.value.status, "a number counts in a pod, where it is checked, and not in a template"

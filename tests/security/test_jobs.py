@@ -12,6 +12,7 @@ from tests.security.world import (
     batch_job,
     bound,
     cluster,
+    codes,
     config,
     evicted,
     good,
@@ -67,6 +68,65 @@ def test_bounds_give_her_no_more_than_her_share(bounds: dict[str, str]) -> None:
     got = sizes(FAIR, jobs, batch_job("good", "mine"))
     assert sum(size for job, size in got.items() if job.startswith("evil/")) <= 12, "all that `good` leaves"
     assert 4 == got["good/mine"]
+
+
+@row("job-priority-class")
+@pytest.mark.parametrize("listed", ["", "low"])
+def test_a_number_in_a_template_is_no_priority(listed: str) -> None:
+    """The API server refuses pods with a number that their class does not have; it does not check templates."""
+    first, her = batch_job("other", "first"), batch_job("evil", "second")
+    for job in (first, her):
+        job["metadata"]["annotations"] |= {"maar.dev/min-workers": "4", "maar.dev/max-workers": "4"}
+        job["spec"]["template"]["metadata"]["annotations"]["volcano.sh/queue-name"] = "shared"
+    first["metadata"]["creationTimestamp"] = "1970-01-12T13:00:00Z"
+    her["spec"]["template"]["spec"] |= {"priority": 2_000_000_000, "preemptionPolicy": "PreemptLowerPriority"}
+    shared = queue("shared", {"maar.dev/priority-classes": listed})
+    never: Json = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": "low"}}
+    never |= {"value": 1, "globalDefault": True, "preemptionPolicy": "Never"}
+    assert {"other/first": 4, "evil/second": 0} == sizes(node("n1", gpus=4), shared, never, first, her)
+    (job,) = (job for job in cluster(shared, never, her).jobs)
+    assert (1, False) == (job.priority, job.preempts)
+
+
+@row("job-queue")
+@pytest.mark.parametrize("where", ["annotation", "template", "schedulingPolicy", "queue"])
+def test_a_job_may_be_in_a_queue_that_accepts_its_namespace(where: str) -> None:
+    """A job without pods, wherever it names its queue."""
+    name = {"volcano.sh/queue-name": "good"}
+    template: Json = {
+        "spec": pod("evil", "p")["spec"],
+        "metadata": {"annotations": name if where == "template" else {}},
+    }
+    metadata = {"annotations": {"maar.dev/min-workers": "1", **(name if where == "annotation" else {})}}
+    policy: Json = {"suspend": True, "schedulingPolicy": {"queue": "good"} if where == "schedulingPolicy" else {}}
+    spec: Json = {"runPolicy": policy, "pytorchReplicaSpecs": {"Worker": {"replicas": 1, "template": template}}}
+    job = thing("PyTorchJob", "j", "evil", "kubeflow.org/v1", spec=spec, metadata=metadata)
+    if where == "queue":
+        tasks = [{"name": "worker", "replicas": 1, "template": template}]
+        spec = {"schedulerName": "maar", "minAvailable": 1, "queue": "good", "tasks": tasks}
+        job = thing("Job", "j", "evil", "batch.volcano.sh/v1alpha1", spec=spec, metadata=metadata)
+    for accepted, expected in (("good", ["NamespaceNotAccepted"]), ("good, evil", [])):
+        made = plan(node("n1"), queue("good", {"maar.dev/namespaces": accepted}), job)
+        assert expected == [code for code in codes(made, "evil/j") if code == "NamespaceNotAccepted"]
+    (read,) = cluster(job).jobs
+    assert ("evil/j", "good") == (read.key, read.queue)
+
+
+@row("job-priority-class")
+@pytest.mark.parametrize("where", ["template", "schedulingPolicy"])
+def test_a_job_names_any_class_that_its_queue_accepts(where: str) -> None:
+    template: Json = {"spec": pod("evil", "p")["spec"], "metadata": {"annotations": {"volcano.sh/queue-name": "evil"}}}
+    policy: Json = {"suspend": True}
+    if where == "template":
+        template["spec"]["priorityClassName"] = "system-node-critical"
+    else:
+        policy["schedulingPolicy"] = {"priorityClass": "system-node-critical"}
+    spec = {"runPolicy": policy, "pytorchReplicaSpecs": {"Worker": {"replicas": 1, "template": template}}}
+    job = thing("PyTorchJob", "j", "evil", "kubeflow.org/v1", spec=spec)
+    for listed, expected in (("silver", ["PriorityClassNotAccepted"]), ("silver, system-node-critical", [])):
+        made = plan(node("n1"), queue("evil", {"maar.dev/priority-classes": listed}), job)
+        assert expected == codes(made, "evil/j")
+        assert (not expected) == bool(made.resume or made.resize)
 
 
 @row("job-bounds")

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
 from tests.security.world import (
     GPU,
     NOW,
+    OURS,
     TIME,
     batch_job,
     bound,
@@ -22,9 +24,12 @@ from tests.security.world import (
     pod,
     queue,
     row,
+    thing,
 )
-from tests.support.objects import Json
+from tests.support.objects import Json, decoded
 
+from maar.controller.cache import Cache
+from maar.kube.picture.picture import Picture
 from maar.model.snapshot import Snapshot
 from maar.model.tasks import Status, Task
 
@@ -112,6 +117,53 @@ def test_a_gang_of_another_namespace_cannot_be_joined() -> None:
         pod("evil", "q", schedulingGroup={"podGroupName": "waits"}, labels={"scheduling.x-k8s.io/pod-group": "waits"})
     ]
     good_is_well(plan(good(), joins))
+
+
+def counted(*steps: list[Json]) -> list[list[int]]:
+    """The GPUs in use on each node after each step, as a running Maar counts them."""
+    picture = Picture(OURS, settling=None)
+    cache, found = Cache(picture), []
+    for number, step in enumerate(steps):
+        for item in step:
+            picture.put(*decoded(item))
+        picture.read_short()
+        snapshot = cache.snapshot(NOW + number)
+        found.append(snapshot.used[:, snapshot.axes.index[GPU]].tolist())
+    return found
+
+
+@row("pod-gang")
+def test_no_name_of_a_gang_hides_pods_that_run() -> None:
+    """A Job and a PodGroup of one name have the keys `evil/x@owner` and `evil/x`. Another pod names that key itself."""
+    reference = {"apiVersion": "batch/v1", "kind": "Job", "name": "x", "uid": "Job-evil-x", "controller": True}
+    runs = [
+        group("evil", "x", phase="Inqueue"),
+        pod("evil", "p", gpus=0, annotations={"scheduling.k8s.io/group-name": "x"}),
+        batch_job("evil", "x", size=4, suspend=False),
+        *(pod("evil", f"w{i}", gpus=2, on="n2", metadata={"ownerReferences": [reference]}) for i in range(4)),
+    ]
+    names = ["x@owner", "x@owner-2", "x@volcano", "x@pod"]
+    forged = [
+        pod("evil", f"{key[:4]}-{i}", gpus=0, annotations={key: name})
+        for key in ("pod_group", "scheduling.k8s.io/group-name", "scheduling.volcano.sh/group-name")
+        for i, name in enumerate(names)
+    ]
+    assert [[4, 8], [4, 8]] == counted([*good(), *runs], forged)
+    keys = [job.key for job in cluster(good(), runs, forged).jobs]
+    assert sorted(set(keys)) == sorted(keys)
+    good_is_well(plan(good(), forged))
+
+
+@row("pod-gang")
+@pytest.mark.parametrize("name", ["x" * 200_000, "../../good/waits", "good/waits", "\x1b[2J", "é" * 300])
+def test_any_name_of_a_gang_makes_a_short_key_of_her_namespace(name: str) -> None:
+    """Elections, locks and messages name the key of a job."""
+    joins = [pod("evil", f"p{i}", gpus=100, annotations={"scheduling.k8s.io/group-name": name}) for i in range(2)]
+    made = plan(good(), joins)
+    good_is_well(made)
+    (waits,) = (wait for wait in made.waiting if wait.job.startswith("evil/"))
+    assert re.fullmatch(r"evil/[%A-Za-z0-9._-]{1,520}", waits.job)
+    assert all(len(reason.message) < 1000 for reason in waits.reasons)
 
 
 @row("pod-queue")
@@ -205,6 +257,19 @@ def test_an_owner_of_another_namespace_is_not_found() -> None:
     assert [] == [t.key for t in made.tasks if t.job == "good/train"]
 
 
+@row("pod-owner")
+def test_an_object_that_names_the_job_of_another_namespace_hides_it_from_no_one() -> None:
+    """A job that has made nothing yet is planned as if its controller had created its pods."""
+    train = thing("TrainJob", "t", "good", "trainer.kubeflow.org/v1alpha1", spec={})
+    made = thing("JobSet", "t", "evil", "jobset.x-k8s.io/v1alpha2", spec={"replicatedJobs": []})
+    reference = {"apiVersion": train["apiVersion"], "kind": "TrainJob", "name": "t", "controller": True}
+    made["metadata"]["ownerReferences"] = [{**reference, "uid": train["metadata"]["uid"]}]
+    picture = Picture(OURS, settling=None)
+    for item in (train, made):
+        picture.put(*decoded(item))
+    assert ("good", "t") in [(owner.namespace, owner.name) for owner in picture.jobs_without_pods()]
+
+
 @row("pod-priority-class")
 @pytest.mark.parametrize("name", ["system-node-critical", "gold"])
 def test_a_queue_may_list_the_priority_classes_that_it_accepts(name: str) -> None:
@@ -287,6 +352,39 @@ def test_strange_requests_stop_her_pod_only(amount: str) -> None:
     good_is_well(plan(good(), [pod("evil", f"p{i}", **part) for i, part in enumerate(parts)]))
 
 
+DIGITS = "9" * 5000
+UNKNOWN = "evil.example.com/x"
+
+
+@row("pod-requests")
+@pytest.mark.parametrize("scheduler", ["maar", "default-scheduler"])
+@pytest.mark.parametrize(
+    ("resources", "allocated"),
+    [
+        ({"requests": {"cpu": "1m"}, "limits": {"cpu": DIGITS}}, {}),
+        ({"requests": {"cpu": "1m", UNKNOWN: DIGITS}, "limits": {UNKNOWN: DIGITS}}, {}),
+        ({"requests": {"cpu": "1m"}}, {"cpu": "1m", UNKNOWN: DIGITS}),
+    ],
+    ids=["limits", "requests", "status"],
+)
+def test_an_amount_that_cannot_be_read_does_not_close_the_node(
+    resources: Json, allocated: Json, scheduler: str
+) -> None:
+    """The API server accepts 5,000 digits. Kubelets ignore limits, and resources that the node does not have."""
+    status = {"phase": "Running", "containerStatuses": [{"name": "c", "allocatedResources": allocated}]}
+    spec: Json = {"schedulerName": scheduler, "containers": [{"name": "c", "resources": resources}]}
+    good_is_well(plan(good(), [pod("evil", f"p-{on}", gpus=0, on=on, status=status, **spec) for on in ("n1", "n2")]))
+
+
+@row("pod-requests")
+def test_an_amount_that_cannot_be_read_takes_all_of_its_resource() -> None:
+    """So that no node is over-committed, whatever the amount is."""
+    huge: Json = {"containers": [{"name": "c", "resources": {"requests": {GPU: DIGITS}}}]}
+    evil = [pod("evil", f"p-{on}", on=on, **huge) for on in ("n1", "n2")]
+    assert [] == bound(plan(good(), evil))
+    good_is_well(plan(good(), [{**p, "status": {"phase": "Failed"}} for p in evil]))
+
+
 @row("pod-resource-names")
 def test_thousands_of_resource_names_cost_no_columns() -> None:
     names = [{"requests": {f"evil.example.com/r{i}-{j}": "1" for j in range(100)}} for i in range(50)]
@@ -361,6 +459,33 @@ def test_thousands_of_labels_and_long_values_matter_to_no_one() -> None:
 def test_thousands_of_tiny_jobs_do_not_pass_the_gang_of_another_queue() -> None:
     tiny = [pod("evil", f"p{i}", gpus=1) for i in range(2000)]
     good_is_well(plan(good(), tiny))
+
+
+@row("pod-ports")
+def test_a_port_matters_only_to_pods_that_need_the_same_one() -> None:
+    """As in Kubernetes: two pods of one node cannot have the same port of it."""
+    taken: Json = {"containers": [{"name": "c", "ports": [{"containerPort": 80, "hostPort": 80}]}]}
+    shared: Json = {"containers": [{"name": "c", "ports": [{"containerPort": 443}]}], "hostNetwork": True}
+    evil = [pod("evil", f"{i}-{on}", on=on, **spec) for on in ("n1", "n2") for i, spec in enumerate((taken, shared))]
+    made = plan(good(), evil, pod("good", "port-80", gpus=0, **taken), pod("good", "port-443", gpus=0, **shared))
+    good_is_well(made)
+    assert ["good/port-443", "good/port-80"] == sorted(w.job for w in made.waiting if w.job.startswith("good/"))
+
+
+@row("pod-label-values")
+def test_her_labels_matter_only_to_selectors_that_reach_her_namespace() -> None:
+    label, key = {"app": "trainer"}, "kubernetes.io/hostname"
+    evil = [pod("evil", f"e-{on}", gpus=0, on=on, labels=label) for on in ("n1", "n2")]
+    items = good()
+    for i in (0, 1):
+        items[i]["metadata"]["labels"] = {key: f"n{i + 1}"}
+    for reach, expected in (({}, ["good/apart"]), ({"namespaceSelector": {}}, [])):
+        term = {"labelSelector": {"matchLabels": label}, "topologyKey": key, **reach}
+        apart = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+        spread = [{"maxSkew": 1, "topologyKey": key, "labelSelector": {"matchLabels": label}}]
+        wants = pod("good", "apart", gpus=0, labels=label, affinity=apart, topologySpreadConstraints=spread)
+        made = plan(items, evil, wants)
+        assert expected == [task for task in bound(made) if task == "good/apart"]
 
 
 @row("pod-placement")

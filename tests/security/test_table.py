@@ -6,16 +6,24 @@ import ast
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any, get_args
 
+import msgspec
 import pytest
 
 from maar.kube.kinds import KINDS
 from maar.kube.wire import annotations as known
+from maar.kube.wire.base import Metadata
+from maar.web.front import routes
+from maar.web.messages import Report
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "security.md").read_text(encoding="utf-8")
 ROW = re.compile(r"^\| `([a-z-]+)` \| (.+?) \| (.+?) \| (.+?) \| (.+?) \|$", re.MULTILINE)
 ROWS = {found.group(1): found.group(0) for found in ROW.finditer(PAGE)}
+
+FIELDS = re.compile(r"^\| `([a-z-]+)` \| ([A-Za-z, ]+) \| (`[^|]+`) \|$", re.MULTILINE)
+"""A line of the list of fields: row, kinds, fields."""
 
 ELSEWHERE = {
     "http-measurements": ("tests/web/test_access.py", "test_a_token_is_for_the_jobs_of_its_own_namespace"),
@@ -94,3 +102,56 @@ def test_every_literal_name_of_an_annotation_or_label_is_on_the_page() -> None:
 
 def test_every_kind_that_maar_reads_is_on_the_page() -> None:
     assert [] == sorted({str(kind) for kind in KINDS if str(kind) not in PAGE})
+
+
+def structs(of: Any) -> Iterator[type[msgspec.Struct]]:
+    """The structs in a type."""
+    if isinstance(of, type) and issubclass(of, msgspec.Struct):
+        yield of
+    for inner in get_args(of):
+        yield from structs(inner)
+
+
+def fields_read() -> set[tuple[str, str]]:
+    """The fields of all kinds that are decoded, as kind and field; those inside `spec` and `status` one by one."""
+    found = set()
+    for kind in KINDS:
+        for field in msgspec.structs.fields(kind.resource.struct):
+            inner = [f for s in structs(field.type) for f in msgspec.structs.fields(s)]
+            if field.encode_name in ("spec", "status"):
+                found |= {(str(kind), f"{field.encode_name}.{f.encode_name}") for f in inner}
+            elif field.encode_name != "metadata":
+                found.add((str(kind), field.encode_name))
+    return found
+
+
+def test_every_field_that_is_decoded_is_in_a_row_and_no_other() -> None:
+    assert len(fields_read()) > 150
+    assert [] == sorted(row for row, _, _ in FIELDS.findall(PAGE) if row not in ROWS)
+    stated = {
+        (kind, field)
+        for _, kinds, fields in FIELDS.findall(PAGE)
+        for kind in kinds.split(", ")
+        for field in re.findall(r"`([^`]+)`", fields)
+    }
+    assert [] == sorted(fields_read() - stated)
+    known_fields = {field for _, field in fields_read()}
+    assert [] == sorted(field for _, field in stated if field not in known_fields)
+
+
+def test_every_field_of_metadata_is_on_the_page() -> None:
+    assert [] == sorted(f.encode_name for f in msgspec.structs.fields(Metadata) if f"`{f.encode_name}`" not in PAGE)
+
+
+def test_every_http_input_is_in_a_row() -> None:
+    rows = "\n".join(ROWS[name] for name in ELSEWHERE)
+    inputs = {*routes._GROUPS, *(field.encode_name for field in msgspec.structs.fields(Report))}
+    path = routes._PATH.pattern.replace("([^/]*)", "NAMESPACE", 1).replace("([^/]*)", "NAME", 1)
+    assert [] == sorted(name for name in {*inputs, path, "Authorization"} if f"`{name}`" not in rows)
+
+
+def test_every_variable_of_voda_is_in_a_row() -> None:
+    rows = "\n".join(ROWS.values())
+    names = {t for t, file in literals() if file == "kube/kinds/voda.py" and re.fullmatch(r"[A-Z][A-Z_]+", t)}
+    assert "MIN_NP" in names
+    assert [] == sorted(name for name in names if f"`{name}`" not in rows)

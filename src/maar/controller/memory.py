@@ -16,7 +16,7 @@ from typing import NamedTuple
 from maar.controller.cache import Cache
 from maar.kube.kinds.cluster import NODES as NODES_KIND
 from maar.kube.kinds.cluster import STATE
-from maar.kube.read.state import State, entry_of, write_state
+from maar.kube.read.state import State, entry_of, others_in, write_state
 from maar.kube.wire import annotations as known
 from maar.kube.wire.api_resources import CONFIG_MAPS, NODES
 from maar.kube.write.executor import Create, Outcome, Patch, Work
@@ -77,7 +77,8 @@ class Memory:
 
     def _send_state(self, state: State, now: float) -> None:
         seen = self._cache.picture.objects.of(STATE).get(f"{self._namespace}/{STATE.only}")
-        text, version = write_state(state), "" if seen is None else seen.metadata.resource_version
+        text = write_state(state, others_in(seen, self._entry))
+        version = "" if seen is None else seen.metadata.resource_version
         if text == (EMPTY if seen is None else seen.data.get(self._entry, EMPTY)):
             self._sent = None
             return

@@ -95,6 +95,17 @@ def test_safety_a_node_with_a_pod_that_cannot_be_read_takes_no_other_pod(bad: Js
     assert 1 == cluster.picture.problems.counts()["Pod"]
 
 
+@pytest.mark.parametrize("scheduler", ["maar", "another"])
+def test_safety_a_pod_that_fills_its_node_fills_it_also_after_it_has_grown(scheduler: str) -> None:
+    cluster = Cluster(node("n1", cpu="1"), pod("bad", "n1", scheduler=scheduler, cpu=LONG))
+    cluster.put(pod("good"))
+    assert {} == cluster.binds()
+    cluster.put(node("n1", cpu="8"))
+    assert {} == cluster.binds()
+    cluster.put(pod("bad", "n1", scheduler=scheduler))
+    assert {"ns/good": "n1"} == cluster.binds()
+
+
 @pytest.mark.parametrize("bad", UNREADABLE)
 def test_liveness_the_node_opens_once_the_pod_has_gone_or_can_be_read(bad: Json) -> None:
     cluster = Cluster(node("n1"), pod("bad", "n1", **bad), pod("good"))

@@ -10,7 +10,7 @@ from tests.support.objects import decoded
 from maar.kube.kinds.cluster import STATE
 from maar.kube.picture.manifests import read
 from maar.kube.picture.picture import Picture
-from maar.kube.read.state import MOST_BYTES, State, entry_of, read_state, write_state
+from maar.kube.read.state import MOST_BYTES, State, entry_of, others_in, read_state, write_state
 from maar.kube.wire.base import Metadata
 from maar.kube.wire.cluster import ConfigMap
 from maar.kube.wire.errors import FieldError, ManifestError
@@ -111,6 +111,26 @@ def test_a_state_is_never_too_long() -> None:
     kept = read_state(config_map(maar=text), MAAR)
     assert FULL.elect == kept.elect
     assert kept.resized == {key: at for key, at in pools.items() if at >= 1000 - len(kept.resized)} != {}
+
+
+def test_all_entries_together_stay_below_100_kb() -> None:
+    """Also of schedulers that are gone, and if somebody else writes there."""
+    name = "n" * 250
+    lost = tuple(Expired(f"{name}/{i:04}{name}", float(i), "u" * 36) for i in range(50))
+    pools = {f"{i:05}{name}": float(i) for i in range(150)}
+    state, data = State(FULL.elect, lost, pools), dict[str, str]()
+    for i in range(5):
+        entry = f"maar-{i}"
+        data[entry] = write_state(state, others_in(config_map(**data), entry))
+        assert FULL.elect == read_state(config_map(**data), frozenset({entry})).elect
+        assert sum(len(key) + len(text) for key, text in data.items()) < 100_000
+    assert write_state(state, others_in(config_map(**data), "maar-0")) == data["maar-0"], "its own entry does not count"
+    assert len(write_state(state, 10**6)) < 2_000
+
+
+def test_an_election_that_is_too_long_does_not_take_the_pools_with_it() -> None:
+    huge = Elect("ns/" + "a" * MOST_BYTES, 1.0)
+    assert State(resized=FULL.resized) == read_state(config_map(maar=write_state(State(huge, (), FULL.resized))), MAAR)
 
 
 # -- in files

@@ -7,8 +7,11 @@ only; `read`, `picture`, `write` and everything above import from here.
 
 from __future__ import annotations
 
+import hashlib
+import re
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
+from urllib.parse import quote
 
 from maar.kube.kinds import (
     annotation,
@@ -107,7 +110,21 @@ class Identity(NamedTuple):
     @property
     def key(self) -> str:
         """The key of its job, unless a gang of an earlier source has the same one."""
-        return f"{self.namespace}/{self.name}-{self.part}" if self.part else f"{self.namespace}/{self.name}"
+        name = f"{self.name}-{self.part}" if self.part else self.name
+        return f"{self.namespace}/{name if _NAME.fullmatch(name) else _quoted(name)}"
+
+
+_NAME = re.compile(r"[A-Za-z0-9._-]{1,506}")
+"""What Kubernetes accepts as a name, a label, or two of them."""
+
+
+def _quoted(name: str) -> str:
+    """A short text for a name that no object can have: anyone can write it in an annotation or an owner reference.
+
+    It is never the key of another job: plain names contain no `%`, and what follows `@` in a key comes from Maar alone.
+    """
+    digest = hashlib.sha256(name.encode("utf-8", "replace")).hexdigest()[:16]
+    return f"{quote(name[:40], safe='', errors='replace')}%{digest}"
 
 
 def kind_named(api_version: str, kind: str) -> AnyKind | None:

@@ -11,6 +11,9 @@ from maar.kube.wire.base import Int, Object, OwnerReference, Quantities, Wire
 from maar.model.jobs import Closeness, Phase
 from maar.model.resources import QuantityError, units
 
+LONGEST_NAME = 253
+"""Characters of a name in Kubernetes; an annotation can have more."""
+
 
 class GangSpec(msgspec.Struct, kw_only=True):
     """What is stated about one gang. What it leaves open (queue, priority, closeness) its pods may state."""
@@ -109,6 +112,5 @@ def broken(gang: GangSpec, field: str, problem: str) -> None:
 
 def does_not_exist(namespace: str, name: str) -> GangSpec:
     """A gang whose PodGroup does not exist: its pods wait for it; running pods are a gang as they are."""
-    return GangSpec(
-        namespace=namespace, name=name, minimum=None, broken=f"PodGroup `{namespace}/{name}` does not exist"
-    )
+    broken = f"PodGroup `{namespace}/{name[:LONGEST_NAME]}` does not exist"
+    return GangSpec(namespace=namespace, name=name, minimum=None, broken=broken)

@@ -111,7 +111,10 @@ class Owners:
         return known if known is not None else next((r for r in references if r.controller), None)
 
     def inside(self, owner: Owner) -> Iterator[Owner]:
-        """All known objects that name an object as their owner, directly or not, whether it exists or not."""
+        """All known objects of its namespace that name an object as their owner, directly or not.
+
+        Whether it exists or not. An owner reference never reaches another namespace; anyone can write one that tries.
+        """
         seen, todo = {owner.place}, [owner]
         while todo:
             item = todo.pop().item
@@ -119,7 +122,7 @@ class Owners:
                 continue
             for parent in (item.metadata.uid, f"{item.namespace}/{item.name}"):
                 for place, child in sorted(self._children.get(parent, {}).items(), key=lambda p: p[0][1]):
-                    if place not in seen:
+                    if place not in seen and child.namespace == owner.namespace:
                         seen.add(place)
                         todo.append(child)
                         yield child

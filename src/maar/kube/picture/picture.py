@@ -372,6 +372,7 @@ class Picture:
     def _note_node(self, key: str, after: wire.Node | None) -> bool:
         was_there = key in self._around.nodes
         changed = self._around.note_node(key, after)
+        self._pods.node_changed(key)
         if was_there != (key in self._around.nodes):
             self._pods.node_came_or_went()
         return changed

@@ -25,6 +25,7 @@ from maar.kube.picture.roster import Roster
 from maar.kube.picture.store import Store
 from maar.kube.read.neighbours import Namespaces
 from maar.kube.read.priorities import Priorities
+from maar.kube.read.requests import room_taken
 from maar.kube.read.shapes import Shapes, names_of, selectors_of
 from maar.kube.read.storage import Storage
 from maar.kube.read.tasks import Member, member, moved_on, unread_member
@@ -83,6 +84,8 @@ class Pods:
         """Drafts that select other pods, and the number of pods that have each."""
         self._unread_on: dict[str, str] = {}
         """Pods whose requests are unknown and that take room, with their nodes."""
+        self._filling: dict[str, str] = {}
+        """Pods that take all of a resource on their nodes, because what they request cannot be read."""
         self._redraft: set[str] = set()
         """Pods whose shape must be made again although their object is the same."""
 
@@ -103,8 +106,13 @@ class Pods:
         waiting = (key for key in self._storage.claims_of if key in self.members)
         self.dirty.update(key for key in waiting if self.members[key].status is not Status.BOUND)
 
+    def node_changed(self, node: str) -> None:
+        """Read the pods again that take all of a resource on a node."""
+        if self._filling:
+            self.redraft({pod for pod, on in self._filling.items() if on == node})
+
     def redraft(self, pods: Set[str]) -> None:
-        """Make the shapes of these pods again: nodes have other images of theirs now."""
+        """Make the shapes of these pods again: their nodes have changed."""
         self.dirty.update(pods)
         self._redraft.update(pods)
 
@@ -159,8 +167,11 @@ class Pods:
 
     def _count_unread(self, key: str, made: Member | None) -> None:
         self._unread_on.pop(key, None)
+        self._filling.pop(key, None)
         if made is not None and made.unread and made.status in (Status.BOUND, Status.RELEASING):
             self._unread_on[key] = made.node
+        if made is not None and made.fills:
+            self._filling[key] = made.node
 
     def full_nodes(self) -> frozenset[str]:
         """Nodes with pods whose requests are unknown: they take no other pods."""
@@ -202,7 +213,7 @@ class Pods:
             self._problems.bug(PODS, key, error)
         if foreign and not pod.spec.node_name:
             return None
-        reason = self._problems.undecoded.get((PODS, key), "")
+        reason, room = self._problems.undecoded.get((PODS, key), ""), None
         if before is not None and before.foreign == foreign and not reason:
             known = moved_on(before, pod, self._nodes)
             if known is not None:
@@ -211,10 +222,12 @@ class Pods:
             try:
                 made = self._member(key, pod, now, foreign)
             except FieldError as error:
-                reason = self._problems.found(PODS, pod, error, "it waits, or its node takes no other pods")
+                node = self._nodes.get(pod.spec.node_name)
+                room = room_taken(pod, None if node is None else node.allocatable)
+                reason = self._problems.found(PODS, pod, error, "it waits, or takes all of the resource on its node")
             except Exception as error:
                 reason = self._problems.bug(PODS, key, error)
-        return self._overlaid(key, unread_member(pod, reason, now, foreign) if reason else made)
+        return self._overlaid(key, unread_member(pod, reason, now, foreign, room) if reason else made)
 
     def _member(self, key: str, pod: Pod, now: float, foreign: bool) -> Member:
         volumes = needs(self._storage, pod, self._nodes) if pod.spec.volumes else None

@@ -56,3 +56,11 @@ class Priorities:
         elif spec.preemption_policy and not found.preempts and spec.preemption_policy != "Never":
             found = msgspec.structs.replace(found, preempts=True)
         return found
+
+    def of_template(self, spec: PodSpec) -> Priority:
+        """The priority of pods that do not exist yet: that of their class.
+
+        The API server refuses pods with another number or policy than that of their class; it does not check templates.
+        """
+        policy = "Never" if spec.preemption_policy == "Never" else ""
+        return self.of(msgspec.structs.replace(spec, priority=None, preemption_policy=policy))

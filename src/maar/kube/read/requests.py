@@ -7,7 +7,7 @@ and overhead is added. During an in-place resize the larger of requested and all
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from maar.kube.wire.base import Quantities
 from maar.kube.wire.errors import FieldError
@@ -15,21 +15,45 @@ from maar.kube.wire.pods import Container, ContainerStatus, Pod, Resources
 from maar.model.resources import LARGEST_POD, PODS, QuantityError, units
 
 Requests = tuple[tuple[str, int], ...]
+Read = Callable[[Quantities, str], dict[str, int]]
 
 
 def pod_requests(pod: Pod) -> Requests:
     """The requests of a pod, sorted by name, without zeros, and with one pod slot."""
+    return _requests(pod, amounts)
+
+
+def room_taken(pod: Pod, has: Mapping[str, int] | None) -> Requests:
+    """The same for a pod on a node that `has` these amounts: what is no quantity takes all of its resource there.
+
+    The API server accepts 5,000 digits, and a kubelet may run such a pod: it ignores limits, and resources that its
+    node does not have. So the pod must not keep others from the rest of the node. No node: larger than any.
+    """
+
+    def read(quantities: Quantities, field: str) -> dict[str, int]:
+        found = {}
+        for name, value in quantities.items():
+            try:
+                found[name] = units(name, value, up=True)
+            except QuantityError:
+                found[name] = LARGEST_POD if has is None else has.get(name, 0)
+        return found
+
+    return _requests(pod, read)
+
+
+def _requests(pod: Pod, read: Read) -> Requests:
     spec, status = pod.spec, pod.status
     given = {s.name: s for s in (*status.container_statuses, *status.init_container_statuses)}
     total: dict[str, int] = {}
     for i, container in enumerate(spec.containers):
-        _add(total, _container(container, given, f"spec.containers[{i}].resources"))
+        _add(total, _container(container, given, f"spec.containers[{i}].resources", read))
     if spec.init_containers:
-        _take_larger(total, _starting(spec.init_containers, given, total))
+        _take_larger(total, _starting(spec.init_containers, given, total, read))
     if spec.resources is not None:
-        _whole_pod(total, pod, spec.resources)
+        _whole_pod(total, pod, spec.resources, read)
     if spec.overhead:
-        _add(total, amounts(spec.overhead, "spec.overhead"))
+        _add(total, read(spec.overhead, "spec.overhead"))
     total[PODS] = 1
     return tuple(sorted((name, min(amount, LARGEST_POD)) for name, amount in total.items() if amount > 0))
 
@@ -61,30 +85,30 @@ def quantity_error(quantities: Quantities, field: str) -> FieldError:
     raise AssertionError("all are quantities")
 
 
-def _container(container: Container, given: Mapping[str, ContainerStatus], field: str) -> dict[str, int]:
+def _container(container: Container, given: Mapping[str, ContainerStatus], field: str, read: Read) -> dict[str, int]:
     """The requests of one container: a limit without a request counts as one, and allocated resources count too."""
     resources = container.resources
-    wanted = amounts(resources.requests, f"{field}.requests")
+    wanted = read(resources.requests, f"{field}.requests")
     if resources.limits:
-        for name, limit in amounts(resources.limits, f"{field}.limits").items():
+        for name, limit in read(resources.limits, f"{field}.limits").items():
             wanted.setdefault(name, limit)
     status = given.get(container.name)
     if status is not None:
         if status.allocated_resources:
-            _take_larger(wanted, amounts(status.allocated_resources, "status.allocatedResources"))
+            _take_larger(wanted, read(status.allocated_resources, "status.allocatedResources"))
         if status.resources is not None and status.resources.requests:
-            _take_larger(wanted, amounts(status.resources.requests, "status.resources.requests"))
+            _take_larger(wanted, read(status.resources.requests, "status.resources.requests"))
     return wanted
 
 
 def _starting(
-    containers: Iterable[Container], given: Mapping[str, ContainerStatus], total: dict[str, int]
+    containers: Iterable[Container], given: Mapping[str, ContainerStatus], total: dict[str, int], read: Read
 ) -> dict[str, int]:
     """The peak of requests before the containers start; adds sidecars to `total`."""
     sidecars: dict[str, int] = {}
     most: dict[str, int] = {}
     for i, container in enumerate(containers):
-        wanted = _container(container, given, f"spec.initContainers[{i}].resources")
+        wanted = _container(container, given, f"spec.initContainers[{i}].resources", read)
         if container.restart_policy == "Always":
             _add(total, wanted)
             _add(sidecars, wanted)
@@ -95,17 +119,17 @@ def _starting(
     return most
 
 
-def _whole_pod(total: dict[str, int], pod: Pod, resources: Resources) -> None:
+def _whole_pod(total: dict[str, int], pod: Pod, resources: Resources, read: Read) -> None:
     """Pod-level requests replace the sum of the containers; a limit counts where there is no request."""
-    wanted = amounts(resources.requests, "spec.resources.requests")
-    for name, limit in amounts(resources.limits, "spec.resources.limits").items():
+    wanted = read(resources.requests, "spec.resources.requests")
+    for name, limit in read(resources.limits, "spec.resources.limits").items():
         if name not in total:
             wanted.setdefault(name, limit)
     status = pod.status
     if status.allocated_resources:
-        _raise(wanted, amounts(status.allocated_resources, "status.allocatedResources"))
+        _raise(wanted, read(status.allocated_resources, "status.allocatedResources"))
     if status.resources is not None:
-        _raise(wanted, amounts(status.resources.requests, "status.resources.requests"))
+        _raise(wanted, read(status.resources.requests, "status.resources.requests"))
     total.update(wanted)
 
 

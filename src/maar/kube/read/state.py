@@ -16,8 +16,12 @@ from maar.kube.wire.cluster import ConfigMap
 from maar.kube.wire.errors import FieldError
 from maar.model.plan import Elect, Expired
 
+MOST_IN_ALL = 99_000
+"""Bytes of all entries together, so that the ConfigMap stays below 100 kB."""
 MOST_BYTES = 45_000
-"""The largest entry that is read and written, so that two entries stay below 100 kB. Usually it has less than 1 kB."""
+"""The largest entry that is read and written, so that two schedulers have room. Usually it has less than 1 kB."""
+LEAST_BYTES = 2_000
+"""What an entry may have whatever others wrote: an election, and a few pools."""
 MOST_EXPIRED = 50
 """How many lost elections are kept, the latest; tuned by hand."""
 MOST_POOLS = 50
@@ -55,14 +59,25 @@ def read_state(item: ConfigMap, scheduler_names: frozenset[str] | None) -> State
         raise FieldError(f"data.{entry}", f"malformed state: {error}") from None
 
 
-def write_state(state: State) -> str:
-    """The text of a state; if it is too long, the oldest lost elections and pools are left out, then everything."""
+def write_state(state: State, others: int = 0) -> str:
+    """The text of a state, beside `others` bytes of other schedulers.
+
+    If it is too long, the oldest lost elections and pools are left out, then the election, then everything.
+    """
+    most = max(min(MOST_BYTES, MOST_IN_ALL - others), LEAST_BYTES)
     latest = sorted(state.expired, key=lambda e: (-e.at, e.job))[:MOST_EXPIRED]
     state = replace(state, expired=tuple(sorted(latest, key=lambda e: e.job)))
     pools = sorted(state.resized, key=lambda pool: (-state.resized[pool], pool))
-    shorter = (replace(state, expired=(), resized={p: state.resized[p] for p in pools[:n]}) for n in (MOST_POOLS, 0))
-    for made in (state, *shorter, State()):
+    few = {p: state.resized[p] for p in pools[:MOST_POOLS]}
+    shorter = (replace(state, expired=(), resized=kept) for kept in (few, {}))
+    for made in (state, *shorter, State(resized=few), State()):
         text = msgspec.json.encode(made, order="sorted").decode()
-        if len(text.encode()) <= MOST_BYTES:
+        if len(text.encode()) <= most:
             break
     return text
+
+
+def others_in(item: ConfigMap | None, entry: str) -> int:
+    """The bytes of all other entries."""
+    data = {} if item is None else item.data
+    return sum(len(key.encode()) + len(text.encode()) for key, text in data.items() if key != entry)

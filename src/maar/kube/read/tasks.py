@@ -12,7 +12,7 @@ import msgspec
 from maar.kube.kinds import index, role
 from maar.kube.read.devices import unaccounted
 from maar.kube.read.priorities import SYSTEM, Priorities, Priority
-from maar.kube.read.requests import negative_request
+from maar.kube.read.requests import Requests, negative_request
 from maar.kube.read.volumes import Needs
 from maar.kube.wire import annotations as known
 from maar.kube.wire import values
@@ -51,6 +51,8 @@ class Member(msgspec.Struct, gc=False):
     """The task last made from it."""
     unread: bool = False
     """What it requests is unknown."""
+    fills: bool = False
+    """What it requests cannot be read, and is taken from what its node has."""
     said: tuple[float | None, float | None] = (None, None)
     """Promise and checkpoint of the gang when `made` was made."""
 
@@ -118,15 +120,15 @@ def member(
     return made
 
 
-def unread_member(pod: Pod, reason: str, now: float, foreign: bool) -> Member:
-    """A pod of which only the object itself can be read: it is never bound or evicted, and it makes its job invalid.
+def unread_member(pod: Pod, reason: str, now: float, foreign: bool, room: Requests | None = None) -> Member:
+    """A pod of which only the object itself can be read: it is never bound, and it makes its job invalid.
 
-    What it requests is unknown. The picture closes its node for other pods.
+    If the `room` that it takes is unknown, the picture closes its node for other pods.
     """
     status, node = _where(pod)
     return Member(
         pod=pod,
-        draft=SLOT,
+        draft=SLOT if room is None or not node else Shape(requests=room),
         status=Status.BLOCKED if status is Status.PENDING else status,
         node=node,
         blocked=reason if status is Status.PENDING else "",
@@ -139,7 +141,8 @@ def unread_member(pod: Pod, reason: str, now: float, foreign: bool) -> Member:
         created=seconds(pod.metadata.creation_timestamp, now),
         foreign=foreign,
         problem="" if foreign else reason,
-        unread=True,
+        unread=room is None,
+        fills=room is not None and bool(node),
     )
 
 
