@@ -3,6 +3,7 @@
 import os
 import pty
 import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -130,6 +131,7 @@ def test_only_one_module_prints_and_only_one_exits() -> None:
 
 WRITING = {
     "plan": ("plan", "nodes.yaml"),
+    "demo": ("demo", "--for", "1"),
     "trace generate": ("trace", "generate", "--jobs", "5000"),
     "simulate": ("simulate", "trace.csv", "--processes", "1", "--policy", "fifo"),
     "version": ("--version",),
@@ -146,7 +148,7 @@ def test_a_full_device_is_code_3(command: str, files: Path) -> None:
     assert (Exit.CANNOT, ["No space left on device"]) == (done.returncode, lines)
 
 
-@pytest.mark.parametrize("command", ["trace generate", "version"])
+@pytest.mark.parametrize("command", ["plan", "demo", "trace generate", "version"])
 def test_a_reader_that_goes_away_is_code_141_and_silence(command: str, files: Path) -> None:
     read, write = os.pipe()
     os.close(read)
@@ -156,7 +158,58 @@ def test_a_reader_that_goes_away_is_code_141_and_silence(command: str, files: Pa
         )
     finally:
         os.close(write)
-    assert (Exit.PIPE, "") == (done.returncode, done.stderr)
+    lines = [line for line in done.stderr.splitlines() if not line.startswith("warning: ")]
+    assert (Exit.PIPE, []) == (done.returncode, lines)
+
+
+@pytest.mark.parametrize("command", ["plan", "demo", "trace generate", "version"])
+def test_a_missing_output_is_code_3(command: str, files: Path) -> None:
+    line = f"{shlex.join([*MAAR, *WRITING[command]])} <&- >&-"
+    done = subprocess.run(["sh", "-c", line], cwd=files, stderr=subprocess.PIPE, text=True, check=False)
+    lines = [line for line in done.stderr.splitlines() if not line.startswith("warning: ")]
+    assert (Exit.CANNOT, ["Bad file descriptor"]) == (done.returncode, lines)
+
+
+def test_a_missing_place_for_errors_changes_no_code(files: Path) -> None:
+    for words, code in ((("plan", "missing"), Exit.USAGE), (("--version",), Exit.OK)):
+        line = f"{shlex.join([*MAAR, *words])} 2>&-"
+        done = subprocess.run(["sh", "-c", line], cwd=files, stdout=subprocess.PIPE, check=False)
+        assert code == done.returncode
+
+
+@pytest.mark.parametrize("option", ["--jobs", "--report"])
+def test_an_output_file_that_cannot_be_written_is_named(
+    option: str, files: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(files)
+    done = CliRunner().invoke(main, [*WRITING["simulate"], option, "/dev/full"])
+    assert (Exit.CANNOT, "") == (done.exit_code, done.stdout)
+    assert done.stderr.startswith("/dev/full: cannot be written: ")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("demo", "--for", "nan"),
+        ("demo", "--speed", "nan"),
+        ("demo", "--speed", "inf"),
+        ("simulate", "trace.csv", "--nodes", "99999999999999"),
+        ("simulate", "trace.csv", "--gpus-per-node", "99999999999999"),
+    ],
+)
+def test_numbers_that_cannot_be_meant_are_wrong_usage(
+    words: tuple[str, ...], files: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(files)
+    assert Exit.USAGE == CliRunner().invoke(main, words).exit_code
+
+
+def test_a_kubeconfig_of_bytes_is_no_bug(files: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(files)
+    for name in ("bytes", "latin1", "folder", "empty"):
+        done = CliRunner().invoke(main, ["run", "--kubeconfig", name])
+        assert (Exit.CANNOT, 1) == (done.exit_code, done.stderr.count("\n")), done.stderr
+        assert name in done.stderr
 
 
 def test_a_full_device_for_errors_too(files: Path) -> None:

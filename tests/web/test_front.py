@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import logging
 import os
 import resource
 import signal
@@ -21,7 +22,9 @@ from tests.support.front import Scheduler, fronting
 
 from maar.web.addresses import Address, CannotServe, listening, read_address
 from maar.web.front.limits import Limits, Rate, client
+from maar.web.front.main import LINES, LONGEST_LINE, Log
 from maar.web.front.routes import HEALTH, MEASUREMENTS, PAGES
+from maar.web.messages import Said
 from maar.web.server import Server
 
 IPV6 = socket.has_ipv6 and Path("/proc/net/if_inet6").exists() and Path("/proc/net/if_inet6").read_text().strip()
@@ -388,6 +391,52 @@ def test_several_requests_may_be_sent_at_once() -> None:
         assert await old.is_closed()
 
     told(story)
+
+
+@pytest.mark.parametrize("path, body", [("/nothing", "no such path"), ("/healthz", "ok")])
+def test_thousands_of_requests_in_one_piece_are_answered_in_turns(
+    path: str, body: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    many = 3_000
+
+    async def story(server: Server) -> None:
+        one, other = await Client.to(server), await Client.to(server)
+        one.send(f"GET {path} HTTP/1.1\r\n\r\n" * many)
+        other.send("GET /readyz HTTP/1.1\r\n\r\n")
+        seen = []
+        for number in range(many):
+            status, _, text = await one.answer()
+            assert (200, b"ok") == (status, text) if path == "/healthz" else status in (404, 429)
+            seen.append(text)
+            if number == many // 2:
+                assert 200 == (await other.answer())[0]
+        assert body in seen[0].decode()
+
+    told(story, Limits(requests=Rate(1, many)))
+    assert [] == [record.getMessage()[:200] for record in caplog.records]
+
+
+def test_unknown_paths_count_as_requests() -> None:
+    async def story(server: Server) -> None:
+        one = await Client.to(server)
+        assert [404, 404, 429] == [await one.status(path) for path in ("/a", "/b", "/c")]
+
+    told(story, Limits(requests_each=Rate(0.01, 2)))
+
+
+def test_what_it_logs_is_short_and_rare() -> None:
+    sent: list[Said] = []
+
+    class Sink:
+        def send(self, message: Said) -> None:
+            sent.append(message)
+
+    log = logging.Logger("http", logging.WARNING)
+    log.addHandler(Log(Sink()))  # type: ignore[arg-type]
+    for _ in range(100):
+        log.error("x" * 1_000_000)
+    assert int(LINES.burst) == len(sent)
+    assert all(len(said.text) < 2 * LONGEST_LINE for said in sent)
 
 
 # -- addresses

@@ -17,6 +17,8 @@ from rich.text import Text
 
 from maar.cli.exits import Ended, Exit
 from maar.cli.output import escaped
+from maar.cli.printing import SafeConsole
+from maar.cli.trace_options import Finite
 from maar.demo.score import scoreboard
 
 if TYPE_CHECKING:
@@ -38,11 +40,11 @@ GUTTER = re.compile(r" *\d+\.\d s  | {12}» | {10}[a-z]+(?:[ -][a-z]+)*  +| *")
 @click.command()
 @click.option("--keep", is_flag=True, help="Keep the cluster running after the story, for kubectl, until Ctrl-C.")
 @click.option(
-    "--for", "seconds", type=click.FloatRange(min=0), metavar="SECONDS",
+    "--for", "seconds", type=Finite(0), metavar="SECONDS",
     help="Stop after this many seconds. Default: no limit.",
 )  # fmt: skip
 @click.option(
-    "--speed", type=click.FloatRange(min=0.1), default=1.0, show_default=True, metavar="X",
+    "--speed", type=Finite(0.1), default=1.0, show_default=True, metavar="X",
     help="Speed of the story: 2 halves the pauses for reading.",
 )  # fmt: skip
 def demo(keep: bool, seconds: float | None, speed: float) -> None:
@@ -53,7 +55,7 @@ def demo(keep: bool, seconds: float | None, speed: float) -> None:
 
 
 async def _demo(keep: bool, seconds: float | None, speed: float) -> Exit:
-    console = Console(highlight=False, soft_wrap=True)
+    console = SafeConsole(soft_wrap=True)
     say = Sayer(console)
     say(f"Maar on a cluster in a box (ends {'by itself after the story' if not keep else 'on Ctrl-C'})")
     # Imported late, so that the first line appears at once.
@@ -66,6 +68,7 @@ async def _demo(keep: bool, seconds: float | None, speed: float) -> Exit:
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, stopped.set)
     box = Box()
+    story: asyncio.Task[None] | None = None
     try:
         await box.open()
         say(f"an API server in this process: {box.server.url}; its nodes are pretended, the scheduler is not")
@@ -97,6 +100,9 @@ async def _demo(keep: bool, seconds: float | None, speed: float) -> Exit:
         say(f"BROKEN: {broken}")
         return Exit.PROBLEM
     finally:
+        if story is not None:
+            story.cancel()
+            await asyncio.gather(story, return_exceptions=True)
         await box.close()
 
 

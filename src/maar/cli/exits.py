@@ -146,5 +146,23 @@ def _give_up_output() -> None:
         pass  # standard output is no file, as in tests, or is closed
 
 
+def replace_missing_streams() -> None:
+    """Open what the caller closed (`>&-`): else the next file that is opened would become the output.
+
+    Writing to a missing standard output is an error as for every program; messages to a missing standard error are not.
+    """
+    for number, how in ((0, os.O_RDONLY), (1, os.O_RDONLY), (2, os.O_WRONLY)):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, how)  # becomes the lowest free number, which is this one
+    if sys.stdin is None:
+        sys.stdin = open(0, closefd=False)
+    if sys.stdout is None:
+        sys.stdout = open(1, "w", closefd=False)
+    if sys.stderr is None:
+        sys.stderr = open(2, "w", closefd=False)
+
+
 def leave(code: Exit | int) -> NoReturn:
     sys.exit(int(code))

@@ -12,7 +12,7 @@ from typing import Any
 import click
 
 from maar import __version__
-from maar.cli.exits import ended, leave
+from maar.cli.exits import ended, leave, replace_missing_streams
 from maar.cli.logs import tame_stray_records
 
 COMMANDS = {
@@ -60,6 +60,7 @@ class Commands(click.Group):
         """Run a command; as a program it ends with one of the codes in `maar.cli.exits`, which differ from click's."""
         if not standalone_mode or COMPLETING in os.environ:
             return super().main(args, prog_name, complete_var, standalone_mode, **extra)
+        replace_missing_streams()
         for stream in (sys.stdout, sys.stderr):
             if isinstance(stream, io.TextIOWrapper):
                 stream.reconfigure(errors="backslashreplace")  # for terminals that lack a character

@@ -5,6 +5,8 @@ Names are shown literally: rich must not interpret markup or emoji codes in them
 
 from __future__ import annotations
 
+import errno
+import os
 import sys
 from collections.abc import Iterable
 from io import StringIO
@@ -28,6 +30,10 @@ class SafeConsole(Console):
     def render_str(self, text: str, **options: Any) -> Text:
         """Every text that is not a `Text` comes here: cells, titles and whole parts."""
         return super().render_str(escaped(text), **options)
+
+    def on_broken_pipe(self) -> None:
+        """Say that the reader of the output went away; rich would end the program with code 1."""
+        raise BrokenPipeError(errno.EPIPE, os.strerror(errno.EPIPE))
 
 
 def printed(parts: Iterable[RenderableType], width: int = UNWRAPPED) -> str:

@@ -7,6 +7,8 @@ standard output and writes no file.
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import click
@@ -37,6 +39,8 @@ from maar.sim.traces.problems import TraceError
 POLICIES = "fifo,srtf,tiresias,elastic-fifo"
 """The default policies: the most common one, the best on average, and two in between. Tuned by hand."""
 USUAL = Setting(8, 8)
+MOST = 1_000_000
+"""Nodes, and GPUs per node: far above any cluster, and no more than memory holds."""
 
 
 def _policies(ctx: click.Context, param: click.Parameter, value: str | None) -> list[str]:
@@ -67,10 +71,11 @@ def _model(ctx: click.Context, param: click.Parameter, value: str) -> str:
     help=f"Algorithms to compare, from the list below. Default, without --config: {POLICIES}.",
 )  # fmt: skip
 @click.option("--config", "configs", multiple=True, metavar="FILE", help="Configuration to compare. May be repeated.")
-@click.option("--nodes", type=click.IntRange(1), default=USUAL.nodes, show_default=True, help="Number of nodes.")
+@click.option("--nodes", type=click.IntRange(1, MOST), default=USUAL.nodes, show_default=True, help="Number of nodes.")
 @click.option(
-    "--gpus-per-node", type=click.IntRange(1), default=USUAL.gpus_per_node, show_default=True, help="GPUs per node."
-)
+    "--gpus-per-node", type=click.IntRange(1, MOST), default=USUAL.gpus_per_node, show_default=True,
+    help="GPUs per node.",
+)  # fmt: skip
 @click.option(
     "--depth", type=click.Choice(["pool", "cluster"]),
     help="pool counts GPUs and asks only the algorithm (default for --policy). "
@@ -202,11 +207,22 @@ def _warn(run: Run) -> None:
 
 
 def _write(runs: list[Run], trace: Trace, jobs_file: str | None, report: str | None) -> None:
-    try:
-        if jobs_file is not None:
+    if jobs_file is not None:
+        with _written_to(jobs_file):
             Path(jobs_file).write_text(jobs_text(runs, lines=jobs_file.endswith(".jsonl")), encoding="utf-8")
-        if report is not None:
-            for path in write_report(runs, trace, Path(report)):
-                tell(f"written: {path}")
+    if report is not None:
+        with _written_to(report):
+            paths = write_report(runs, trace, Path(report))
+        for path in paths:
+            tell(f"written: {path}")
+
+
+@contextmanager
+def _written_to(file: str) -> Iterator[None]:
+    """End the command if a file cannot be written; the error names the file only if it could not be opened."""
+    try:
+        yield
+    except BrokenPipeError:
+        raise
     except OSError as error:
-        raise CannotRun(f"{error.filename}: cannot be written: {error.strerror}") from None
+        raise CannotRun(f"{error.filename or file}: cannot be written: {error.strerror}") from None

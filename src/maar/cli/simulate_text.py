@@ -14,6 +14,7 @@ from rich.console import Console, ConsoleOptions, RenderResult
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
+from maar.cli.output import escaped
 from maar.cli.printing import UNWRAPPED, printed
 from maar.sim.compare import Entry, Watcher
 from maar.sim.report.scales import duration, percent
@@ -98,7 +99,7 @@ def watching(entries: Sequence[Entry], jobs: int) -> Iterator[Watcher | None]:
         yield None
         return
     console = Console(stderr=True)
-    names = [name if len(name) <= NAME else "…" + name[1 - NAME :] for name in (entry.name for entry in entries)]
+    names = [name if len(name) <= NAME else "…" + name[1 - NAME :] for name in (escaped(e.name) for e in entries)]
     others = max(map(len, names)) + 2 * len(str(jobs)) + len("/ 0:00:00") + 3
     columns = (
         TextColumn("{task.description}", markup=False),

@@ -53,7 +53,7 @@ def check_kubeconfig(paths: str, context: str | None) -> tuple[str, bool]:
         if str(cluster["server"]).startswith("https:") and not user:
             raise AccessError(f"{paths}: context `{name}` has no user")
         return str(cluster["server"]), "exec" in user
-    except (ConfigException, yaml.YAMLError, OSError, AttributeError, TypeError, KeyError) as error:
+    except (ConfigException, yaml.YAMLError, OSError, AttributeError, TypeError, KeyError, ValueError) as error:
         raise AccessError(f"{paths}: not a kubeconfig: {' '.join(str(error).split())}") from error
 
 

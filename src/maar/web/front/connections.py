@@ -24,6 +24,8 @@ logger = logging.getLogger("maar.web")
 
 PIECE = 64 * 1024
 """Bytes that are written at once: no more of a response is held for a client that reads slowly."""
+TURN = 8
+"""Heads and bodies of one connection that are taken before other connections have their turn; tuned by hand."""
 LINGER_SECONDS = 2.0
 """Time to let a refused client read the refusal before the connection is closed; tuned by hand."""
 FULL = "too many connections"
@@ -146,6 +148,8 @@ class Connection(asyncio.Protocol):
         self._out = memoryview(b"")
         self._keep = True
         self._held_back = False
+        self._goes_on = False
+        """More requests have arrived, and are taken in the next turn."""
 
     # -- the transport
 
@@ -171,10 +175,10 @@ class Connection(asyncio.Protocol):
         if self._stage is Stage.LINGER or self._transport is None:
             return
         self._arrived += data
-        if self._stage in (Stage.HEAD, Stage.BODY):
+        if self._stage in (Stage.HEAD, Stage.BODY) and not self._goes_on:
             self._advance()
-        elif len(self._arrived) > self._house.limits.head:
-            self._transport.pause_reading()  # It sends the next request before it has read the last response.
+        else:
+            self._slow_down()
 
     def pause_writing(self) -> None:
         self._held_back = True
@@ -182,6 +186,8 @@ class Connection(asyncio.Protocol):
     def resume_writing(self) -> None:
         self._held_back = False
         self._push()
+        if not self._goes_on:
+            self._advance()
 
     def abort(self) -> None:
         if self._transport is not None:
@@ -197,14 +203,26 @@ class Connection(asyncio.Protocol):
     # -- requests
 
     def _advance(self) -> None:
-        """Take as many requests as have arrived."""
-        try:
-            while (self._stage is Stage.HEAD and self._take_head()) or (
-                self._stage is Stage.BODY and self._take_body()
-            ):
-                pass
-        except Refused as refused:
-            self._refuse(refused)
+        """Take the requests that have arrived, a few in one turn."""
+        self._goes_on = False
+        if self._transport is None:
+            return
+        steps = {Stage.HEAD: self._take_head, Stage.BODY: self._take_body}
+        for _ in range(TURN):
+            try:
+                if self._stage not in steps or not steps[self._stage]():
+                    return
+            except Refused as refused:
+                self._refuse(refused)
+        if self._arrived and self._stage in steps:
+            self._goes_on = True
+            self._slow_down()
+            asyncio.get_running_loop().call_soon(self._advance)
+
+    def _slow_down(self) -> None:
+        """Read no more from a client that sends requests before it has read the last response."""
+        if self._transport is not None and len(self._arrived) > self._house.limits.head:
+            self._transport.pause_reading()
 
     def _take_head(self) -> bool:
         arrived, limits = self._arrived, self._house.limits
@@ -283,8 +301,6 @@ class Connection(asyncio.Protocol):
         whole = self._stage is Stage.HEAD and head is not None and not head.length and refused.answer.status != 431
         self._release()
         self._send(refused.answer, keep=whole and head is not None and head.keep)
-        if whole:
-            self._advance()
 
     def _send(self, answer: Answer, keep: bool, with_body: bool = True) -> None:
         self._house.responses[answer.status] += 1
@@ -319,5 +335,3 @@ class Connection(asyncio.Protocol):
             return
         self._stage, self.due = Stage.HEAD, now + self._house.limits.idle_seconds
         transport.resume_reading()
-        if self._arrived and self._task is None:
-            asyncio.get_running_loop().call_soon(self._advance)

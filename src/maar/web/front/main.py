@@ -20,7 +20,7 @@ import msgspec
 
 from maar.web.front.access import Access, Verdict
 from maar.web.front.connections import Door, House
-from maar.web.front.limits import Limits
+from maar.web.front.limits import Bucket, Limits, Rate
 from maar.web.front.questions import Pages, Posts, Questions
 from maar.web.front.routes import MEASUREMENTS, Routes
 from maar.web.messages import Alive, Channel, FromScheduler, Health, Page, Review, Reviewed, Said, Stored, Taken
@@ -32,6 +32,10 @@ FILES = 4_096
 SPARE_FILES = 32
 BACKLOG = 512
 """Connections that the kernel may accept for us."""
+LINES = Rate(0.2, 10)
+"""Lines for the scheduler's log; tuned by hand."""
+LONGEST_LINE = 8_000
+"""Characters of such a line, which may be a traceback."""
 
 
 class Listen(msgspec.Struct, frozen=True):
@@ -54,14 +58,27 @@ class Setting(msgspec.Struct, frozen=True):
 
 
 class Log(logging.Handler):
-    """Sends log lines to the scheduler's process, which knows how to write them."""
+    """Sends log lines to the scheduler's process, which knows how to write them: few, and short ones.
+
+    A client that finds an error could else make the scheduler write its log all the time.
+    """
 
     def __init__(self, channel: Channel[FromScheduler]) -> None:
         super().__init__()
         self._channel = channel
+        self._turns = Bucket(LINES, time.monotonic())
+        self._left_out = 0
 
     def emit(self, record: logging.LogRecord) -> None:
-        self._channel.send(Said(record.levelno, self.format(record)))
+        if not self._turns.take(time.monotonic()):
+            self._left_out += 1
+            return
+        text = self.format(record)
+        if len(text) > LONGEST_LINE:
+            text = f"{text[: LONGEST_LINE // 2]} ... {text[-LONGEST_LINE // 2 :]}"
+        if self._left_out:
+            text, self._left_out = f"{text} (lines left out before: {self._left_out})", 0
+        self._channel.send(Said(record.levelno, text))
 
 
 class Front:

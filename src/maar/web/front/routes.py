@@ -74,16 +74,17 @@ class Routes:
     def admit(self, head: Head, client: str, served: frozenset[str]) -> None:
         """Refuse a request before its body is read."""
         group = _GROUPS.get(head.path) or (MEASUREMENTS if _PATH.fullmatch(head.path) else "")
-        if group not in served:
-            raise Refused(404, "no such path")
-        if head.method not in _METHODS[group]:
-            raise Refused(405, "method not allowed", Allow=", ".join(_METHODS[group]))
-        if group == HEALTH:
+        allowed = _METHODS[group] if group in served else ()
+        if group == HEALTH and head.method in allowed:
             return
         if not self._requests.take(client):
             raise later("too many requests from this address", 1, status=429)
         if not self._all_requests.take(self._clock()):
             raise later("too many requests", 1, status=429)
+        if not allowed:
+            raise Refused(404, "no such path")
+        if head.method not in allowed:
+            raise Refused(405, "method not allowed", Allow=", ".join(allowed))
         if group == MEASUREMENTS:
             namespace, _ = _job(head.path)
             self._access.precheck(head.headers.get("authorization", ""), namespace)
