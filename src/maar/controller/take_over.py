@@ -10,19 +10,22 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
+import time
 from collections.abc import Awaitable, Callable, Iterable
 
 from maar.kube.client.api import Api
 from maar.kube.client.backoff import Backoff
-from maar.kube.client.errors import ApiError, NotLeading, ServerFault, TooManyRequests, Unauthorized, Unreachable
-from maar.kube.write.fence import fence
+from maar.kube.client.errors import ApiError, NotLeading
+from maar.kube.write.fence import REFUSED, fence
 from maar.kube.write.intents import Intents
 
 logger = logging.getLogger("maar.controller")
 
 AT_ONCE = 32
 """Fences in flight at once; tuned by hand."""
-NOT_NOW = (Unreachable, ServerFault, TooManyRequests, Unauthorized)
+REFUSED_SECONDS = 60.0
+"""How long a fence is tried that the server refuses. After this time (its default `--request-timeout`), an API server
+gives up what it has received, so that only a request that a proxy holds back could still take effect."""
 
 
 async def take_over(api: Api, intents: Intents, list_pods: Callable[[], Awaitable[None]]) -> None:
@@ -37,18 +40,19 @@ async def take_over(api: Api, intents: Intents, list_pods: Callable[[], Awaitabl
     intents.fenced()
 
 
-async def fence_all(api: Api, paths: Iterable[str], epoch: int) -> None:
-    """Fence all objects, and return when every fence was answered."""
-    left = iter(sorted(paths))
+async def fence_all(api: Api, paths: Iterable[str], epoch: int, patience: float = REFUSED_SECONDS) -> None:
+    """Fence all objects, and return when every fence was answered, or refused for `patience` seconds."""
+    left, until = iter(sorted(paths)), time.monotonic() + patience
 
     async def some() -> None:
         for path in left:
-            await _fence(api, path, epoch)
+            await _fence(api, path, epoch, until)
 
     await asyncio.gather(*(some() for _ in range(AT_ONCE)))
 
 
-async def _fence(api: Api, path: str, epoch: int) -> None:
+async def _fence(api: Api, path: str, epoch: int, until: float) -> None:
+    """Only an answer ends it. One object that refuses every fence delays the others, but does not stop them."""
     backoff = Backoff(0.1, 5.0, random.Random(path))
     while True:
         try:
@@ -56,10 +60,10 @@ async def _fence(api: Api, path: str, epoch: int) -> None:
             return
         except NotLeading:
             raise
-        except NOT_NOW as error:
-            logger.debug("fence of %s, will retry: %s", path, error)
-            await asyncio.sleep(backoff.next(error.retry_after))
         except ApiError as error:
-            # The predecessor had the same rights: where this write is refused, its own would be too.
-            logger.error("%s cannot be fenced: %s", path, error)
-            return
+            wait = backoff.next(error.retry_after)
+            if isinstance(error, REFUSED) and time.monotonic() + wait >= until:
+                logger.error("%s cannot be fenced: a late write of an earlier leader may take effect: %s", path, error)
+                return
+            logger.log(logging.WARNING if isinstance(error, REFUSED) else logging.DEBUG, "fence, will retry: %s", error)
+            await asyncio.sleep(wait)
