@@ -18,6 +18,7 @@ from maar.controller.scheduler import Scheduler
 from maar.controller.settings import Settings
 from maar.embedded.http.faults import all_binds
 from maar.embedded.server import EmbeddedServer
+from maar.kube.kinds import batchjob
 from maar.kube.wire.api_resources import LEASES, PODS
 from maar.kube.write.fence import CONDITION
 from maar.kube.write.intents import Intents
@@ -83,6 +84,33 @@ def test_a_new_leader_fences_what_the_lease_names_before_it_decides(kubeconfig: 
             await cluster.eventually(lambda: _has_no_intents(cluster), "what is settled is dropped")
 
     tell(kubeconfig, story)
+
+
+def test_intents_that_cannot_be_read_mean_that_everything_gets_a_fence(box: EmbeddedServer, tmp_path: Path) -> None:
+    """Somebody has changed the annotation: any pod or elastic job of Maar's may have been in it."""
+
+    async def story(cluster: Live) -> None:
+        await cluster.pod("a", gpu=100)
+        await cluster.pod("b", gpu=1)
+        await cluster.api.bind(NAMESPACE, "b", (await cluster.get(PODS.path(NAMESPACE, "b")))["metadata"]["uid"], "n0")
+        await cluster.pod("other", gpu=1, schedulerName="other")
+        jobs = batchjob.KIND.resource.path(NAMESPACE)
+        template = {"spec": {"containers": [{"name": "c"}], "restartPolicy": "Never", "schedulerName": "maar"}}
+        for name, elastic in (("grows", {"maar.dev/max-workers": "4"}), ("rigid", {})):
+            metadata = {"name": name, "annotations": elastic}
+            spec = {"parallelism": 1, "template": template}
+            head = {"apiVersion": "batch/v1", "kind": "Job"}
+            await cluster.create(jobs, head | {"metadata": metadata, "spec": spec})
+        await put_lease(cluster, "dead_0_0", epoch="4", intents='{"/api/v1')
+        async with leading(cluster) as (scheduler, _):
+            await cluster.eventually(lambda: scheduler.loop.cycles > 0, "it decides")
+            assert await _are_fenced(cluster, "a", "b")
+            assert [] == await fences(cluster, "other")
+            assert "epoch 5" == (await notes(cluster, f"{jobs}/grows"))["maar.dev/fenced"].partition(",")[0]
+            assert "maar.dev/fenced" not in await notes(cluster, f"{jobs}/rigid")
+            await cluster.eventually(lambda: _has_no_intents(cluster), "the annotation is Maar's again")
+
+    tell(box.kubeconfig(tmp_path / "kubeconfig"), story)
 
 
 async def _has_no_intents(cluster: Live) -> bool:
@@ -214,6 +242,17 @@ def test_each_scheduler_name_has_a_lease_and_all_are_needed(box: EmbeddedServer,
             await cluster.api.patch(other, {"spec": {"holderIdentity": "another"}})
             await asyncio.wait_for(task, 30)
         assert "" == (await cluster.get(LEASE))["spec"]["holderIdentity"], "the other one is given back"
+
+    tell(box.kubeconfig(tmp_path / "kubeconfig"), story)
+
+
+def test_names_that_share_a_lease_need_it_once(box: EmbeddedServer, tmp_path: Path) -> None:
+    async def story(cluster: Live) -> None:
+        async with leading(cluster, frozenset({"My_Scheduler", "my-scheduler"})) as (scheduler, task):
+            await cluster.eventually(lambda: scheduler.leading, "it leads")
+            await cluster.pod("a", gpu=1, schedulerName="My_Scheduler")
+            await cluster.until(lambda ps: all(p.node for p in ps))
+            assert not task.done()
 
     tell(box.kubeconfig(tmp_path / "kubeconfig"), story)
 

@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 import logging
 import random
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -39,10 +39,13 @@ from maar.kube.client.backoff import Backoff
 from maar.kube.client.discovery import served
 from maar.kube.client.errors import ApiError, Conflict, ServerFault, TooManyRequests, Unreachable
 from maar.kube.client.informer import Informer
+from maar.kube.kinds import AnyJobKind
 from maar.kube.kinds.cluster import PODS as PODS_KIND
 from maar.kube.kinds.cluster import QUEUES as QUEUE_KIND
+from maar.kube.kinds.kind import JobKind
 from maar.kube.picture.picture import Picture
 from maar.kube.wire import cluster as wire
+from maar.kube.wire.annotations import ELASTIC
 from maar.kube.wire.api_resources import PODS, QUEUES, Resource
 from maar.kube.wire.base import Object
 from maar.kube.write.events import EventWriter
@@ -256,7 +259,7 @@ class Scheduler:
         backoff = Backoff(0.1, 30.0, random.Random(0))
         while QUEUES in self.informers and DEFAULT not in self.picture.objects.of(QUEUE_KIND):
             try:
-                await self._api.create(QUEUES.path(), queue)
+                await self._writer.create(QUEUES.path(), queue)
                 return
             except Conflict:
                 return
@@ -298,7 +301,7 @@ class Scheduler:
         """Decide until cancelled; then let writes in flight finish, unless the lease is lost."""
         try:
             if self._intents is not None:
-                await take_over(self._writer, self._intents, self.informers[PODS].list_again)
+                await take_over(self._writer, self._intents, self.informers[PODS].list_again, self._paths)
             self.leading = not self._settings.dry_run
             await self.loop.run()
         finally:
@@ -306,6 +309,17 @@ class Scheduler:
             if self._intents is None or not self._intents.lost:
                 await self.executor.drain(LAST_WRITES)
             self.executor.stop()
+
+    def _paths(self) -> Iterator[str]:
+        """The objects that a Maar may bind, evict or resize."""
+        picture, names = self.picture, self._settings.scheduler_names
+        for pod in picture.objects.of(PODS_KIND).values():
+            if pod.spec.scheduler_name in names and not pod.finished:
+                yield PODS.path(pod.namespace, pod.name)
+        for kind in picture.served:
+            for item in picture.objects.of(kind).values() if isinstance(kind, JobKind) and kind.write else ():
+                if _may_be_elastic(kind, item, names):
+                    yield picture.path(kind, item)
 
     def lags(self) -> dict[str, float]:
         """Seconds since the last sign of each watch."""
@@ -335,3 +349,10 @@ class Scheduler:
         await self.events.close()
         if self._recorder is not None:
             self._recorder.close()
+
+
+def _may_be_elastic(kind: AnyJobKind, item: Object, names: frozenset[str]) -> bool:
+    try:
+        return ELASTIC in item.metadata.annotations or kind.elastic(item, None, names) is not None
+    except Exception:  # it cannot be read now, but perhaps it could be
+        return True

@@ -3,6 +3,8 @@
 The predecessor may have sent writes that have not taken effect yet. All of them are in its intents, which came with the
 lease. Each object in them gets a fence, after which no such write succeeds. Then all pods are listed again: the list
 has every bind that did succeed. The first cycle finishes or releases gangs that are bound in part.
+
+If somebody has changed the intents so that they cannot be read, everything that Maar may write to gets a fence.
 """
 
 from __future__ import annotations
@@ -28,11 +30,19 @@ REFUSED_SECONDS = 60.0
 gives up what it has received, so that only a request that a proxy holds back could still take effect."""
 
 
-async def take_over(api: Api, intents: Intents, list_pods: Callable[[], Awaitable[None]]) -> None:
-    """Settle everything that earlier leaders may have sent, and learn what became of it."""
+async def take_over(
+    api: Api, intents: Intents, list_pods: Callable[[], Awaitable[None]], everything: Callable[[], Iterable[str]]
+) -> None:
+    """Settle everything that earlier leaders may have sent, and learn what became of it.
+
+    `everything` returns the paths of all objects that Maar may write to.
+    """
     if not intents.succeeds:
         return
     paths = intents.inherited
+    if intents.unreadable:
+        await list_pods()
+        paths |= set(everything())
     if paths:
         logger.info("epoch %d: fencing %d objects that earlier leaders announced", intents.epoch, len(paths))
         await fence_all(api, paths, intents.epoch)
