@@ -8,6 +8,7 @@ import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.support.live import NAMESPACE, Live, bound, scheduling, tell, where
@@ -228,6 +229,35 @@ def test_binds_by_another_scheduler_are_counted_and_logged(kubeconfig: Path, cap
         assert "another scheduler bound 1 pods with schedulerName `maar`, the last was `default/a` to `n0`" in warning
 
     tell(kubeconfig, story)
+
+
+def test_a_late_condition_of_an_earlier_leader_is_corrected(kubeconfig: Path) -> None:
+    """Conditions are not announced: one that takes effect after a take-over must not stay, nor a promise in it."""
+    late = {"type": "PodScheduled", "status": "False", "reason": "Nominated", "message": "late"}
+    body = {"status": {"nominatedNodeName": "n0", "conditions": [late]}}
+
+    async def story(cluster: Live) -> None:
+        async with leading(cluster) as (scheduler, _):
+            await cluster.gang("a", 2, gpu=100)
+            await cluster.until(lambda ps: all(p.message for p in ps), "they wait")
+            await cluster.eventually(lambda: scheduler.executor.pending == 0)
+            for wrong in ("a-0", "a-1"):
+                status = PODS.path(NAMESPACE, wrong, "status")
+                right = _waits(await cluster.get(status))
+                await cluster.api.patch(status, body, "strategic")
+                await cluster.eventually(lambda s=status, r=right: _shows(cluster, s, r), "it is corrected")
+
+    tell(kubeconfig, story)
+
+
+def _waits(pod: dict[str, Any]) -> tuple[str, str, str]:
+    status = pod["status"]
+    (condition,) = (c for c in status["conditions"] if c["type"] == "PodScheduled")
+    return condition["reason"], condition["message"], status.get("nominatedNodeName", "")
+
+
+async def _shows(cluster: Live, path: str, right: tuple[str, str, str]) -> bool:
+    return _waits(await cluster.get(path)) == right
 
 
 def test_each_scheduler_name_has_a_lease_and_all_are_needed(box: EmbeddedServer, tmp_path: Path) -> None:

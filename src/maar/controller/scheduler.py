@@ -48,6 +48,7 @@ from maar.kube.wire import cluster as wire
 from maar.kube.wire.annotations import ELASTIC
 from maar.kube.wire.api_resources import PODS, QUEUES, Resource
 from maar.kube.wire.base import Object
+from maar.kube.wire.pods import Pod
 from maar.kube.write.events import EventWriter
 from maar.kube.write.executor import Executor
 from maar.kube.write.intents import Intents
@@ -173,6 +174,12 @@ class Scheduler:
         if not self._settings.dry_run and self._reports.tallies.moved(self.cache, pod, self._clock()):
             asyncio.get_running_loop().call_later(MOMENT, self._trigger)
 
+    def _retold(self, pod: Pod) -> None:
+        """A waiting pod shows another reason or promise. If Maar did not write it, it is corrected."""
+        if self._leads() and not self.executor.may_have_written(pod):
+            self._reports.contradicted(pod.key, self._clock())
+            self.loop.trigger_later()
+
     def look_again(self) -> None:
         """Look at all jobs, because the rules have changed."""
         self.cache.wake_all()
@@ -217,6 +224,7 @@ class Scheduler:
                 self.loop.trigger_later,
                 self._moved,
                 self.foreign.bound,
+                self._retold,
             )
             informer = self.informers[resource] = Informer(
                 self._api,

@@ -22,6 +22,7 @@ from typing import Any
 from maar.kube.client.api import Api
 from maar.kube.client.backoff import jittered
 from maar.kube.client.errors import ApiError, Conflict, DisruptionRefused, NotLeading
+from maar.kube.wire.api_resources import PODS
 from maar.kube.wire.pods import Pod
 from maar.kube.write.fence import REFUSED
 from maar.kube.write.guarded import Bind, Delete, Evict, Guarded, Moved, OnPod, Unanswered, Verdict, send, settle
@@ -149,6 +150,11 @@ class Executor:
         for entry in self._lines.entries.get(pod, ()):
             if isinstance(entry.work, Bind):
                 entry.withdrawn = why
+
+    def may_have_written(self, pod: Pod) -> bool:
+        """Whether a version of a pod that a watch shows may be the result of a write of this executor."""
+        path = PODS.path(pod.namespace, pod.name)
+        return path in self._lines.entries or self._versions.covers(path, pod)
 
     def stop(self) -> None:
         """Send nothing from now on, and drop what is submitted; requests in flight are left alone."""
