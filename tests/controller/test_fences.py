@@ -19,9 +19,16 @@ from maar.controller.scheduler import Scheduler
 from maar.controller.settings import Settings
 from maar.embedded.http.faults import all_binds
 from maar.embedded.server import EmbeddedServer
+from maar.kube.client.errors import Conflict, Invalid
 from maar.kube.kinds import batchjob
+from maar.kube.kinds.elastic import Kept
+from maar.kube.kinds.kind import Wanted, json_patch, merge
 from maar.kube.wire.api_resources import LEASES, PODS
-from maar.kube.write.fence import CONDITION
+from maar.kube.wire.decoding import decode_json
+from maar.kube.wire.pods import Pod
+from maar.kube.write.executor import Bind as WriteBind
+from maar.kube.write.executor import Delete, Evict
+from maar.kube.write.fence import CONDITION, fence
 from maar.kube.write.intents import Intents
 from maar.model.plan import Bind, Plan
 from maar.web.metrics import Metrics
@@ -258,6 +265,37 @@ def _waits(pod: dict[str, Any]) -> tuple[str, str, str]:
 
 async def _shows(cluster: Live, path: str, right: tuple[str, str, str]) -> bool:
     return _waits(await cluster.get(path)) == right
+
+
+def test_after_a_fence_no_write_for_the_version_before_it_takes_effect(kubeconfig: Path) -> None:
+    """Every kind of dangerous write: bind, eviction, deletion, and resizes by both kinds of patches."""
+
+    async def story(cluster: Live) -> None:
+        api, jobs = cluster.api, batchjob.KIND.resource
+        template = {"spec": {"containers": [{"name": "c", "image": "i"}], "restartPolicy": "Never"}}
+        head = {"apiVersion": jobs.api_version, "kind": jobs.kind, "metadata": {"name": "j"}}
+        await cluster.create(jobs.path(NAMESPACE), head | {"spec": {"parallelism": 1, "template": template}})
+        await cluster.pod("p", gpu=1)
+        pod = decode_json(await api.get(PODS.path(NAMESPACE, "p")), Pod)
+        job = decode_json(await api.get(jobs.path(NAMESPACE, "j")), jobs.struct)
+        wanted = Wanted(5, False, Kept(), {})
+        resizes = [
+            merge(job, jobs, {"parallelism": 5}, wanted),
+            json_patch(job, jobs, {"/spec/parallelism": 5}, wanted),
+        ]
+        for path in (PODS.path(NAMESPACE, "p"), jobs.path(NAMESPACE, "j")):
+            assert await fence(api, path, 7) is not None
+        for late in (WriteBind(pod, "n0"), Evict(pod), Delete(pod)):
+            with pytest.raises(Conflict):
+                await late.send(api, pod)
+        for request in resizes:
+            with pytest.raises((Conflict, Invalid)):
+                await api.patch(request.path, request.body, request.patch)
+        now = await cluster.get(PODS.path(NAMESPACE, "p"))
+        assert ("", None) == (now["spec"].get("nodeName", ""), now["metadata"].get("deletionTimestamp"))
+        assert 1 == (await cluster.get(jobs.path(NAMESPACE, "j")))["spec"]["parallelism"]
+
+    tell(kubeconfig, story)
 
 
 def test_each_scheduler_name_has_a_lease_and_all_are_needed(box: EmbeddedServer, tmp_path: Path) -> None:
