@@ -7,6 +7,7 @@ import json
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -252,7 +253,7 @@ def test_a_late_condition_of_an_earlier_leader_is_corrected(kubeconfig: Path) ->
                 status = PODS.path(NAMESPACE, wrong, "status")
                 right = _waits(await cluster.get(status))
                 await cluster.api.patch(status, body, "strategic")
-                await cluster.eventually(lambda s=status, r=right: _shows(cluster, s, r), "it is corrected")
+                await cluster.eventually(partial(_shows, cluster, status, right), "it is corrected")
 
     tell(kubeconfig, story)
 

@@ -105,7 +105,7 @@ class Reports:
         return [job for job, r in records if r.verdict and r.verdict.condition == UNSCHEDULABLE and now >= r.stands_at]
 
     def contradicted(self, pod: str, now: float) -> None:
-        """Another client wrote to the status of a pod, perhaps a late request of an earlier leader: look at it again."""
+        """Another client wrote to the status of a pod, perhaps a late request of an earlier leader: look again."""
         task = self._cache.find(pod)
         if task is not None and (record := self._records.get(task.job)) is not None and pod in record.pods:
             pods = {key: mark for key, mark in record.pods.items() if key != pod}

@@ -325,9 +325,9 @@ class Scheduler:
             if pod.spec.scheduler_name in names and not pod.finished:
                 yield PODS.path(pod.namespace, pod.name)
         for kind in picture.served:
-            for item in picture.objects.of(kind).values() if isinstance(kind, JobKind) and kind.write else ():
-                if _may_be_elastic(kind, item, names):
-                    yield picture.path(kind, item)
+            if isinstance(kind, JobKind) and kind.write is not None:
+                items = picture.objects.of(kind).values()
+                yield from (picture.path(kind, item) for item in items if _may_be_elastic(kind, item, names))
 
     def lags(self) -> dict[str, float]:
         """Seconds since the last sign of each watch."""

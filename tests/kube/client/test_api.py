@@ -188,7 +188,9 @@ def test_a_write_that_waits_is_not_sent_once_the_lease_is_lost(waits_for: str) -
             await api.close()
 
     asyncio.run(main())
-    assert arrived.count("POST") == (waits_for == "new credentials"), "only the first attempt, before the lease was lost"
+    assert arrived.count("POST") == (waits_for == "new credentials"), (
+        "only the first attempt, before the lease was lost"
+    )
 
 
 def test_writes_carry_their_preconditions() -> None:

@@ -457,7 +457,9 @@ def test_annotations_that_somebody_has_changed_stop_nobody_and_are_passed_on_unt
         assert (True, True, 1) == (intents.unreadable, intents.succeeds, intents.epoch)
         version = stage.store.version
         await until(lambda: stage.store.version > version + 1)
-        assert {**notes, "maar.dev/epoch": "1"} == annotations(stage.store), "the next leader must not trust them either"
+        assert {**notes, "maar.dev/epoch": "1"} == annotations(stage.store), (
+            "the next leader must not trust them either"
+        )
         intents.fenced()
         await until(lambda: "maar.dev/intents" not in annotations(stage.store))
         assert not intents.unreadable

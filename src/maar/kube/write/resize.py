@@ -6,7 +6,8 @@ operator wrote the status, or Maar a note), the write is announced and sent for 
 wanted one, the write succeeded and only the answer was lost. Any other state is a change by another writer and is
 never overwritten: the next cycle decides again.
 
-A Volcano Job is suspended by a Command, which cannot carry a version: it is sent after a patch that does.
+A Volcano Job is suspended by a Command, which cannot carry a version: it is sent after a patch that does. A late
+Command stops a whole job, or creates pods that wait: it over-commits nothing, and the next cycle decides again.
 """
 
 from __future__ import annotations
