@@ -7,7 +7,9 @@ import json
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.support.live import NAMESPACE, Live, bound, scheduling, tell, where
@@ -18,8 +20,16 @@ from maar.controller.scheduler import Scheduler
 from maar.controller.settings import Settings
 from maar.embedded.http.faults import all_binds
 from maar.embedded.server import EmbeddedServer
+from maar.kube.client.errors import Conflict, Invalid
+from maar.kube.kinds import batchjob
+from maar.kube.kinds.elastic import Kept
+from maar.kube.kinds.kind import Wanted, json_patch, merge
 from maar.kube.wire.api_resources import LEASES, PODS
-from maar.kube.write.fence import CONDITION
+from maar.kube.wire.decoding import decode_json
+from maar.kube.wire.pods import Pod
+from maar.kube.write.executor import Bind as WriteBind
+from maar.kube.write.executor import Delete, Evict
+from maar.kube.write.fence import CONDITION, fence
 from maar.kube.write.intents import Intents
 from maar.model.plan import Bind, Plan
 from maar.web.metrics import Metrics
@@ -83,6 +93,33 @@ def test_a_new_leader_fences_what_the_lease_names_before_it_decides(kubeconfig: 
             await cluster.eventually(lambda: _has_no_intents(cluster), "what is settled is dropped")
 
     tell(kubeconfig, story)
+
+
+def test_intents_that_cannot_be_read_mean_that_everything_gets_a_fence(box: EmbeddedServer, tmp_path: Path) -> None:
+    """Somebody has changed the annotation: any pod or elastic job of Maar's may have been in it."""
+
+    async def story(cluster: Live) -> None:
+        await cluster.pod("a", gpu=100)
+        await cluster.pod("b", gpu=1)
+        await cluster.api.bind(NAMESPACE, "b", (await cluster.get(PODS.path(NAMESPACE, "b")))["metadata"]["uid"], "n0")
+        await cluster.pod("other", gpu=1, schedulerName="other")
+        jobs = batchjob.KIND.resource.path(NAMESPACE)
+        template = {"spec": {"containers": [{"name": "c"}], "restartPolicy": "Never", "schedulerName": "maar"}}
+        for name, elastic in (("grows", {"maar.dev/max-workers": "4"}), ("rigid", {})):
+            metadata = {"name": name, "annotations": elastic}
+            spec = {"parallelism": 1, "template": template}
+            head = {"apiVersion": "batch/v1", "kind": "Job"}
+            await cluster.create(jobs, head | {"metadata": metadata, "spec": spec})
+        await put_lease(cluster, "dead_0_0", epoch="4", intents='{"/api/v1')
+        async with leading(cluster) as (scheduler, _):
+            await cluster.eventually(lambda: scheduler.loop.cycles > 0, "it decides")
+            assert await _are_fenced(cluster, "a", "b")
+            assert [] == await fences(cluster, "other")
+            assert "epoch 5" == (await notes(cluster, f"{jobs}/grows"))["maar.dev/fenced"].partition(",")[0]
+            assert "maar.dev/fenced" not in await notes(cluster, f"{jobs}/rigid")
+            await cluster.eventually(lambda: _has_no_intents(cluster), "the annotation is Maar's again")
+
+    tell(box.kubeconfig(tmp_path / "kubeconfig"), story)
 
 
 async def _has_no_intents(cluster: Live) -> bool:
@@ -202,6 +239,66 @@ def test_binds_by_another_scheduler_are_counted_and_logged(kubeconfig: Path, cap
     tell(kubeconfig, story)
 
 
+def test_a_late_condition_of_an_earlier_leader_is_corrected(kubeconfig: Path) -> None:
+    """Conditions are not announced: one that takes effect after a take-over must not stay, nor a promise in it."""
+    late = {"type": "PodScheduled", "status": "False", "reason": "Nominated", "message": "late"}
+    body = {"status": {"nominatedNodeName": "n0", "conditions": [late]}}
+
+    async def story(cluster: Live) -> None:
+        async with leading(cluster) as (scheduler, _):
+            await cluster.gang("a", 2, gpu=100)
+            await cluster.until(lambda ps: all(p.message for p in ps), "they wait")
+            await cluster.eventually(lambda: scheduler.executor.pending == 0)
+            for wrong in ("a-0", "a-1"):
+                status = PODS.path(NAMESPACE, wrong, "status")
+                right = _waits(await cluster.get(status))
+                await cluster.api.patch(status, body, "strategic")
+                await cluster.eventually(partial(_shows, cluster, status, right), "it is corrected")
+
+    tell(kubeconfig, story)
+
+
+def _waits(pod: dict[str, Any]) -> tuple[str, str, str]:
+    status = pod["status"]
+    (condition,) = (c for c in status["conditions"] if c["type"] == "PodScheduled")
+    return condition["reason"], condition["message"], status.get("nominatedNodeName", "")
+
+
+async def _shows(cluster: Live, path: str, right: tuple[str, str, str]) -> bool:
+    return _waits(await cluster.get(path)) == right
+
+
+def test_after_a_fence_no_write_for_the_version_before_it_takes_effect(kubeconfig: Path) -> None:
+    """Every kind of dangerous write: bind, eviction, deletion, and resizes by both kinds of patches."""
+
+    async def story(cluster: Live) -> None:
+        api, jobs = cluster.api, batchjob.KIND.resource
+        template = {"spec": {"containers": [{"name": "c", "image": "i"}], "restartPolicy": "Never"}}
+        head = {"apiVersion": jobs.api_version, "kind": jobs.kind, "metadata": {"name": "j"}}
+        await cluster.create(jobs.path(NAMESPACE), head | {"spec": {"parallelism": 1, "template": template}})
+        await cluster.pod("p", gpu=1)
+        pod = decode_json(await api.get(PODS.path(NAMESPACE, "p")), Pod)
+        job = decode_json(await api.get(jobs.path(NAMESPACE, "j")), jobs.struct)
+        wanted = Wanted(5, False, Kept(), {})
+        resizes = [
+            merge(job, jobs, {"parallelism": 5}, wanted),
+            json_patch(job, jobs, {"/spec/parallelism": 5}, wanted),
+        ]
+        for path in (PODS.path(NAMESPACE, "p"), jobs.path(NAMESPACE, "j")):
+            assert await fence(api, path, 7) is not None
+        for late in (WriteBind(pod, "n0"), Evict(pod), Delete(pod)):
+            with pytest.raises(Conflict):
+                await late.send(api, pod)
+        for request in resizes:
+            with pytest.raises((Conflict, Invalid)):
+                await api.patch(request.path, request.body, request.patch)
+        now = await cluster.get(PODS.path(NAMESPACE, "p"))
+        assert ("", None) == (now["spec"].get("nodeName", ""), now["metadata"].get("deletionTimestamp"))
+        assert 1 == (await cluster.get(jobs.path(NAMESPACE, "j")))["spec"]["parallelism"]
+
+    tell(kubeconfig, story)
+
+
 def test_each_scheduler_name_has_a_lease_and_all_are_needed(box: EmbeddedServer, tmp_path: Path) -> None:
     async def story(cluster: Live) -> None:
         other = LEASES.path(NAMESPACE, "maar-volcano")
@@ -214,6 +311,17 @@ def test_each_scheduler_name_has_a_lease_and_all_are_needed(box: EmbeddedServer,
             await cluster.api.patch(other, {"spec": {"holderIdentity": "another"}})
             await asyncio.wait_for(task, 30)
         assert "" == (await cluster.get(LEASE))["spec"]["holderIdentity"], "the other one is given back"
+
+    tell(box.kubeconfig(tmp_path / "kubeconfig"), story)
+
+
+def test_names_that_share_a_lease_need_it_once(box: EmbeddedServer, tmp_path: Path) -> None:
+    async def story(cluster: Live) -> None:
+        async with leading(cluster, frozenset({"My_Scheduler", "my-scheduler"})) as (scheduler, task):
+            await cluster.eventually(lambda: scheduler.leading, "it leads")
+            await cluster.pod("a", gpu=1, schedulerName="My_Scheduler")
+            await cluster.until(lambda ps: all(p.node for p in ps))
+            assert not task.done()
 
     tell(box.kubeconfig(tmp_path / "kubeconfig"), story)
 

@@ -194,7 +194,7 @@ def elections(api: Api, intents: Intents, options: Options) -> list[LeaderElecti
     return [
         LeaderElection(
             api,
-            lease_name(name),
+            name,
             options.lease_namespace,
             me,
             lease_seconds=seconds,
@@ -204,7 +204,7 @@ def elections(api: Api, intents: Intents, options: Options) -> list[LeaderElecti
             stand_by=options.stand_by,
             is_dead=(lambda holder: False) if options.stand_by else has_ended,
         )
-        for name in sorted(options.settings.scheduler_names)
+        for name in sorted({lease_name(name) for name in options.settings.scheduler_names})
     ]
 
 

@@ -104,6 +104,14 @@ class Reports:
         records = self._records.items()
         return [job for job, r in records if r.verdict and r.verdict.condition == UNSCHEDULABLE and now >= r.stands_at]
 
+    def contradicted(self, pod: str, now: float) -> None:
+        """Another client wrote to the status of a pod, perhaps a late request of an earlier leader: look again."""
+        task = self._cache.find(pod)
+        if task is not None and (record := self._records.get(task.job)) is not None and pod in record.pods:
+            pods = {key: mark for key, mark in record.pods.items() if key != pod}
+            self._records[task.job] = replace(record, pods=pods)
+            self._due[task.job] = now
+
     def look_again(self, jobs: Iterable[str], now: float) -> None:
         """Look at these jobs after the next cycle."""
         self._due.update((job, now) for job in jobs if job in self._records)

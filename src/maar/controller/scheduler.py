@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 import logging
 import random
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -39,12 +39,16 @@ from maar.kube.client.backoff import Backoff
 from maar.kube.client.discovery import served
 from maar.kube.client.errors import ApiError, Conflict, ServerFault, TooManyRequests, Unreachable
 from maar.kube.client.informer import Informer
+from maar.kube.kinds import AnyJobKind
 from maar.kube.kinds.cluster import PODS as PODS_KIND
 from maar.kube.kinds.cluster import QUEUES as QUEUE_KIND
+from maar.kube.kinds.kind import JobKind
 from maar.kube.picture.picture import Picture
 from maar.kube.wire import cluster as wire
+from maar.kube.wire.annotations import ELASTIC
 from maar.kube.wire.api_resources import PODS, QUEUES, Resource
 from maar.kube.wire.base import Object
+from maar.kube.wire.pods import Pod
 from maar.kube.write.events import EventWriter
 from maar.kube.write.executor import Executor
 from maar.kube.write.intents import Intents
@@ -170,6 +174,12 @@ class Scheduler:
         if not self._settings.dry_run and self._reports.tallies.moved(self.cache, pod, self._clock()):
             asyncio.get_running_loop().call_later(MOMENT, self._trigger)
 
+    def _retold(self, pod: Pod) -> None:
+        """A waiting pod shows another reason or promise. If Maar did not write it, it is corrected."""
+        if self._leads() and not self.executor.may_have_written(pod):
+            self._reports.contradicted(pod.key, self._clock())
+            self.loop.trigger_later()
+
     def look_again(self) -> None:
         """Look at all jobs, because the rules have changed."""
         self.cache.wake_all()
@@ -214,6 +224,7 @@ class Scheduler:
                 self.loop.trigger_later,
                 self._moved,
                 self.foreign.bound,
+                self._retold,
             )
             informer = self.informers[resource] = Informer(
                 self._api,
@@ -256,7 +267,7 @@ class Scheduler:
         backoff = Backoff(0.1, 30.0, random.Random(0))
         while QUEUES in self.informers and DEFAULT not in self.picture.objects.of(QUEUE_KIND):
             try:
-                await self._api.create(QUEUES.path(), queue)
+                await self._writer.create(QUEUES.path(), queue)
                 return
             except Conflict:
                 return
@@ -298,7 +309,7 @@ class Scheduler:
         """Decide until cancelled; then let writes in flight finish, unless the lease is lost."""
         try:
             if self._intents is not None:
-                await take_over(self._writer, self._intents, self.informers[PODS].list_again)
+                await take_over(self._writer, self._intents, self.informers[PODS].list_again, self._paths)
             self.leading = not self._settings.dry_run
             await self.loop.run()
         finally:
@@ -306,6 +317,17 @@ class Scheduler:
             if self._intents is None or not self._intents.lost:
                 await self.executor.drain(LAST_WRITES)
             self.executor.stop()
+
+    def _paths(self) -> Iterator[str]:
+        """The objects that a Maar may bind, evict or resize."""
+        picture, names = self.picture, self._settings.scheduler_names
+        for pod in picture.objects.of(PODS_KIND).values():
+            if pod.spec.scheduler_name in names and not pod.finished:
+                yield PODS.path(pod.namespace, pod.name)
+        for kind in picture.served:
+            if isinstance(kind, JobKind) and kind.write is not None:
+                items = picture.objects.of(kind).values()
+                yield from (picture.path(kind, item) for item in items if _may_be_elastic(kind, item, names))
 
     def lags(self) -> dict[str, float]:
         """Seconds since the last sign of each watch."""
@@ -335,3 +357,10 @@ class Scheduler:
         await self.events.close()
         if self._recorder is not None:
             self._recorder.close()
+
+
+def _may_be_elastic(kind: AnyJobKind, item: Object, names: frozenset[str]) -> bool:
+    try:
+        return ELASTIC in item.metadata.annotations or kind.elastic(item, None, names) is not None
+    except Exception:  # it cannot be read now, but perhaps it could be
+        return True

@@ -3,6 +3,8 @@
 The predecessor may have sent writes that have not taken effect yet. All of them are in its intents, which came with the
 lease. Each object in them gets a fence, after which no such write succeeds. Then all pods are listed again: the list
 has every bind that did succeed. The first cycle finishes or releases gangs that are bound in part.
+
+If somebody has changed the intents so that they cannot be read, everything that Maar may write to gets a fence.
 """
 
 from __future__ import annotations
@@ -10,26 +12,37 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
+import time
 from collections.abc import Awaitable, Callable, Iterable
 
 from maar.kube.client.api import Api
 from maar.kube.client.backoff import Backoff
-from maar.kube.client.errors import ApiError, NotLeading, ServerFault, TooManyRequests, Unauthorized, Unreachable
-from maar.kube.write.fence import fence
+from maar.kube.client.errors import ApiError, NotLeading
+from maar.kube.write.fence import REFUSED, fence
 from maar.kube.write.intents import Intents
 
 logger = logging.getLogger("maar.controller")
 
 AT_ONCE = 32
 """Fences in flight at once; tuned by hand."""
-NOT_NOW = (Unreachable, ServerFault, TooManyRequests, Unauthorized)
+REFUSED_SECONDS = 60.0
+"""How long a fence is tried that the server refuses. After this time (its default `--request-timeout`), an API server
+gives up what it has received, so that only a request that a proxy holds back could still take effect."""
 
 
-async def take_over(api: Api, intents: Intents, list_pods: Callable[[], Awaitable[None]]) -> None:
-    """Settle everything that earlier leaders may have sent, and learn what became of it."""
+async def take_over(
+    api: Api, intents: Intents, list_pods: Callable[[], Awaitable[None]], everything: Callable[[], Iterable[str]]
+) -> None:
+    """Settle everything that earlier leaders may have sent, and learn what became of it.
+
+    `everything` returns the paths of all objects that Maar may write to.
+    """
     if not intents.succeeds:
         return
     paths = intents.inherited
+    if intents.unreadable:
+        await list_pods()
+        paths |= set(everything())
     if paths:
         logger.info("epoch %d: fencing %d objects that earlier leaders announced", intents.epoch, len(paths))
         await fence_all(api, paths, intents.epoch)
@@ -37,18 +50,19 @@ async def take_over(api: Api, intents: Intents, list_pods: Callable[[], Awaitabl
     intents.fenced()
 
 
-async def fence_all(api: Api, paths: Iterable[str], epoch: int) -> None:
-    """Fence all objects, and return when every fence was answered."""
-    left = iter(sorted(paths))
+async def fence_all(api: Api, paths: Iterable[str], epoch: int, patience: float = REFUSED_SECONDS) -> None:
+    """Fence all objects, and return when every fence was answered, or refused for `patience` seconds."""
+    left, until = iter(sorted(paths)), time.monotonic() + patience
 
     async def some() -> None:
         for path in left:
-            await _fence(api, path, epoch)
+            await _fence(api, path, epoch, until)
 
     await asyncio.gather(*(some() for _ in range(AT_ONCE)))
 
 
-async def _fence(api: Api, path: str, epoch: int) -> None:
+async def _fence(api: Api, path: str, epoch: int, until: float) -> None:
+    """Only an answer ends it. One object that refuses every fence delays the others, but does not stop them."""
     backoff = Backoff(0.1, 5.0, random.Random(path))
     while True:
         try:
@@ -56,10 +70,10 @@ async def _fence(api: Api, path: str, epoch: int) -> None:
             return
         except NotLeading:
             raise
-        except NOT_NOW as error:
-            logger.debug("fence of %s, will retry: %s", path, error)
-            await asyncio.sleep(backoff.next(error.retry_after))
         except ApiError as error:
-            # The predecessor had the same rights: where this write is refused, its own would be too.
-            logger.error("%s cannot be fenced: %s", path, error)
-            return
+            wait = backoff.next(error.retry_after)
+            if isinstance(error, REFUSED) and time.monotonic() + wait >= until:
+                logger.error("%s cannot be fenced: a late write of an earlier leader may take effect: %s", path, error)
+                return
+            logger.log(logging.WARNING if isinstance(error, REFUSED) else logging.DEBUG, "fence, will retry: %s", error)
+            await asyncio.sleep(wait)

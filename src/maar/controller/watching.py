@@ -33,6 +33,7 @@ class Sink:
         later: Callable[[], None] | None = None,
         moved: Callable[[str], None] = lambda pod: None,
         bound: Callable[[Pod], None] = lambda pod: None,
+        retold: Callable[[Pod], None] = lambda pod: None,
     ) -> None:
         self._picture = picture
         self._kind = kind
@@ -43,6 +44,8 @@ class Sink:
         """Called for pods that start, end or leave, whether this matters to a decision or not."""
         self._bound = bound
         """Called for waiting pods that another client has bound."""
+        self._retold = retold
+        """Called for waiting pods that show another reason or promise, whoever wrote it."""
         self._broken: set[str] = set()
         """Objects that exist and cannot be decoded."""
 
@@ -96,6 +99,8 @@ class Sink:
                 return
             if isinstance(before, Pod) and _is_bound_by_another(before, item, self._picture.assumed.get(key)):
                 self._bound(item)
+            if isinstance(before, Pod) and not item.spec.node_name and _says(before) != _says(item):
+                self._retold(item)
         if not self._picture.put(self._kind, item):
             return
         if self._gives_room(before, item):
@@ -139,6 +144,11 @@ def _is_bound_by_another(before: Pod, after: Pod, assumed: Assumed | None) -> bo
     if before.spec.node_name or not after.spec.node_name or before.metadata.uid != after.metadata.uid:
         return False
     return assumed is None or (assumed.uid, assumed.node) != (after.metadata.uid, after.spec.node_name)
+
+
+def _says(pod: Pod) -> tuple[str, str]:
+    """What autoscalers read on a waiting pod."""
+    return pod.scheduled.reason, pod.status.nominated_node_name
 
 
 def _begins(before: Pod, after: Pod) -> bool:

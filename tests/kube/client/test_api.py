@@ -10,11 +10,12 @@ from typing import Any
 import msgspec
 import pytest
 from aiohttp import web
-from tests.support.sockets import Handler, answer, cut, refusal, serving, stream
+from tests.support.sockets import Handler, answer, cut, refusal, serving, stream, until
 
 from maar.kube.client import errors
 from maar.kube.client.access import Access
 from maar.kube.client.api import Api
+from maar.kube.client.credentials import Credentials
 from maar.kube.client.streams import Broken, WatchEvent
 from maar.kube.kinds import KINDS
 from maar.kube.wire.api_resources import NODES, PODS, PRIORITY_CLASSES, QUEUES
@@ -143,6 +144,53 @@ def test_a_silent_server_is_unreachable() -> None:
 
     with pytest.raises(errors.Unreachable, match="in time"):
         asked(handler, lambda api: api.get("/api", timeout=0.05))
+
+
+@pytest.mark.parametrize("waits_for", ["a free connection", "a new connection", "new credentials"])
+def test_a_write_that_waits_is_not_sent_once_the_lease_is_lost(waits_for: str) -> None:
+    """The lease was held when the request was made, and is lost before its first byte is sent."""
+    arrived: list[str] = []
+    go = asyncio.Event()
+    lost = False
+
+    async def main() -> None:
+        nonlocal lost
+
+        async def handler(request: web.Request) -> web.Response:
+            nonlocal lost
+            arrived.append(request.method)
+            if request.method == "GET":
+                await go.wait()
+                return answer({})
+            lost = True
+            return refusal(401)
+
+        async def load() -> Credentials:
+            return Credentials(server, f"Bearer {len(arrived)}")
+
+        async with serving(handler) as server:
+            renews = load if waits_for == "new credentials" else None
+            access = Access(server, load=renews, clock=iter(range(0, 10**6, 100)).__next__)
+            api = await Api.open(access, connections=1)
+            writer, reading = api.while_not(lambda: lost), list[asyncio.Task[bytes]]()
+            if waits_for == "a free connection":
+                reading.append(asyncio.create_task(api.get("/api")))
+                await until(lambda: bool(arrived))
+            writing = asyncio.create_task(writer.create("/api/v1/pods", {}))
+            if waits_for != "new credentials":
+                await asyncio.sleep(0)  # it has begun, and waits
+                lost = True
+            go.set()
+            with pytest.raises(errors.NotLeading, match="the lease is lost"):
+                await writing
+            await asyncio.gather(*reading)
+            assert b"{}" == await writer.get("/api"), "reads go on"
+            await api.close()
+
+    asyncio.run(main())
+    assert arrived.count("POST") == (waits_for == "new credentials"), (
+        "only the first attempt, before the lease was lost"
+    )
 
 
 def test_writes_carry_their_preconditions() -> None:

@@ -84,7 +84,7 @@ def written(item: BatchJob, to: Wanted) -> Any:
     (request,) = batchjob.write(item, batchjob.KIND.resource, reading(item), to)
     assert "/apis/batch/v1/namespaces/ns/jobs/train" == request.path
     assert isinstance(request.body, dict)
-    assert "7" == request.body["metadata"]["resourceVersion"]
+    assert ("u", "7") == tuple(request.body["metadata"][key] for key in ("uid", "resourceVersion"))
     return request.body.get("spec")
 
 
@@ -121,6 +121,7 @@ def test_a_volcano_job_is_resized_by_a_json_patch() -> None:
     (request,) = volcanojob.write(item, volcanojob.KIND.resource, reading(item), wanted(1, requested=2))
     assert "json" == request.patch
     assert [
+        {"op": "test", "path": "/metadata/uid", "value": "u"},
         {"op": "test", "path": "/metadata/resourceVersion", "value": "7"},
         {"op": "add", "path": "/spec/tasks/1/replicas", "value": 1},
         {"op": "add", "path": "/spec/minAvailable", "value": 2},

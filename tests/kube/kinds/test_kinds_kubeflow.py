@@ -36,6 +36,7 @@ def job(kind: str = "PyTorchJob", version: str = "v1", **more: Any) -> Owner:
         "metadata": {
             "name": "train",
             "namespace": "ns",
+            "uid": "u",
             "resourceVersion": "7",
             "annotations": more.pop("annotations", {}),
         },
@@ -366,7 +367,7 @@ def test_a_resize_is_a_patch_of_the_version_that_was_seen() -> None:
     notes = {"maar.dev/elastic": '{"attained":1.0,"requested":2,"running":true}', "maar.dev/holds": None}
     assert (PATH, "merge", False) == (request.path, request.patch, request.create)
     assert {
-        "metadata": {"resourceVersion": "7", "annotations": notes},
+        "metadata": {"uid": "u", "resourceVersion": "7", "annotations": notes},
         "spec": {"pytorchReplicaSpecs": {"Worker": {"replicas": 4}}},
     } == request.body
 

@@ -169,10 +169,11 @@ def test_the_bounds_of_a_worker_group_limit_what_maar_writes() -> None:
 
 
 def test_a_ray_cluster_is_resized_by_a_json_patch_of_its_only_group() -> None:
-    cluster = ray_cluster(worker_group("a", 2), metadata={**BOUNDS, "resourceVersion": "7"})
+    cluster = ray_cluster(worker_group("a", 2), metadata={**BOUNDS, "uid": "u", "resourceVersion": "7"})
     request = written(cluster, size=3)
     assert ("json", "/apis/ray.io/v1/namespaces/default/rayclusters/ray") == (request.patch, request.path)
     assert [
+        {"op": "test", "path": "/metadata/uid", "value": "u"},
         {"op": "test", "path": "/metadata/resourceVersion", "value": "7"},
         {"op": "add", "path": "/spec/workerGroupSpecs/0/replicas", "value": 3},
         {

@@ -222,7 +222,7 @@ def run_all(server: Server, works: list[Work], **options: Any) -> list[Outcome]:
     async def main() -> None:
         async with serving(server.handle) as address:
             api = await Api.open(Access(address))
-            executor = Executor(api, patience=QUICK, **options)
+            executor = Executor(api, **{"patience": QUICK, **options})
             for work in works:
                 executor.submit(work, lambda w, o: outcomes.append(o))
             assert await executor.drain(20)
@@ -287,6 +287,49 @@ def test_an_intent_stands_until_its_write_is_settled() -> None:
     server.on_request = lambda: stood.append(len(gate.standing))
     assert [Done()] == run_all(server, [BIND], gate=gate)
     assert ([1, 1, 1, 2], [BIND.key]) == (stood, gate.standing), "the second bind had an intent of its own"
+
+
+def test_a_fence_that_is_refused_in_one_form_is_written_in_another() -> None:
+    """A policy may protect the status of a pod, and annotations may be full."""
+    plays: dict[str, list[Any]] = {
+        "POST a/binding": [cut, 201],
+        "PATCH a/status": [403],
+        "PATCH a": [422, pod(version="7")],
+    }
+    ended, server, _ = outcome(BIND, plays)
+    assert Done() == ended
+    forms = ["POST a/binding", "PATCH a/status", "PATCH a", "PATCH a", "POST a/binding"]
+    assert forms == [asked.replace("/api/v1/namespaces/ns/pods/", "") for asked in server.asked]
+    assert ["annotations", "labels"] == [key for b in server.bodies[2:4] for key in b["metadata"]]
+
+
+def test_an_object_that_refuses_every_fence_blocks_nothing_for_ever() -> None:
+    """It stays announced, so that a successor fences it: the request may still take effect."""
+    gate = Shut()
+    server = Server({"POST a/binding": [cut], "PATCH a/status": [403], "PATCH a": [422]})
+    (ended,) = run_all(server, [BIND], gate=gate, patience=Patience(0.001, 0.01, unanswered=0.05))
+    assert isinstance(ended, Failed)
+    assert (False, 403, [BIND.key]) == (ended.final, ended.error.status, gate.standing)
+
+
+def test_a_bind_is_withdrawn_also_after_it_was_refused() -> None:
+    """Another pod of its gang cannot be bound any more: this one must not be, if it is not."""
+    server = Server({"POST a/binding": [409, 201], "GET a": [pod(version="2")]})
+    outcomes: list[Outcome] = []
+
+    async def main() -> None:
+        async with serving(server.handle) as address:
+            api = await Api.open(Access(address))
+            executor = Executor(api, patience=QUICK)
+            server.on_request = lambda: executor.withdraw_bind(BIND.key, errors.Conflict("no longer"))
+            executor.submit(BIND, lambda work, ended: outcomes.append(ended))
+            assert await executor.drain(20)
+            await executor.close()
+            await api.close()
+
+    asyncio.run(main())
+    assert ["POST", "GET"] == [asked.split()[0] for asked in server.asked]
+    assert ["no longer"] == [ended.error.message for ended in outcomes if isinstance(ended, Failed)]
 
 
 @pytest.mark.parametrize("status", [400, 403, 404, 422])

@@ -446,6 +446,28 @@ def test_a_successor_reads_the_intents_in_the_version_that_it_replaces_and_raise
     assert ["dead", "b", ""] == play(scene).holders
 
 
+def test_annotations_that_somebody_has_changed_stop_nobody_and_are_passed_on_until_everything_is_fenced() -> None:
+    async def scene(stage: Stage) -> None:
+        notes = {"maar.dev/intents": '{"/x":["a",', "maar.dev/epoch": "9" * 5000}
+        stage.store.put({"metadata": {"name": "maar", "annotations": notes}, "spec": {"holderIdentity": ""}})
+        intents = Intents()
+        election = stage.candidate("b", intents=intents)
+        task = stage.run(election)
+        await until(lambda: election.leading)
+        assert (True, True, 1) == (intents.unreadable, intents.succeeds, intents.epoch)
+        version = stage.store.version
+        await until(lambda: stage.store.version > version + 1)
+        assert {**notes, "maar.dev/epoch": "1"} == annotations(stage.store), (
+            "the next leader must not trust them either"
+        )
+        intents.fenced()
+        await until(lambda: "maar.dev/intents" not in annotations(stage.store))
+        assert not intents.unreadable
+        await stopped(task)
+
+    play(scene)
+
+
 def test_intents_that_are_not_settled_survive_a_clean_stop() -> None:
     async def scene(stage: Stage) -> None:
         intents, sent = Intents(), list[str]()

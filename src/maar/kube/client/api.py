@@ -68,10 +68,14 @@ class Api:
         timeout: float = TIMEOUT,
     ) -> bytes:
         """The body of a successful response; any other response raises an `ApiError`."""
-        if verb != "GET" and self._lost():
-            raise NotLeading("not sent: the lease is lost", verb=verb, path=path)
+
+        def check() -> None:
+            if verb != "GET" and self._lost():
+                raise NotLeading("not sent: the lease is lost", verb=verb, path=path)
+
+        check()  # now, and again after all that a request waits for: credentials, a free connection, a new connection
         data = body if isinstance(body, bytes) or body is None else msgspec.json.encode(body)
-        return await self._transport.request(verb, path, params, timeout, data, content_type)
+        return await self._transport.request(verb, path, params, timeout, data, content_type, check)
 
     async def get(self, path: str, *, params: Mapping[str, str] | None = None, timeout: float = TIMEOUT) -> bytes:
         return await self.request("GET", path, params=params, timeout=timeout)

@@ -14,7 +14,7 @@ import asyncio
 import ssl
 from base64 import b64encode
 from collections import deque
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from urllib.parse import SplitResult, unquote, urlsplit
 
@@ -47,10 +47,13 @@ class Pool:
         self._making: set[asyncio.Task[Connection]] = set()
         self._closed = False
 
-    async def ask(self, server: str, verb: str, request: bytes) -> Response:
-        """The response to a request, or an `OSError`; requests beyond the limit wait."""
+    async def ask(self, server: str, verb: str, request: bytes, check: Callable[[], None] = lambda: None) -> Response:
+        """The response to a request, or an `OSError`; requests beyond the limit wait.
+
+        `check` is called right before the request is sent, after all waiting. If it raises, nothing is sent.
+        """
         async with self._turns:
-            connection = await self._answered(server, verb, request)
+            connection = await self._answered(server, verb, request, check)
             response = connection.take()
             self._rest(connection)
             return response
@@ -59,7 +62,7 @@ class Pool:
     async def stream(self, server: str, request: bytes, patience: float | None) -> AsyncIterator[Connection]:
         """A connection that has received the head of the response to a GET; streams do not count towards the limit."""
         async with asyncio.timeout(patience):
-            connection = await self._answered(server, "GET", request, streamed=True)
+            connection = await self._answered(server, "GET", request, lambda: None, streamed=True)
         try:
             yield connection
         finally:
@@ -77,12 +80,15 @@ class Pool:
         for _ in range(CLOSING_TURNS):
             await asyncio.sleep(0)
 
-    async def _answered(self, server: str, verb: str, request: bytes, streamed: bool = False) -> Connection:
+    async def _answered(
+        self, server: str, verb: str, request: bytes, check: Callable[[], None], streamed: bool = False
+    ) -> Connection:
         """A connection that has received the response.
 
         An idle connection may be dead, which only a request reveals. If no response began, a GET is sent again on a new
         connection. A write is not sent again: it may have taken effect.
         """
+        check()
         rested = self._rested(server)
         if rested is not None:
             try:
@@ -94,6 +100,11 @@ class Pool:
         if self._closed:
             raise ConnectionAbortedError("all connections were closed")
         connection = await self._made(server)
+        try:
+            check()
+        except BaseException:
+            connection.abort()
+            raise
         await connection.ask(request, streamed)
         return connection
 

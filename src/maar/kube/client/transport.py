@@ -24,7 +24,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from urllib.parse import quote, urlencode, urlsplit
 
@@ -101,15 +101,19 @@ class Transport:
         timeout: float,
         data: bytes | None = None,
         content_type: str = JSON,
+        check: Callable[[], None] = lambda: None,
     ) -> bytes:
-        """The whole body of a successful response; every failure is an `ApiError`."""
+        """The whole body of a successful response; every failure is an `ApiError`.
+
+        `check` is called right before the request is sent, each time. If it raises an `ApiError`, nothing is sent.
+        """
         with self._failures(verb, path):
             renewed = False
             while True:
                 head = await self._current()
                 async with asyncio.timeout(timeout):
                     request = head.request(verb, path, params, data, content_type)
-                    response = await self.pool.ask(head.server, verb, request)
+                    response = await self.pool.ask(head.server, verb, request, check)
                 if response.status < 400:
                     return response.body
                 if response.status != 401 or renewed or not await self.access.renew(_used(head)):

@@ -246,7 +246,8 @@ class JobKind(Kind[T], GangSource):
 
 def merge(item: Object, resource: Resource[Object], spec: dict[str, Any], wanted: Wanted) -> Request:
     """A merge patch for exactly the version of the object that was seen."""
-    metadata = {"resourceVersion": item.metadata.resource_version, "annotations": wanted.notes}
+    exactly = {"uid": item.metadata.uid, "resourceVersion": item.metadata.resource_version}
+    metadata = exactly | {"annotations": wanted.notes}
     body: dict[str, Any] = {"metadata": metadata, "spec": spec} if spec else {"metadata": metadata}
     return Request(resource.path(item.namespace, item.name), body)
 
@@ -259,10 +260,11 @@ def write_suspend(item: Object, resource: Resource[Object], was: ElasticSpec, wa
 def json_patch(item: Object, resource: Resource[Object], values: Mapping[str, Any], wanted: Wanted) -> Request:
     """A JSON patch that sets values by path, for fields inside lists, which a merge patch would replace as a whole.
 
-    Its `test` makes it a patch of exactly the version that was seen.
+    Its `test`s make it a patch of exactly the version that was seen.
     """
     body: list[dict[str, Any]] = [
-        {"op": "test", "path": "/metadata/resourceVersion", "value": item.metadata.resource_version}
+        {"op": "test", "path": "/metadata/uid", "value": item.metadata.uid},
+        {"op": "test", "path": "/metadata/resourceVersion", "value": item.metadata.resource_version},
     ]
     body += [{"op": "add", "path": path, "value": value} for path, value in values.items()]
     there = item.metadata.annotations

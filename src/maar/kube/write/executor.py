@@ -22,7 +22,9 @@ from typing import Any
 from maar.kube.client.api import Api
 from maar.kube.client.backoff import jittered
 from maar.kube.client.errors import ApiError, Conflict, DisruptionRefused, NotLeading
+from maar.kube.wire.api_resources import PODS
 from maar.kube.wire.pods import Pod
+from maar.kube.write.fence import REFUSED
 from maar.kube.write.guarded import Bind, Delete, Evict, Guarded, Moved, OnPod, Unanswered, Verdict, send, settle
 from maar.kube.write.intents import Gate, Unfenced
 from maar.kube.write.outcomes import Again, Done, Failed, Outcome
@@ -144,10 +146,15 @@ class Executor:
             self._begin(work.key)
 
     def withdraw_bind(self, pod: str, why: ApiError) -> None:
-        """Fail the bind of a pod if it has not been sent yet."""
+        """Fail the bind of a pod before its next request: unless it has been sent, and is accepted or not settled."""
         for entry in self._lines.entries.get(pod, ()):
             if isinstance(entry.work, Bind):
                 entry.withdrawn = why
+
+    def may_have_written(self, pod: Pod) -> bool:
+        """Whether a version of a pod that a watch shows may be the result of a write of this executor."""
+        path = PODS.path(pod.namespace, pod.name)
+        return path in self._lines.entries or self._versions.covers(path, pod)
 
     def stop(self) -> None:
         """Send nothing from now on, and drop what is submitted; requests in flight are left alone."""
@@ -230,10 +237,10 @@ class Executor:
 
     async def _step(self, key: str) -> None:
         entry = self._lines.entries[key][0]
+        if entry.withdrawn is not None and not entry.unanswered:
+            self._finish(key, entry, Failed(entry.withdrawn))
+            return
         if not entry.attempts:
-            if entry.withdrawn is not None:
-                self._finish(key, entry, Failed(entry.withdrawn))
-                return
             entry.begun = self._clock()
         settling = entry.unanswered
         outcome = await self._once(entry)
@@ -243,6 +250,8 @@ class Executor:
             outcome = self._moved(entry, outcome, settling)
         elif isinstance(outcome, Again):
             outcome = self._patient(entry, outcome)
+        elif isinstance(outcome, Unanswered) and settling:
+            outcome = self._unsettled(entry, outcome)
         match outcome:
             case Done() | Failed():
                 self._finish(key, entry, outcome)
@@ -287,6 +296,13 @@ class Executor:
             return outcome
         return Failed(outcome.error, final=refused or isinstance(entry.work, Guarded))
 
+    def _unsettled(self, entry: _Entry, outcome: Unanswered) -> Unanswered | Failed:
+        """Fence again, unless the server has refused every form of it for too long: other writes may wait for this."""
+        refused = isinstance(outcome.error, REFUSED)
+        if not refused or self._clock() - entry.begun < self._patience.unanswered:
+            return outcome
+        return Failed(outcome.error, final=False)
+
     def _wait(self, entry: _Entry, error: ApiError) -> float:
         self.counts.retries += 1
         log.debug("%s is tried again: %s", entry.work, error)
@@ -299,7 +315,8 @@ class Executor:
 
     def _finish(self, key: str, entry: _Entry, outcome: Outcome) -> None:
         if isinstance(entry.work, Guarded):
-            self._gate.settled(key)
+            if not isinstance(outcome, Failed) or outcome.final:  # otherwise a successor must fence it
+                self._gate.settled(key)
         elif isinstance(outcome, Done):
             self._versions.answered(key, outcome.body)
         self.pending -= 1

@@ -103,6 +103,8 @@ class Intents:
     _inherited: set[str] = field(default_factory=set)
     _length: int = 0
     """Characters of all standing and inherited paths."""
+    _unreadable: str = ""
+    """What an earlier leader announced, if it cannot be read."""
 
     # -- for the executor
 
@@ -153,7 +155,7 @@ class Intents:
         if taken:
             self.batches += 1
             self._drafted.append((self.batches, taken))
-        return Draft(self.batches, write_paths(self._standing | self._inherited))
+        return Draft(self.batches, self.text())
 
     def written(self, page: int, number: int) -> None:
         """A draft is on a Lease. What is on all of them may be sent."""
@@ -165,8 +167,8 @@ class Intents:
         self._ring_if_due()
 
     def text(self) -> str:
-        """What still stands, for a Lease that is given back."""
-        return write_paths(self._standing | self._inherited)
+        """What still stands. Until everything is fenced, the next leader must not read what this one could not."""
+        return self._unreadable or write_paths(self._standing | self._inherited)
 
     def _has_room(self, path: str) -> bool:
         if path in self._standing:
@@ -190,8 +192,17 @@ class Intents:
         self._inherited |= new
         self._length += sum(map(len, new))
 
+    @property
+    def unreadable(self) -> bool:
+        """Whether earlier leaders may have announced any object: somebody has changed the annotation."""
+        return bool(self._unreadable)
+
+    def inherit_unreadable(self, text: str) -> None:
+        self._unreadable = text
+
     def fenced(self) -> None:
         """Everything inherited is settled."""
+        self._unreadable = ""
         self._length -= sum(map(len, self._inherited))
         self._inherited.clear()
 

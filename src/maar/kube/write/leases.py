@@ -43,6 +43,9 @@ RELEASE_SECONDS = 2.0
 RETRY_FIRST = 0.02
 """Seconds after which a failed write of the lease is repeated, doubled each time; tuned by hand."""
 
+LONGEST_EPOCH = 18
+"""Digits of an epoch that is believed; Python refuses to convert thousands of digits."""
+
 Started = Callable[[], Awaitable[None] | None]
 Lease = dict[str, Any]
 
@@ -275,10 +278,12 @@ class LeaderElection:
     def _take_over(self, before: Lease) -> None:
         """This process holds the lease now; `before` is the version that it replaced."""
         self.epoch, self.succeeds = _epoch(self._seen), True
+        text = _annotations(before).get(INTENTS, "")
         try:
-            self._intents.inherit(read_paths(_annotations(before).get(INTENTS, "")))
+            self._intents.inherit(read_paths(text))
         except ValueError as error:
             log.error("lease %s: annotation %s cannot be read: %s", self._name, INTENTS, error)
+            self._intents.inherit_unreadable(text)
 
     def _observe(self, body: bytes) -> None:
         try:
@@ -349,7 +354,7 @@ def _with_intents(lease: Lease, text: str) -> dict[str, str]:
 
 def _epoch(lease: Lease | None) -> int:
     text = _annotations(lease or {}).get(EPOCH, "")
-    return int(text) if text.isdecimal() else 0
+    return int(text) if text.isdecimal() and len(text) <= LONGEST_EPOCH else 0
 
 
 async def _awaited(work: Awaitable[None]) -> None:

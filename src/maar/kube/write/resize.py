@@ -6,7 +6,8 @@ operator wrote the status, or Maar a note), the write is announced and sent for 
 wanted one, the write succeeded and only the answer was lost. Any other state is a change by another writer and is
 never overwritten: the next cycle decides again.
 
-A Volcano Job is suspended by a Command, which cannot carry a version: it is sent after a patch that does.
+A Volcano Job is suspended by a Command, which cannot carry a version: it is sent after a patch that does. A late
+Command stops a whole job, or creates pods that wait: it over-commits nothing, and the next cycle decides again.
 """
 
 from __future__ import annotations
@@ -25,7 +26,6 @@ from maar.kube.kinds.kind import Wanted
 from maar.kube.wire.api_resources import Resource
 from maar.kube.wire.base import Object
 from maar.kube.wire.decoding import decode_json
-from maar.kube.wire.errors import FieldError
 from maar.kube.write.guarded import Guarded, Moved, Verdict
 from maar.kube.write.outcomes import Again, Done, Failed
 from maar.kube.write.work import Own
@@ -116,9 +116,9 @@ class ChangeJob(Guarded[Seen]):
             return Failed(NotFound("is gone", verb="PATCH", path=self.key))
         try:
             found = decode_json(body, self.resource.struct)
-        except (FieldError, msgspec.DecodeError) as problem:
+            now = self.kind.elastic(found, self.made, None)
+        except Exception as problem:  # whatever its owner wrote into it, no other write may wait for this one
             return Failed(NotFound(f"cannot be read any more: {problem}", verb="PATCH", path=self.key))
-        now = self.kind.elastic(found, self.made, None)
         if found.metadata.uid != self.item.metadata.uid or now is None:
             return Failed(Conflict("is another one by now, or has ended", verb="PATCH", path=self.key))
         if self._is_done(now):

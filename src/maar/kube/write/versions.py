@@ -39,6 +39,11 @@ class Versions:
             if len(self._answered) > MOST:
                 self._answered.popitem(last=False)
 
+    def covers(self, path: str, pod: Pod) -> bool:
+        """Whether a write of Maar's was answered with this version of a pod or a later one."""
+        answered = self._answered.get(path)
+        return answered is not None and number(pod) <= number(answered)
+
     def newest(self, path: str, base: Pod) -> Pod:
         """The newest pod that is as `base`, apart from its version."""
         for seen in (self._watched(base.key), self._answered.get(path)):
