@@ -84,8 +84,8 @@ def test_a_number_in_a_template_is_no_priority(listed: str) -> None:
     never: Json = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": "low"}}
     never |= {"value": 1, "globalDefault": True, "preemptionPolicy": "Never"}
     assert {"other/first": 4, "evil/second": 0} == sizes(node("n1", gpus=4), shared, never, first, her)
-    (job,) = (job for job in cluster(shared, never, her).jobs)
-    assert (1, False) == (job.priority, job.preempts)
+    (read,) = cluster(shared, never, her).jobs
+    assert (1, False) == (read.priority, read.preempts)
 
 
 @row("job-queue")
@@ -127,6 +127,33 @@ def test_a_job_names_any_class_that_its_queue_accepts(where: str) -> None:
         made = plan(node("n1"), queue("evil", {"maar.dev/priority-classes": listed}), job)
         assert expected == codes(made, "evil/j")
         assert (not expected) == bool(made.resume or made.resize)
+
+
+@row("job-bounds")
+@pytest.mark.parametrize("bounds", [{}, {"maar.dev/min-workers": "1", "maar.dev/max-workers": "4"}])
+@pytest.mark.parametrize("suspended", [True, False])
+def test_products_of_sizes_do_not_overflow(suspended: bool, bounds: dict[str, str]) -> None:
+    """Replicas, hosts and parallelism are multiplied and added: the sum may be larger than 64 bits."""
+    most, template = 2**31 - 1, {"spec": pod("evil", "p")["spec"]}
+    workers = [{"groupName": f"g{i}", "replicas": most, "numOfHosts": most, "template": template} for i in range(20)]
+    ray = {"suspend": suspended, "headGroupSpec": {"template": template}, "workerGroupSpecs": workers}
+    each = {"spec": {"parallelism": most, "completions": most, "template": template}}
+    jobs = [{"name": f"w{i}", "replicas": most, "template": each} for i in range(20)]
+    metadata = {"annotations": bounds}
+    evil = [
+        thing("RayCluster", "r", "evil", "ray.io/v1", spec=ray, metadata=metadata),
+        pod("evil", "r-0", gpus=0, labels={"ray.io/cluster": "r"}),
+        thing(
+            "JobSet",
+            "j",
+            "evil",
+            "jobset.x-k8s.io/v1alpha2",
+            spec={"suspend": suspended, "replicatedJobs": jobs},
+            metadata=metadata,
+        ),
+        pod("evil", "j-0", gpus=0, labels={"jobset.sigs.k8s.io/jobset-name": "j"}),
+    ]
+    good_is_well(plan(good(), evil))
 
 
 @row("job-bounds")

@@ -24,6 +24,9 @@ from maar.model.tasks import Status
 FROM_PODS = (*known.TOPOLOGY_KEY, *known.TOPOLOGY_MODE, *known.SLA)
 """What pods may state in place of their gang."""
 
+LARGEST_MINIMUM = 2**31 - 1
+"""Pods of a minimum, which is a product of numbers that owners state; more than any cluster has, and fits in int64."""
+
 
 class Gang(msgspec.Struct):
     """A job with its pods, and what is stated for all of them."""
@@ -59,7 +62,7 @@ def gang_of(key: str, stated: GangSpec, members: list[Member], priorities: Prior
         key=key,
         queue=_queue(stated, members),
         min_member=_minimum(stated, members),
-        role_min=stated.role_min,
+        role_min={role: min(least, LARGEST_MINIMUM) for role, least in stated.role_min.items()},
         min_resources=stated.min_resources,
         priority=value,
         priority_classes=_classes(stated, members, priorities),
@@ -130,10 +133,11 @@ def _queue(stated: GangSpec, members: list[Member]) -> str:
 
 
 def _minimum(stated: GangSpec, members: list[Member]) -> int:
-    if stated.minimum is not None and not stated.whole:
-        return stated.minimum
+    minimum = None if stated.minimum is None else min(stated.minimum, LARGEST_MINIMUM)
+    if minimum is not None and not stated.whole:
+        return minimum
     there = sum(m.status not in (Status.FAILED, Status.RELEASING) for m in members)
-    return max(there, stated.minimum or 1)
+    return max(there, minimum or 1)
 
 
 def _created(stated: GangSpec, members: list[Member], now: float) -> float:
