@@ -6,6 +6,7 @@ Tests that use `kubeconfig` run twice: on the embedded server, and on a real one
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -18,6 +19,9 @@ from maar.embedded.parts.kubelets import Kubelets
 from maar.embedded.server import EmbeddedServer
 
 os.environ["MAAR_HISTORY"] = "none"
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    # Started in the background, by a shell without job control: processes of tests must not ignore Ctrl-C too.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 CRDS = Path(__file__).parents[1] / "deploy" / "crds"
 

@@ -60,9 +60,10 @@ def test_500_waiting_gangs_on_full_nodes_cause_few_writes(box: EmbeddedServer, t
                 first = writes(scheduler)
                 assert first <= NODES * GPUS * PER_BIND + waiting * (GANG + 3), "each object was written about once"
                 begun, binds = time.monotonic(), scheduler.outbox.counts["done:Bind"]
-                for i in range(ends):
+                run = sorted({pod.name.rpartition("-")[0] for pod in await cluster.pods() if pod.node})
+                for i, gang in enumerate(run[:ends]):
                     for k in range(GANG):
-                        await cluster.delete(f"g{i}-{k}")
+                        await cluster.delete(f"{gang}-{k}")
                     wanted = binds + (i + 1) * GANG
                     await cluster.eventually(
                         lambda: scheduler.outbox.counts["done:Bind"] >= wanted,  # noqa: B023

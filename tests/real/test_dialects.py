@@ -152,7 +152,7 @@ def test_a_gang_of_unknown_size_is_what_came_before_it_settled(cluster: RealClus
             pods = await play.until(lambda ps: bool(where(ps)[probe]), "a later pod is bound")  # noqa: B023
             assert not any(p.node for p in pods if p.name.startswith("train"))
         pods = await play.until(
-            lambda ps: all("no nodes with enough" in p.message for p in ps if p.name.startswith("train")),
+            lambda ps: all("needs 3 pods together" in p.message for p in ps if p.name.startswith("train")),
             "all pods of the gang say why they wait",
         )
         assert not any(p.node for p in pods if p.name.startswith("train"))

@@ -37,6 +37,9 @@ class Job:
         """GPUs of a pod."""
         self.priority = dice.choice(("low", "low", "high"))
         self.queue = dice.choice(("default", *QUEUES))
+        self._lives: dict[int, int] = {}
+        """How often each pod was replaced."""
+        self._seen: set[str] = set()
 
     @property
     def gpus(self) -> int:
@@ -59,10 +62,18 @@ class Job:
         made = users.object(self.resource, self.name)
         self.uid = self.uid or ("" if made is None else made["metadata"]["uid"])
         for i in range(self.size):
-            if users.pod(f"{self.name}-{i}") is None:
-                await users.write(lambda live, i=i: live.pod(  # type: ignore[misc]
-                    f"{self.name}-{i}", gpu=self.each, metadata=self.of_pod(), priorityClassName=self.priority
-                ))  # fmt: skip
+            if users.pod(self.pod_name(i)) is not None:
+                self._seen.add(self.pod_name(i))
+                continue
+            if self.pod_name(i) in self._seen:
+                self._lives[i] = self._lives.get(i, 0) + 1
+            await users.write(lambda live, i=i: live.pod(  # type: ignore[misc]
+                self.pod_name(i), gpu=self.each, metadata=self.of_pod(), priorityClassName=self.priority
+            ))  # fmt: skip
+
+    def pod_name(self, i: int) -> str:
+        """The name of a pod. A pod that replaces another has a name of its own: kwok deletes pods by name, maybe late."""
+        return f"{self.name}-{i}" + (f"-{self._lives[i]}" if i in self._lives else "")
 
     def of_pod(self) -> dict[str, Any]:
         return {"annotations": {GROUP: self.name}}
@@ -73,7 +84,7 @@ class Job:
 
     async def delete(self, users: Users) -> None:
         for i in range(self.size):
-            await users.remove("pods", f"{self.name}-{i}")
+            await users.remove("pods", self.pod_name(i))
         await users.remove(self.resource, self.name)
 
 
@@ -111,11 +122,11 @@ class Single(Job):
         self.uid = ""
 
     def ran(self, users: Users) -> bool:
-        pod = users.pod(f"{self.name}-0")
+        pod = users.pod(self.pod_name(0))
         return pod is not None and bool(pod["spec"].get("nodeName"))
 
     async def delete(self, users: Users) -> None:
-        await users.remove("pods", f"{self.name}-0")
+        await users.remove("pods", self.pod_name(0))
 
 
 class Owned(Job):
