@@ -349,7 +349,7 @@ def _with_intents(lease: Lease, text: str) -> dict[str, str]:
 
 def _epoch(lease: Lease | None) -> int:
     text = _annotations(lease or {}).get(EPOCH, "")
-    return int(text) if text.isdecimal() else 0
+    return int(text) if text.isascii() and text.isdecimal() and len(text) < 20 else 0  # else not written by Maar
 
 
 async def _awaited(work: Awaitable[None]) -> None:
