@@ -10,11 +10,12 @@ from tests.support.confs import RESERVE
 
 from maar.actions.elect import asks_for_more
 from maar.config.config import Config
+from maar.decide import decide
 from maar.model.jobs import Closeness, Phase
 from maar.model.nodes import Node
 from maar.model.plan import Elect, Expired, Lock, Plan
 from maar.model.queues import Queue
-from maar.model.snapshot import Cluster
+from maar.model.snapshot import Cluster, Snapshot
 from maar.model.tasks import Status
 from maar.testing.builders import GPU, Gang, Part, cluster, gang, node
 from maar.testing.scenario import configured, cycles, scene
@@ -96,6 +97,26 @@ def test_a_group_without_pods_is_not_elected_for_the_room_of_cordoned_nodes(sinc
     running = gang("long", 1, gpu=4, on=["n1"])
     scenery = cluster(busy(cordoned="n3"), running, group, elected("a", "n1", since=since))
     assert (None, ()) == ((plan := scene(scenery, config, now=NOW)[0]).elect, plan.locks)
+
+
+def test_without_an_action_that_checks_it_an_election_ends() -> None:
+    """The actions were removed from the configuration, and the plugin was left."""
+    config = configured(RESERVE.replace("elect, ", "").replace(", reserve", ""))
+    scenery = cluster(busy(cordoned="n3"), wide(), gang("small", 1, gpu=4, created=5.0), elected("wide", "n1", "n2"))
+    plans = scene(scenery, config, now=NOW)
+    assert (None, (), 1) == (plans[0].elect, plans[0].locks, len(plans[0].bind))
+
+
+def test_after_a_lost_election_jobs_that_rest_are_candidates_too() -> None:
+    """`low` has just come. `high` was skipped by this cycle only because nothing has changed for it."""
+    high, low = gang("high", 2, gpu=8, priority=5, created=50.0), gang("low", 2, gpu=8, created=60.0)
+    running = [gang(f"long-{n}", 1, gpu=4, on=[n], priority=9) for n in ("n1", "n2", "n3")]
+    lost = elected("wide", "n2", "n3", since=90.0, demand=SMALL)
+    snapshot = Snapshot(cluster(busy(), running, wide(3), high, low, lost))
+    snapshot.resting = frozenset({snapshot.jobs.number["ns/high"]})
+    plan = decide(snapshot, with_timeout("1h"), NOW)
+    assert plan.elect is not None
+    assert "ns/high" == plan.elect.job
 
 
 # -- whose election it is
@@ -181,6 +202,7 @@ def test_a_group_declares_some_resources_and_its_pods_all_of_them() -> None:
         ({"pods": 1, GPU: 8}, {"pods": 1, GPU: 8, "cpu": 1}, True),
         ({GPU: 8}, {"pods": 1, GPU: 8, "cpu": 1}, False),
         ({GPU: 8}, {GPU: 9}, True),
+        ({GPU: 8}, {GPU: 8, "cpu": 1}, True),  # both are what the group declares
         ({}, {GPU: 9}, False),
     ],
 )
@@ -242,6 +264,16 @@ def test_a_job_past_its_promise_does_not_count_as_gone() -> None:
     jobs = [j for j in scenery.jobs if j.key != "ns/wide"]
     scenery = replace(scenery, tasks=(*others, *both.tasks), jobs=(*jobs, both.job))
     assert () == scene(scenery, CONFIG, now=NOW)[0].bind
+
+
+def test_a_promise_counts_from_the_start_not_from_the_creation() -> None:
+    """`first` waited for an hour, was bound, and its kubelet has not started it yet: it has broken no promise."""
+    first = gang("first", 1, gpu=2, on=["n1"], created=0.0, promise=100.0, task={"started": None})
+    good = [gang(f"good-{n}", 1, gpu=7, on=[n], promise=8000.0) for n in ("n2", "n3")]
+    following = gang("next", 1, gpu=2, created=160.0, promise=20.0)
+    scenery = cluster(busy(), first, good, wide(2), following, elected("wide", "n1", "n2", "n3", since=50.0))
+    (plan,), _ = cycles(scenery, CONFIG, 1, now=3600.0)
+    assert ["ns/next-0"] == [b.task for b in plan.bind]
 
 
 @pytest.mark.parametrize(

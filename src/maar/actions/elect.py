@@ -31,7 +31,9 @@ class Elect:
     def execute(self, session: Session) -> None:
         if not session.hooks.target_job or target_of(session) is not None:
             return
-        waiting = [job for job in session.active() if is_waiting(session, job)]
+        # After a lost election also jobs that rest: they were skipped only because nothing has changed for them.
+        lost = session.snapshot.cluster.elect is not None
+        waiting = [job for job in session.active(resting=lost) if is_waiting(session, job)]
         target = session.hooks.target_job[0].call(waiting)
         if target is not None:
             session.set_target(target, demand_of(session, target))
@@ -80,6 +82,10 @@ def is_whole(demand: tuple[tuple[str, int], ...]) -> bool:
 
 
 def asks_for_more(before: tuple[tuple[str, int], ...], now: tuple[tuple[str, int], ...]) -> bool:
-    """Whether a demand is above an earlier one. A resource that the earlier one left open is not compared."""
-    stated, left_out = dict(before), 0 if is_whole(before) else math.inf
+    """Whether a demand is above an earlier one.
+
+    A group may leave resources open that its pods then request; these are not compared. Nor is an unknown demand.
+    """
+    is_open = not before or (is_whole(now) and not is_whole(before))
+    stated, left_out = dict(before), math.inf if is_open else 0
     return any(amount > stated.get(name, left_out) for name, amount in now)

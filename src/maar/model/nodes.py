@@ -64,12 +64,16 @@ class NodeTable:
         self.unschedulable: Mask = np.array([n.unschedulable for n in self.nodes], dtype=np.bool_)
         self.taint_sets, self.taint_class = _classes([n.taints for n in self.nodes])
         self._columns: dict[str, LabelColumn] = {}
+        self._labels = frozenset({HOSTNAME}.union(*(n.labels for n in self.nodes)))
+        self._missing = LabelColumn(np.full(len(self.nodes), -1, dtype=np.int32), ())
 
     def __len__(self) -> int:
         return len(self.nodes)
 
     def label(self, key: str) -> LabelColumn:
         """The column of one label, made on first use. A node without a hostname label has its name as the hostname."""
+        if key not in self._labels:
+            return self._missing  # one for all: pods may name any number of labels that no node has
         column = self._columns.get(key)
         if column is None:
             values: dict[str, int] = {}

@@ -21,6 +21,10 @@ Feature = PodSelector | PodTerm | Port | Slot
 """What a pod makes visible on its node: a matched selector, an anti-affinity term, a host port or a volume."""
 
 
+MOST_NEW = 2000
+"""Shapes and features that are added to a table of any size before it is made again; tuned by hand."""
+
+
 class Shape(msgspec.Struct, frozen=True, cache_hash=True):
     """Requests and constraints of equal pods."""
 
@@ -63,7 +67,7 @@ class Shape(msgspec.Struct, frozen=True, cache_hash=True):
 class ShapeTable:
     """All shapes of a snapshot, with their requests as rows and their features by number.
 
-    It only grows and numbers never change, so successive snapshots share one table.
+    It only grows and numbers never change, so successive snapshots share one table until it is `crowded`.
     """
 
     def __init__(self, shapes: Iterable[Shape], axes: Axes) -> None:
@@ -76,9 +80,15 @@ class ShapeTable:
         self.gpus: Ints = np.zeros(0, dtype=np.int64)
         self.best_effort: Mask = np.zeros(0, dtype=np.bool_)
         self.add(shapes)
+        self._first = len(self.shapes) + len(self.feature)
 
     def __len__(self) -> int:
         return len(self.shapes)
+
+    @property
+    def crowded(self) -> bool:
+        """Whether most of it may belong to pods that are gone: a new table costs less than to keep it."""
+        return len(self.shapes) + len(self.feature) > 2 * self._first + MOST_NEW
 
     def add(self, shapes: Iterable[Shape]) -> None:
         new = [shape for shape in dict.fromkeys(shapes) if shape not in self.number]

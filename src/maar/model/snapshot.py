@@ -16,7 +16,7 @@ from maar.model.jobs import Job, JobTable
 from maar.model.nodes import Image, Node, NodeTable
 from maar.model.plan import Elect, Expired, Lock
 from maar.model.queues import Queue, QueueTree
-from maar.model.resources import Axes, Ints
+from maar.model.resources import Axes, Ints, Mask
 from maar.model.shapes import Shape, ShapeTable
 from maar.model.splice import Splice
 from maar.model.tasks import Status, Task, TaskTable, placing_order
@@ -73,6 +73,8 @@ class Snapshot:
         self.nominated: Ints = np.zeros((n, r), dtype=np.int64)
         self.features: Ints = np.zeros((len(self.shapes.feature), n), dtype=np.int64)
         self.leaving: Ints = np.zeros_like(self.features)
+        self.shown: Mask = np.zeros(len(self.features), dtype=np.bool_)
+        """The features that some pod on a node shows or has shown; the rows of all others are zero."""
         self._count_nodes(self.tasks, 1)
 
     def _take_rest(self, cluster: Cluster) -> None:
@@ -95,6 +97,8 @@ class Snapshot:
         visible = np.array([bool(f) for f in self.shapes.features], dtype=np.bool_)
         if visible.any():
             on_node = (bound | leaving | nominated) & (node >= 0) & visible[shape]
+            for s in np.unique(shape[on_node]).tolist():
+                self.shown[self.shapes.features[s]] = True
             for t in np.flatnonzero(on_node).tolist():
                 self.features[self.shapes.features[shape[t]], node[t]] += sign
                 if leaving[t]:
@@ -104,8 +108,11 @@ class Snapshot:
         """The next snapshot, if nodes and queues are the same and some jobs have changed (`None`: deleted).
 
         `rest` is the cluster without jobs and tasks. The cost grows with the change; other columns are copied.
-        Returns `None` if a new resource changes the axes: the caller then makes a snapshot from scratch.
+        Returns `None` if a new resource changes the axes, or if the shapes of pods that are gone have become too many:
+        the caller then makes a snapshot from scratch.
         """
+        if self.shapes.crowded:
+            return None
         elastic_only = self._elastic_changes(changed)
         changed = {key: c for key, c in changed.items() if key not in elastic_only}
         jobs = sorted((c[0] for c in changed.values() if c is not None), key=lambda j: j.key)
@@ -150,9 +157,9 @@ class Snapshot:
     def _recount_nodes(self, before: Snapshot, new: TaskTable, changed: Mapping[str, Changed]) -> None:
         self.used, self.releasing = before.used.copy(), before.releasing.copy()
         self.nominated = before.nominated.copy()
-        more = np.zeros((len(self.shapes.feature) - len(before.features), len(self.nodes)), dtype=np.int64)
-        self.features = np.concatenate((before.features, more))
-        self.leaving = np.concatenate((before.leaving, more))
+        size = len(self.shapes.feature)
+        self.features, self.leaving = (only(c, before.shown, size) for c in (before.features, before.leaving))
+        self.shown = np.concatenate((before.shown, np.zeros(size - len(before.shown), dtype=np.bool_)))
         known = before.jobs.number
         rows = [before.jobs.members[known[key]] for key in changed if key in known]
         if rows:
@@ -162,6 +169,19 @@ class Snapshot:
 
 Changed = tuple[Job, tuple[Task, ...]] | None
 """A job with its current tasks; `None` if it is deleted."""
+
+
+def only(table: Ints, chosen: Mask, size: int) -> Ints:
+    """A copy of the chosen rows; all others of its `size` rows are zero, and take no memory until they are written.
+
+    Anyone may make a pod with thousands of host ports, each of which is a row.
+    """
+    if chosen.all() and len(table) == size:
+        return table.copy()
+    made = np.zeros((size, table.shape[1]), dtype=table.dtype)
+    rows = np.flatnonzero(chosen)
+    made[rows] = table[rows]
+    return made
 
 
 def _worker_shapes(jobs: Iterable[Job]) -> list[Shape]:

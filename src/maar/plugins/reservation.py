@@ -29,6 +29,8 @@ from maar.session.resizing.waiting_gangs import could_pay
 from maar.session.session import Session
 
 NAME = "reservation"
+CHECKED_BY = frozenset({"elect", "reserve"})
+"""The actions that check a standing election."""
 
 
 class Arguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -58,6 +60,8 @@ class Reservation:
         on.reserved_nodes(self._lock)
         on.job_nodes(self._closed)
         self._forget_turns()
+        if not CHECKED_BY.intersection(action.name for action in session.config.actions):
+            session.clear_target()  # the configuration has changed, and no action would check the election again
         if session.elect is not None and session.elect.since > session.now:
             session.date_target()  # the clock was set back
         if session.elect is not None and self._timeout > 0:

@@ -120,10 +120,10 @@ class Session:
     def queue_of(self, job: Job) -> Queue:
         return self.snapshot.queues.queues[int(self.snapshot.jobs.queue[job.index])]
 
-    def active(self) -> list[Job]:
-        """Jobs that wait for something and are valid, in a queue that exists and is valid."""
+    def active(self, resting: bool = False) -> list[Job]:
+        """Jobs that wait for something and are valid, in a queue that exists and is valid; without resting jobs."""
         rows = self.snapshot.jobs.active
-        jobs = [self.job(i) for i in rows if i not in self.snapshot.resting]
+        jobs = [self.job(i) for i in rows if resting or i not in self.snapshot.resting]
         return [job for job in jobs if self.trouble(job) is None]
 
     def elastic(self) -> list[Job]:

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from maar.model.resources import Ints
-from maar.model.snapshot import Snapshot
+from maar.model.snapshot import Snapshot, only
 from maar.model.tasks import Status
 from maar.session.journal import Array, Journal
 
@@ -44,8 +44,8 @@ class State(Journal):
         self.used: Ints = snapshot.used.copy()
         self.releasing: Ints = snapshot.releasing.copy()
         self.nominated: Ints = snapshot.nominated.copy()
-        self.features: Ints = snapshot.features.copy()
-        self.leaving: Ints = snapshot.leaving.copy()
+        self.features: Ints = only(snapshot.features, snapshot.shown, len(snapshot.features))
+        self.leaving: Ints = only(snapshot.leaving, snapshot.shown, len(snapshot.leaving))
         self.status: npt.NDArray[np.int8] = snapshot.tasks.status.copy()
         self.node: Ints = snapshot.tasks.node.copy()
         jobs = snapshot.jobs

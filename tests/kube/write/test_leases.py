@@ -424,9 +424,12 @@ def test_intents_are_written_at_once_and_dropped_when_they_are_settled() -> None
     play(scene)
 
 
-def test_a_successor_reads_the_intents_in_the_version_that_it_replaces_and_raises_the_epoch() -> None:
+@pytest.mark.parametrize(("epoch", "following"), [("7", 8), ("9" * 5000, 1)], ids=["epoch", "digits"])
+def test_a_successor_reads_the_intents_in_the_version_that_it_replaces_and_raises_the_epoch(
+    epoch: str, following: int
+) -> None:
     async def scene(stage: Stage) -> None:
-        notes = {"maar.dev/intents": '{"/x":["a","b"]}', "maar.dev/epoch": "7", "kept": "yes"}
+        notes = {"maar.dev/intents": '{"/x":["a","b"]}', "maar.dev/epoch": epoch, "kept": "yes"}
         spec = {"holderIdentity": "dead", "leaseDurationSeconds": 15}
         stage.store.put({"metadata": {"name": "maar", "annotations": notes}, "spec": spec})
         intents = Intents()
@@ -435,10 +438,12 @@ def test_a_successor_reads_the_intents_in_the_version_that_it_replaces_and_raise
         await until(lambda: election.holder == "dead")
         stage.now += 15.1
         await until(lambda: election.leading)
-        assert (frozenset({"/x/a", "/x/b"}), 8, True) == (intents.inherited, intents.epoch, intents.succeeds)
+        assert (frozenset({"/x/a", "/x/b"}), following, True) == (intents.inherited, intents.epoch, intents.succeeds)
         version = stage.store.version
         await until(lambda: stage.store.version > version + 1)
-        assert {**notes, "maar.dev/epoch": "8"} == annotations(stage.store), "they stay until they are fenced"
+        assert {**notes, "maar.dev/epoch": str(following)} == annotations(stage.store), (
+            "they stay until they are fenced"
+        )
         intents.fenced()
         await until(lambda: "maar.dev/intents" not in annotations(stage.store))
         await stopped(task)

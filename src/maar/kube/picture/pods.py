@@ -23,6 +23,7 @@ from maar.kube.picture.owners import Owners
 from maar.kube.picture.problems import Problems
 from maar.kube.picture.roster import Roster
 from maar.kube.picture.store import Store
+from maar.kube.read.limits import TooMuch
 from maar.kube.read.neighbours import Namespaces
 from maar.kube.read.priorities import Priorities
 from maar.kube.read.requests import room_taken
@@ -164,6 +165,7 @@ class Pods:
             self._roster.enter(key, self._identity(key, made), now)
         self.dirty.clear()
         self._redraft.clear()
+        self.shapes.tidy(len(self.members), (m.draft for m in self.members.values()))
 
     def _count_unread(self, key: str, made: Member | None) -> None:
         self._unread_on.pop(key, None)
@@ -231,8 +233,13 @@ class Pods:
 
     def _member(self, key: str, pod: Pod, now: float, foreign: bool) -> Member:
         volumes = needs(self._storage, pod, self._nodes) if pod.spec.volumes else None
-        draft = self.shapes.draft(pod, volumes, self._images.use(key, names_of(pod.spec)))
+        too_much = ""
+        try:
+            draft = self.shapes.draft(pod, volumes, self._images.use(key, names_of(pod.spec)))
+        except TooMuch as error:
+            draft, too_much = self.shapes.bare(pod), str(error)  # what it requests is known, so its node stays open
         made = member(pod, draft, self.priorities, self._nodes, now, foreign, volumes)
+        made.problem = made.problem or too_much
         if made.problem:
             self._problems.invalid(PODS, key, made.problem)
         else:

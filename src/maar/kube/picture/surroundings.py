@@ -106,9 +106,14 @@ class Surroundings:
     def cover(self, members: Collection[Member]) -> set[str]:
         """Find again what budgets cover; returns the pods whose budgets changed."""
         found: list[Budget] = []
-        covered: dict[str, tuple[str, ...]] = {}
-        for item in self._store.of(BUDGETS).values():
-            inside = [m for m in members if m.pod.namespace == item.namespace]
+        by_pod: dict[str, list[str]] = {}
+        budgets = self._store.of(BUDGETS).values()
+        there: dict[str, list[Member]] = {item.namespace: [] for item in budgets}
+        for m in members if there else ():
+            if (near := there.get(m.pod.namespace)) is not None:
+                near.append(m)
+        for item in budgets:
+            inside = there[item.namespace]
             try:
                 if (BUDGETS, item.key) in self._problems.undecoded:
                     found.append(Budget(item.key, 0))
@@ -122,8 +127,8 @@ class Surroundings:
                 self._problems.bug(BUDGETS, item.key, error)
                 found.append(Budget(item.key, 0))
             for m in inside:
-                covered[m.pod.key] = (*covered.get(m.pod.key, ()), item.key)
-        covered = {key: tuple(sorted(keys)) for key, keys in covered.items()}
+                by_pod.setdefault(m.pod.key, []).append(item.key)
+        covered = {key: tuple(sorted(keys)) for key, keys in by_pod.items()}
         before, self.covered, self._budgets = self.covered, covered, tuple(found)
         return {key for key in before.keys() | covered.keys() if before.get(key) != covered.get(key)}
 

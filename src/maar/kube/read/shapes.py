@@ -11,13 +11,14 @@ from functools import lru_cache
 
 from msgspec.structs import replace
 
+from maar.kube.read.limits import check
 from maar.kube.read.neighbours import Matcher, Namespaces, pod_term, spread
 from maar.kube.read.requests import pod_requests
 from maar.kube.read.selectors import has, node_term
 from maar.kube.read.volumes import Needs
 from maar.kube.wire.pods import Container, Pod, PodSpec, WireToleration
 from maar.model.selectors import PodSelector, Port, Toleration
-from maar.model.shapes import Shape
+from maar.model.shapes import MOST_NEW, Shape
 
 
 class Shapes:
@@ -26,11 +27,21 @@ class Shapes:
     def __init__(self, namespaces: Namespaces) -> None:
         self._namespaces = namespaces
         self._drafts: dict[Shape, Shape] = {}
-        self._finished: dict[tuple[int, tuple[PodSelector, ...]], Shape] = {}
+        self._finished: dict[tuple[Shape, tuple[PodSelector, ...]], Shape] = {}
+
+    def tidy(self, pods: int, drafts: Iterable[Shape]) -> None:
+        """Forget the shapes of pods that are gone, if these are many; `pods` pods exist, and have `drafts`."""
+        if len(self._drafts) + len(self._finished) > 3 * pods + MOST_NEW:
+            self._drafts = {draft: draft for draft in drafts}
+            self._finished = {}
 
     def draft(self, pod: Pod, needs: Needs | None = None, images: tuple[str, ...] = ()) -> Shape:
-        """A pod's shape but for the selectors that match it; `images` are those of its images that some node has."""
+        """A pod's shape but for the selectors that match it; `images` are those of its images that some node has.
+
+        Raises `TooMuch` if the pod states more than it may.
+        """
         spec = pod.spec
+        check(spec)
         shape = Shape(
             requests=pod_requests(pod),
             node_selector=tuple(has(k, v) for k, v in sorted(spec.node_selector.items())),
@@ -45,6 +56,11 @@ class Shapes:
             shape = replace(shape, volume_terms=needs.ways, volume_needs=needs.takes)
         return self._drafts.setdefault(shape, shape)
 
+    def bare(self, pod: Pod) -> Shape:
+        """Only what a pod requests."""
+        shape = Shape(requests=pod_requests(pod))
+        return self._drafts.setdefault(shape, shape)
+
     def finish(self, draft: Shape, pod: Pod, matcher: Matcher) -> Shape:
         """The draft with the selectors that match the pod."""
         if matcher.empty:
@@ -52,7 +68,7 @@ class Shapes:
         matches = matcher.matches(pod.namespace, pod.metadata.labels)
         if not matches:
             return draft
-        key = (id(draft), matches)
+        key = (draft, matches)
         shape = self._finished.get(key)
         if shape is None:
             shape = self._finished[key] = replace(draft, matches=matches)

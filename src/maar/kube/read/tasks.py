@@ -166,7 +166,6 @@ def task(
         return made
     of.said = promise, checkpoint
     pod = of.pod
-    bound = of.status in (Status.BOUND, Status.RELEASING)
     started, going = pod.status.start_time, pod.metadata.deletion_timestamp
     grace = pod.spec.termination_grace_period_seconds
     of.made = Task(
@@ -178,7 +177,7 @@ def task(
         role=role(pod),
         priority=of.task_priority,
         created=of.created,
-        started=started.timestamp() if started is not None else (of.created if bound else None),
+        started=None if started is None else started.timestamp(),
         index=index(pod),
         uid=pod.metadata.uid,
         preemptable=of.preemptable,

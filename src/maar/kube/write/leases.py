@@ -354,7 +354,7 @@ def _with_intents(lease: Lease, text: str) -> dict[str, str]:
 
 def _epoch(lease: Lease | None) -> int:
     text = _annotations(lease or {}).get(EPOCH, "")
-    return int(text) if text.isdecimal() and len(text) <= LONGEST_EPOCH else 0
+    return int(text) if text.isascii() and text.isdecimal() and len(text) <= LONGEST_EPOCH else 0
 
 
 async def _awaited(work: Awaitable[None]) -> None:

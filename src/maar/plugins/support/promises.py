@@ -119,6 +119,7 @@ def _promised_end(session: Session, task: int) -> float | None:
         promise = session.job(int(snapshot.tasks.job[task])).promise
     if promise is None:
         return None
-    # A task bound in this cycle starts now.
+    # A task that was bound in this cycle, or that its kubelet has not started yet, starts now.
+    started = snapshot.tasks.tasks[task].started
     there = snapshot.tasks.status[task] in (Status.BOUND, Status.RELEASING)
-    return promise + (float(snapshot.tasks.started[task]) if there else session.now)
+    return promise + (started if there and started is not None else session.now)
