@@ -326,6 +326,21 @@ def test_notes_are_removed_from_a_job_that_is_not_elastic_any_more(kubeconfig: P
     tell(kubeconfig, story)
 
 
+def test_a_job_of_fixed_size_keeps_the_reason_why_it_waits(kubeconfig: Path) -> None:
+    async def story(cluster: Live, scheduler: Scheduler) -> None:
+        job = pytorch(2)
+        del job["spec"]["elasticPolicy"]
+        job["metadata"]["annotations"] = {"maar.dev/why": "no room"}
+        await cluster.create(PATH.rpartition("/")[0], job)
+        await cluster.eventually(lambda: KEY in scheduler.picture.objects.of(pytorchjob.KIND), "it is seen")
+        assert (None, {}) == (elastic(scheduler), scheduler.picture.elastic.untrue)
+        scheduler.outbox.resizes.send(Plan(), time.time() + 5)
+        await written(cluster, scheduler)
+        assert "no room" == (await spec(cluster))[2]["maar.dev/why"]
+
+    tell(kubeconfig, story)
+
+
 @pytest.mark.parametrize("created_suspended", [True, False])
 def test_a_job_that_its_owner_suspends_before_maar_has_written_it_stays_suspended(
     kubeconfig: Path, created_suspended: bool

@@ -393,7 +393,7 @@ def test_several_requests_may_be_sent_at_once() -> None:
     told(story)
 
 
-@pytest.mark.parametrize("path, body", [("/nothing", "no such path"), ("/healthz", "ok")])
+@pytest.mark.parametrize(("path", "body"), [("/nothing", "no such path"), ("/healthz", "ok")])
 def test_thousands_of_requests_in_one_piece_are_answered_in_turns(
     path: str, body: str, caplog: pytest.LogCaptureFixture
 ) -> None:

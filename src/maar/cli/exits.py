@@ -157,11 +157,11 @@ def replace_missing_streams() -> None:
         except OSError:
             os.open(os.devnull, how)  # becomes the lowest free number, which is this one
     if sys.stdin is None:
-        sys.stdin = open(0, closefd=False)
+        sys.stdin = open(0, closefd=False)  # noqa: SIM115
     if sys.stdout is None:
-        sys.stdout = open(1, "w", closefd=False)
+        sys.stdout = open(1, "w", closefd=False)  # noqa: SIM115
     if sys.stderr is None:
-        sys.stderr = open(2, "w", closefd=False)
+        sys.stderr = open(2, "w", closefd=False)  # noqa: SIM115
 
 
 def leave(code: Exit | int) -> NoReturn:

@@ -246,6 +246,9 @@ def notes_while_not_ours(item: Object, stated: Stated, names: frozenset[str] | N
     if stated.suspended:
         wanted |= {known.WORKERS: "0", known.PLANNED: "0", known.WHY: PAUSED_BY_OWNER}
     there = item.metadata.annotations
+    was_elastic = any(key in there for key in NOTES if key != known.WHY)
+    if not (stated.suspended or was_elastic or there.get(known.WHY) == PAUSED_BY_OWNER):
+        return {}  # it says why a job of fixed size waits
     return {key: wanted[key] for key in NOTES if key in there and there[key] != wanted[key]}
 
 
