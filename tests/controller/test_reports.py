@@ -97,6 +97,14 @@ def conditions(writes: Writes) -> dict[str, tuple[str, str]]:
 # -- reasons
 
 
+def test_reasons_that_change_in_every_cycle_do_not_delay_the_first_condition() -> None:
+    tainted = msgspec.structs.replace(WAITS, wait=waits("tainted", "TaintToleration"))
+    others = [tainted, msgspec.structs.replace(WAITS, wait=NO_QUOTA)]
+    for other in others:
+        found, _ = play(*((10.0 + 0.3 * i, (WAITS, other)[i % 2]) for i in range(4)))
+        assert [[], [], [GROUP_PATH, *POD_PATHS]] == [paths(writes) for writes in found[:3]], "within a second"
+
+
 def test_a_reason_is_written_once_after_it_has_held() -> None:
     found, record = play(*((now, WAITS) for now in (10.0, 10.4, 10.0 + STANDS, 20.0, 30.0)))
     first = found.pop(2)

@@ -94,6 +94,8 @@ class Record(msgspec.Struct, frozen=True):
     surplus: frozenset[str] = frozenset()
     stands_at: float = 0.0
     """When the verdict has held long enough to be written."""
+    stood: bool = False
+    """Whether it was."""
     bucket: Bucket | None = None
     """Tokens for changes; full if it is missing."""
     held_until: float | None = None
@@ -162,6 +164,7 @@ def report(seen: Seen, record: Record, now: float) -> tuple[Writes, Record]:
     """The writes that are due, and the record once they are written."""
     record = _with_verdict(seen, record, now)
     standing = record.verdict if record.verdict is not None and now >= record.stands_at else None
+    record = replace(record, stood=standing is not None)
     if standing is not None and standing.condition == UNSCHEDULABLE and not seen.may_ask:
         standing = standing._replace(condition=PROVISIONING)
     record = _with_group(seen, record, standing, now)
@@ -198,7 +201,9 @@ def _with_verdict(seen: Seen, record: Record, now: float) -> Record:
     if before is None or before.key != found.key:
         # Most gangs lack pods only while these are being created.
         fresh = found.condition == MEMBERS and not any(pod.shown.reason for pod in seen.waiting)
-        stands_at = now + (A_WHILE if fresh else STANDS)
+        later = now + (A_WHILE if fresh else STANDS)
+        # Verdicts that come and go do not delay each other: autoscalers would never see any of them.
+        stands_at = min(stands_at, later) if before is not None and not record.stood else later
     if any(pod.node != _node_of(pod, record) for pod in seen.waiting):
         stands_at = now  # victims are leaving, or are spared
     return replace(record, verdict=found, surplus=frozenset(seen.wait.surplus), stands_at=stands_at)
