@@ -104,6 +104,10 @@ class Record(msgspec.Struct, frozen=True):
     stale: bool = False
     """The text for the owner has changed, and nothing else: it is refreshed when it is this job's turn."""
 
+    def unwritten(self) -> Record:
+        """The record after a write that failed: only what the objects show is known."""
+        return replace(self, group="", in_status="", pods={}, noted=None, details="", tally=None)
+
     def due(self, now: float) -> float | None:
         """When a write is due because of time alone."""
         moments = (self.verdict and self.stands_at, self.admission and self.admission.due, self.held_until)
@@ -158,6 +162,8 @@ class Writes(msgspec.Struct, frozen=True):
     event: str
     """The text of an event on the subject; empty: no event."""
     code: str = ""
+    job: str = ""
+    """Empty: the writes are about queues."""
 
 
 def report(seen: Seen, record: Record, now: float) -> tuple[Writes, Record]:
@@ -188,7 +194,7 @@ def report(seen: Seen, record: Record, now: float) -> tuple[Writes, Record]:
         if told and record.in_event != standing.says:
             text, code = standing.details, standing.says
         record = replace(record, in_event=standing.says)
-    return Writes(tuple(patches), seen.subject, text, code), replace(
+    return Writes(tuple(patches), seen.subject, text, code, seen.job.key), replace(
         record, stale=_is_stale(seen, record, standing, now)
     )
 
