@@ -101,7 +101,9 @@ def test_a_condition_that_could_not_be_written_is_written_later(box: EmbeddedSer
         nonlocal ahead
         await cluster.crds(OUR_CRDS)
         async with scheduling(cluster, clock=lambda: time.time() + ahead) as scheduler:
-            box.faults.fails = lambda method, path: method == "PATCH" and ("/podgroups/" in path or path.endswith("/status"))
+            box.faults.fails = lambda method, path: (
+                method == "PATCH" and ("/podgroups/" in path or path.endswith("/status"))
+            )
             box.faults.fail_share, box.faults.fail_codes = 1.0, (403,)
             await cluster.queue("research")
             await cluster.gang("train", 2, gpu=16, group={"queue": "research"})

@@ -19,13 +19,13 @@ from maar.kube.picture.picture import Picture
 from maar.kube.wire import annotations as known
 from maar.kube.wire.api_resources import PROVISIONING_REQUESTS
 from maar.kube.wire.base import Metadata
+from maar.kube.wire.pods import Pod
 from maar.kube.wire.provisioning import (
     ProvisioningRequest,
     ProvisioningSpec,
     ProvisioningStatus,
     StatusCondition,
 )
-from maar.kube.wire.pods import Pod
 from maar.kube.write.outcomes import Done, Failed, Outcome
 from maar.kube.write.provisioning import AskForNodes, Withdraw, request_name
 from maar.kube.write.work import Patch, Work

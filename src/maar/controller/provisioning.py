@@ -266,7 +266,9 @@ class Provisioning:
         """The waiting pods of a job that name one of these requests."""
         names, jobs, pods = {request.name for request in asked}, self._cache.latest.jobs, self._cache.picture.objects
         rows = jobs.members[number].tolist()
-        keys = [task.key for task in map(self._cache.latest.tasks.tasks.__getitem__, rows) if task.status is Status.PENDING]
+        keys = [
+            task.key for task in map(self._cache.latest.tasks.tasks.__getitem__, rows) if task.status is Status.PENDING
+        ]
         found = ((key, pods.of(PODS_KIND).get(key)) for key in keys)
         return [key for key, pod in found if pod and pod.metadata.annotations.get(known.CONSUMES_REQUEST) in names]
 
@@ -286,9 +288,10 @@ class Provisioning:
         self._send(f"{namespace}/{name}", work)
 
     def _annotate(self, pod: str, request: str) -> None:
-        namespace, _, name = pod.partition("/")
         """Let a pod name a request, or none."""
-        notes = {known.CONSUMES_REQUEST: request or None, known.CONSUMES_CLASS: request and self._class_name() or None}
+        namespace, _, name = pod.partition("/")
+        kind = self._class_name() if request else None
+        notes = {known.CONSUMES_REQUEST: request or None, known.CONSUMES_CLASS: kind}
         self._send(
             f"{pod} {request}", Patch(PODS.path(namespace, name), {"metadata": {"annotations": notes}}), seen=True
         )
