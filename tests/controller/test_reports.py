@@ -163,10 +163,10 @@ def test_another_text_is_no_news_and_is_refreshed_only_on_one_object_in_turn() -
 
 
 def test_all_reasons_are_on_the_owners_object_and_the_deciding_one_on_pods() -> None:
-    wait = Wait(KEY, (*NO_ROOM.reasons, Reason("test", "NoVictims", "nobody may go")))
+    wait = Wait(KEY, (*NO_ROOM.reasons, Reason("test", "Blocked", "a pod is gated")))
     one = seen(wait=wait, waiting=PENDING)
     found, _ = play((10.0, one), (11.0, one))
-    assert "too few GPUs; nobody may go" == status(found[1])["conditions"][0]["message"] == found[1].event
+    assert "too few GPUs; a pod is gated" == status(found[1])["conditions"][0]["message"] == found[1].event
     assert {"too few GPUs"} == {message for _, message in conditions(found[1]).values()}
 
 
