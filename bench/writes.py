@@ -37,13 +37,15 @@ GANG = 4
 NODE_COUNT, GPUS = 16, 8
 GPU = "nvidia.com/gpu"
 GROUPS = volcano_podgroup.KIND.resource
-WRITING = ("POST", "PUT", "PATCH", "DELETE")
+WRITING = ("POST", "PUT", "PATCH", "APPLY", "DELETE", "DELETECOLLECTION")
 KEPT = 5
 """Ended gangs that are not deleted yet."""
 SAMPLE = re.compile(r"apiserver_request_total\{(?P<labels>.*)\} (?P<value>\S+)")
 LABEL = re.compile(r'(\w+)="([^"]*)"')
 PER_BIND, PER_SECOND, CPU_PERCENT, GROWTH_PERCENT = 5, 2, 20, 10
 """The bars: writes per bind and per second besides, percent of one core, and percent by which memory may grow."""
+LAST_LINE = ("binds", "writes", "writes_per_bind", "cpu_percent", "rss_mb_start", "rss_mb_end")
+"""The fields of the last line; the others are printed before it."""
 
 Requests = Counter[tuple[str, str, str]]
 """Requests that write, by verb, resource and subresource."""
@@ -266,7 +268,8 @@ def main() -> None:
         found = asyncio.run(measure(cluster.kubeconfig, given.gangs, given.first, given.minutes))
     missed = bars(found)
     print(f"missed: {', '.join(missed)}" if missed else "all bars are kept", flush=True)
-    print(json.dumps(found))
+    print(", ".join(f"{name} {value:,}" for name, value in found.items() if name not in LAST_LINE), flush=True)
+    print(json.dumps({name: found[name] for name in LAST_LINE}))
     raise SystemExit(1 if missed else 0)
 
 

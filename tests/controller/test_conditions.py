@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from tests.support.autoscaler import asks
-from tests.support.live import EVENTS_PATH, NAMESPACE, Live, Seen, bound, scheduling, tell
+from tests.support.live import EVENTS_PATH, NAMESPACE, OUR_CRDS, Live, Seen, bound, scheduling, tell
 
 from maar.controller.brakes import Brakes, BrakeSettings
-from maar.kube.kinds import batchjob
+from maar.controller.reports import AGAIN
+from maar.embedded.server import EmbeddedServer
+from maar.kube.kinds import batchjob, volcano_podgroup
 from maar.kube.wire.annotations import WHY
-from maar.kube.wire.api_resources import PODS
+from maar.kube.wire.api_resources import PODS, QUEUES
 
 GATE: dict[str, Any] = {"schedulingGates": [{"name": "example.com/wait"}]}
 
@@ -88,6 +91,45 @@ def test_a_pod_that_joins_a_waiting_gang_later_has_its_condition_too(kubeconfig:
             )
 
     tell(kubeconfig, story)
+
+
+def test_a_condition_that_could_not_be_written_is_written_later(box: EmbeddedServer, tmp_path: Path) -> None:
+    """A webhook or a missing right refuses it: without the condition no autoscaler would ever add the nodes."""
+    ahead = 0.0
+
+    async def story(cluster: Live) -> None:
+        nonlocal ahead
+        await cluster.crds(OUR_CRDS)
+        async with scheduling(cluster, clock=lambda: time.time() + ahead) as scheduler:
+            box.faults.fails = lambda method, path: (
+                method == "PATCH" and ("/podgroups/" in path or path.endswith("/status"))
+            )
+            box.faults.fail_share, box.faults.fail_codes = 1.0, (403,)
+            await cluster.queue("research")
+            await cluster.gang("train", 2, gpu=16, group={"queue": "research"})
+            await cluster.pod("runs", gpu=8)
+            failed = scheduler.executor.counts
+            # Two queues, one group and two pods.
+            await cluster.eventually(lambda: failed.failed >= 5, "all are refused")
+            box.faults.clear()
+            before = failed.failed + failed.done
+            ahead = AGAIN / 2
+            scheduler.look_again()
+            await cluster.eventually(lambda: scheduler.executor.pending == 0)
+            assert before == failed.failed + failed.done, "a refused write is not repeated at once"
+            ahead = AGAIN + 1.0
+            scheduler.look_again()
+            await until_reasons(cluster, dict.fromkeys(("train-0", "train-1"), "Unschedulable"))
+
+            async def is_written() -> bool:
+                queue = await cluster.get(QUEUES.path(name="research"))
+                group = await cluster.get(volcano_podgroup.KIND.resource.path(NAMESPACE, "train"))
+                reasons = [c["reason"] for c in group.get("status", {}).get("conditions", ())]
+                return "summary" in queue.get("status", {}) and reasons == ["Unschedulable"]
+
+            await cluster.eventually(is_written, "the queue and the group have their status")
+
+    tell(box.kubeconfig(tmp_path / "kubeconfig"), story, nodes=1)
 
 
 def test_while_victims_leave_no_node_is_asked_for_and_a_promise_that_is_given_up_is_cleared(kubeconfig: Path) -> None:

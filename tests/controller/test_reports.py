@@ -97,6 +97,14 @@ def conditions(writes: Writes) -> dict[str, tuple[str, str]]:
 # -- reasons
 
 
+def test_reasons_that_change_in_every_cycle_do_not_delay_the_first_condition() -> None:
+    tainted = msgspec.structs.replace(WAITS, wait=waits("tainted", "TaintToleration"))
+    others = [tainted, msgspec.structs.replace(WAITS, wait=NO_QUOTA)]
+    for other in others:
+        found, _ = play(*((10.0 + 0.3 * i, (WAITS, other)[i % 2]) for i in range(4)))
+        assert [[], [], [GROUP_PATH, *POD_PATHS]] == [paths(writes) for writes in found[:3]], "within a second"
+
+
 def test_a_reason_is_written_once_after_it_has_held() -> None:
     found, record = play(*((now, WAITS) for now in (10.0, 10.4, 10.0 + STANDS, 20.0, 30.0)))
     first = found.pop(2)
@@ -155,10 +163,10 @@ def test_another_text_is_no_news_and_is_refreshed_only_on_one_object_in_turn() -
 
 
 def test_all_reasons_are_on_the_owners_object_and_the_deciding_one_on_pods() -> None:
-    wait = Wait(KEY, (*NO_ROOM.reasons, Reason("test", "NoVictims", "nobody may go")))
+    wait = Wait(KEY, (*NO_ROOM.reasons, Reason("test", "Blocked", "a pod is gated")))
     one = seen(wait=wait, waiting=PENDING)
     found, _ = play((10.0, one), (11.0, one))
-    assert "too few GPUs; nobody may go" == status(found[1])["conditions"][0]["message"] == found[1].event
+    assert "too few GPUs; a pod is gated" == status(found[1])["conditions"][0]["message"] == found[1].event
     assert {"too few GPUs"} == {message for _, message in conditions(found[1]).values()}
 
 

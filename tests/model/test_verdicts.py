@@ -45,6 +45,10 @@ def test_conditions_are_words_for_programs_and_no_gate() -> None:
         (("NotEnoughResources", "QueueClosed"), "QueueClosed"),
         (("NotEnoughResources", "Braked"), "Held"),
         (("Locked",), "Reserved"),
+        # Some of its pods would start without locks, others need nodes in any case.
+        (("Locked", "NotEnoughResources"), UNSCHEDULABLE),
+        (("Locked", "NoVictims"), "Reserved"),
+        (("Locked", "OverCapability", "NotEnoughResources"), "QueueLimit"),
         (("NotEnoughTasks", "Blocked"), "WaitingForMembers"),
         (("NotEnoughResources", "Nominated"), "Nominated"),
         (("NoPods",), "WaitingForMembers"),
@@ -72,8 +76,8 @@ def test_the_text_has_nothing_that_other_jobs_change() -> None:
     short = Reason("allocate", "NotEnoughResources", "0/5 nodes fit: 5 short", lasting="asks for 4 pods")
     other = Reason("preempt", "NoVictims", "nobody may go")
     found = verdict((other, short))
-    assert ("NotEnoughResources", "asks for 4 pods") == (found.code, found.text)
-    assert "asks for 4 pods; nobody may go" == found.details
+    assert ("NotEnoughResources", "asks for 4 pods", "asks for 4 pods") == (found.code, found.text, found.details)
+    assert "nobody may go" == verdict((other,)).details
 
 
 def test_the_documentation_has_the_table() -> None:

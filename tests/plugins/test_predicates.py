@@ -26,6 +26,7 @@ from maar.model.selectors import (
 )
 from maar.model.snapshot import Cluster, Snapshot
 from maar.model.tasks import Status
+from maar.model.verdicts import verdict
 from maar.plugins import gang as gang_plugin
 from maar.plugins import predicates
 from maar.session.session import Session
@@ -197,6 +198,27 @@ def test_affinity_goes_to_the_domain_of_the_pods_it_means() -> None:
 def test_affinity_without_the_pods_it_means_waits() -> None:
     scenery = cluster(zones({"a": 2}), job(affinity=(PodTerm(pods("db"), ZONE),)))
     assert ["0/2 nodes fit: 2 have no pod required by its pod affinity in their `zone`"] == why(scenery)
+
+
+DB = gang("there", cpu=1, on=["a1"], constraints={"matches": (pods("db"),)})
+
+
+@pytest.mark.parametrize(
+    ("parts", "expected"),
+    [
+        ((zones({"a": 2}),), "NeighbourNotFound"),
+        # However many nodes are tainted or full: new nodes do not help while the neighbour is missing.
+        ((zones({"a": 1}), zones({"b": 3}, taints=[Taint("x", "", "NoSchedule")])), "NeighbourNotFound"),
+        ((zones({"a": 2}), gang("full", 2, cpu=64, on=["a1", "a2"])), "NeighbourNotFound"),
+        # The neighbour's zone has no usable node: a new one helps.
+        ((zones({"a": 1}, unschedulable=True), zones({"b": 3}), DB), "Unschedulable"),
+        ((zones({"a": 1}, cpu=1), zones({"b": 3}), DB), "Unschedulable"),
+        ((), "Unschedulable"),
+    ],
+)
+def test_a_job_that_must_be_near_others_asks_for_nodes_only_if_these_run(parts: tuple[Any, ...], expected: str) -> None:
+    (plan, *_) = scene(cluster(*parts, job(affinity=(PodTerm(pods("db"), ZONE),))), config())
+    assert [expected] == [verdict(w.reasons).condition for w in plan.waiting if w.job == "ns/job"]
 
 
 def test_all_affinity_terms_must_hold_for_the_same_pods() -> None:

@@ -255,3 +255,21 @@ def test_no_room_is_kept_for_a_gang_that_the_cluster_could_never_hold() -> None:
     )
     plans = scene(cluster(*parts), CONFIG)
     assert ["ns/fits-0"] == [b.task for b in plans[0].bind]
+
+
+def test_what_a_queue_that_has_its_share_says_on_objects_does_not_depend_on_its_other_jobs() -> None:
+    queues = (Queue("a"), Queue("b"))
+    for others in (1, 5):
+        running = gang("a-runs", 4, gpu=1, queue="a", on=["n1"] * 4)
+        world = cluster(
+            node("n1", cpu=8, memory="8Gi", gpu=8),
+            queues,
+            running,
+            singles("a", others),
+            gang("b0", 4, gpu=1, queue="b"),
+        )
+        session = opened(world)
+        reason = session.hooks.is_overused(session.snapshot.queues.queues[session.snapshot.queues.number["a"]])
+        assert reason is not None
+        assert f"asks for {others} more" in reason.message, "all jobs of the queue together"
+        assert "queue `a` already has all it deserves" == reason.on_objects

@@ -16,6 +16,7 @@ from maar.model.plan import Plan
 from maar.model.snapshot import Cluster, Snapshot
 from maar.model.tasks import Status
 from maar.model.topology import HyperNode, Member
+from maar.model.verdicts import verdict
 from maar.plugins import gang as gang_plugin
 from maar.plugins import predicates, topology
 from maar.plugins.support.tiers import by_hypernodes, by_label
@@ -278,3 +279,17 @@ def test_the_arguments_of_volcano_are_read() -> None:
     }
     read = msgspec.convert(Arguments.normalise(raw), Arguments, strict=False)
     assert ({"nvidia.com/gpu": 2.0}, True, 8) == (read.resources, read.normal_pods, read.most_crowded)
+
+
+@pytest.mark.parametrize(
+    ("nodes", "expected"),
+    [
+        ([], "Unschedulable"),
+        ([node("cpu-only")], "Unschedulable"),
+        ([node("n1", gpu=8)], "Invalid"),
+    ],
+)
+def test_nodes_are_missing_if_none_could_hold_a_gang_that_must_stay_in_a_rack(nodes: list[Node], expected: str) -> None:
+    """A node group may scale from zero; but nodes that could hold it, without racks, would be bought for nothing."""
+    (plan, *_) = scene(cluster(nodes, close(2)), config())
+    assert [expected] == [verdict(wait.reasons).condition for wait in plan.waiting]

@@ -20,6 +20,7 @@ from maar.controller.reports import Reports
 from maar.controller.resizes import Resizes
 from maar.controller.settings import Settings
 from maar.controller.subjects import Subjects, pod_reference
+from maar.controller.telling import Writes
 from maar.kube.client.errors import Conflict, NotFound
 from maar.kube.wire.api_resources import PODS
 from maar.kube.write.events import EventWriter
@@ -73,12 +74,16 @@ class Outbox:
         self.memory.send(plan, now)
         for writes in self._reports.after(plan, now):
             for patch in writes.patches:
-                self._submit(patch, None)
+                self._submit_patch(patch, partial(self._reported, writes, patch))
             if writes.event and writes.subject is not None:
                 about = writes.subject.tells
                 self._events.emit(about, "Warning", "FailedScheduling", writes.event, code=writes.code)
         if self._provisioning.has_work:
             self._ask_for_nodes(now)
+
+    def _reported(self, writes: Writes, patch: Patch, outcome: Outcome) -> None:
+        if isinstance(outcome, Failed) and not isinstance(outcome.error, NotFound):
+            self._reports.failed(writes, patch)
 
     def _ask_for_nodes(self, now: float) -> None:
         if settled := self._provisioning.after(self._reports.lacking_nodes(now), now):

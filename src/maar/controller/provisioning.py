@@ -19,6 +19,7 @@ import msgspec
 
 from maar.controller.cache import Cache
 from maar.controller.subjects import Subjects
+from maar.kube.client.errors import NotFound
 from maar.kube.kinds.cluster import PODS as PODS_KIND
 from maar.kube.kinds.cluster import PROVISIONING_REQUESTS
 from maar.kube.wire import annotations as known
@@ -38,6 +39,9 @@ reasons come and go; tuned by hand."""
 PAUSES = {"FAILED": 60.0, "EXPIRED": 5.0, "REVOKED": 5.0}
 """Seconds before the second attempt, by how the first ended; each later pause is twice as long. Tuned by hand."""
 LONGEST_PAUSE = 3600.0
+TRY_AGAIN = 60.0
+"""Seconds after which a write that was refused is tried again: a quota or a missing right refuses it for longer than a
+cycle. Tuned by hand."""
 
 
 class State(enum.Enum):
@@ -151,7 +155,11 @@ class Provisioning:
         """Requests and pods whose write is not answered, or answered and not seen yet."""
         self._told: dict[str, State] = {}
         """What the owner of a job was last told, by request."""
-        self._settled: set[str] = set()
+        self._settled: dict[str, str] = {}
+        """Jobs whose waiting pods all name their request, with its name; empty: no request is made for the job."""
+        self._again: dict[str, float] = {}
+        """Writes that failed, and when they may be tried again."""
+        self._now = 0.0
         self._due: float | None = None
 
     @property
@@ -160,7 +168,14 @@ class Provisioning:
 
     def may_be_unschedulable(self, job: str) -> bool:
         """Whether the conditions of a job's pods may say `Unschedulable`, which makes autoscalers add nodes."""
-        return not self.on or job in self._settled
+        if not self.on:
+            return True
+        request, number = self._settled.get(job), self._cache.latest.jobs.number.get(job)
+        if not request or number is None:
+            return request is not None
+        # Pods may have been created since the last cycle.
+        sets = missing_pods(self._cache, self._cache.latest.jobs.jobs[number])
+        return all(named == request for named in self._consumes(sets).values())
 
     @property
     def has_work(self) -> bool:
@@ -178,8 +193,12 @@ class Provisioning:
         """
         if not self.on:
             lacking = ()
+        self._now = now
+        for what in [what for what, at in self._again.items() if now >= at]:
+            del self._again[what]
+            self._on_its_way.discard(what)
         asked, before = self._by_job(), self._settled
-        self._settled = set()
+        self._settled = {}
         lacks = set(lacking)
         for job in lacks - {job for job, (does, _) in self._lacking.items() if does}:
             self._lacking[job] = (True, now)
@@ -192,8 +211,8 @@ class Provisioning:
             due = self._go_on(job, asked.get(job, []), now)
             if due is not None:
                 dues.append(due)
-        self._due = min(dues, default=None)
-        return before ^ self._settled
+        self._due = min((*dues, *self._again.values()), default=None)
+        return before.keys() ^ self._settled.keys()
 
     def _by_job(self) -> dict[str, list[Asked]]:
         """Our requests, by job."""
@@ -217,6 +236,11 @@ class Provisioning:
         self._withdraw(job, [request for request in found if request not in asked])
         sets = missing_pods(self._cache, self._cache.latest.jobs.jobs[number])
         lacks, since = self._lacking[job]
+        if not self.on and (left := self._naming(number, asked)):
+            # Autoscalers leave pods out that name a request, also one that does not exist any more.
+            for pod in left:
+                self._annotate(pod, "")
+            return None
         gang = Gang(demand(sets), lacks, since, self._consumes(sets), asked)
         steps = next_steps(gang, self._class_name(), now)
         self._tell(subject.reference, asked)
@@ -225,8 +249,10 @@ class Provisioning:
         for pod in steps.annotate:
             self._annotate(pod, steps.consume)
         self._withdraw(job, steps.withdraw)
-        if steps.is_settled or len(sets) > MOST_SETS:
-            self._settled.add(job)
+        if len(sets) > MOST_SETS:
+            self._settled[job] = ""
+        elif steps.is_settled:
+            self._settled[job] = steps.consume
         if not lacks and not asked:
             del self._lacking[job]
         return steps.due
@@ -235,6 +261,16 @@ class Provisioning:
         pods = self._cache.picture.objects.of(PODS_KIND)
         keys = (task.key for tasks in sets.values() for task in tasks)
         return {key: pods[key].metadata.annotations.get(known.CONSUMES_REQUEST, "") for key in keys if key in pods}
+
+    def _naming(self, number: int, asked: Iterable[Asked]) -> list[str]:
+        """The waiting pods of a job that name one of these requests."""
+        names, jobs, pods = {request.name for request in asked}, self._cache.latest.jobs, self._cache.picture.objects
+        rows = jobs.members[number].tolist()
+        keys = [
+            task.key for task in map(self._cache.latest.tasks.tasks.__getitem__, rows) if task.status is Status.PENDING
+        ]
+        found = ((key, pods.of(PODS_KIND).get(key)) for key in keys)
+        return [key for key, pod in found if pod and pod.metadata.annotations.get(known.CONSUMES_REQUEST) in names]
 
     def _ask(self, job: str, attempt: int, gang: Gang, sets: Mapping[Shape, list[Task]], owner: Reference) -> None:
         picture = self._cache.picture
@@ -252,8 +288,10 @@ class Provisioning:
         self._send(f"{namespace}/{name}", work)
 
     def _annotate(self, pod: str, request: str) -> None:
+        """Let a pod name a request, or none."""
         namespace, _, name = pod.partition("/")
-        notes = {known.CONSUMES_REQUEST: request, known.CONSUMES_CLASS: self._class_name()}
+        kind = self._class_name() if request else None
+        notes = {known.CONSUMES_REQUEST: request or None, known.CONSUMES_CLASS: kind}
         self._send(
             f"{pod} {request}", Patch(PODS.path(namespace, name), {"metadata": {"annotations": notes}}), seen=True
         )
@@ -273,7 +311,9 @@ class Provisioning:
         self._on_its_way.add(what)
 
         def done(_: Work, outcome: Outcome) -> None:
-            if seen or isinstance(outcome, Failed):
+            if isinstance(outcome, Failed) and not isinstance(outcome.error, NotFound):
+                self._again[what] = self._now + TRY_AGAIN
+            elif seen or isinstance(outcome, Failed):
                 self._on_its_way.discard(what)
 
         self._submit(work, done)

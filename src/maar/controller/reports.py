@@ -7,6 +7,7 @@ changed costs one comparison, because thousands wait.
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Callable, Iterable
 
@@ -35,6 +36,8 @@ Print = tuple[tuple[str, ...], ...]
 """What objects would say about a job: codes and texts, and its surplus pods."""
 DETAILS_EVERY = 1.0
 """Seconds between two refreshes of details, of all jobs together."""
+AGAIN = 60.0
+"""Seconds after which a write that failed is decided again, from what the objects show; tuned by hand."""
 
 
 class Reports:
@@ -61,22 +64,27 @@ class Reports:
         """When a write is due because of time alone, by job."""
         self._stale: dict[str, None] = {}
         """Jobs whose details are to be refreshed, in this order."""
+        self._lost: dict[str, float] = {}
+        """Jobs of which a write has failed, and when to look at their objects again."""
+        self._now = 0.0
+        """The time of the last cycle."""
         self._queues = QueueStatus()
         self._queues_since: float | None = None
         self._queues_due: float | None = None
 
     def after(self, plan: Plan, now: float) -> list[Writes]:
         """The writes that are due after this plan: for each job, then for the queues."""
-        cache = self._cache
+        cache, self._now = self._cache, now
         by_job = ByJob(plan, cache)
         changed = {*cache.changed, *by_job.admitted, *by_job.bound, *by_job.promised_to}
         news = changed | {wait.job for wait in plan.waiting if not self._is_known(wait)}
         moved = self.tallies.take(cache, now)
         due = {key for key, at in self._due.items() if now >= at}
+        lost = self._next_lost(now)
         refreshed = self._next_stale(now)
         resting = cache.resting
         writes: list[Writes] = []
-        for key in sorted(news | moved | due | refreshed):
+        for key in sorted(news | moved | due | lost | refreshed):
             self._due.pop(key, None)
             number = cache.latest.jobs.number.get(key)
             if number is None:
@@ -84,7 +92,7 @@ class Reports:
                 continue
             with cache.picture.problems.isolated(REPORT, key):
                 looked_at = key in by_job.waiting or (key in news and (key in by_job.bound or key not in resting))
-                seen = self._seen(cache.latest.jobs.jobs[number], by_job, looked_at, key in moved)
+                seen = self._seen(cache.latest.jobs.jobs[number], by_job, looked_at, key in moved or key in lost)
                 if key in refreshed:
                     seen = replace(seen, refresh=True)
                 found, record = report(seen, self._records.get(key, Record()), now)
@@ -96,7 +104,7 @@ class Reports:
         """When a write is due because of time alone."""
         queues = None if self._queues_since is None else self._queues_since + MOMENT
         details = self.pace.due() if self._stale else None
-        moments = (*self._due.values(), self.tallies.due(), queues, self._queues_due, details)
+        moments = (*self._due.values(), *self._lost.values(), self.tallies.due(), queues, self._queues_due, details)
         return min((moment for moment in moments if moment is not None and moment > now), default=None)
 
     def lacking_nodes(self, now: float) -> list[str]:
@@ -115,6 +123,14 @@ class Reports:
     def look_again(self, jobs: Iterable[str], now: float) -> None:
         """Look at these jobs after the next cycle."""
         self._due.update((job, now) for job in jobs if job in self._records)
+
+    def failed(self, writes: Writes, patch: Patch) -> None:
+        """A patch was refused, or not answered for too long: what it says is written again after a while."""
+        if not writes.job:
+            self._queues.failed(patch, self._now + AGAIN)
+            self._queues_due = min(self._queues_due or math.inf, self._now + AGAIN)
+        elif writes.job in self._records:
+            self._lost.setdefault(writes.job, self._now + AGAIN)
 
     # -- which jobs
 
@@ -139,6 +155,16 @@ class Reports:
         self._records.pop(key, None)
         self._waits.pop(key, None)
         self._stale.pop(key, None)
+        self._lost.pop(key, None)
+
+    def _next_lost(self, now: float) -> set[str]:
+        """The jobs of which a write has failed some time ago: what their objects show counts from now on."""
+        lost = {key for key, at in self._lost.items() if now >= at}
+        for key in lost:
+            del self._lost[key]
+            if (record := self._records.get(key)) is not None:
+                self._records[key] = record.unwritten()
+        return lost
 
     def _next_stale(self, now: float) -> set[str]:
         """The job whose details are refreshed now, if it is time for one."""

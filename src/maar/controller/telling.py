@@ -94,6 +94,8 @@ class Record(msgspec.Struct, frozen=True):
     surplus: frozenset[str] = frozenset()
     stands_at: float = 0.0
     """When the verdict has held long enough to be written."""
+    stood: bool = False
+    """Whether it was."""
     bucket: Bucket | None = None
     """Tokens for changes; full if it is missing."""
     held_until: float | None = None
@@ -101,6 +103,10 @@ class Record(msgspec.Struct, frozen=True):
     admission: Admission | None = None
     stale: bool = False
     """The text for the owner has changed, and nothing else: it is refreshed when it is this job's turn."""
+
+    def unwritten(self) -> Record:
+        """The record after a write that failed: only what the objects show is known."""
+        return replace(self, group="", in_status="", pods={}, noted=None, details="", tally=None)
 
     def due(self, now: float) -> float | None:
         """When a write is due because of time alone."""
@@ -156,12 +162,15 @@ class Writes(msgspec.Struct, frozen=True):
     event: str
     """The text of an event on the subject; empty: no event."""
     code: str = ""
+    job: str = ""
+    """Empty: the writes are about queues."""
 
 
 def report(seen: Seen, record: Record, now: float) -> tuple[Writes, Record]:
     """The writes that are due, and the record once they are written."""
     record = _with_verdict(seen, record, now)
     standing = record.verdict if record.verdict is not None and now >= record.stands_at else None
+    record = replace(record, stood=standing is not None)
     if standing is not None and standing.condition == UNSCHEDULABLE and not seen.may_ask:
         standing = standing._replace(condition=PROVISIONING)
     record = _with_group(seen, record, standing, now)
@@ -185,7 +194,7 @@ def report(seen: Seen, record: Record, now: float) -> tuple[Writes, Record]:
         if told and record.in_event != standing.says:
             text, code = standing.details, standing.says
         record = replace(record, in_event=standing.says)
-    return Writes(tuple(patches), seen.subject, text, code), replace(
+    return Writes(tuple(patches), seen.subject, text, code, seen.job.key), replace(
         record, stale=_is_stale(seen, record, standing, now)
     )
 
@@ -198,7 +207,9 @@ def _with_verdict(seen: Seen, record: Record, now: float) -> Record:
     if before is None or before.key != found.key:
         # Most gangs lack pods only while these are being created.
         fresh = found.condition == MEMBERS and not any(pod.shown.reason for pod in seen.waiting)
-        stands_at = now + (A_WHILE if fresh else STANDS)
+        later = now + (A_WHILE if fresh else STANDS)
+        # Verdicts that come and go do not delay each other: autoscalers would never see any of them.
+        stands_at = min(stands_at, later) if before is not None and not record.stood else later
     if any(pod.node != _node_of(pod, record) for pod in seen.waiting):
         stands_at = now  # victims are leaving, or are spared
     return replace(record, verdict=found, surplus=frozenset(seen.wait.surplus), stands_at=stands_at)

@@ -22,6 +22,8 @@ PROVISIONING = "Provisioning"
 """Nodes are missing, and are being asked for by a ProvisioningRequest."""
 MEMBERS = "WaitingForMembers"
 OTHER = "Waiting"
+VICTIMS = ("NoVictims", "NotEnoughVictims")
+"""Why no room is made: these come and go with other jobs, so they are written only if there is no other reason."""
 
 
 class Row(NamedTuple):
@@ -75,6 +77,8 @@ ROWS = (
             "ExistingPodsAntiAffinity",
             "PodTopologySpread",
             "OtherDomain",
+            "NoNodeInDomain",
+            "PodAffinityLabel",
         ),
         UNSCHEDULABLE,
         "wait, or an autoscaler or the cluster's owner adds nodes",
@@ -88,7 +92,7 @@ ROWS = (
     Row(("NoWorkers",), "NoWorkers", "wait: the pool's algorithm gives the elastic job no workers now"),
     Row(("GaveWay", "NotReached", "Unread"), "WaitingForTurn", "wait: a more important job goes first"),
     Row(("Blocked",), BLOCKED, "remove the scheduling gate, or create the claim that the message names"),
-    Row(("NoVictims", "NotEnoughVictims"), UNSCHEDULABLE, "wait, or an autoscaler adds nodes"),
+    Row(VICTIMS, UNSCHEDULABLE, "wait, or an autoscaler adds nodes"),
 )
 """The first row that has one of a job's codes decides. Shares come after nodes: with more nodes each queue has more."""
 
@@ -127,11 +131,18 @@ class Verdict(NamedTuple):
 
 def verdict(reasons: tuple[Reason, ...]) -> Verdict:
     """The verdict on a job with these reasons, of which there is at least one."""
-    ranked = sorted(reasons, key=_rank) if len(reasons) > 1 else reasons
+    ranked = sorted(reasons, key=_rank) if len(reasons) > 1 else list(reasons)
+    if ranked[0].code == LOCKED and (lacks := [r for r in ranked if _lacks_nodes(r)]):
+        ranked = [*lacks, *(r for r in ranked if r not in lacks)]  # some of its pods fit nowhere, locked or not
     first = ranked[0]
-    details = "; ".join(dict.fromkeys(r.on_objects for r in ranked))
+    lasting = [r for r in ranked if r.code not in VICTIMS] or ranked
+    details = "; ".join(dict.fromkeys(r.on_objects for r in lasting))
     code = first.code if first.never is None else first.never.code
     return Verdict(condition_of(first), code, first.on_objects, details)
+
+
+def _lacks_nodes(reason: Reason) -> bool:
+    return reason.code not in VICTIMS and condition_of(reason) == UNSCHEDULABLE
 
 
 def condition_of(reason: Reason) -> str:

@@ -96,13 +96,15 @@ class Proportion:
 
     def _why_overused(self, queue: Queue) -> Reason:
         q = self._number(queue)
+        has_all = f"queue `{queue.name}` already has all it deserves"
         short = less(self._request[q], has_own(self._session, q))
         reason = self._over(q, at_least(short, [0] * len(short)))
         if reason is not None:
             declared = limit_row(self._axes, queue)[self._axes.index[reason.resource]]
             hard = reason.limit is not None and declared <= reason.limit
-            return replace(reason, code="OverCapability" if hard else "QueueOverused")
-        return Reason(NAME, "QueueOverused", f"queue `{queue.name}` already has all it deserves", queue=queue.name)
+            lasting = f"queue `{queue.name}` has reached its limit (capability)" if hard else has_all
+            return replace(reason, code="OverCapability" if hard else "QueueOverused", lasting=lasting)
+        return Reason(NAME, "QueueOverused", has_all, queue=queue.name)
 
     def _over(self, q: int, asks: Row) -> Reason | None:
         queue, has = self._session.snapshot.queues.queues[q], has_own(self._session, q)

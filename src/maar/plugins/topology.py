@@ -94,7 +94,10 @@ class Topology:
             return None
         tiers = self._tiers_of(closeness)
         if not tiers:
-            return Reason(NAME, "NoDomain", no_domain(closeness), since=self._session.waiting_since(job))
+            # Without a node that could hold its pods, nodes are missing: they may be created, with their labels.
+            holds = all(self._empty(group.shape).any() for group in groups_of(self._session, job))
+            code = "NoDomain" if holds else "NoNodeInDomain"
+            return Reason(NAME, code, no_domain(closeness), since=self._session.waiting_since(job))
         here = self._running(job, Status.BOUND)
         if any((tier.sums(here) == here.sum()).any() for tier in tiers):
             return None

@@ -20,6 +20,9 @@ from maar.session.hooks import Limit
 from maar.session.placement import Group, Terms, both, domains_of, groups_of, missing, place
 from maar.session.session import Session
 
+NEIGHBOUR = "PodAffinity"
+"""The code of nodes that are not near a pod that the pod affinity of a job requires."""
+
 
 def why_waiting(session: Session, job: Job) -> list[Reason]:
     """Everything that keeps a job's pending tasks from starting, in the current state of the session."""
@@ -129,17 +132,29 @@ def _count_nodes(session: Session, job: Job, group: Group, wanted: int, placed: 
     own = _causes(session, job, group, unlocked, limits, locks=False) if LOCKED in counts else causes
     short = any(code.startswith("short:") for code, _, _, _ in own) or placed > 0 or _room(unlocked, close) > 0
     refused = not short and bool(own)
+    code = own[0][0] if refused else "NotEnoughResources"
+    texts = sorted(text for _, text, _, _ in own) if refused else None
+    if lonely := _no_neighbour(limits):
+        code, refused, texts = NEIGHBOUR, True, [lonely]
+    elif code == NEIGHBOUR:  # some nodes are near enough, and refuse it for another reason
+        code = next((other for other, _, _, _ in own if other != NEIGHBOUR), code)
     reason = Reason(
         "predicates" if refused else "allocate",
-        own[0][0] if refused else "NotEnoughResources",
+        code,
         f"{head}: {words}" if words else head,
         resource=resource,
         needs=int(view.request[dim]) if resource else None,
         has=scarce[3] if scarce else None,
         nodes={k.removeprefix("short:"): n for k, n in counts.items()},
-        lasting=_lasting(session, group, wanted, [text for _, text, _, _ in own] if refused else None),
+        lasting=_lasting(session, group, wanted, texts),
     )
     return _locked(session, group, wanted, reason) if not placed and _room(unlocked, close) >= wanted else reason
+
+
+def _no_neighbour(limits: list[tuple[str, Limit]]) -> str:
+    """The words of a pod affinity that no node satisfies, so that new nodes do not help; empty if there is none."""
+    causes = (cause for _, limit in limits for cause in limit.causes if cause.code == NEIGHBOUR)
+    return next((cause.words for cause in causes if len(cause.nodes) and cause.nodes.all()), "")
 
 
 def _room(fits: Ints, close: list[Mask]) -> int:

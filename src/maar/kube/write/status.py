@@ -74,6 +74,8 @@ class QueueStatus:
         self._written: dict[str, Written] = {}
         self._at: dict[str, float] = {}
         """When each queue was last written."""
+        self._again: dict[str, float] = {}
+        """When a queue is written again after a write that failed."""
         self._is_kept = True
         """Whether the server keeps summaries."""
 
@@ -91,6 +93,7 @@ class QueueStatus:
         self._look(shown, now)
         before, self._written = self._written, {}
         self._at = {queue: at for queue, at in self._at.items() if queue in wanted}
+        self._again = {queue: at for queue, at in self._again.items() if queue in wanted and now < at}
         accelerators = [name for name in resources if is_accelerator(name)]
         patches: list[Patch] = []
         due: list[float] = []
@@ -103,7 +106,7 @@ class QueueStatus:
             if same and known is not None and (summary is None or summary == known.summary):
                 self._written[queue] = known
                 continue
-            ready = self._at.get(queue, -math.inf) + QUEUE_EVERY
+            ready = self._again.get(queue, self._at.get(queue, -math.inf) + QUEUE_EVERY)
             if same and summaries >= SUMMARIES:
                 ready = max(ready, now + 1.0)
             if now < ready:
@@ -120,6 +123,13 @@ class QueueStatus:
             self._written[queue] = Written(has, summary)
             self._at[queue] = now
         return patches, min(due, default=None)
+
+    def failed(self, patch: Patch, again: float) -> None:
+        """A patch was refused: what the queue's object shows counts, and it is written again at this moment."""
+        queue = patch.key.rpartition("/")[2]
+        self._written.pop(queue, None)
+        self._at.pop(queue, None)
+        self._again[queue] = again
 
     def _look(self, shown: Mapping[str, wire.QueueStatus], now: float) -> None:
         """Find out whether the server keeps summaries: what was written some seconds ago should be there."""

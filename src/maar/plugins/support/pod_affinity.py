@@ -46,7 +46,7 @@ class Affinity:
         around = self._around(later)
         if self._may_begin(around):
             words = f"lack a label required by its pod affinity: {_quoted(self._keys)}"
-            rejection = Rejection("PodAffinity", words, ~self._keyed)
+            rejection = Rejection("PodAffinityLabel", words, ~self._keyed)
             return Limit(np.where(self._keyed, UNLIMITED, 0), coupled=True, causes=(rejection,))
         near = self._keyed.copy()
         for counts in around:

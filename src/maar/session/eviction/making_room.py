@@ -236,13 +236,13 @@ def _refusal(
 ) -> Reason:
     verb = "reclaimed" if claim.across_queues else "preempted"
     since = session.waiting_since(claim.job)
+    lasting = f"evicting all pods that may be {verb} does not make enough room"
     if len(candidates.left()) == 0:
         return Reason(action, "NoVictims", f"no running pod may be {verb} for it", since=since)
     short = shortfall(session, candidates, needs, session.open_to(claim.job))
     if short is None:
         what = f"evicting all pods that may be {verb} does not make room for all its missing pods together"
-        return Reason(action, "NotEnoughVictims", what, since=since)
+        return Reason(action, "NotEnoughVictims", what, since=since, lasting=lasting)
     room, wanted = short
     what = f"if all pods that may be {verb} were gone, only {room} of its {wanted} missing pods would fit"
-    lasting = f"evicting all pods that may be {verb} does not make enough room"
     return Reason(action, "NotEnoughVictims", what, needs=wanted, has=room, since=since, lasting=lasting)
