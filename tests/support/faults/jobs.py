@@ -72,7 +72,7 @@ class Job:
             ))  # fmt: skip
 
     def pod_name(self, i: int) -> str:
-        """The name of a pod. A pod that replaces another has a name of its own: kwok deletes pods by name, maybe late."""
+        """The name of a pod. A replacement has a name of its own, because kwok deletes pods by name, maybe late."""
         return f"{self.name}-{i}" + (f"-{self._lives[i]}" if i in self._lives else "")
 
     def of_pod(self) -> dict[str, Any]:
