@@ -134,7 +134,7 @@ def test_jobs_that_do_not_fit_are_named(trace: str) -> None:
         (("--fail", "often"), "expected seconds above 0, `BETWEEN[,REPAIR[,SEED]]`, got `often`"),
         (("--fail", "100", "--faults", "x.csv"), "--faults and --fail: expected one of them, got both"),
         (("--faults", "no.csv"), "no.csv: No such file or directory"),
-        (("--nodes", "0"), "0 is not in the range x>=1"),
+        (("--nodes", "0"), "0 is not in the range 1<=x<=1000000"),
         (("--restart", "nan"), "'--restart': expected a number, got `nan`"),
         (("--patience", "inf"), "'--patience': expected a number, got `inf`"),
     ],
