@@ -2,6 +2,7 @@
 
 import importlib
 import re
+import subprocess
 import tomllib
 from importlib.metadata import entry_points
 from pathlib import Path
@@ -115,3 +116,15 @@ def test_every_layer_on_disk_is_under_contract() -> None:
 def test_the_command_is_installed() -> None:
     (script,) = entry_points(group="console_scripts", name="maar")
     assert "maar.cli.main:main" == script.value
+
+
+@pytest.mark.parametrize(("target", "given"), [("soak", "MINUTES=45"), ("bench-writes", "MINUTES=3")])
+def test_the_length_of_long_runs_is_their_own(target: str, given: str) -> None:
+    """Without MINUTES each has its own default: a default in the Makefile would be that of all targets."""
+
+    def command(*variables: str) -> str:
+        asked = ["make", "--dry-run", "--no-print-directory", target, *variables]
+        return subprocess.run(asked, cwd=ROOT, capture_output=True, text=True, check=True).stdout.splitlines()[-1]
+
+    assert "--minutes" not in command()
+    assert f"--minutes {given.partition('=')[2]}" in command(given)
