@@ -28,8 +28,9 @@ LOAD = 1.5
 """Jobs arrive while all jobs request less than this share of the cluster."""
 ARRIVAL_S = 0.3
 """Seconds between two looks of the users."""
-END_SHARE = 0.12
-"""The share of jobs that end at each look, of those that have run; tuned by hand."""
+END_SHARE = {"low": 0.05, "high": 0.2}
+"""The share of jobs that end at each look, of those that have run, by priority; tuned by hand. Jobs of low priority run
+for long, so that others preempt them."""
 
 
 class Users:
@@ -68,7 +69,7 @@ class Users:
         if self.arriving:
             await self._arrive()
         for job in list(self.jobs.values()):
-            if self._has_run(job) and (not self.arriving or self._dice.random() < END_SHARE):
+            if self._has_run(job) and (not self.arriving or self._dice.random() < END_SHARE[job.priority]):
                 await self.end(job)
             else:
                 await job.repair(self)
