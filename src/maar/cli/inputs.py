@@ -11,6 +11,14 @@ OUTPUT = click.option(
 )
 
 
+LENIENT = click.option(
+    "--lenient",
+    is_flag=True,
+    help="Skip unknown keys, arguments, flags, plugins and actions of a configuration, and plugins that Maar does not "
+    "have, each with a warning that says what is lost. Otherwise they are errors.",
+)
+
+
 def source_of(file: str) -> str:
     """The name of a file in messages."""
     return "standard input" if file == "-" else file
