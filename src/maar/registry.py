@@ -144,7 +144,7 @@ forbidden, if nothing else in Maar makes such pods wait. A comment says why, or 
 _NO_CACHE = "Maar checks equal pods only once in any case"
 _ALL_NODES = "all nodes are examined, and victims that are not needed are spared"
 _NO_DOMAINS = "the number of domains is fixed"
-_NO_CLAIMS = "pods with resource claims wait: Maar does not allocate devices to claims"
+_NO_CLAIMS = "pods with resource claims wait, because Maar does not allocate devices to claims"
 _NO_CLAIM_QUOTA = f"queues do not count the devices of resource claims; {_NO_CLAIMS}"
 _NO_SHARING = "a GPU cannot be shared: pods get whole GPUs, by count, and pods that ask for a share wait"
 _NO_SET_ASIDE = "no CPU and memory are kept free for idle GPUs"

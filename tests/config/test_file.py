@@ -520,7 +520,8 @@ def test_a_flag_is_recognised_in_other_spellings(key: str) -> None:
 def test_an_argument_beside_the_name_and_a_flag_under_the_arguments() -> None:
     assert [
         "conf.yaml: configurations[0]: unknown key `maxDomains`; it is an argument: write it under `arguments`",
-        "conf.yaml: tiers[0].plugins[0]: unknown key `overcommit-factor`; it is an argument: write it under `arguments`",
+        "conf.yaml: tiers[0].plugins[0]: unknown key `overcommit-factor`; "
+        "it is an argument: write it under `arguments`",
         "conf.yaml: tiers[0].plugins[1].arguments: unknown argument `enabledJobOrder`; "
         "it is a flag: write it beside `name`",
     ] == problems(
@@ -551,7 +552,7 @@ actions: "allocate, levitate"
 logLevel: 3
 tiers:
 - plugins:
-  - {name: gang, enableXyz: true, colour: red, gang.eviction: whole}
+  - {name: gang, enableMuchMagicAtNight: true, colour: red, gang.eviction: whole}
   - {name: npu-magic, arguments: {x: 1}}
   - {name: nodeorder, arguments: {nodeorder.leastrequested.weight: 1, mostrequested.weight: 2}}
   notes: none
@@ -585,7 +586,7 @@ def test_lenient_skips_all_that_is_unknown_and_says_what_is_lost() -> None:
             "configurations[1].arguments: unknown argument `speed` is skipped: `allocate` decides without it; "
             "`allocate` takes no arguments",
             "tiers[0]: unknown key `notes` is skipped: Maar decides without it",
-            f"{gang}: unknown flag `enableXyz` is skipped: `gang` decides without it",
+            f"{gang}: unknown flag `enableMuchMagicAtNight` is skipped: `gang` decides without it",
             f"{gang}: unknown key `colour` is skipped: `gang` decides without it",
             f"{gang}: unknown key `gang.eviction` is skipped: `gang` decides without it; "
             "it is an argument: write it under `arguments`",

@@ -14,8 +14,8 @@ OUTPUT = click.option(
 LENIENT = click.option(
     "--lenient",
     is_flag=True,
-    help="Skip unknown keys, arguments, flags, plugins and actions of a configuration, and plugins that Maar does not "
-    "have, each with a warning that says what is lost. Otherwise they are errors.",
+    help="Skip unknown keys, arguments, flags, plugins and actions of a configuration, and plugins that keep pods off "
+    "nodes and that Maar lacks. Each is a warning that says what is lost, instead of an error.",
 )
 
 

@@ -245,9 +245,7 @@ class _Reader:
         places[registration.name] = path
         entry = _Entry(registration, path, f"{path}.arguments")
         ignored = self._ignored(registration)
-        entry.flags = read_flags(
-            plugin, path, self._findings, lambda key: takes(registration.arguments, key, ignored)
-        )
+        entry.flags = read_flags(plugin, path, self._findings, lambda key: takes(registration.arguments, key, ignored))
         raw = self._mapping(plugin.get("arguments"), entry.arguments_path)
         advice = dict.fromkeys(spellings(), FLAG_UNDER_ARGUMENTS)
         entry.arguments = self._clean(registration, raw, entry.arguments_path, advice)

@@ -92,9 +92,7 @@ def as_bool(value: object) -> bool | None:
     return {"true": True, "false": False}.get(value.lower()) if isinstance(value, str) else None
 
 
-def _unknown_key(
-    key: str, plugin: str, path: str, findings: Findings, is_argument: Callable[[str], bool]
-) -> None:
+def _unknown_key(key: str, plugin: str, path: str, findings: Findings, is_argument: Callable[[str], bool]) -> None:
     names = spellings()
     short = [name for name in names if not name.startswith("enabled")]
     flag = next((name for name in short if _bare(name) == _bare(key)), None)

@@ -35,7 +35,7 @@ UNSCHEDULABLE = Taint("node.kubernetes.io/unschedulable", effect="NoSchedule")
 
 
 class Arguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Switches for each part. There is none for the reach of volumes: a pod that cannot reach its volume never starts."""
+    """Switches for each part, except for the reach of volumes: a pod that cannot reach its volume never starts."""
 
     node_affinity: bool = msgspec.field(name="predicate.NodeAffinityEnable", default=True)
     node_ports: bool = msgspec.field(name="predicate.NodePortsEnable", default=True)
