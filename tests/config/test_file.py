@@ -560,7 +560,7 @@ configurations:
 - {name: init-params, arguments: {grace-over-time: "900"}}
 - {name: allocate, mood: good, arguments: {speed: 1}}
 pools:
-- {name: default, ratelimit: 1s}
+- {name: default, ratelimit: 1s, hold: 7s}
 autoscaling: {surpluss: true}
 """
 
@@ -571,8 +571,8 @@ def test_lenient_skips_all_that_is_unknown_and_says_what_is_lost() -> None:
     loaded = read(STRANGE, catalog, lenient=True)
     assert (["allocate"], [["gang", "nodeorder"]]) == names(loaded.config)
     assert Nodeorder(most=2) == loaded.config.tiers[0][1].arguments
-    assert (["default"], False) == (
-        [pool.name for pool in loaded.config.pools],
+    assert ([("default", 7.0)], False) == (
+        [(pool.name, pool.hold) for pool in loaded.config.pools],
         loaded.config.autoscaling.surplus,
     )
     gang, plugins = "tiers[0].plugins[0]", "tiers[0].plugins"
