@@ -13,7 +13,7 @@ from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 
 from maar.actions import allocate, backfill, elect, enqueue, preempt, reclaim, reserve, resize
-from maar.config.config import Catalog, Registration, Serving
+from maar.config.config import Catalog, Ignored, Missing, Registration, Serving
 from maar.elastic import (
     afs_l,
     elastic_fifo,
@@ -109,53 +109,102 @@ ALIASES = {
 """Names that Volcano uses for entries with another name in Maar."""
 
 MISSING = {
-    "shuffle": "running pods are not moved to better nodes (`tdm` and `rescheduling` ask for it)",
-    "tdm": "the hours in which a node may be used are ignored",
-    "task-topology": "affinity between the roles of a job is ignored",
-    "numa-aware": "pods are not kept within one NUMA node",
-    "deviceshare": "a GPU cannot be shared: pods get whole GPUs, by count",
-    "resource-strategy-fit": "nodes are not packed or spread by resource; `binpack` can weigh resources instead",
-    "rescheduling": "running pods are not moved away from busy nodes",
-    "usage": "nodes are compared by what pods request, not by real usage",
-    "nodegroup": "queues are not restricted to their node groups",
-    "extender": "no external HTTP service is called",
-    "resourcequota": "groups are admitted without a check of the namespace's ResourceQuota",
+    "shuffle": Missing("running pods are not moved to better nodes (`tdm` and `rescheduling` ask for it)"),
+    # Its filter keeps ordinary pods off the nodes of revocable zones, and all pods outside of their hours.
+    "tdm": Missing("the hours in which a node may be used, and by which pods, are ignored", misplaces=True),
+    # Only scores.
+    "task-topology": Missing("affinity between the roles of a job is ignored"),
+    # Its filter keeps pods with a NUMA policy off nodes that cannot hold to it; the kubelet there refuses such pods.
+    "numa-aware": Missing("pods are not kept within one NUMA node", misplaces=True),
+    # Harmless: pods that ask for a share wait with a reason, and are never bound blindly (maar.kube.read.devices).
+    "deviceshare": Missing("a GPU cannot be shared: pods get whole GPUs, by count, and pods that ask for a share wait"),
+    # Scores; `proportional` also filters, but only to keep CPU and memory free for later pods with GPUs.
+    "resource-strategy-fit": Missing(
+        "nodes are not packed or spread by resource; `binpack` can weigh resources instead. Pods without GPUs are not "
+        "kept off nodes with GPUs"
+    ),
+    "rescheduling": Missing("running pods are not moved away from busy nodes"),
+    # Its filter guards against load, not against the wrong tenant, and is off in Volcano too when figures are stale.
+    "usage": Missing("nodes are compared by what pods request, not by real usage; busy nodes are not avoided"),
+    # Its filter keeps queues, and so tenants, apart.
+    "nodegroup": Missing("queues are not restricted to their node groups", misplaces=True),
+    # The service may be what forbids nodes.
+    "extender": Missing("no external HTTP service is asked, not even for the nodes that it forbids", misplaces=True),
+    # The API server checks quotas too, when pods are created.
+    "resourcequota": Missing("groups are admitted without a check of the namespace's ResourceQuota"),
+    # Huawei's plugin for Ascend; the version is part of its name. Its filter knows which NPUs may be used together.
+    "volcano-npu*": Missing("NPUs are counted, without their topology, health and virtual parts", misplaces=True),
 }
-"""Volcano's plugins and actions that Maar does not have yet, and what is missing without them."""
+"""Plugins and actions of Volcano and of vendors that Maar does not have, and what is missing without them.
+
+`misplaces` marks those without which pods could land where they must not: plugins with a filter by which a node is
+forbidden, if nothing else in Maar makes such pods wait. A comment says why, or why not.
+"""
 
 _NO_CACHE = "Maar checks equal pods only once in any case"
 _ALL_NODES = "all nodes are examined, and victims that are not needed are spared"
 _NO_DOMAINS = "the number of domains is fixed"
-_NO_CLAIMS = "dynamic resource claims of pods are ignored"
-_NO_SHARING = "a GPU cannot be shared: pods get whole GPUs, by count"
+_NO_CLAIMS = "pods with resource claims wait, because Maar does not allocate devices to claims"
+_NO_CLAIM_QUOTA = f"queues do not count the devices of resource claims; {_NO_CLAIMS}"
+_NO_SHARING = "a GPU cannot be shared: pods get whole GPUs, by count, and pods that ask for a share wait"
 _NO_SET_ASIDE = "no CPU and memory are kept free for idle GPUs"
+_VOLUMES = "Maar always checks where volumes can be reached"
+_VOLUME_TIME = "a pod waits 10 minutes for its volumes, then Maar decides again"
+_NO_STORAGE_SCORE = "nodes are not compared by the free capacity of their storage"
+_NO_SELECTOR_SPREAD = "pods of one Service are not spread; topology spread constraints of the pods are respected"
+_TIGHTEST = "domains are ordered by how tightly the gang fits, not by weights"
+_NORMAL_PODS = "only gangs with a network topology are packed into HyperNodes"
+_NO_GATES = "Maar has no workers of its own for scheduling gates"
 
 IGNORED = {
-    "enqueue": {"overcommit-factor": "it is an argument of the `overcommit` plugin"},
-    "allocate": {"predicateErrorCacheEnable": _NO_CACHE},
-    "backfill": {"predicateErrorCacheEnable": _NO_CACHE},
+    "enqueue": {"overcommit-factor": Ignored("it is an argument of the `overcommit` plugin")},
+    "allocate": {
+        "predicateErrorCacheEnable": Ignored(_NO_CACHE, unless=True),
+        "gateRemovalWorkerNum": Ignored(_NO_GATES, unless=5),
+    },
+    "backfill": {"predicateErrorCacheEnable": Ignored(_NO_CACHE, unless=True)},
     "preempt": {
-        "predicateErrorCacheEnable": _NO_CACHE,
-        "enableTopologyAwarePreemption": _ALL_NODES,
-        "topologyAwarePreemptWorkerNum": _ALL_NODES,
-        "minCandidateNodesPercentage": _ALL_NODES,
-        "minCandidateNodesAbsolute": _ALL_NODES,
-        "maxCandidateNodesAbsolute": _ALL_NODES,
-        "maxDomains": _NO_DOMAINS,
+        "predicateErrorCacheEnable": Ignored(_NO_CACHE, unless=True),
+        "enableTopologyAwarePreemption": Ignored(_ALL_NODES, unless=False),
+        "topologyAwarePreemptWorkerNum": Ignored(_ALL_NODES, unless=16),
+        "minCandidateNodesPercentage": Ignored(_ALL_NODES, unless=10),
+        "minCandidateNodesAbsolute": Ignored(_ALL_NODES, unless=1),
+        "maxCandidateNodesAbsolute": Ignored(_ALL_NODES, unless=100),
+        "maxDomains": Ignored(_NO_DOMAINS, unless=8),
     },
     "reclaim": {
-        "predicateErrorCacheEnable": _NO_CACHE,
-        "maxDomains": _NO_DOMAINS,
+        "predicateErrorCacheEnable": Ignored(_NO_CACHE, unless=True),
+        "maxDomains": Ignored(_NO_DOMAINS, unless=8),
     },
     "predicates": {
-        "predicate.GPUSharingEnable": _NO_SHARING,
-        "predicate.GPUNumberEnable": _NO_SHARING,
-        "predicate.ProportionalEnable": _NO_SET_ASIDE,
-        "predicate.resources*": _NO_SET_ASIDE,
+        "predicate.VolumeZoneEnable": Ignored(_VOLUMES, unless=True),
+        "predicate.VolumeBindingEnable": Ignored(_VOLUMES, unless=True),
+        "predicate.DynamicResourceAllocationEnable": Ignored(_NO_CLAIMS, unless=False),
+        "predicate.CacheEnable": Ignored(_NO_CACHE, unless=False),
+        "predicate.GPUSharingEnable": Ignored(_NO_SHARING, unless=False),
+        "predicate.GPUNumberEnable": Ignored(_NO_SHARING, unless=False),
+        "predicate.ProportionalEnable": Ignored(_NO_SET_ASIDE, unless=False),
+        "predicate.resources*": Ignored(_NO_SET_ASIDE),
+        "volumebinding.bindTimeoutSeconds": Ignored(_VOLUME_TIME, unless=600),
+        "volumebinding.weight": Ignored(_NO_STORAGE_SCORE, unless=1),
+        "volumebinding.shape": Ignored(_NO_STORAGE_SCORE),
+        "dynamicresources.filterTimeoutSeconds": Ignored(_NO_CLAIMS, unless=10),
+    },
+    "nodeorder": {
+        "selectorspread.weight": Ignored(_NO_SELECTOR_SPREAD, unless=0),
+        "volumebinding.weight": Ignored(_NO_STORAGE_SCORE, unless=1),
     },
     "capacity": {
-        "capacity.DynamicResourceAllocationEnable": _NO_CLAIMS,
-        "capacity.DRAConsumableCapacityEnable": _NO_CLAIMS,
+        "capacity.DynamicResourceAllocationEnable": Ignored(_NO_CLAIM_QUOTA, unless=False),
+        "capacity.DRAConsumableCapacityEnable": Ignored(_NO_CLAIM_QUOTA, unless=False),
+    },
+    "topology": {
+        "weight": Ignored(_TIGHTEST, unless=1),
+        "hypernode.binpack.cpu": Ignored(_TIGHTEST, unless=1),
+        "hypernode.binpack.memory": Ignored(_TIGHTEST, unless=1),
+        "hypernode.binpack.resources*": Ignored(_TIGHTEST),
+        "hypernode.binpack.normal-pod.enable": Ignored(_NORMAL_PODS, unless=False),
+        "hypernode.binpack.normal-pod.fading": Ignored(_NORMAL_PODS, unless=0.8),
     },
 }
 """Arguments of Volcano that have no effect, and why. Used only for arguments that the plugin does not declare."""

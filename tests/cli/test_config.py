@@ -149,3 +149,38 @@ def test_arguments_without_effect_are_warned_of(tmp_path: Path) -> None:
     warned = [line.split(": ")[2] for line in shown.stdout.splitlines() if "has no effect" in line]
     expected = ("[0].arguments.allowWholeBundle", "[0].arguments.maxDomains", "[1].arguments.maxDomains")
     assert (0, [f"configurations{place}" for place in expected]) == (shown.exit_code, sorted(warned))
+
+
+STRANGE = """
+actions: "allocate"
+logLevel: 3
+tiers: [{plugins: [{name: gang}, {name: nodegroup}, {name: npu-magic}]}]
+"""
+
+
+def test_check_is_lenient_if_asked(file: Path) -> None:
+    file.write_text(STRANGE)
+    result = run("check", "--lenient", str(file))
+    assert (0, "") == (result.exit_code, result.stderr)
+    assert [
+        f"warning: {file}: unknown key `logLevel` is skipped",
+        f"warning: {file}: tiers[0].plugins[1]: `nodegroup` is skipped, Maar does not have it yet",
+        f"warning: {file}: tiers[0].plugins[2]: unknown plugin `npu-magic` is skipped",
+    ] == [line.rpartition(": ")[0] for line in result.stdout.splitlines() if line.startswith("warning: ")]
+
+
+def test_check_names_the_option_if_it_helps(file: Path) -> None:
+    hint = f"{file}: can be used with `--lenient`, which skips what Maar does not know or have"
+    file.write_text(STRANGE)
+    result = run("check", str(file))
+    assert (1, "", 4, hint) == (
+        result.exit_code,
+        result.stdout,
+        len(result.stderr.splitlines()),
+        result.stderr.splitlines()[-1],
+    )
+    file.write_text(STRANGE + "tenants: nobody\n")
+    for options in ((), ("--lenient",)):
+        result = run("check", *options, str(file))
+        assert (1, "") == (result.exit_code, result.stdout)
+        assert hint not in result.stderr

@@ -11,6 +11,13 @@ from click.testing import CliRunner, Result
 
 import maar
 from maar.cli.main import COMMANDS, main
+from maar.config.file import read_config
+from maar.controller.record import Frame, Recorder
+from maar.decide import decide
+from maar.model.snapshot import Snapshot
+from maar.registry import catalog
+from maar.testing.builders import cluster, node
+from maar.testing.builders import gang as members
 
 NODE = """
 ---
@@ -183,6 +190,33 @@ def test_a_bad_configuration_prints_no_plan(write: Write, tmp_path: Path) -> Non
     assert "alocate" in result.stderr
     gone = run("--config", str(tmp_path / "gone"), write(FITS))
     assert (2, "", f"{tmp_path}/gone: no such file\n") == (gone.exit_code, gone.stdout, gone.stderr)
+
+
+STRANGE = 'actions: "allocate, levitate"\ntiers: [{plugins: [{name: gang}, {name: nodegroup}]}]\n'
+
+
+def test_a_lenient_plan_skips_what_is_unknown(write: Write, tmp_path: Path) -> None:
+    config = tmp_path / "config"
+    config.write_text(STRANGE)
+    assert 2 == run("--config", str(config), write(FITS)).exit_code
+    result = run("--lenient", "-o", "json", "--config", str(config), write(FITS))
+    assert 0 == result.exit_code
+    assert 4 == len(json.loads(result.stdout)["cycles"][0]["bind"])
+    warned = result.stderr.splitlines()
+    assert 2 == len(warned)
+    assert all(line.startswith(f"warning: {config}: ") for line in warned)
+
+
+def test_a_recording_of_a_lenient_run_is_decided_again(tmp_path: Path) -> None:
+    path = tmp_path / "week.rec"
+    scene = cluster(node("n1", gpu=8), members("train", 2, gpu=2))
+    recorder = Recorder(path)
+    config = read_config(STRANGE, "strange", catalog(), lenient=True).config
+    recorder.write(Frame(100.0, decide(Snapshot(scene), config, 100.0), cluster=scene, config=STRANGE))
+    recorder.close()
+    again = run("-o", "json", str(path))
+    assert (0, "") == (again.exit_code, again.stderr)
+    assert 2 == len(json.loads(again.stdout)["cycles"][0]["bind"])
 
 
 def test_warnings_go_to_standard_error(write: Write, tmp_path: Path) -> None:

@@ -340,6 +340,16 @@ def test_a_bad_configuration_at_the_start_ends_the_command(tmp_path: Path) -> No
         assert why in done.stderr
 
 
+def test_a_lenient_run_starts_with_what_it_does_not_know(tmp_path: Path) -> None:
+    path, nowhere = tmp_path / "maar.yaml", tmp_path / "no-kubeconfig"
+    path.write_text(ALLOCATE.replace("gang", "gnag"))
+    command = [*MAAR, "run", "--lenient", "--config", str(path), "--kubeconfig", str(nowhere), "--dry-run"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert 3 == done.returncode, "the configuration is used, and only the cluster is missing"
+    assert "unknown plugin `gnag` is skipped: " in done.stderr
+    assert str(nowhere) in done.stderr
+
+
 def test_what_cannot_be_read_written_or_served_at_the_start_ends_the_command_with_a_word(tmp_path: Path) -> None:
     """Also brakes with a typo: they must not disable all brakes."""
     kubeconfig = EmbeddedServer().kubeconfig(tmp_path / "kubeconfig")  # the server is not used

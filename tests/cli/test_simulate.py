@@ -98,6 +98,16 @@ def test_a_configuration_plays_a_whole_cluster(trace: str, tmp_path: Path) -> No
     assert found[0]["avg_jct"] == found[1]["avg_jct"]
 
 
+def test_a_lenient_simulation_skips_what_is_unknown(trace: str, tmp_path: Path) -> None:
+    file = tmp_path / "config.yaml"
+    file.write_text('actions: "allocate"\nlogLevel: 3\ntiers:\n- plugins: [{name: gang}, {name: predicates}]\n')
+    options = (trace, "--config", str(file), *ON_ONE, "-o", "json")
+    assert 2 == maar(*options).exit_code
+    done = maar(*options, "--lenient")
+    assert (0, 3) == (done.exit_code, json.loads(done.stdout)["runs"][0]["jobs"])
+    assert done.stderr.startswith(f"warning: {file}: unknown key `logLevel` is skipped: ")
+
+
 def test_a_policy_at_cluster_depth(trace: str) -> None:
     (run,) = runs(trace, "--policy", "fifo", "--depth", "cluster", *ON_ONE)
     # Sizes change at most every 30 s, and changed at 0: the second job starts at 30, the third when it ends.

@@ -9,7 +9,7 @@ import pytest
 from msgspec import Meta
 
 from maar.config.arguments import Wanted, build, clean
-from maar.config.config import NoArguments, OpenArguments
+from maar.config.config import Ignored, NoArguments, OpenArguments
 from maar.config.problems import Findings
 
 
@@ -56,7 +56,7 @@ class Needy(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def read(
-    raw: dict[str, object], wanted: Wanted = Arguments, ignored: Mapping[str, str] = {}
+    raw: dict[str, object], wanted: Wanted = Arguments, ignored: Mapping[str, Ignored] = {}
 ) -> tuple[Any, list[str], list[str]]:
     """The struct, the problems and the warnings."""
     findings = Findings("f")
@@ -145,7 +145,9 @@ def test_arguments_that_must_be_given() -> None:
 
 def test_volcanos_arguments_without_effect_are_dropped_with_a_warning() -> None:
     built, problems, warnings = read(
-        {"cache": True, "old.one": 1, "toy.weight": 2}, Arguments, {"cache": "nothing is cached", "old.*": "it is gone"}
+        {"cache": True, "old.one": 1, "toy.weight": 2},
+        Arguments,
+        {"cache": Ignored("nothing is cached"), "old.*": Ignored("it is gone")},
     )
     assert [] == problems
     assert 2 == built.weight
@@ -155,8 +157,46 @@ def test_volcanos_arguments_without_effect_are_dropped_with_a_warning() -> None:
     ] == warnings
 
 
+@pytest.mark.parametrize(
+    ("value", "unless", "warned"),
+    [
+        (True, False, True),
+        ("true", False, True),
+        (False, False, False),
+        ("False", False, False),
+        (0, False, True),
+        (16, 16, False),
+        ("16", 16, False),
+        (0.8, 0.8, False),
+        (17, 16, True),
+        (True, 1, True),
+        ("many", 16, True),
+        ([1], 16, True),
+    ],
+)
+def test_a_value_that_changes_nothing_gives_no_warning(value: object, unless: bool | float, warned: bool) -> None:
+    _, problems, warnings = read({"cache": value}, Arguments, {"cache": Ignored("nothing is cached", unless)})
+    assert ([], warned) == (problems, warnings != [])
+
+
+@pytest.mark.parametrize(
+    ("key", "meant"),
+    [
+        ("toy.weight.cpu", "toy.weight"),
+        ("other.toy.weight", "toy.weight"),
+        ("toy.weight.factor", "toy.weight"),
+        ("TOY_FACTOR", "toy-factor"),
+        ("toy.wholenable", "toy.WholeEnable"),
+        ("old", "olde"),
+    ],
+)
+def test_the_name_that_was_meant(key: str, meant: str) -> None:
+    _, (problem,), _ = read({key: 1}, Arguments, {"olde": Ignored("it is gone")})
+    assert problem.startswith(f"f: a: unknown argument `{key}`; did you mean `{meant}`? known: colour, ")
+
+
 def test_an_argument_that_exists_is_never_without_effect() -> None:
-    built, _, warnings = read({"text": "x"}, Arguments, {"text": "it is gone"})
+    built, _, warnings = read({"text": "x"}, Arguments, {"text": Ignored("it is gone")})
     assert ("x", []) == (built.text, warnings)
 
 

@@ -6,8 +6,8 @@ from typing import Literal
 import msgspec
 import pytest
 
-from maar.config.config import Catalog, Config, NoArguments, PluginOption, Registration, Tenants
-from maar.config.file import ConfigError, Loaded, read_config
+from maar.config.config import Catalog, Config, Ignored, Missing, NoArguments, PluginOption, Registration, Tenants
+from maar.config.file import ConfigError, Loaded, default_text, read_config
 from maar.config.flags import FLAGS, spellings
 from maar.registry import catalog as registered
 
@@ -57,16 +57,21 @@ CATALOG = Catalog(
         needy=Needy,
     ),
     aliases={"network-topology-aware": "topology", "gangpreempt": "preempt", "gangreclaim": "reclaim"},
-    missing={"shuffle": "nothing is moved", "tdm": "zones keep no hours"},
-    ignored={"allocate": {"predicateErrorCacheEnable": "nothing is cached"}},
+    missing={
+        "shuffle": Missing("nothing is moved"),
+        "usage": Missing("usage does not count"),
+        "tdm": Missing("zones keep no hours", misplaces=True),
+        "volcano-npu*": Missing("nothing knows NPUs", misplaces=True),
+    },
+    ignored={"allocate": {"predicateErrorCacheEnable": Ignored("nothing is cached")}},
 )
 
 TIERS = "tiers: [{plugins: [{name: gang}]}]\n"
 ALLOCATE = "actions: allocate\n"
 
 
-def read(text: str, catalog: Catalog = CATALOG) -> Loaded:
-    return read_config(dedent(text), "conf.yaml", catalog)
+def read(text: str, catalog: Catalog = CATALOG, lenient: bool = False) -> Loaded:
+    return read_config(dedent(text), "conf.yaml", catalog, lenient)
 
 
 def problems(text: str, catalog: Catalog = CATALOG) -> list[str]:
@@ -187,9 +192,9 @@ def test_what_maar_has_not_yet_is_skipped() -> None:
         tiers:
         - plugins:
           - name: gang
-          - name: tdm
+          - name: usage
             enabelAnything: perhaps
-            arguments: {tdm.evict.period: 1m}
+            arguments: {usage.weight: 5}
         configurations:
         - name: shuffle
           arguments: {x: 1}
@@ -199,8 +204,20 @@ def test_what_maar_has_not_yet_is_skipped() -> None:
     assert [
         "conf.yaml: actions: `shuffle` is skipped, Maar does not have it yet: nothing is moved",
         "conf.yaml: configurations[0]: `shuffle` is skipped, Maar does not have it yet: nothing is moved",
-        "conf.yaml: tiers[0].plugins[1]: `tdm` is skipped, Maar does not have it yet: zones keep no hours",
+        "conf.yaml: tiers[0].plugins[1]: `usage` is skipped, Maar does not have it yet: usage does not count",
     ] == loaded.warnings
+
+
+@pytest.mark.parametrize(
+    ("name", "lost"), [("tdm", "zones keep no hours"), ("volcano-npu_v6.0.RC1_linux-x86_64", "nothing knows NPUs")]
+)
+def test_what_would_misplace_pods_is_refused_unless_lenient(name: str, lost: str) -> None:
+    text = ALLOCATE + f"tiers: [{{plugins: [{{name: gang}}, {{name: {name}, enableAnything: 1}}]}}]"
+    why = f"Maar does not have it yet: {lost}; pods could land where they must not"
+    assert [f"conf.yaml: tiers[0].plugins[1]: `{name}` is refused, {why}; `--lenient` skips it"] == problems(text)
+    loaded = read(text, lenient=True)
+    assert [["gang"]] == names(loaded.config)[1]
+    assert [f"conf.yaml: tiers[0].plugins[1]: `{name}` is skipped, {why}"] == loaded.warnings
 
 
 def test_an_installed_plugin_wins_over_a_missing_or_another_name() -> None:
@@ -492,6 +509,124 @@ def test_an_unknown_flag_gets_a_suggestion() -> None:
     assert key.startswith(
         "conf.yaml: tiers[0].plugins[0]: unknown key `argument`; did you mean `arguments`? known: arguments, enable"
     )
+
+
+@pytest.mark.parametrize("key", ["jobOrder", "EnableJobOrder", "enable-job-order", "enabled_joborder"])
+def test_a_flag_is_recognised_in_other_spellings(key: str) -> None:
+    (problem,) = problems(ALLOCATE + f"tiers: [{{plugins: [{{name: gang, {key}: true}}]}}]")
+    assert problem.endswith(f" `{key}`; did you mean `enableJobOrder`?")
+
+
+def test_an_argument_beside_the_name_and_a_flag_under_the_arguments() -> None:
+    assert [
+        "conf.yaml: configurations[0]: unknown key `maxDomains`; it is an argument: write it under `arguments`",
+        "conf.yaml: tiers[0].plugins[0]: unknown key `overcommit-factor`; "
+        "it is an argument: write it under `arguments`",
+        "conf.yaml: tiers[0].plugins[1].arguments: unknown argument `enabledJobOrder`; "
+        "it is a flag: write it beside `name`",
+    ] == problems(
+        """
+        actions: preempt
+        tiers:
+        - plugins:
+          - {name: overcommit, overcommit-factor: 1.5}
+          - {name: gang, arguments: {enabledJobOrder: false}}
+        configurations: [{name: preempt, maxDomains: 3}]
+        """
+    )
+
+
+def test_open_ended_and_ignored_arguments_are_recognised_beside_the_name() -> None:
+    real = problems(
+        ALLOCATE + "tiers: [{plugins: [{name: binpack, binpack.resources.nvidia.com/gpu: 2},"
+        " {name: predicates, volumebinding.weight: 1}]}]",
+        registered(),
+    )
+    assert ["it is an argument: write it under `arguments`"] * 2 == [problem.split("; ")[1] for problem in real]
+
+
+# -- lenient reading
+
+STRANGE = """
+actions: "allocate, levitate"
+logLevel: 3
+tiers:
+- plugins:
+  - {name: gang, enableMuchMagicAtNight: true, colour: red, gang.eviction: whole}
+  - {name: npu-magic, arguments: {x: 1}}
+  - {name: nodeorder, arguments: {nodeorder.leastrequested.weight: 1, mostrequested.weight: 2}}
+  notes: none
+configurations:
+- {name: init-params, arguments: {grace-over-time: "900"}}
+- {name: allocate, mood: good, arguments: {speed: 1}}
+pools:
+- {name: default, ratelimit: 1s, hold: 7s}
+autoscaling: {surpluss: true}
+"""
+
+
+def test_lenient_skips_all_that_is_unknown_and_says_what_is_lost() -> None:
+    algorithms = {"elastic-fifo": Registration("elastic-fifo", lambda given: given)}
+    catalog = msgspec.structs.replace(CATALOG, algorithms=algorithms)
+    loaded = read(STRANGE, catalog, lenient=True)
+    assert (["allocate"], [["gang", "nodeorder"]]) == names(loaded.config)
+    assert Nodeorder(most=2) == loaded.config.tiers[0][1].arguments
+    assert ([("default", 7.0)], False) == (
+        [(pool.name, pool.hold) for pool in loaded.config.pools],
+        loaded.config.autoscaling.surplus,
+    )
+    gang, plugins = "tiers[0].plugins[0]", "tiers[0].plugins"
+    assert [
+        f"conf.yaml: {warning}"
+        for warning in (
+            "unknown key `logLevel` is skipped: Maar decides without it",
+            "actions: unknown action `levitate` is skipped: this step of the cycle does not run",
+            "configurations[0]: unknown action `init-params` is skipped: its arguments have no effect",
+            "configurations[1]: unknown key `mood` is skipped: Maar decides without it",
+            "configurations[1].arguments: unknown argument `speed` is skipped: `allocate` decides without it; "
+            "`allocate` takes no arguments",
+            "tiers[0]: unknown key `notes` is skipped: Maar decides without it",
+            f"{gang}: unknown flag `enableMuchMagicAtNight` is skipped: `gang` decides without it",
+            f"{gang}: unknown key `colour` is skipped: `gang` decides without it",
+            f"{gang}: unknown key `gang.eviction` is skipped: `gang` decides without it; "
+            "it is an argument: write it under `arguments`",
+            f"{plugins}[1]: unknown plugin `npu-magic` is skipped: Maar decides without its rules, and "
+            "pods could land where they must not",
+            f"{plugins}[2].arguments: unknown argument `nodeorder.leastrequested.weight` is skipped: "
+            "`nodeorder` decides without it; did you mean `leastrequested.weight`?",
+            "pools[0]: unknown key `ratelimit` is skipped: the pool is used without it; did you mean `rate-limit`?",
+            "autoscaling: unknown argument `surpluss` is skipped: `autoscaling` decides without it; "
+            "did you mean `surplus`?",
+        )
+    ] == loaded.warnings
+
+
+def test_without_lenient_each_of_them_is_a_problem() -> None:
+    algorithms = {"elastic-fifo": Registration("elastic-fifo", lambda given: given)}
+    catalog = msgspec.structs.replace(CATALOG, algorithms=algorithms)
+    assert 13 == len(problems(STRANGE, catalog))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "actions: levitate\n" + TIERS,
+        ALLOCATE + "tiers: [{plugins: [{name: npu-magic}]}]",
+        ALLOCATE + "tiers: [{plugins: [{name: gang}, {name: gang}]}]",
+        ALLOCATE + "tiers: [{plugins: [{name: allocate}]}]",
+        ALLOCATE + "tiers: [{plugins: [{name: gang, enableJobOrder: maybe}]}]",
+        ALLOCATE + "tiers: [{plugins: [{name: overcommit, arguments: {overcommit-factor: many}}]}]",
+        ALLOCATE + "tiers: [{plugins: [{name: drf, enableHierarchy: true}, {name: proportion}]}]",
+        ALLOCATE + TIERS + "tenants: nobody\n",
+    ],
+)
+def test_what_is_known_and_wrong_is_a_problem_also_if_lenient(text: str) -> None:
+    with pytest.raises(ConfigError):
+        read(text, lenient=True)
+
+
+def test_lenient_changes_nothing_in_a_file_that_can_be_used() -> None:
+    assert read(default_text(), registered()) == read(default_text(), registered(), lenient=True)
 
 
 def test_all_problems_are_reported_at_once() -> None:

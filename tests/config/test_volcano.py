@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from maar.config.config import Config
-from maar.config.file import default_config, default_text, read_config
+from maar.config.file import ConfigError, default_config, default_text, read_config
 from maar.plugins import gang
 from maar.registry import catalog
 
@@ -68,7 +68,8 @@ tiers:
   - name: network-topology-aware
 """
 
-# Every argument in Volcano's documentation for plugins that Maar has, as users write them.
+# Every argument in Volcano's documentation for plugins that Maar has, as users write them. Those without an effect in
+# Maar have the value that changes nothing.
 ARGUMENTS = """
 actions: "enqueue, elect, allocate, gangpreempt, gangreclaim, backfill, reserve"
 tiers:
@@ -98,7 +99,13 @@ tiers:
       predicate.PodTopologySpreadEnable: true
       predicate.VolumeBindingEnable: true
       predicate.DynamicResourceAllocationEnable: false
-      predicate.CacheEnable: true
+      predicate.CacheEnable: false
+      predicate.GPUSharingEnable: false
+      predicate.GPUNumberEnable: "false"
+      predicate.ProportionalEnable: false
+      volumebinding.bindTimeoutSeconds: 600
+      volumebinding.weight: 1
+      dynamicresources.filterTimeoutSeconds: "10"
   - name: capacity
     enabledHierarchy: true
     arguments:
@@ -115,6 +122,7 @@ tiers:
       tainttoleration.weight: 3
       imagelocality.weight: 1
       podtopologyspread.weight: 2
+      selectorspread.weight: 0
   - name: binpack
     arguments:
       binpack.weight: 10
@@ -125,17 +133,13 @@ tiers:
       binpack.resources.example.com/foo: "3"
   - name: network-topology-aware
     arguments:
-      weight: 10
-      hypernode.binpack.cpu: 5
+      weight: 1
+      hypernode.binpack.cpu: 1
       hypernode.binpack.memory: 1
-      hypernode.binpack.resources: nvidia.com/gpu
-      hypernode.binpack.resources.nvidia.com/gpu: 2
-      hypernode.binpack.normal-pod.enable: true
+      hypernode.binpack.normal-pod.enable: false
       hypernode.binpack.normal-pod.fading: 0.8
       hypernode.gradient.evict.max-hypernodes: 8
 configurations:
-- name: enqueue
-  arguments: {overcommit-factor: 1.2}
 - name: allocate
   arguments: {predicateErrorCacheEnable: true}
 - name: gangpreempt
@@ -144,7 +148,7 @@ configurations:
   arguments: {maxDomains: 8, allowWholeBundle: true}
 - name: preempt
   arguments:
-    enableTopologyAwarePreemption: true
+    enableTopologyAwarePreemption: false
     topologyAwarePreemptWorkerNum: 16
     minCandidateNodesPercentage: 10
     minCandidateNodesAbsolute: 1
@@ -171,25 +175,89 @@ def test_volcanos_configurations_are_read_without_a_warning(text: str) -> None:
 
 
 def test_all_of_volcanos_arguments_are_known() -> None:
-    config = read_config(ARGUMENTS, "volcano", catalog()).config
+    loaded = read_config(ARGUMENTS, "volcano", catalog())
+    config = loaded.config
+    same = "actions: `gangpreempt` and `preempt` are the same action"
+    assert [] == [warning for warning in loaded.warnings if same not in warning]
     assert ("gang", gang.Arguments("whole")) == (config.tiers[0][1].name, config.tiers[0][1].arguments)
     assert ["enqueue", "elect", "allocate", "preempt", "reclaim", "backfill", "reserve"] == [
         action.name for action in config.actions
     ]
 
 
+ASCEND = "volcano-npu_v6.0.RC1_linux-x86_64"
+KEEPS_PODS_AWAY = {"tdm", "numa-aware", "nodegroup", "extender", ASCEND}
+"""Without them, pods could land where they must not."""
+
+
 @pytest.mark.parametrize(
     "name",
     ["tdm", "task-topology", "numa-aware", "deviceshare", "resource-strategy-fit"]
-    + ["rescheduling", "usage", "nodegroup", "extender", "resourcequota"],
+    + ["rescheduling", "usage", "nodegroup", "extender", "resourcequota", ASCEND],
 )
 def test_what_maar_has_not_yet_is_skipped(name: str) -> None:
     text = f"actions: allocate, shuffle\ntiers: [{{plugins: [{{name: gang}}, {{name: {name}}}]}}]"
-    loaded = read_config(text, "volcano", catalog())
+    if name in KEEPS_PODS_AWAY:
+        with pytest.raises(ConfigError, match=r"must not; `--lenient` skips it$"):
+            read_config(text, "volcano", catalog())
+    loaded = read_config(text, "volcano", catalog(), lenient=name in KEEPS_PODS_AWAY)
     assert [["gang"]] == names(loaded.config)
     assert ["volcano: actions: `shuffle` is skipped", f"volcano: tiers[0].plugins[1]: `{name}` is skipped"] == [
         warning.partition(",")[0] for warning in loaded.warnings
     ]
+
+
+# What a file with each of these means less than in Volcano: the place, and the first words of the warning.
+LESS = [
+    ("predicates", "predicate.DynamicResourceAllocationEnable: true", "pods with resource claims wait"),
+    ("predicates", "dynamicresources.filterTimeoutSeconds: 30", "pods with resource claims wait"),
+    ("predicates", "volumebinding.bindTimeoutSeconds: 30", "a pod waits 10 minutes for its volumes"),
+    ("predicates", "volumebinding.weight: 5", "nodes are not compared by the free capacity of their storage"),
+    (
+        "predicates",
+        "volumebinding.shape: [{utilization: 0, score: 0}]",
+        "nodes are not compared by the free capacity of their storage",
+    ),
+    ("predicates", "predicate.VolumeBindingEnable: false", "Maar always checks where volumes can be reached"),
+    ("predicates", "predicate.VolumeZoneEnable: 'false'", "Maar always checks where volumes can be reached"),
+    ("predicates", "predicate.GPUSharingEnable: true", "a GPU cannot be shared"),
+    ("predicates", "predicate.ProportionalEnable: true", "no CPU and memory are kept free for idle GPUs"),
+    ("predicates", "predicate.resources.nvidia.com/gpu.cpu: 4", "no CPU and memory are kept free for idle GPUs"),
+    ("capacity", "capacity.DynamicResourceAllocationEnable: true", "queues do not count the devices of resource"),
+    ("capacity", "capacity.DRAConsumableCapacityEnable: true", "queues do not count the devices of resource"),
+    ("nodeorder", "selectorspread.weight: 2", "pods of one Service are not spread"),
+    ("network-topology-aware", "weight: 10", "domains are ordered by how tightly the gang fits"),
+    (
+        "network-topology-aware",
+        "hypernode.binpack.resources.nvidia.com/gpu: 2",
+        "domains are ordered by how tightly the gang fits",
+    ),
+    ("network-topology-aware", "hypernode.binpack.normal-pod.enable: true", "only gangs with a network topology"),
+]
+
+
+@pytest.mark.parametrize(("plugin", "argument", "lost"), LESS)
+def test_an_argument_that_means_less_is_accepted_with_a_warning(plugin: str, argument: str, lost: str) -> None:
+    text = f"actions: allocate\ntiers: [{{plugins: [{{name: {plugin}, arguments: {{{argument}}}}}]}}]"
+    (warning,) = read_config(text, "volcano", catalog()).warnings
+    place = f"tiers[0].plugins[0].arguments.{argument.partition(': ')[0]}"
+    assert warning.startswith(f"volcano: {place}: has no effect: {lost}")
+
+
+@pytest.mark.parametrize(
+    ("plugin", "argument", "meant"),
+    [
+        ("binpack", "binpack.cpu.weight", "binpack.cpu"),
+        ("binpack", "binpack.memory.weight", "binpack.memory"),
+        ("nodeorder", "nodeorder.leastrequested.weight", "leastrequested.weight"),
+        ("nodeorder", "nodeorder.leastrequested.enable", "leastrequested.weight"),
+        ("predicates", "predicate.DynamicResourceAllocationEnabled", "predicate.DynamicResourceAllocationEnable"),
+    ],
+)
+def test_a_wrong_argument_gets_the_right_hint(plugin: str, argument: str, meant: str) -> None:
+    text = f"actions: allocate\ntiers: [{{plugins: [{{name: {plugin}, arguments: {{{argument}: 1}}}}]}}]"
+    with pytest.raises(ConfigError, match=re.escape(f"unknown argument `{argument}`; did you mean `{meant}`?")):
+        read_config(text, "volcano", catalog())
 
 
 # -- Maar's default configuration

@@ -158,3 +158,16 @@ def test_a_bug_while_a_file_is_read_refuses_it_and_stops_nothing(tmp_path: Path)
     path.write_text("fine again")
     file.look()
     assert [] == file.problems
+
+
+def test_a_lenient_file_stays_lenient_when_it_changes(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    path = tmp_path / "maar.yaml"
+    path.write_text(ALLOCATE)
+    config = ConfigFile(path, lenient=True)
+    assert [] == caplog.records
+    path.write_text("logLevel: 3\n" + PREEMPT)
+    config.look()
+    assert ([], True) == (config.problems, config.config.has_action("preempt"))
+    assert [f"{path}: unknown key `logLevel` is skipped: Maar decides without it"] == [
+        record.getMessage() for record in caplog.records if record.levelno == logging.WARNING
+    ]

@@ -51,8 +51,9 @@ def wire_bytes(draw: st.DrawFn) -> tuple[int, bytes]:
 
 
 def _check_config(text: bytes) -> None:
-    with contextlib.suppress(ConfigError):
-        read_config(text_of(text, "config.yaml"), "config.yaml", catalog())
+    for lenient in (False, True):
+        with contextlib.suppress(ConfigError):
+            read_config(text_of(text, "config.yaml"), "config.yaml", catalog(), lenient)
     with contextlib.suppress(ConfigError):
         read_brakes(text, "brakes.yaml")
 

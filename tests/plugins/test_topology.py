@@ -266,21 +266,6 @@ def test_a_tier_adds_up_by_domain() -> None:
     assert [1, 2, 3] == [t.number for t in by_hypernodes(Snapshot(cluster(leaves())).nodes, tree())]
 
 
-def test_the_arguments_of_volcano_are_read() -> None:
-    raw: dict[str, object] = {
-        "weight": 10,
-        "hypernode.binpack.cpu": 5,
-        "hypernode.binpack.memory": 1,
-        "hypernode.binpack.resources": "nvidia.com/gpu",
-        "hypernode.binpack.resources.nvidia.com/gpu": 2,
-        "hypernode.binpack.normal-pod.enable": "true",
-        "hypernode.binpack.normal-pod.fading": 0.8,
-        "hypernode.gradient.evict.max-hypernodes": 8,
-    }
-    read = msgspec.convert(Arguments.normalise(raw), Arguments, strict=False)
-    assert ({"nvidia.com/gpu": 2.0}, True, 8) == (read.resources, read.normal_pods, read.most_crowded)
-
-
 @pytest.mark.parametrize(
     ("nodes", "expected"),
     [

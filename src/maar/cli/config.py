@@ -13,7 +13,7 @@ from rich import box
 from rich.table import Table
 
 from maar.cli.exits import BadInput, Problem
-from maar.cli.inputs import read_text, source_of
+from maar.cli.inputs import LENIENT, read_text, source_of
 from maar.cli.output import escaped, say
 from maar.cli.printing import lines, printed
 from maar.config.config import ActionOption, Config, PluginOption, Registration
@@ -31,7 +31,8 @@ def config() -> None:
 
 @config.command()
 @click.argument("file", type=click.Path(exists=True, dir_okay=False, allow_dash=True))
-def check(file: str) -> None:
+@LENIENT
+def check(file: str, lenient: bool) -> None:
     """Check FILE (- for standard input): print the actions and plugins that it configures, or all its errors.
 
     FILE is a configuration of Maar or of Volcano's scheduler, or a ConfigMap that contains one. Exit codes: 0 if FILE
@@ -43,9 +44,9 @@ def check(file: str) -> None:
     except ConfigError as error:
         raise BadInput(*error.problems) from None
     try:
-        loaded = read_config(text, source, catalog())
+        loaded = read_config(text, source, catalog(), lenient)
     except ConfigError as error:
-        raise Problem(*error.problems) from None
+        raise Problem(*error.problems, *([] if lenient else _way_out(text, source))) from None
     _print_config(source, loaded.config)
     for warning in loaded.warnings:
         say(escaped(f"warning: {warning}"))
@@ -55,6 +56,15 @@ def check(file: str) -> None:
 def show() -> None:
     """Print Maar's default configuration, as a start for your own."""
     say(default_text())
+
+
+def _way_out(text: str, source: str) -> list[str]:
+    """Say so if an invalid file can be used with `--lenient`."""
+    try:
+        read_config(text, source, catalog(), lenient=True)
+    except ConfigError:
+        return []
+    return [f"{source}: can be used with `--lenient`, which skips what Maar does not know or have"]
 
 
 def _print_config(source: str, chosen: Config) -> None:

@@ -11,6 +11,14 @@ OUTPUT = click.option(
 )
 
 
+LENIENT = click.option(
+    "--lenient",
+    is_flag=True,
+    help="Skip unknown keys, arguments, flags, plugins and actions of a configuration, and plugins that keep pods off "
+    "nodes and that Maar lacks. Each is a warning that says what is lost, instead of an error.",
+)
+
+
 def source_of(file: str) -> str:
     """The name of a file in messages."""
     return "standard input" if file == "-" else file

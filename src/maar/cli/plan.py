@@ -15,7 +15,7 @@ from pathlib import Path
 import click
 
 from maar.cli.exits import BadInput, Problem
-from maar.cli.inputs import OUTPUT, read_text, source_of
+from maar.cli.inputs import LENIENT, OUTPUT, read_text, source_of
 from maar.cli.output import say, say_json, tell
 from maar.cli.plan_json import as_json
 from maar.cli.plan_text import Cycle, WithoutPods, as_text
@@ -55,6 +55,7 @@ def _moment(ctx: click.Context, param: click.Parameter, value: str | None) -> fl
 @click.option(
     "--config", "config_file", metavar="FILE", help="Configuration. Default: Maar's own (`maar config show`)."
 )
+@LENIENT
 @click.option(
     "--cycles", type=click.IntRange(1), default=1, show_default=True, metavar="N",
     help="Number of cycles to decide, one second apart.",
@@ -74,6 +75,7 @@ def _moment(ctx: click.Context, param: click.Parameter, value: str | None) -> fl
 def plan(
     paths: tuple[str, ...],
     config_file: str | None,
+    lenient: bool,
     cycles: int,
     now: float | None,
     output: str,
@@ -91,10 +93,10 @@ def plan(
     """
     start = time.time() if now is None else now
     if len(paths) == 1 and is_recording(Path(paths[0])):
-        _replay(Path(paths[0]), config_file, output)
+        _replay(Path(paths[0]), config_file, lenient, output)
         return
     try:
-        config, warnings = _config(config_file)
+        config, warnings = _config(config_file, lenient)
         with _no_garbage():
             given = read(paths, frozenset(names) if names else None, start)
     except ManifestError as error:
@@ -125,11 +127,11 @@ def _show(
         say(as_text(cycles, count, without_pods))
 
 
-def _replay(path: Path, config_file: str | None, output: str) -> None:
+def _replay(path: Path, config_file: str | None, lenient: bool, output: str) -> None:
     """Decide a recording again. With its own configuration, a plan that differs from the recorded one is an error."""
     differ: list[str] = []
     try:
-        _show(_decide_again(path, config_file, differ), length(path), output)
+        _show(_decide_again(path, config_file, lenient, differ), length(path), output)
     except RecordingError as error:
         raise BadInput(str(error)) from None
     except ConfigError as error:
@@ -138,12 +140,16 @@ def _replay(path: Path, config_file: str | None, output: str) -> None:
         raise Problem(f"plans differ from the recording in cycles: {', '.join(differ)}")
 
 
-def _decide_again(path: Path, config_file: str | None, differ: list[str]) -> Iterator[Cycle]:
-    """Decide one recorded cycle after the other: a week of cycles does not fit in memory."""
-    config, text = _config(config_file)[0], None
+def _decide_again(path: Path, config_file: str | None, lenient: bool, differ: list[str]) -> Iterator[Cycle]:
+    """Decide one recorded cycle after the other: a week of cycles does not fit in memory.
+
+    The recorded configuration was in use, perhaps by `maar run --lenient`, so it is always read leniently.
+    """
+    config, text = _config(config_file, lenient)[0], None
     for number, cycle in enumerate(read_recording(path), 1):
         if config_file is None and cycle.config is not None and cycle.config != text:
-            config, text = read_config(cycle.config, f"{path}: configuration", catalog()).config, cycle.config
+            source = f"{path}: configuration"
+            config, text = read_config(cycle.config, source, catalog(), lenient=True).config, cycle.config
         snapshot = Snapshot(cycle.cluster)
         rows = snapshot.jobs.number
         snapshot.resting = frozenset(rows[job] for job in cycle.resting if job in rows)
@@ -163,10 +169,10 @@ def _no_garbage() -> Iterator[None]:
         gc.enable()
 
 
-def _config(file: str | None) -> tuple[Config, list[str]]:
+def _config(file: str | None, lenient: bool) -> tuple[Config, list[str]]:
     if file is None:
         return default_config(catalog()), []
-    loaded = read_config(read_text(file), source_of(file), catalog())
+    loaded = read_config(read_text(file), source_of(file), catalog(), lenient)
     return loaded.config, loaded.warnings
 
 

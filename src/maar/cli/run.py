@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from maar.cli.exits import BadInput, CannotRun
+from maar.cli.inputs import LENIENT
 from maar.cli.logs import log_to_stderr
 from maar.controller import main as controller
 from maar.controller.main import LEASE_NAMESPACE, LEASE_SECONDS, Options
@@ -36,6 +37,7 @@ def _address(_: click.Context, __: click.Parameter, text: str | None) -> Address
     "--config", type=FILE, metavar="FILE",
     help="Configuration file, read again when it changes. Default: Maar's own (`maar config show`).",
 )  # fmt: skip
+@LENIENT
 @click.option(
     "--brakes", type=FILE, metavar="FILE", help="Limits on evictions and resizes, read again when it changes."
 )
@@ -98,6 +100,7 @@ def run(
     kubeconfig: str | None,
     context: str | None,
     config: Path | None,
+    lenient: bool,
     brakes: Path | None,
     names: tuple[str, ...],
     node_selector: str | None,
@@ -132,6 +135,7 @@ def run(
         kubeconfig=kubeconfig,
         context=context,
         config=config,
+        lenient=lenient,
         brakes=brakes,
         record=record,
         lease_namespace=lease_namespace,

@@ -15,7 +15,7 @@ import click
 
 from maar.cli.algorithms import WithAlgorithms
 from maar.cli.exits import BadInput, CannotRun, Problem
-from maar.cli.inputs import OUTPUT, read_text
+from maar.cli.inputs import LENIENT, OUTPUT, read_text
 from maar.cli.output import say, say_json, tell
 from maar.cli.simulate_text import as_json, as_text, jobs_text, watching
 from maar.cli.trace_file import load_trace
@@ -71,6 +71,7 @@ def _model(ctx: click.Context, param: click.Parameter, value: str) -> str:
     help=f"Algorithms to compare, from the list below. Default, without --config: {POLICIES}.",
 )  # fmt: skip
 @click.option("--config", "configs", multiple=True, metavar="FILE", help="Configuration to compare. May be repeated.")
+@LENIENT
 @click.option("--nodes", type=click.IntRange(1, MOST), default=USUAL.nodes, show_default=True, help="Number of nodes.")
 @click.option(
     "--gpus-per-node", type=click.IntRange(1, MOST), default=USUAL.gpus_per_node, show_default=True,
@@ -116,6 +117,7 @@ def simulate(
     format_: str | None,
     policies: list[str],
     configs: tuple[str, ...],
+    lenient: bool,
     nodes: int,
     gpus_per_node: int,
     depth: str | None,
@@ -136,7 +138,7 @@ def simulate(
     inputs give equal output, to the byte.
     """
     try:
-        entries = _entries(policies, configs, depth, model)
+        entries = _entries(policies, configs, lenient, depth, model)
         trace = load_trace(file, format_)
         setting = Setting(
             nodes=nodes,
@@ -163,7 +165,9 @@ def simulate(
         say(as_text(runs, trace))
 
 
-def _entries(policies: list[str], configs: tuple[str, ...], depth: str | None, model: str) -> list[Entry]:
+def _entries(
+    policies: list[str], configs: tuple[str, ...], lenient: bool, depth: str | None, model: str
+) -> list[Entry]:
     if configs and depth == "pool":
         raise click.UsageError("--depth pool and --config: a configuration needs depth cluster; omit one of them")
     if model == muri.NAME and (configs or depth == "cluster"):
@@ -173,9 +177,9 @@ def _entries(policies: list[str], configs: tuple[str, ...], depth: str | None, m
     entries = [Entry(name, depth=depth or "pool") for name in policies]
     for name in dict.fromkeys(configs):
         text = read_text(name)
-        for warning in read_config(text, name, catalog()).warnings:
+        for warning in read_config(text, name, catalog(), lenient).warnings:
             tell(f"warning: {warning}")
-        entries.append(Entry(name, text, "cluster"))
+        entries.append(Entry(name, text, "cluster", lenient))
     return entries
 
 

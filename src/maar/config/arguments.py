@@ -15,8 +15,9 @@ from typing import Any
 import msgspec
 from msgspec import inspect
 
-from maar.config.config import OpenArguments
-from maar.config.problems import Findings, shown, unknown
+from maar.config.config import Ignored, OpenArguments
+from maar.config.flags import as_bool
+from maar.config.problems import Findings, shown
 
 Wanted = type[msgspec.Struct]
 """The struct that declares arguments: their names, types and defaults."""
@@ -28,22 +29,35 @@ def clean(
     raw: dict[str, object],
     path: str,
     findings: Findings,
-    ignored: Mapping[str, str] = {},
+    ignored: Mapping[str, Ignored] = {},
+    advice: Mapping[str, str] = {},
 ) -> dict[str, object]:
-    """The valid arguments of `name`, by their names in the file; problems with the others are reported."""
+    """The valid arguments of `name`, by their names in the file; problems with the others are reported.
+
+    `advice` has names that belong elsewhere in the file, and where.
+    """
     given = {name: value for name, value in raw.items() if value is not None}
     fields = _fields(wanted)
     for key in [key for key in given if key not in fields]:
-        lost = next((why for pattern, why in ignored.items() if fnmatchcase(key, pattern)), None)
+        lost = next((lost for pattern, lost in ignored.items() if fnmatchcase(key, pattern)), None)
         if lost is not None:
-            del given[key]
-            findings.warn(f"{path}.{key}", f"has no effect: {lost}")
+            value = given.pop(key)
+            if not _same(value, lost.unless):
+                findings.warn(f"{path}.{key}", f"has no effect: {lost.why}")
     cleaned: dict[str, object] = {}
     for key, value in _normalise(wanted, given, path, findings).items():
         field = fields.get(key)
         if field is None:
-            takes_none = f"unknown argument `{key}`; `{name}` takes no arguments"
-            findings.problem(path, unknown("argument", key, fields) if fields else takes_none)
+            known_elsewhere = [pattern for pattern in ignored if "*" not in pattern]
+            findings.unknown(
+                path,
+                "argument",
+                key,
+                fields,
+                lost=f"`{name}` decides without it",
+                also=known_elsewhere,
+                advice=advice.get(key) or ("" if fields else f"`{name}` takes no arguments"),
+            )
             continue
         value = _loosely(field.type, value)
         trouble = _refuse(field.type, value)
@@ -75,6 +89,28 @@ def read_arguments(
 ) -> msgspec.Struct | None:
     """The struct of the arguments: `clean` and `build` in one."""
     return build(name, wanted, clean(name, wanted, raw, path, findings), path, findings)
+
+
+def takes(wanted: Wanted, key: str, ignored: Mapping[str, Ignored] = {}) -> bool:
+    """Whether a key is the name of an argument, with or without an effect."""
+    if key in _fields(wanted) or any(fnmatchcase(key, pattern) for pattern in ignored):
+        return True
+    if not issubclass(wanted, OpenArguments):
+        return False
+    try:
+        return key not in wanted.normalise({key: 1})
+    except ValueError:
+        return True
+
+
+def _same(value: object, other: bool | float | None) -> bool:
+    """Whether a value in a file is a given boolean or number, perhaps quoted."""
+    if other is None or isinstance(other, bool):
+        return other is not None and as_bool(value) is other
+    try:
+        return not isinstance(value, bool) and float(str(value)) == other
+    except ValueError:
+        return False
 
 
 def _fields(wanted: Wanted) -> dict[str, msgspec.structs.FieldInfo]:

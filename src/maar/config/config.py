@@ -53,6 +53,25 @@ class Registration(msgspec.Struct, frozen=True):
     The GPU seconds of a promoted job are counted from 0 when it starts again."""
 
 
+class Missing(msgspec.Struct, frozen=True):
+    """A plugin or an action that Volcano or a vendor has and Maar does not have."""
+
+    lost: str
+    """What is missing without it."""
+    misplaces: bool = False
+    """Whether pods could land where they must not without it: then a file that names it is refused, unless the
+    reader is lenient."""
+
+
+class Ignored(msgspec.Struct, frozen=True):
+    """An argument of Volcano that has no effect in Maar."""
+
+    why: str
+    """What it would do, or why that is not needed."""
+    unless: bool | float | None = None
+    """The value that changes nothing in Volcano either: it gives no warning."""
+
+
 class Catalog(msgspec.Struct, frozen=True):
     """Everything that can be configured."""
 
@@ -60,14 +79,14 @@ class Catalog(msgspec.Struct, frozen=True):
     actions: Mapping[str, Registration]
     aliases: Mapping[str, str] = {}
     """Volcano's names for plugins and actions that have another name in Maar."""
-    missing: Mapping[str, str] = {}
-    """Names that Volcano has and Maar does not have yet, and what is lost without them."""
+    missing: Mapping[str, Missing] = {}
+    """Names (`*` for any ending) that Volcano or a vendor has and Maar does not have."""
     algorithms: Mapping[str, Registration] = {}
     """They decide how many workers each elastic job gets."""
     broken: Mapping[str, str] = {}
     """Names that are installed but cannot be loaded, and why."""
-    ignored: Mapping[str, Mapping[str, str]] = {}
-    """By plugin or action: arguments of Volcano (`*` for any ending) that have no effect in Maar, and why."""
+    ignored: Mapping[str, Mapping[str, Ignored]] = {}
+    """By plugin or action: arguments of Volcano (`*` for any ending) that have no effect in Maar."""
 
 
 class Option(msgspec.Struct, frozen=True):

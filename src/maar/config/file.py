@@ -2,7 +2,8 @@
 
 Scheduler configurations of Volcano are read unchanged: the `actions` string, `tiers`, flags in both spellings,
 `arguments`, `configurations`, and Volcano's names for plugins and actions. What Volcano has and Maar does not have yet
-is left out with a warning. Any other unknown content is a problem, with its path and a suggestion.
+is left out with a warning, unless pods could land where they must not: that is a problem. So is any other unknown
+content, with its path and a suggestion. A lenient reader leaves out all of these, each with a warning.
 
 This runs once per file, before any session. The registry's catalog says which plugins exist.
 """
@@ -10,24 +11,27 @@ This runs once per file, before any session. The registry's catalog says which p
 from __future__ import annotations
 
 from collections.abc import Mapping
+from fnmatch import fnmatchcase
 from importlib.resources import files
 
 import msgspec
 from msgspec.structs import replace
 
 from maar.config import gangs
-from maar.config.arguments import build, clean, read_arguments
+from maar.config.arguments import build, clean, read_arguments, takes
 from maar.config.config import (
     ActionOption,
     Autoscaling,
     Catalog,
     Config,
+    Ignored,
+    Missing,
     PluginOption,
     PoolOption,
     Registration,
     Tenants,
 )
-from maar.config.flags import HIERARCHY, read_flags
+from maar.config.flags import ARGUMENT_BESIDE_NAME, FLAG_UNDER_ARGUMENTS, HIERARCHY, read_flags, spellings
 from maar.config.pools import read_pools
 from maar.config.problems import ConfigError, Findings, shown, unknown
 from maar.config.yaml_text import read_yaml
@@ -42,6 +46,13 @@ SHARING = ("proportion", "capacity")
 """Plugins that define what each queue deserves, and so which queues lose resources to `reclaim`."""
 WITHOUT_SHARES = "no plugin defines what a queue deserves (`proportion`, `capacity`, or `drf` with `enableHierarchy`)"
 
+MISPLACED_PODS = "pods could land where they must not"
+UNKNOWN_LOSES = {
+    "plugin": f"Maar decides without its rules, and {MISPLACED_PODS}",
+    "action": "this step of the cycle does not run",
+}
+"""What is lost if a plugin or an action is skipped of which nothing is known."""
+
 __all__ = ["ConfigError", "Loaded", "default_config", "default_text", "read_config"]
 
 
@@ -53,9 +64,12 @@ class Loaded(msgspec.Struct, frozen=True):
     """The settings that have no effect, and why."""
 
 
-def read_config(text: str, source: str, catalog: Catalog) -> Loaded:
-    """The configuration in the text of a file; messages use `source` as its name."""
-    findings = Findings(source)
+def read_config(text: str, source: str, catalog: Catalog, lenient: bool = False) -> Loaded:
+    """The configuration in the text of a file; messages use `source` as its name.
+
+    `lenient` skips what Maar does not know or does not have, each with a warning.
+    """
+    findings = Findings(source, lenient)
     document = read_yaml(text, findings)
     if document is None and not findings.problems:
         findings.warn("", "empty: Maar's default configuration is used (`maar config show` prints it)")
@@ -164,15 +178,16 @@ class _Reader:
         for i, item in enumerate(self._list(top.get("configurations"), "configurations")):
             path = f"configurations[{i}]"
             options = self._named(item, path)
-            self._check_keys(options, ("name", "arguments"), path)
             written = self._name(options)
             if written is None:
+                self._check_keys(options, ("name", "arguments"), path)
                 continue
             if written in places:
                 self._problem(path, f"`{written}` is configured twice: at `{places[written]}` and here")
                 continue
             places[written] = path
-            registration = self._find("action", written, path)
+            registration = self._find("action", written, path, lost="its arguments have no effect")
+            self._check_keys(options, ("name", "arguments"), path, registration)
             if registration is None:
                 continue
             raw = self._mapping(options.get("arguments"), f"{path}.arguments")
@@ -229,9 +244,11 @@ class _Reader:
             return None
         places[registration.name] = path
         entry = _Entry(registration, path, f"{path}.arguments")
-        entry.flags = read_flags(plugin, path, self._findings)
+        ignored = self._ignored(registration)
+        entry.flags = read_flags(plugin, path, self._findings, lambda key: takes(registration.arguments, key, ignored))
         raw = self._mapping(plugin.get("arguments"), entry.arguments_path)
-        entry.arguments = self._clean(registration, raw, entry.arguments_path)
+        advice = dict.fromkeys(spellings(), FLAG_UNDER_ARGUMENTS)
+        entry.arguments = self._clean(registration, raw, entry.arguments_path, advice)
         return entry
 
     def _check_hierarchy(self, tier: list[_Entry]) -> None:
@@ -310,8 +327,8 @@ class _Reader:
 
     # -- names, mappings and lists
 
-    def _find(self, what: str, written: str, path: str) -> Registration | None:
-        """The plugin or action of that name. A name that Maar does not have yet is a warning, any other a problem."""
+    def _find(self, what: str, written: str, path: str, lost: str = "") -> Registration | None:
+        """The plugin or action of that name; any other name is reported."""
         catalog = self._catalog
         these, others = catalog.plugins, catalog.actions
         if what == "action":
@@ -319,16 +336,29 @@ class _Reader:
         name = written if written in these else catalog.aliases.get(written, written)
         if name in these:
             return these[name]
-        if written in catalog.missing:
-            self._warn(path, f"`{written}` is skipped, Maar does not have it yet: {catalog.missing[written]}")
+        missing = self._missing(written)
+        if missing is not None:
+            self._leave_out(written, missing, path)
         elif written in catalog.broken:
             self._problem(path, catalog.broken[written])
         elif name in others:
             self._problem(path, _misplaced(what, written))
         else:
-            also = [*catalog.aliases, *catalog.missing]
-            self._problem(path, unknown(what, written, these, also))
+            also = [*catalog.aliases, *(name for name in catalog.missing if "*" not in name)]
+            self._findings.unknown(path, what, written, these, also=also, lost=lost or UNKNOWN_LOSES[what])
         return None
+
+    def _missing(self, written: str) -> Missing | None:
+        return next((m for name, m in self._catalog.missing.items() if fnmatchcase(written, name)), None)
+
+    def _leave_out(self, written: str, missing: Missing, path: str) -> None:
+        lost = f"Maar does not have it yet: {missing.lost}"
+        if not missing.misplaces:
+            self._warn(path, f"`{written}` is skipped, {lost}")
+        elif self._findings.lenient:
+            self._warn(path, f"`{written}` is skipped, {lost}; {MISPLACED_PODS}")
+        else:
+            self._problem(path, f"`{written}` is refused, {lost}; {MISPLACED_PODS}; `--lenient` skips it")
 
     def _named(self, item: object, path: str) -> dict[str, object]:
         if isinstance(item, str):
@@ -344,9 +374,14 @@ class _Reader:
         name = options.get("name")
         return name.strip() or None if isinstance(name, str) else None
 
-    def _clean(self, registration: Registration, raw: dict[str, object], path: str) -> dict[str, object]:
-        ignored: Mapping[str, str] = self._catalog.ignored.get(registration.name, {})
-        return clean(registration.name, registration.arguments, raw, path, self._findings, ignored)
+    def _ignored(self, registration: Registration) -> Mapping[str, Ignored]:
+        return self._catalog.ignored.get(registration.name, {})
+
+    def _clean(
+        self, registration: Registration, raw: dict[str, object], path: str, advice: Mapping[str, str] = {}
+    ) -> dict[str, object]:
+        ignored = self._ignored(registration)
+        return clean(registration.name, registration.arguments, raw, path, self._findings, ignored, advice)
 
     def _mapping(self, value: object, path: str) -> dict[str, object]:
         if value is None:
@@ -367,10 +402,15 @@ class _Reader:
             return []
         return value
 
-    def _check_keys(self, mapping: dict[str, object], known: tuple[str, ...], path: str) -> None:
+    def _check_keys(
+        self, mapping: dict[str, object], known: tuple[str, ...], path: str, taker: Registration | None = None
+    ) -> None:
+        """Report unknown keys. `taker` is the action whose arguments may be among them by mistake."""
         for key in mapping:
             if key not in known:
-                self._problem(path, unknown("key", key, known))
+                misplaced = taker is not None and takes(taker.arguments, key, self._ignored(taker))
+                advice = ARGUMENT_BESIDE_NAME if misplaced else ""
+                self._findings.unknown(path, "key", key, known, lost="Maar decides without it", advice=advice)
 
     def _problem(self, path: str, text: str) -> None:
         self._findings.problem(path, text)

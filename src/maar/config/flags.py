@@ -6,7 +6,9 @@ file sets it, because plugins may distinguish "unset" from "on".
 
 from __future__ import annotations
 
-from maar.config.problems import Findings, shown, unknown
+from collections.abc import Callable
+
+from maar.config.problems import Findings, plain, shown
 
 FLAGS = {
     "job_order": "jobOrder",
@@ -46,6 +48,9 @@ WITHOUT_EFFECT = {
 
 OFF_UNLESS_GIVEN = {HIERARCHY, "clusterOrder"}
 
+ARGUMENT_BESIDE_NAME = "it is an argument: write it under `arguments`"
+FLAG_UNDER_ARGUMENTS = "it is a flag: write it beside `name`"
+
 
 def spellings() -> dict[str, str]:
     """Every spelling of every flag, with the name of the flag."""
@@ -53,7 +58,9 @@ def spellings() -> dict[str, str]:
     return {f"{prefix}{flag[0].upper()}{flag[1:]}": flag for flag in flags for prefix in ("enable", "enabled")}
 
 
-def read_flags(plugin: dict[str, object], path: str, findings: Findings) -> dict[str, bool]:
+def read_flags(
+    plugin: dict[str, object], path: str, findings: Findings, is_argument: Callable[[str], bool]
+) -> dict[str, bool]:
     """The flags of a plugin; keys that are not flags are reported."""
     flags: dict[str, bool] = {}
     written: dict[str, str] = {}
@@ -63,7 +70,7 @@ def read_flags(plugin: dict[str, object], path: str, findings: Findings) -> dict
             continue
         flag = names.get(key)
         if flag is None:
-            findings.problem(path, _unknown_key(key, names))
+            _unknown_key(key, str(plugin.get("name")), path, findings, is_argument)
             continue
         on = as_bool(value)
         if value is None:
@@ -85,8 +92,18 @@ def as_bool(value: object) -> bool | None:
     return {"true": True, "false": False}.get(value.lower()) if isinstance(value, str) else None
 
 
-def _unknown_key(key: str, names: dict[str, str]) -> str:
+def _unknown_key(key: str, plugin: str, path: str, findings: Findings, is_argument: Callable[[str], bool]) -> None:
+    names = spellings()
     short = [name for name in names if not name.startswith("enabled")]
-    if key.startswith("enable"):
-        return unknown("flag", key, short, also=names)
-    return unknown("key", key, ["name", "arguments", *short], also=names)
+    flag = next((name for name in short if _bare(name) == _bare(key)), None)
+    if is_argument(key):
+        advice = ARGUMENT_BESIDE_NAME
+    else:
+        advice = f"did you mean `{flag}`?" if flag else ""
+    what, known = ("flag", short) if key.startswith("enable") else ("key", ["name", "arguments", *short])
+    findings.unknown(path, what, key, known, lost=f"`{plugin}` decides without it", also=names, advice=advice)
+
+
+def _bare(key: str) -> str:
+    """A flag without its prefix, in one spelling: `joborder` for `enableJobOrder`, `enabled-job-order`, `jobOrder`."""
+    return plain(key).removeprefix("enabled").removeprefix("enable")

@@ -114,9 +114,9 @@ def _settings(raw: dict[str, object], path: str, findings: Findings) -> PoolSett
         return None
     strange = [key for key in raw if key not in KEYS]
     for key in strange:
-        findings.problem(path, unknown("key", key, KEYS))
+        findings.unknown(path, "key", key, KEYS, lost="the pool is used without it")
     made = read_arguments("pool", PoolSettings, {k: v for k, v in raw.items() if k in KEYS}, path, findings)
-    return made if isinstance(made, PoolSettings) and not strange else None
+    return made if isinstance(made, PoolSettings) and (findings.lenient or not strange) else None
 
 
 def _option(

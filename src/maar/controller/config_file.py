@@ -88,8 +88,9 @@ class WatchedFile(ABC):
 class ConfigFile(WatchedFile):
     """The configuration in use."""
 
-    def __init__(self, path: Path | None) -> None:
+    def __init__(self, path: Path | None, lenient: bool = False) -> None:
         """Without a path: Maar's default configuration."""
+        self._lenient = lenient
         self.text: str | None = None
         """The text in use; `None` for Maar's default configuration."""
         if path is None:
@@ -101,7 +102,7 @@ class ConfigFile(WatchedFile):
 
     def _take(self, data: bytes, source: str) -> None:
         text = text_of(data, source)
-        loaded = read_config(text, source, catalog())
+        loaded = read_config(text, source, catalog(), self._lenient)
         self.config, self.text = loaded.config, text
         for warning in loaded.warnings:
             self._logger.warning("%s", warning)

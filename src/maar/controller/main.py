@@ -67,6 +67,8 @@ class Options(msgspec.Struct, frozen=True):
     kubeconfig: str | None = None
     context: str | None = None
     config: Path | None = None
+    lenient: bool = False
+    """Skip what the configuration asks for and Maar does not know, also when it is read again."""
     brakes: Path | None = None
     record: Path | None = None
     lease_namespace: str = LEASE_NAMESPACE
@@ -88,7 +90,7 @@ def run(options: Options, web: Web | None = None) -> None:
     """Run Maar on a cluster until it is stopped."""
     brakes = Brakes()
     try:
-        config = ConfigFile(options.config)
+        config = ConfigFile(options.config, options.lenient)
         history = History(options.history or (NONE if options.settings.dry_run else default_address(os.environ)))
         brake_file = None if options.brakes is None else BrakeFile(options.brakes, brakes)
     except (ConfigError, BadAddress) as error:

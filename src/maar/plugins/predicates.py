@@ -35,11 +35,7 @@ UNSCHEDULABLE = Taint("node.kubernetes.io/unschedulable", effect="NoSchedule")
 
 
 class Arguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Switches for each part.
-
-    The switches of devices, the cache and the reach of volumes are accepted without effect: a pod that cannot reach
-    its volume never starts.
-    """
+    """Switches for each part, except for the reach of volumes: a pod that cannot reach its volume never starts."""
 
     node_affinity: bool = msgspec.field(name="predicate.NodeAffinityEnable", default=True)
     node_ports: bool = msgspec.field(name="predicate.NodePortsEnable", default=True)
@@ -47,10 +43,6 @@ class Arguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     pod_affinity: bool = msgspec.field(name="predicate.PodAffinityEnable", default=True)
     spread: bool = msgspec.field(name="predicate.PodTopologySpreadEnable", default=True)
     volume_limits: bool = msgspec.field(name="predicate.NodeVolumeLimitsEnable", default=True)
-    volume_zone: bool = msgspec.field(name="predicate.VolumeZoneEnable", default=True)
-    volume_binding: bool = msgspec.field(name="predicate.VolumeBindingEnable", default=True)
-    dynamic_resources: bool = msgspec.field(name="predicate.DynamicResourceAllocationEnable", default=False)
-    cache: bool = msgspec.field(name="predicate.CacheEnable", default=False)
 
 
 class Rule(Protocol):

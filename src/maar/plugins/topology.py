@@ -14,38 +14,24 @@ from collections.abc import Callable
 import msgspec
 import numpy as np
 
-from maar.config.config import OpenArguments
 from maar.model.jobs import Closeness, Job
 from maar.model.reasons import Reason
 from maar.model.resources import Ints, Mask
 from maar.model.tasks import Status
 from maar.plugins.support.tiers import Tier, by_hypernodes, by_label
-from maar.plugins.support.weights import gather_weights
 from maar.session.hooks import Rejection
 from maar.session.placement import Group, groups_of, missing
 from maar.session.register import Register
 from maar.session.session import Session
 
 NAME = "topology"
-RESOURCES = "hypernode.binpack.resources"
 
 
-class Arguments(OpenArguments, frozen=True, forbid_unknown_fields=True):
-    """The arguments of Volcano's network-topology-aware. Only the last has an effect here; the others tune scores."""
+class Arguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The argument of Volcano's network-topology-aware that has an effect here; the others tune scores."""
 
-    weight: float = 1.0
-    cpu: float = msgspec.field(name="hypernode.binpack.cpu", default=1.0)
-    memory: float = msgspec.field(name="hypernode.binpack.memory", default=1.0)
-    resources: dict[str, float] = msgspec.field(name=RESOURCES, default_factory=dict)
-    normal_pods: bool = msgspec.field(name="hypernode.binpack.normal-pod.enable", default=True)
-    fading: float = msgspec.field(name="hypernode.binpack.normal-pod.fading", default=0.8)
     most_crowded: int = msgspec.field(name="hypernode.gradient.evict.max-hypernodes", default=8)
     """How many domains of a tier without enough free room are tried, in case evictions can make room there."""
-
-    @classmethod
-    def normalise(cls, raw: dict[str, object]) -> dict[str, object]:
-        """Gather the resources and their weights into one mapping."""
-        return gather_weights(raw, RESOURCES)
 
 
 class Topology:

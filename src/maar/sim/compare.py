@@ -39,6 +39,8 @@ class Entry(msgspec.Struct, frozen=True):
     config: str | None = None
     """The text of the configuration; None runs the algorithm called `name`."""
     depth: str = "pool"
+    lenient: bool = False
+    """Whether the configuration is read leniently."""
 
 
 def compare(
@@ -90,7 +92,7 @@ def play(trace: Trace, entry: Entry, setting: Setting, progress: pool.Progress |
 def config_of(entry: Entry, setting: Setting) -> Config:
     """The configuration of an entry. For an algorithm: Maar's default with that algorithm in all pools."""
     if entry.config is not None:
-        return read_config(entry.config, entry.name, catalog()).config
+        return read_config(entry.config, entry.name, catalog(), entry.lenient).config
     config = read_config(default_text(), "maar/default.yaml", catalog()).config
     algorithm = catalog().algorithms[entry.name]
     pools = tuple(
