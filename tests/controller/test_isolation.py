@@ -119,11 +119,11 @@ def test_safety_one_job_does_not_stop_the_decisions_about_others(count: int, cap
     why = "left out for 10 minutes: cannot be read because of a bug: ZeroDivisionError: a bug"
     assert {"ns/bad": why} == waits(plan)
     assert {"job": 1} == scene.picture.problems.counts()
-    looked = [r for r in caplog.records if "looking for the jobs" in r.getMessage()]
+    looked = [r for r in caplog.records if "looking for the cause" in r.getMessage()]
     for _ in range(3):
         scene.now += 1
         scene.cycle()
-    assert 1 == len(looked) == len([r for r in caplog.records if "looking for the jobs" in r.getMessage()])
+    assert 1 == len(looked) == len([r for r in caplog.records if "looking for the cause" in r.getMessage()])
 
 
 def test_safety_a_running_job_that_is_set_aside_keeps_its_room() -> None:
