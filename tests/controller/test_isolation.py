@@ -17,12 +17,15 @@ from maar.config.config import Config, Registration
 from maar.config.file import read_config
 from maar.controller.brakes import Brakes
 from maar.controller.cache import SET_ASIDE, Cache
-from maar.controller.isolation import MOST, culprits
+from maar.controller.isolation import MOST, Suspect, bare_around, culprits
 from maar.controller.loop import Cycle, Loop
 from maar.controller.settings import Settings
 from maar.kube.picture.picture import Picture
 from maar.kube.read.state import entry_of
 from maar.model.plan import Plan
+from maar.model.queues import Queue
+from maar.model.snapshot import Budget, Cluster
+from maar.model.volumes import Room
 from maar.registry import catalog
 from maar.session.hooks import Rejection
 from maar.session.register import Register
@@ -213,6 +216,7 @@ QUOTA = thing("v1", "ResourceQuota", "q", spec={"hard": {"volcano.sh/namespace.w
 CSI_NODE = thing("storage.k8s.io/v1", "CSINode", "n1", "", spec={"drivers": [DRIVER]})
 ELECTED = {"job": "ns/x", "since": 13}
 LOCK = {"maar.dev/locked-for": "ns/x", "maar.dev/locked-since": "1970-01-01T00:00:13Z"}
+NODE_GROUPS: list[tuple[str, Json | None]] = [("cpu", None), ("gpu", {"fatal": ""})]
 LOST = {"job": "ns/x", "at": 13}
 
 
@@ -249,6 +253,17 @@ def test_safety_one_object_does_not_stop_the_decisions(
     scene.picture.drop(dropped, dropped.key_of(decoded_item))
     assert 3 == len(binds(scene.cycle()))
     assert {} == scene.picture.problems.counts(), "it is forgotten when it is gone"
+
+
+def test_safety_what_is_set_aside_protects_what_depends_on_it() -> None:
+    queues = (Queue("a", capability={"cpu": 1}), Queue("b", parent="a", weight=13), Queue("c"))
+    rooms = (Room("disks", "NodeVolumeLimits", "full", {"n1": 13}),)
+    cluster = Cluster(queues=queues, budgets=(Budget("ns/b", 13), Budget("ns/c", 1)), rooms=rooms)
+    suspects = (Suspect("Queue", "b"), Suspect("PodDisruptionBudget", "ns/b"), Suspect("volumes", "disks"))
+    bare = bare_around(cluster, dict.fromkeys(suspects, "why"))
+    assert (queues[0], Queue("b", parent="a", broken="why", reclaimable=False), queues[2]) == bare.queues
+    assert (Budget("ns/b", 0), Budget("ns/c", 1)) == bare.budgets
+    assert [({}, 0, 0)] == [(room.nodes, room.others, room.total) for room in bare.rooms]
 
 
 def test_liveness_jobs_of_a_queue_that_is_set_aside_wait_with_the_reason_and_the_queue_is_tried_again() -> None:
@@ -295,8 +310,21 @@ def test_safety_a_node_on_which_the_decision_about_each_job_fails_is_to_blame_in
     assert {"Node": 1} == scene.picture.problems.counts()
 
 
-def test_too_many_objects_end_the_loop() -> None:
-    nodes = [node(f"n{i:03}", 1, {"fatal": ""}) for i in range(MOST + 1)]
+def test_safety_many_neighbours_with_the_same_fault_are_set_aside_with_few_others() -> None:
+    good, bad = ([node(f"{name}-{i:03}", 1, labels) for i in range(50)] for name, labels in NODE_GROUPS)
+    scene = Scene(*good, *bad, *many(3), config=PICKY)
+    assert 3 == len(binds(scene.cycle()))
+    assert 50 <= scene.picture.problems.counts()["Node"] <= 56
+
+
+def test_safety_many_jobs_with_the_same_fault_do_not_stop_all_others() -> None:
+    bad = [pod(f"bad-{i:02}", **FATAL) for i in range(MOST + 4)]
+    scene = Scene(node("n1", 200), *many(30), *bad)
+    assert 28 <= len(binds(scene.cycle())) <= 30
+
+
+def test_too_many_objects_everywhere_end_the_loop() -> None:
+    nodes = [node(f"n{i:03}", 1, None if i % 4 else {"fatal": ""}) for i in range(400)]
     with pytest.raises(ZeroDivisionError, match="a bug"):
         Scene(*nodes, pod("a"), config=PICKY).cycle()
 

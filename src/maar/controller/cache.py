@@ -30,6 +30,7 @@ from maar.controller.isolation import (
     bare_cluster,
     bare_job,
     culprits,
+    many_culprits,
     surroundings,
 )
 from maar.controller.pool_times import PoolTimes
@@ -126,8 +127,8 @@ class Cache:
     def find_culprits(self, cluster: Cluster, check: Callable[[Cluster], int]) -> frozenset[Suspect] | None:
         """What makes `check` fail; `None` if that cannot be found. May run in another thread.
 
-        `check` returns how much is decided. Jobs are suspected first. But an object may make the decision about every
-        job fail, so it is set aside instead if more is decided then, or if more than a few jobs are to blame.
+        `check` returns how much is decided. Jobs are suspected first. But one object may make the decision about every
+        job fail, so it is set aside instead of jobs if more is decided then.
         """
 
         def decided(aside: frozenset[Suspect]) -> int | None:
@@ -142,16 +143,14 @@ class Cache:
         keys = sorted((job.key for job in cluster.jobs), key=lambda key: (key not in self.changed, key))
         suspects = [s for s in (Suspect(JOB, key) for key in keys) if s not in self._aside]
         others = [s for s in surroundings(cluster) if s not in self._aside]
-        jobs = culprits(fails, suspects)
+        jobs = many_culprits(fails, suspects)
         if jobs is None:
-            all_ = culprits(fails, [*suspects, *others])
-            return None if all_ is None or len(all_) > MOST else all_
-        many = len(jobs) > MOST
-        most = MOST if many else 1
-        around = culprits(fails, others, most) if jobs else None
-        if around is None or len(around) > most:
+            found = many_culprits(fails, [*suspects, *others])
+            return None if found is None or MOST < len(found) == len(suspects) + len(others) else found
+        around = culprits(fails, others, 1) if jobs else None
+        if around is None or len(around) > 1:
             return jobs
-        return around if many or (decided(around) or 0) > (decided(jobs) or 0) else jobs
+        return around if (decided(around) or 0) > (decided(jobs) or 0) else jobs
 
     def set_aside(self, found: frozenset[Suspect], error: Exception, now: float) -> Snapshot:
         """The last snapshot with these jobs and objects set aside, because a decision fails with them."""

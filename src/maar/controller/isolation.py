@@ -22,6 +22,8 @@ from maar.model.volumes import Room
 
 MOST = 16
 """Culprits that are searched for one by one; tuned by hand."""
+BLOCKS = 32
+"""Blocks in which the suspects are searched if there are more culprits; tuned by hand."""
 TAKES_ROOM = (Status.BOUND, Status.RELEASING)
 
 
@@ -62,6 +64,21 @@ def culprits(fails: Callable[[frozenset[T]], bool], suspects: Sequence[T], most:
         if not fails(found):
             return found
     return frozenset(suspects)
+
+
+def many_culprits(fails: Callable[[frozenset[T]], bool], suspects: Sequence[T]) -> frozenset[T] | None:
+    """The same if more than a few may be to blame: whole blocks of neighbours are set aside then, if that is enough.
+
+    Objects that belong together (the jobs of a namespace, the nodes of a group) often have the same fault, and names
+    that make them neighbours.
+    """
+    found = culprits(fails, suspects)
+    if found is None or len(found) <= MOST:
+        return found
+    size = max(2, -(-len(suspects) // BLOCKS))
+    blocks = [frozenset(suspects[i : i + size]) for i in range(0, len(suspects), size)]
+    chosen = culprits(lambda aside: fails(frozenset[T]().union(*aside)), blocks)
+    return found if chosen is None or len(chosen) > MOST else frozenset[T]().union(*chosen)
 
 
 def surroundings(cluster: Cluster) -> list[Suspect]:
