@@ -21,7 +21,18 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from maar.controller.isolation import bare_change, bare_cluster, bare_job, culprits
+from maar.controller.isolation import (
+    JOB,
+    MOST,
+    Suspect,
+    bare_around,
+    bare_change,
+    bare_cluster,
+    bare_job,
+    culprits,
+    many_culprits,
+    surroundings,
+)
 from maar.controller.pool_times import PoolTimes
 from maar.kube.kinds import Identity
 from maar.kube.picture.picture import Picture
@@ -31,13 +42,11 @@ from maar.model.snapshot import Changed, Cluster, Snapshot
 from maar.model.tasks import Status, Task
 
 SET_ASIDE = 600.0
-"""Seconds for which a job is left out after a decision failed because of it; tuned by hand."""
-JOB = "job"
-"""In the table of problems: a job because of which a decision failed."""
+"""Seconds for which a job or an object is left out after a decision failed because of it; tuned by hand."""
 
 
 class Aside(NamedTuple):
-    """A job that is left out of decisions."""
+    """Why something is left out of decisions, and until when."""
 
     reason: str
     until: float
@@ -58,8 +67,10 @@ class Cache:
         """Tasks of the last snapshot, by key."""
         self._tasks_of: dict[str, tuple[Task, ...]] = {}
         """Tasks of the last snapshot, by job."""
-        self._aside: dict[str, Aside] = {}
-        """Jobs because of which a decision failed."""
+        self._aside: dict[Suspect, Aside] = {}
+        """Jobs and other objects because of which a decision failed."""
+        self._rebuild = False
+        """Whether something other than a job is no longer set aside since the last snapshot."""
 
     @property
     def started(self) -> bool:
@@ -72,8 +83,8 @@ class Cache:
 
     def snapshot(self, now: float) -> Snapshot:
         """The current cluster; the cost grows with the changes since the last snapshot."""
-        for key in [key for key, aside in self._aside.items() if now >= aside.until]:
-            self._try_again(key)
+        for suspect in [suspect for suspect, aside in self._aside.items() if now >= aside.until]:
+            self._try_again(suspect)
         update = self.picture.take(now)
         self._woken = False
         around = update.around
@@ -82,9 +93,12 @@ class Cache:
             last, resized = self._last, self.pool_times.current()
             around = replace(around, elect=last.elect, locks=last.locks, expired=last.expired, resized=resized)
         changed = self._without_aside(update.changed)
+        self._forget_gone(around)
+        around = bare_around(around, self._reasons)
         before, self._snapshot = self._snapshot, None
         following = None
-        if before is not None and not update.rebuild:
+        rebuild, self._rebuild = update.rebuild or self._rebuild, False
+        if before is not None and not rebuild:
             with contextlib.suppress(Exception):  # whatever it is, it fails again below, where its cause is found
                 following = before.after(around, changed)
         self.changed: dict[str, Changed] = changed
@@ -96,37 +110,52 @@ class Cache:
         self._keep_resting(frozenset(self.changed))
         return self._snapshot
 
-    # -- jobs that are set aside
+    # -- what is set aside
 
     def _built(self, around: Cluster, now: float) -> Snapshot:
-        """All tables from scratch; jobs with which they cannot be built are set aside."""
+        """All tables from scratch; what they cannot be built with is set aside."""
         cluster = self._cluster(around)
         try:
             return Snapshot(cluster)
         except Exception as error:
-            found = self.find_culprits(cluster, Snapshot)
+            found = self.find_culprits(cluster, _build)
             if found is None:
                 raise
             self.changed.update(self._put_aside(found, error, now, cluster))
             return Snapshot(self._cluster(around))
 
-    def find_culprits(self, cluster: Cluster, check: Callable[[Cluster], object]) -> frozenset[str] | None:
-        """The jobs because of which `check` fails; `None` if no job is to blame. May run in another thread."""
+    def find_culprits(self, cluster: Cluster, check: Callable[[Cluster], int]) -> frozenset[Suspect] | None:
+        """What makes `check` fail; `None` if that cannot be found. May run in another thread.
 
-        def fails(aside: frozenset[str]) -> bool:
+        `check` returns how much is decided. Jobs are suspected first. But one object may make the decision about every
+        job fail, so it is set aside instead of jobs if more is decided then.
+        """
+
+        def decided(aside: frozenset[Suspect]) -> int | None:
             try:
-                check(bare_cluster(cluster, dict.fromkeys(aside, "set aside")))
+                return check(bare_cluster(cluster, dict.fromkeys(aside, "set aside")))
             except Exception:
-                return True
-            return False
+                return None
 
-        suspects = [job.key for job in cluster.jobs if job.key not in self._aside]
-        return culprits(fails, sorted(suspects, key=lambda key: (key not in self.changed, key)))
+        def fails(aside: frozenset[Suspect]) -> bool:
+            return decided(aside) is None
 
-    def set_aside(self, jobs: frozenset[str], error: Exception, now: float) -> Snapshot:
-        """The last snapshot with these jobs set aside, because a decision fails with them."""
+        keys = sorted((job.key for job in cluster.jobs), key=lambda key: (key not in self.changed, key))
+        suspects = [s for s in (Suspect(JOB, key) for key in keys) if s not in self._aside]
+        others = [s for s in surroundings(cluster) if s not in self._aside]
+        jobs = many_culprits(fails, suspects)
+        if jobs is None:
+            found = many_culprits(fails, [*suspects, *others])
+            return None if found is None or MOST < len(found) == len(suspects) + len(others) else found
+        around = culprits(fails, others, 1) if jobs else None
+        if around is None or len(around) > 1:
+            return jobs
+        return around if (decided(around) or 0) > (decided(jobs) or 0) else jobs
+
+    def set_aside(self, found: frozenset[Suspect], error: Exception, now: float) -> Snapshot:
+        """The last snapshot with these jobs and objects set aside, because a decision fails with them."""
         around = self.latest.cluster
-        changed = self._put_aside(jobs, error, now, self.cluster())
+        changed = self._put_aside(found, error, now, self.cluster())
         self.changed.update(changed)
         self.rebuilt = True
         self._snapshot = Snapshot(self._cluster(around))
@@ -134,32 +163,54 @@ class Cache:
         self._keep_resting(frozenset(changed))
         return self._snapshot
 
-    def _put_aside(self, jobs: frozenset[str], error: Exception, now: float, cluster: Cluster) -> dict[str, Changed]:
-        for key in sorted(jobs):
-            reason = self.picture.problems.bug(JOB, key, error)
-            self._aside[key] = Aside(f"left out for {SET_ASIDE / 60:.0f} minutes: {reason}", now + SET_ASIDE)
-        reasons = {key: self._aside[key].reason for key in jobs}
+    def _put_aside(
+        self, found: frozenset[Suspect], error: Exception, now: float, cluster: Cluster
+    ) -> dict[str, Changed]:
+        for suspect in sorted(found):
+            reason = self.picture.problems.bug(*suspect, error)
+            self._aside[suspect] = Aside(f"left out for {SET_ASIDE / 60:.0f} minutes: {reason}", now + SET_ASIDE)
+        jobs = {suspect.key: self._aside[suspect].reason for suspect in found if suspect.kind == JOB}
+        if len(jobs) < len(found):
+            self._resting = frozenset()  # any job may wait for another reason now
         tasks = {key: [task for task in cluster.tasks if task.job == key] for key in jobs}
-        return {job.key: bare_job(job, tasks[job.key], reasons[job.key]) for job in cluster.jobs if job.key in jobs}
+        return {job.key: bare_job(job, tasks[job.key], jobs[job.key]) for job in cluster.jobs if job.key in jobs}
 
     def _without_aside(self, changed: dict[str, Changed]) -> dict[str, Changed]:
         if not self._aside:
             return changed
-        for key in [key for key, change in changed.items() if change is None and key in self._aside]:
-            del self._aside[key]
-            self.picture.problems.valid(JOB, key)
+        for key, change in changed.items():
+            if change is None:
+                self._forget_aside(Suspect(JOB, key))
+        reasons = self._reasons
         return {
-            key: bare_change(change, self._aside[key].reason) if key in self._aside else change
+            key: bare_change(change, reason) if (reason := reasons.get(Suspect(JOB, key))) else change
             for key, change in changed.items()
         }
 
-    def _try_again(self, key: str) -> None:
-        del self._aside[key]
-        self.picture.problems.valid(JOB, key)
-        self.picture.make_again(key)
+    def _forget_gone(self, around: Cluster) -> None:
+        """Forget objects that were set aside and have gone."""
+        aside = {suspect for suspect in self._aside if suspect.kind != JOB}
+        for suspect in aside.difference(surroundings(around)) if aside else ():
+            self._forget_aside(suspect)
+
+    def _forget_aside(self, suspect: Suspect) -> None:
+        if self._aside.pop(suspect, None) is not None:
+            self.picture.problems.valid(*suspect)
+
+    def _try_again(self, suspect: Suspect) -> None:
+        self._forget_aside(suspect)
+        if suspect.kind == JOB:
+            self.picture.make_again(suspect.key)
+        else:
+            self._rebuild = True
+            self._resting = frozenset()
+
+    @property
+    def _reasons(self) -> dict[Suspect, str]:
+        return {suspect: aside.reason for suspect, aside in self._aside.items()}
 
     def _cluster(self, around: Cluster) -> Cluster:
-        return bare_cluster(self.picture.cluster(around), {key: aside.reason for key, aside in self._aside.items()})
+        return bare_cluster(self.picture.cluster(around), self._reasons)
 
     def _index(self, changed: dict[str, Changed]) -> None:
         for job in changed:
@@ -257,3 +308,9 @@ class Cache:
 
     def find(self, key: str) -> Task | None:
         return self._tasks.get(key)
+
+
+def _build(cluster: Cluster) -> int:
+    """Build the tables of a cluster; nothing is decided."""
+    Snapshot(cluster)
+    return 0

@@ -26,7 +26,7 @@ from maar.controller.record import Frame, Recorder
 from maar.controller.settings import Settings
 from maar.decide import decide
 from maar.model.plan import Elect, Plan
-from maar.model.snapshot import Snapshot
+from maar.model.snapshot import Cluster, Snapshot
 from maar.session.extension import Action
 from maar.session.session import Session
 
@@ -186,12 +186,15 @@ class Loop:
         return decide(snapshot, config, now)
 
     async def _without_culprits(self, error: Exception, config: Config, now: float) -> Snapshot:
-        """The snapshot without the jobs because of which deciding failed. Raises the error if no job is to blame."""
+        """The snapshot without what made deciding fail. Raises the error if that cannot be found."""
         cluster = self._cache.cluster()
-        logger.error("deciding failed, looking for the jobs that cause it: %s: %s", type(error).__name__, error)
-        found = await asyncio.to_thread(
-            self._cache.find_culprits, cluster, lambda reduced: decide(Snapshot(reduced), config, now)
-        )
+        logger.error("deciding failed, looking for the cause: %s: %s", type(error).__name__, error)
+
+        def attempt(reduced: Cluster) -> int:
+            plan = decide(Snapshot(reduced), config, now)
+            return len(plan.bind) + len(plan.nominate) + len(plan.admit)
+
+        found = await asyncio.to_thread(self._cache.find_culprits, cluster, attempt)
         if found is None:
             raise error
         return self._cache.set_aside(found, error, now)
