@@ -9,6 +9,7 @@ import pytest
 from tests.kube.picture.test_invalid import Cluster, node, pod, thing
 from tests.support.objects import Json
 
+from maar.kube.kinds.cluster import PODS
 from maar.kube.read.limits import MOST
 from maar.model.shapes import MOST_NEW, Shape
 
@@ -31,6 +32,15 @@ def near(count: int) -> Json:
     everywhere = {"topologyKey": "zone", "labelSelector": {"matchExpressions": expressions(count)}}
     wanted = [{"weight": 1, "podAffinityTerm": {**everywhere, "namespaceSelector": {}}}]
     return {"podAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": wanted}}
+
+
+def values(count: int) -> Json:
+    one = {"key": "app", "operator": "NotIn", "values": [f"v{i}" for i in range(count)]}
+    return {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [apart_from([one])]}}
+
+
+def apart_from(expressions: list[Json]) -> Json:
+    return {"topologyKey": "zone", "labelSelector": {"matchExpressions": expressions}}
 
 
 def spread(count: int) -> list[Json]:
@@ -58,6 +68,7 @@ def hostile(count: int) -> dict[str, tuple[Json, str]]:
         "spread": ({"topologySpreadConstraints": spread(count)}, "spec.topologySpreadConstraints"),
         "pod terms": ({"affinity": apart}, "spec.affinity"),
         "label expressions": ({"affinity": near(count)}, "spec.affinity"),
+        "label values": ({"affinity": values(count)}, "spec.affinity"),
         "node expressions": ({"affinity": node_affinity({"matchExpressions": expressions(count)})}, "spec.affinity"),
     }
 
@@ -114,6 +125,57 @@ def test_shapes_of_pods_that_are_gone_are_forgotten() -> None:
         cluster.put(pod("same", spec={"affinity": {"podAntiAffinity": apart}}, metadata={"uid": str(i)}))
         cluster.picture.take(1000.0)
     assert _shapes() - before < 1.5 * MOST_NEW
+
+
+def test_a_new_selector_touches_only_the_pods_that_it_matches() -> None:
+    """Anyone can create a pod with a selector of its own every second."""
+    pods = [pod(f"p{i}", "n1", metadata={"labels": {"job": str(i // 2)}}) for i in range(40)]
+    cluster = Cluster(node("n1"), *pods)
+    cluster.picture.take(1000.0)
+    apart = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms(1)}}
+    apart["podAntiAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"][0]["labelSelector"] = {
+        "matchLabels": {"job": "7"}
+    }
+    cluster.put(pod("new", spec={"affinity": apart}))
+    changed = cluster.picture.take(1000.0).changed
+    assert {"ns/new", "ns/p14", "ns/p15"} == set(changed)
+    assert [1, 1] == [len(made[1][0].shape.matches) for key in ("ns/p14", "ns/p15") if (made := changed[key])]
+    cluster.picture.drop(PODS, "ns/new")
+    gone = cluster.picture.take(1000.0).changed
+    assert {"ns/new": 0, "ns/p14": 1, "ns/p15": 1} == {key: 0 if made is None else 1 for key, made in gone.items()}
+    assert [0, 0] == [len(made[1][0].shape.matches) for made in gone.values() if made]
+
+
+def test_a_new_selector_touches_the_elastic_jobs_whose_future_workers_it_matches() -> None:
+    cluster = Cluster(node("n1"), *(elastic(f"train{i}", {"job": str(i)}) for i in range(20)))
+    cluster.picture.take(1000.0)
+    apart = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [apart_from([IS_SEVEN])]}}
+    cluster.put(pod("new", spec={"affinity": apart}))
+    assert {"ns/new", "ns/train7"} == set(cluster.picture.take(1000.0).changed)
+
+
+IS_SEVEN: Json = {"key": "job", "operator": "In", "values": ["7"]}
+
+
+def elastic(name: str, labels: dict[str, str]) -> Json:
+    worker = {"metadata": {"labels": labels}, "spec": {"schedulerName": "maar", "containers": [{"name": "c"}]}}
+    return thing(
+        "kubeflow.org/v1",
+        "PyTorchJob",
+        name,
+        spec={
+            "elasticPolicy": {"minReplicas": 1, "maxReplicas": 4},
+            "pytorchReplicaSpecs": {"Worker": {"replicas": 2, "template": worker}},
+        },
+    )
+
+
+def test_a_budget_that_states_too_much_lets_no_pod_of_its_namespace_go() -> None:
+    spec = {"minAvailable": 0, "selector": {"matchExpressions": expressions(MANY)}}
+    cluster = Cluster(node("n1"), thing("policy/v1", "PodDisruptionBudget", "bad", spec=spec), pod("good"))
+    assert {"ns/bad": 0} == {b.key: b.allowed for b in cluster.picture.take(1000.0).around.budgets}
+    assert {"PodDisruptionBudget": 1} == cluster.picture.problems.counts()
+    assert {"ns/good": "n1"} == cluster.binds()
 
 
 def _shapes() -> int:
