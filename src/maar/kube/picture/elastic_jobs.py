@@ -145,7 +145,7 @@ class ElasticJobs:
 
     def standing(self, identity: Identity) -> GangSpec | None:
         """A gang as it counts: with its elastic job, or without if another gang stands for the job."""
-        gang = self._gangs.get(identity)
+        gang = self._groups.stated(identity)
         if gang is None:
             return None
         if isinstance(identity.source, JobKind):
