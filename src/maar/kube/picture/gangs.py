@@ -204,5 +204,5 @@ class Gangs:
 
     def _images_of(self, identity: Identity, elastic: ElasticSpec | None) -> frozenset[str]:
         """The images of a job's future pods that are on some node."""
-        pods = () if elastic is None else (elastic.worker, *elastic.beside)
+        pods = () if elastic is None else {id(pod): pod for pod in (elastic.worker, *elastic.beside)}.values()
         return frozenset(self._images.use(identity, {name for pod in pods for name in names_of(pod.spec)}))
