@@ -9,19 +9,27 @@ from functools import lru_cache
 _UNITS = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "μs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 _PART = r"(\d+(?:\.\d*)?|\.\d+)(ns|us|µs|μs|ms|s|m|h|d)"
 _DURATION = re.compile(f"(?:{_PART})+", re.ASCII)
+LONGEST = 200
+"""Characters of a duration or a number; tuned by hand. An annotation can have 256 kB of digits, and is read often."""
 LONGEST_SHOWN = 40
 """Characters of a duration in a message; tuned by hand."""
 _LONGEST = 2**63 / 1e9
 """Go's longest duration, about 292 years."""
 
 
-@lru_cache(maxsize=4096)
 def duration(text: str) -> float:
     """The seconds of a text with units.
 
     >>> duration("1h30m"), duration("250ms")
     (5400.0, 0.25)
     """
+    if len(text) > LONGEST:
+        raise ValueError(f"not a duration: `{text[:LONGEST_SHOWN]}...` has {len(text)} characters")
+    return _duration(text)
+
+
+@lru_cache(maxsize=4096)
+def _duration(text: str) -> float:
     if text == "0":
         return 0.0
     if not _DURATION.fullmatch(text):

@@ -96,10 +96,16 @@ def parse_quantity(value: str | int | float) -> Fraction:
     return _parse(text)
 
 
-@lru_cache(maxsize=65536)
 def units(name: str, value: str | int | float, *, up: bool) -> int:
     """A quantity of the resource `name` in whole units: rounded `up` for requests, down for allocatable."""
-    exact = parse_quantity(value) * (1000 if name == CPU else 1)
+    if isinstance(value, str) and len(value) > LONGEST:
+        value = value.strip()  # what is kept is short
+    return _units(name == CPU, value, up)
+
+
+@lru_cache(maxsize=65536)
+def _units(milli: bool, value: str | int | float, up: bool) -> int:
+    exact = parse_quantity(value) * (1000 if milli else 1)
     whole = -((-exact.numerator) // exact.denominator) if up else exact.numerator // exact.denominator
     return max(-LARGEST, min(LARGEST, whole))
 

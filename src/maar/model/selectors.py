@@ -59,7 +59,7 @@ class NodeTerm(msgspec.Struct, frozen=True, order=True):
     fields: tuple[Requirement, ...] = ()
 
 
-class PodSelector(msgspec.Struct, frozen=True, order=True):
+class PodSelector(msgspec.Struct, frozen=True, order=True, cache_hash=True):
     """Pods with matching labels in some namespaces (`None`: in all)."""
 
     selector: Selector

@@ -29,6 +29,7 @@ from tests.support.objects import decoded, from_scratch
 from maar.kube.kinds import index, role
 from maar.kube.kinds.elastic import Kept, write_kept
 from maar.kube.kinds.kind import COMPLETED, FAILED, JobKind, Request, Wanted
+from maar.kube.kinds.leaderworkerset import FIRST
 from maar.kube.picture.picture import Picture
 from maar.model.jobs import Job
 from maar.model.snapshot import Cluster
@@ -322,10 +323,59 @@ def test_a_leader_worker_set_is_never_written() -> None:
     assert (None, None, {}) == (kind.elastic(item, None, MAAR), kind.end(item), kind.writes)
 
 
-def test_a_leader_worker_set_of_very_many_groups_costs_no_more_than_ten_thousand() -> None:
-    kind, item = decoded(leader_worker_set(2_000_000_000, 3))
+MANY_GROUPS = 2_000_000_000
+
+
+def test_a_leader_worker_set_of_very_many_groups_states_few_gangs_at_once() -> None:
+    kind, item = decoded(leader_worker_set(MANY_GROUPS, 3, startupPolicy="LeaderReady"))
     assert isinstance(kind, JobKind)
-    assert 10_000 == sum(1 for _ in kind.gangs(item))
+    assert 2 * FIRST == sum(1 for _ in kind.gangs(item))
+
+
+@pytest.mark.parametrize("group", [FIRST - 1, FIRST, MANY_GROUPS - 1])
+def test_a_group_of_very_many_is_a_gang_while_it_has_pods(group: int) -> None:
+    pods = [group_pod(group, i) for i in range(2)]
+    assert {f"serve-{group}": (3, {f"serve-{group}", f"serve-{group}-1"})} == gangs(
+        leader_worker_set(MANY_GROUPS, 3), *pods
+    )
+    expected = {f"serve-{group}": (1, {f"serve-{group}"}), f"serve-{group}-workers": (2, {f"serve-{group}-1"})}
+    assert expected == gangs(leader_worker_set(MANY_GROUPS, 3, startupPolicy="LeaderReady"), *pods)
+
+
+def test_a_group_that_there_is_not_is_as_large_as_its_pods() -> None:
+    assert {"serve-40": (1, {"serve-40"})} == gangs(leader_worker_set(40, 3), group_pod(40, 0))
+
+
+def test_a_change_of_a_leader_worker_set_reaches_groups_that_are_not_kept() -> None:
+    picture = Picture(MAAR, settling=None)
+    for item in (leader_worker_set(100, 3), *(group_pod(g, i) for g in (1, 50) for i in range(3))):
+        picture.put(*decoded(item))
+    assert {"default/serve-1": 3, "default/serve-50": 3} == minimums(picture)
+    picture.put(*decoded(leader_worker_set(100, 2)))
+    assert {"default/serve-1": 2, "default/serve-50": 2} == minimums(picture)
+    picture.put(*decoded(leader_worker_set(50, 4)))
+    assert {"default/serve-1": 4, "default/serve-50": 3} == minimums(picture)
+
+
+def test_a_pod_group_of_a_leader_worker_set_is_passed_over_for_groups_that_are_not_kept() -> None:
+    made = leader_worker_set(100, 3)
+    pods = [{**p, "metadata": {**p["metadata"], "annotations": in_group("serve")}} for p in [group_pod(50, 0)]]
+    items = [pod_group("serve", 300, made), made, *pods]
+    assert {"serve-50": (3, {"serve-50"})} == gangs(*items)
+    picture = Picture(MAAR, settling=None)
+    for item in reversed(items):
+        picture.put(*decoded(item))
+        picture.read_short()
+        picture.take(NOW)
+    assert {"default/serve-50": 3} == minimums(picture, everything=True)
+
+
+def minimums(picture: Picture, everything: bool = False) -> dict[str, int]:
+    """The minimum of each job that changed, or of each."""
+    update = picture.take(NOW)
+    if everything:
+        return {job.key: job.min_member for job in picture.cluster(update.around).jobs}
+    return {key: made[0].min_member for key, made in update.changed.items() if made is not None}
 
 
 # -- JobSet

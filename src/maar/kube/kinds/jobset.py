@@ -18,7 +18,7 @@ from maar.kube.kinds.batchjob import INDEX_LABEL
 from maar.kube.kinds.batchjob import Spec as JobSpec
 from maar.kube.kinds.creating import Member, owned
 from maar.kube.kinds.elastic import Role, Stated
-from maar.kube.kinds.gang import GangSpec, from_object, set_minimum
+from maar.kube.kinds.gang import GangSpec, broken, from_object, set_minimum
 from maar.kube.kinds.kind import COMPLETED, FAILED, End, Inner, JobKind, Numbering, write_suspend
 from maar.kube.wire.api_resources import Resource
 from maar.kube.wire.base import Int, Metadata, Object, Wire
@@ -29,6 +29,10 @@ NAME_LABEL, ROLE_LABEL = "jobset.sigs.k8s.io/jobset-name", "jobset.sigs.k8s.io/r
 JOB_LABEL, JOBS_LABEL = "jobset.sigs.k8s.io/job-index", "jobset.sigs.k8s.io/replicatedjob-replicas"
 EXCLUSIVE, BY_NODE_SELECTOR = "alpha.jobset.sigs.k8s.io/exclusive-topology", "alpha.jobset.sigs.k8s.io/node-selector"
 CONTROLLER = "jobset.sigs.k8s.io/jobset-controller"
+FIELD = "spec.replicatedJobs"
+MOST_PARTS = 100
+"""Replicated jobs of a JobSet; tuned by hand, far above what people write. Each can be a gang, and all are looked at
+for each pod; 1.5 MB have room for 17,000."""
 
 
 class JobTemplate(Wire, frozen=True):
@@ -102,6 +106,8 @@ STARTED = frozenset({"StartupPolicyCompleted", "StartupPolicyInProgress"})
 
 def parts(item: JobSet) -> dict[str, list[Members]]:
     """Each part of a JobSet, in the order in which they start; the empty one is the first."""
+    if too_many(item):
+        return {"": []}
     in_order = item.spec.startup_policy.startup_policy_order == "InOrder"
     found: dict[str, list[Members]] = {}
     for i, job in enumerate(item.spec.replicated_jobs):
@@ -115,6 +121,12 @@ def parts(item: JobSet) -> dict[str, list[Members]]:
         else:
             here.append(Members(job, job.replicas * size))
     return found
+
+
+def too_many(item: JobSet) -> str:
+    """Why a JobSet is invalid if it has more replicated jobs than it may; else empty."""
+    count = len(item.spec.replicated_jobs)
+    return f"expected at most {MOST_PARTS}, got {count}" if count > MOST_PARTS else ""
 
 
 def is_exclusive(item: JobSet, job: ReplicatedJob) -> bool:
@@ -144,7 +156,10 @@ def gangs(item: JobSet) -> list[GangSpec]:
     for name, members in parts(item).items():
         gang = from_object(item)
         gang.part = name
-        set_minimum(gang, "spec.replicatedJobs", sum(m.pods for m in members))
+        set_minimum(gang, FIELD, sum(m.pods for m in members))
+        if problem := too_many(item):
+            broken(gang, FIELD, problem)
+            gang.minimum = None
         made.append(gang)
     return made
 
@@ -208,6 +223,8 @@ def creates(item: JobSet) -> Iterator[Inner]:
 
 def creates_none(item: JobSet) -> str:
     by = item.spec.managed_by
+    if problem := too_many(item):
+        return f"{FIELD}: {problem}"
     return "" if by == CONTROLLER else f"spec.managedBy: another controller creates its pods: `{by}`"
 
 

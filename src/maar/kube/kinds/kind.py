@@ -197,6 +197,8 @@ class JobKind(Kind[T], GangSource):
 
     gangs: Callable[[T], Iterable[GangSpec]]
     """The gangs that an object states, one for each part."""
+    beyond: Callable[[T, str], GangSpec | None] | None = None
+    """One of many equal parts that `gangs` leaves out, stated only while it has pods; `None`: it leaves out none."""
     delegates: bool = False
     """Whether not it but the object that it made states the gangs."""
     missing: Callable[[str, str, list[Pod]], GangSpec] = no_pods

@@ -10,7 +10,6 @@ from collections.abc import Iterator
 
 from maar.kube.kinds.creating import Member
 from maar.kube.kinds.creating import pod as created
-from maar.kube.kinds.elastic import MOST
 from maar.kube.kinds.gang import GangSpec, from_object, set_minimum
 from maar.kube.kinds.kind import JobKind, Numbering
 from maar.kube.wire.api_resources import Resource
@@ -23,6 +22,11 @@ NAME_LABEL, GROUP_LABEL, INDEX_LABEL = f"{PREFIX}name", f"{PREFIX}group-index", 
 EXCLUSIVE = f"{PREFIX}exclusive-topology"
 LEADER = "0"
 """The number of a leader in its group."""
+LONGEST_NUMBER = 10
+"""Digits of the number of a group."""
+FIRST = 16
+"""Groups whose gangs are stated before they have pods; tuned by hand. An object of a few bytes can ask for thousands of
+millions, and each of its changes states them again."""
 
 
 class Template(Wire, frozen=True):
@@ -57,7 +61,7 @@ class Spec(Wire, frozen=True):
     def groups(self) -> int:
         """How many groups there may be. An update adds at most as many as there are."""
         surge = self.rollout_strategy.rolling_update_configuration.max_surge
-        return min(self.replicas * 2 if surge not in (0, "0", "0%") else self.replicas, MOST)
+        return self.replicas * 2 if surge not in (0, "0", "0%") else self.replicas
 
 
 class LeaderWorkerSet(Object, frozen=True):
@@ -85,25 +89,32 @@ def _workers(group: str) -> str:
 
 
 def gangs(item: LeaderWorkerSet) -> Iterator[GangSpec]:
-    size = item.spec.leader_worker_template.size
-    for group in map(str, range(item.spec.groups)):
-        yield _gang(item, group, 1 if leads(item) else size)
-        if leads(item) and size > 1:
-            yield _gang(item, _workers(group), size - 1)
+    """The gangs of the first groups; the others are stated once they have pods."""
+    for group in map(str, range(min(item.spec.groups, FIRST))):
+        yield from (made for name in (group, _workers(group)) if (made := gang(item, name)) is not None)
 
 
-def _gang(item: LeaderWorkerSet, name: str, pods: int) -> GangSpec:
+def gang(item: LeaderWorkerSet, name: str) -> GangSpec | None:
+    """The gang of a group, or of its workers; `None` if there is no such group."""
+    number, _, rest = name.partition("-")
+    if not number.isascii() or not number.isdecimal() or len(number) > LONGEST_NUMBER or number != str(int(number)):
+        return None
+    size, leading = item.spec.leader_worker_template.size, leads(item)
+    workers = bool(rest)
+    if int(number) >= item.spec.groups or (workers and (name != _workers(number) or not leading or size <= 1)):
+        return None
     made = from_object(item)
     made.part = name
-    set_minimum(made, "spec.leaderWorkerTemplate.size", pods)
+    set_minimum(made, "spec.leaderWorkerTemplate.size", size - 1 if workers else 1 if leading else size)
     return made
 
 
 def creates(item: LeaderWorkerSet) -> Iterator[Pod]:
     """Each leader, and its workers unless they come later."""
     spec = item.spec.leader_worker_template
-    for group in range(min(item.spec.replicas, MOST)):
-        for index in range(1 if leads(item) else spec.size):
+    size = 1 if leads(item) else spec.size
+    for group in range(item.spec.replicas if size > 0 else 0):
+        for index in range(size):
             labels = {NAME_LABEL: item.name, GROUP_LABEL: str(group), INDEX_LABEL: str(index)}
             name = f"{item.name}-{group}" if index == 0 else f"{item.name}-{group}-{index}"
             template = spec.leader_template if index == 0 and spec.leader_template else spec.worker_template
@@ -115,6 +126,7 @@ KIND = JobKind(
     title="owner",
     about="each leader with its workers; with `LeaderReady` or exclusive placement the leader, then its workers",
     gangs=gangs,
+    beyond=gang,
     labels=(NAME_LABEL,),
     part=part,
     role_labels=(INDEX_LABEL,),

@@ -19,6 +19,7 @@ from maar.kube.picture.groups import Groups
 from maar.kube.picture.owners import Owner, Owners
 from maar.kube.picture.store import Store
 from maar.kube.read.elastic import AssumedJob, is_seen, joined, laid_over, selectors_of_workers, without_elastic
+from maar.kube.read.neighbours import Matcher
 from maar.kube.read.shapes import Shapes
 from maar.kube.wire import annotations as known
 from maar.model.selectors import PodSelector
@@ -118,6 +119,17 @@ class ElasticJobs:
         """Gangs of elastic jobs, which may have no pods."""
         return {gang for job in self._unborn for gang in (job, *self.stand_ins(job))}
 
+    def matched(self, matcher: Matcher) -> set[Identity]:
+        """Gangs of elastic jobs whose future pods a matcher selects."""
+        found: set[Identity] = set()
+        for job in self._unborn:
+            gang = self._gangs.get(job)
+            spec = None if gang is None else gang.elastic
+            pods = () if spec is None else (spec.worker, *{id(pod): pod for pod in spec.beside}.values())
+            if any(matcher.matches(pod.namespace, pod.metadata.labels) for pod in pods):
+                found.update((job, *self.stand_ins(job)))
+        return found
+
     def read_workers(self, shapes: Shapes) -> None:
         """The future pods of elastic jobs that have changed."""
         for identity in self._dirty:
@@ -133,7 +145,7 @@ class ElasticJobs:
 
     def standing(self, identity: Identity) -> GangSpec | None:
         """A gang as it counts: with its elastic job, or without if another gang stands for the job."""
-        gang = self._gangs.get(identity)
+        gang = self._groups.stated(identity)
         if gang is None:
             return None
         if isinstance(identity.source, JobKind):

@@ -150,12 +150,20 @@ class Gangs:
         return f"{identity.key}@{identity.source.title}{number}"
 
     def _match_anew(self) -> None:
-        """A new selector may match any pod: then all tasks are made again."""
+        """Selectors came or went: the tasks of the pods that they match are made again.
+
+        Not all tasks: anyone can create a pod with a new selector every second.
+        """
         selectors = self._pods.selectors() | self._elastic.selectors()
-        if selectors != self._selectors:
-            self._selectors = selectors
-            self._matcher = Matcher(selectors)
-            self.mark_all()
+        if selectors == self._selectors:
+            return
+        gone, new = self._selectors - selectors, selectors - self._selectors
+        self._matcher.change(gone, new)
+        changed = Matcher(gone | new)
+        pods = self._pods.members.items()
+        self._roster.mark(key for key, m in pods if changed.matches(m.pod.namespace, m.pod.metadata.labels))
+        self._dirty.update(self._elastic.matched(changed))
+        self._selectors = selectors
 
     def _make(
         self, identity: Identity, now: float, covered: Mapping[str, tuple[str, ...]]
@@ -196,5 +204,5 @@ class Gangs:
 
     def _images_of(self, identity: Identity, elastic: ElasticSpec | None) -> frozenset[str]:
         """The images of a job's future pods that are on some node."""
-        pods = () if elastic is None else (elastic.worker, *elastic.beside)
+        pods = () if elastic is None else {id(pod): pod for pod in (elastic.worker, *elastic.beside)}.values()
         return frozenset(self._images.use(identity, {name for pod in pods for name in names_of(pod.spec)}))

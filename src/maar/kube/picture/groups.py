@@ -158,6 +158,19 @@ class Groups:
 
     # -- which gang
 
+    def stated(self, identity: Identity) -> GangSpec | None:
+        """The gang as its object states it, also if it is one of many equal parts that are not kept."""
+        gang, source = self.there.get(identity), identity.source
+        if gang is not None or not isinstance(source, JobKind) or source.beyond is None:
+            return gang
+        place = source, f"{identity.namespace}/{identity.name}"
+        first = next(iter(self._stated.get(place, {}).values()), None)
+        if first is None:
+            return None
+        if first.broken:
+            return msgspec.structs.replace(first, part=identity.part)
+        return source.beyond(self._owners.item(place), identity.part)
+
     def identity_of(self, pod: Pod) -> Identity:
         """The gang that a pod belongs to: of the first source that it names, else its own."""
         for source in BY_PODS:
@@ -201,9 +214,17 @@ class Groups:
             return ()
         return tuple(self._stated.get((source, f"{job.namespace}/{job.name}"), ()))
 
+    def pods_of_unkept(self, job: Identity) -> set[str]:
+        """The pods that name a job of which not all parts are kept."""
+        source = job.source
+        if not isinstance(source, JobKind) or source.beyond is None:
+            return set()
+        return self._owners.pods_naming((Owner(source, job.namespace, job.name),))
+
     def is_divided(self, job: Identity) -> bool:
         """Whether a job states several gangs: then a PodGroup of it, which waits for pods of all, is passed over."""
-        return len(self.parts(job)) > 1
+        source = job.source
+        return isinstance(source, JobKind) and len(self._stated.get((source, f"{job.namespace}/{job.name}"), ())) > 1
 
     def _part_of(self, pod: Pod, gang: GangSpec) -> Identity | None:
         """The part of a divided job that a pod belongs to, where the PodGroup that it names is that job's."""
@@ -211,7 +232,9 @@ class Groups:
         if job is None or not self.is_divided(job):
             return None
         part = self._job_of(pod)
-        return part if part in self.parts(job) else None
+        if part is None or part._replace(part="") != job or self.stated(part) is None:
+            return None
+        return part
 
     def _is_elastic(self, identity: Identity) -> bool:
         gang = self.there.get(identity)

@@ -79,6 +79,10 @@ class Owners:
 
     # -- look-ups
 
+    def item(self, place: tuple[AnyJobKind, str]) -> Any:
+        """The object of that kind and key, if it exists."""
+        return self._store.of(place[0]).get(place[1])
+
     def find(self, namespace: str, reference: OwnerReference) -> Owner | None:
         """The object that a reference means, if it exists."""
         for kind in owner_kinds(reference):

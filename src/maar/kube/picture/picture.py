@@ -413,7 +413,9 @@ class Picture:
         seen = [self.elastic.note_job(*change) for change in changes]
         for seen_owner in (owner, *outer.values()):
             self.elastic.note_untrue(seen_owner, self._names)
-        return any(seen) or (before is None) != (after is None)
+        unkept = self._groups.pods_of_unkept(owner.identity())
+        self._roster.mark(unkept)  # the changes above are those of gangs that are kept
+        return any(seen) or bool(unkept) or (before is None) != (after is None)
 
     def _made_by(self, kind: JobKind[Any], item: Any) -> list[Owner]:
         return self._owners.chain(Owner(kind, item.namespace, item.name, item))[1:]

@@ -83,6 +83,8 @@ class Pods:
         self._names = scheduler_names
         self._choosy: Counter[Shape] = Counter()
         """Drafts that select other pods, and the number of pods that have each."""
+        self._chosen: dict[Shape, frozenset[PodSelector]] = {}
+        """The selectors of each of these drafts."""
         self._unread_on: dict[str, str] = {}
         """Pods whose requests are unknown and that take room, with their nodes."""
         self._filling: dict[str, str] = {}
@@ -181,7 +183,7 @@ class Pods:
 
     def selectors(self) -> frozenset[PodSelector]:
         """All selectors of other pods that pods use."""
-        return frozenset(pods for draft in self._choosy for pods in selectors_of(draft))
+        return frozenset[PodSelector]().union(*self._chosen.values())
 
     def _prepare(self) -> None:
         """Priorities or namespaces changed: every pod is read again."""
@@ -276,4 +278,6 @@ class Pods:
         if of is not None and any(True for _ in selectors_of(of.draft)):
             self._choosy[of.draft] += sign
             if not self._choosy[of.draft]:
-                del self._choosy[of.draft]
+                del self._choosy[of.draft], self._chosen[of.draft]
+            elif of.draft not in self._chosen:
+                self._chosen[of.draft] = frozenset(selectors_of(of.draft))

@@ -90,7 +90,7 @@ class Roster:
     def came(self, key: str, pod: Pod) -> Iterable[str]:
         """The pods to read now that this new pod without a node exists: none while its gang lacks pods."""
         identity = self._groups.identity_of(pod)
-        group = self._groups.there.get(identity)
+        group = self._groups.stated(identity)
         if group is None or group.minimum is None or group.owners or group.elastic is not None:
             return (key,)
         waiting = self._short.setdefault(identity, [])
@@ -107,8 +107,10 @@ class Roster:
 
     def all_pods(self, groups: Iterable[Identity], jobs: Iterable[Identity]) -> set[str]:
         """The pods of PodGroups, and of all parts of jobs, whether they are ours or not."""
+        jobs = tuple(jobs)
         gangs = (*groups, *(part for job in jobs for part in (job, *self._groups.parts(job))))
-        return {pod for gang in gangs for of in (self._pods_of, self._foreign) for pod in of.get(gang, ())}
+        found = {pod for gang in gangs for of in (self._pods_of, self._foreign) for pod in of.get(gang, ())}
+        return found.union(*map(self._groups.pods_of_unkept, jobs))
 
     def restated(self, change: Restated, jobs: Iterable[Identity]) -> set[str]:
         """A PodGroup, which stood or stands for these jobs, has changed: the pods to read again."""

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from maar.kube.read.selectors import selector
+from maar.kube.read.limits import check_selector
+from maar.kube.read.selectors import Test, selector
 from maar.kube.read.tasks import Member
 from maar.kube.wire.base import Percentage
 from maar.kube.wire.cluster import PodDisruptionBudget
@@ -18,7 +19,9 @@ from maar.model.tasks import Status
 
 
 def cover(wire: PodDisruptionBudget, members: Iterable[Member]) -> list[Member]:
-    chosen = selector(wire.spec.selector)
+    """The pods that a budget covers. Raises `TooMuch` if its selector is compared with more labels than a pod's may."""
+    check_selector("spec.selector", wire.spec.selector)
+    chosen = Test(selector(wire.spec.selector))
     return [m for m in members if chosen.matches(m.pod.metadata.labels)]
 
 

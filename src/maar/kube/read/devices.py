@@ -57,6 +57,15 @@ def unaccounted(pod: Pod, requests: Requests) -> str:
     return ""
 
 
-@lru_cache(maxsize=4096)
 def _shared(requests: Requests) -> str:
+    """The shared resources among requests; most pods request few resources, and the same ones."""
+    return (_found_shared if len(requests) <= FEW else _found_shared.__wrapped__)(requests)
+
+
+FEW = 16
+"""Resources that a pod requests, for its requests to be kept; tuned by hand. A pod can name tens of thousands."""
+
+
+@lru_cache(maxsize=4096)
+def _found_shared(requests: Requests) -> str:
     return ", ".join(name for name, _ in requests if name in SHARED_RESOURCES)

@@ -1,4 +1,4 @@
-"""How much one pod may ask of the scheduler.
+"""How much one pod, or one disruption budget, may ask of the scheduler.
 
 The API server limits only the size of an object, and 1.5 MB are enough for tens of thousands of host ports or
 expressions. Each of them is compared with every node, or with every pod, so one such pod would delay all others for
@@ -15,7 +15,7 @@ from maar.kube.wire.pods import Affinity, NodeSelectorTerm, PodAffinityTerm, Pod
 
 MOST = 500
 """Entries of one kind that a pod may state; tuned by hand, far above what people write. The values of an expression
-are not counted: a pod may exclude thousands of nodes by name."""
+count where it selects pods. They do not where it selects nodes: a pod may exclude thousands of nodes by name."""
 
 
 class TooMuch(FieldError):
@@ -29,6 +29,12 @@ def check(spec: PodSpec) -> None:
             raise TooMuch(field, f"expected at most {MOST} {what}, got {count}")
 
 
+def check_selector(field: str, selector: LabelSelector | None) -> None:
+    """Raises `TooMuch` for a selector with too many labels and values: it is compared with pods in every cycle."""
+    if (count := _size(selector)) > MOST:
+        raise TooMuch(field, f"expected at most {MOST} labels and values, got {count}")
+
+
 def _counts(spec: PodSpec) -> Iterator[tuple[str, str, int]]:
     """Each field that is compared with nodes or pods, what it has, and how many."""
     with_ports = [c for c in (*spec.containers, *spec.init_containers) if c.ports]
@@ -40,9 +46,9 @@ def _counts(spec: PodSpec) -> Iterator[tuple[str, str, int]]:
     yield "spec.volumes", "volumes", len(spec.volumes)
     if spec.topology_spread_constraints:
         spread = sum(1 + _size(s.label_selector) + len(s.match_label_keys) for s in spec.topology_spread_constraints)
-        yield "spec.topologySpreadConstraints", "constraints and expressions", spread
+        yield "spec.topologySpreadConstraints", "constraints, labels and values", spread
     if spec.affinity is not None:
-        yield "spec.affinity", "terms and expressions", _affinity(spec.affinity)
+        yield "spec.affinity", "terms, labels and values", _affinity(spec.affinity)
 
 
 def _affinity(of: Affinity) -> int:
@@ -63,4 +69,7 @@ def _pod_term(term: PodAffinityTerm) -> int:
 
 
 def _size(selector: LabelSelector | None) -> int:
-    return 0 if selector is None else len(selector.match_labels) + len(selector.match_expressions)
+    """How many labels a selector names, and values of them."""
+    if selector is None:
+        return 0
+    return len(selector.match_labels) + sum(max(len(e.values), 1) for e in selector.match_expressions)

@@ -8,12 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from maar.kube.read.selectors import same_labels, selector
+from maar.kube.read.selectors import Test, same_labels, selector
 from maar.kube.wire.cluster import Namespace
 from maar.kube.wire.pods import PodAffinityTerm, TopologySpread
 from maar.model.selectors import Labels, PodSelector, PodTerm, Selector, Spread
 
 NAME_LABEL = "kubernetes.io/metadata.name"
+EVERYWHERE = ""
+"""In the place of a namespace: all of them."""
+MOST_FOUND = 100
+"""Selectors of namespaces whose namespaces are kept; tuned by hand. Clusters use a few, and each may be large."""
 
 
 class Namespaces:
@@ -37,7 +41,10 @@ class Namespaces:
     def _matching(self, chosen: Selector) -> frozenset[str]:
         found = self._found.get(chosen)
         if found is None:
-            found = frozenset(name for name, labels in self._labels.items() if chosen.matches(labels))
+            test = Test(chosen)
+            found = frozenset(name for name, labels in self._labels.items() if test.matches(labels))
+            if len(self._found) >= MOST_FOUND:
+                self._found.clear()
             self._found[chosen] = found
         return found
 
@@ -71,25 +78,69 @@ class Matcher:
     """
 
     def __init__(self, selectors: Iterable[PodSelector]) -> None:
-        self._by_label: dict[str, dict[str, list[PodSelector]]] = {}
-        self._others: list[PodSelector] = []
-        for wanted in sorted(set(selectors), key=_order):
-            one = next((r for r in wanted.selector.requirements if r.operator == "In" and r.values), None)
-            if one is None:
-                self._others.append(wanted)
-                continue
-            values = self._by_label.setdefault(one.key, {})
-            for value in one.values:
-                values.setdefault(value, []).append(wanted)
-        self.empty = not self._others and not self._by_label
+        self._by_label: dict[str, dict[str, dict[_Chosen, None]]] = {}
+        self._others: dict[str, dict[_Chosen, None]] = {}
+        self._tests: dict[PodSelector, _Chosen] = {}
+        self.change((), selectors)
+
+    @property
+    def empty(self) -> bool:
+        return not self._tests
+
+    def change(self, gone: Iterable[PodSelector], new: Iterable[PodSelector]) -> None:
+        """Selectors that no pod uses any more, and new ones; the others stay the same objects."""
+        for wanted in gone:
+            if (found := self._tests.pop(wanted, None)) is not None:
+                self._enter(found, False)
+        for wanted in new:
+            if wanted not in self._tests:
+                made = self._tests[wanted] = _Chosen(wanted)
+                self._enter(made, True)
+
+    def _enter(self, of: _Chosen, there: bool) -> None:
+        """A selector is found by each value of its first label, or else by the namespaces of its pods."""
+        wanted = of.wanted
+        one = next((r for r in wanted.selector.requirements if r.operator == "In" and r.values), None)
+        if one is None:
+            spaces = (EVERYWHERE,) if wanted.namespaces is None else wanted.namespaces
+            _list(self._others, spaces, of, there)
+            return
+        _list(self._by_label.setdefault(one.key, {}), one.values, of, there)
+        if not self._by_label[one.key]:
+            del self._by_label[one.key]
 
     def matches(self, namespace: str, labels: Mapping[str, str]) -> tuple[PodSelector, ...]:
         """The selectors that match a pod, sorted."""
-        candidates = list(self._others)
+        candidates = [*self._others.get(namespace, ()), *self._others.get(EVERYWHERE, ())]
         for key, values in self._by_label.items():
-            candidates += values.get(labels.get(key, ""), ()) if key in labels else ()
-        found = {c for c in candidates if c.matches(namespace, labels)}
+            candidates += values.get(labels[key], ()) if key in labels else ()
+        found = [c.wanted for c in candidates if c.matches(namespace, labels)]
         return tuple(sorted(found, key=_order)) if found else ()
+
+
+def _list(table: dict[str, dict[_Chosen, None]], names: Iterable[str], of: _Chosen, there: bool) -> None:
+    """List a selector under these names, or not any more."""
+    for name in set(names):
+        if there:
+            table.setdefault(name, {})[of] = None
+            continue
+        del table[name][of]
+        if not table[name]:
+            del table[name]
+
+
+class _Chosen:
+    """A selector in use, made ready to be compared with many pods."""
+
+    __slots__ = ("_namespaces", "_test", "wanted")
+
+    def __init__(self, wanted: PodSelector) -> None:
+        self.wanted = wanted
+        self._namespaces = None if wanted.namespaces is None else frozenset(wanted.namespaces)
+        self._test = Test(wanted.selector)
+
+    def matches(self, namespace: str, labels: Labels) -> bool:
+        return (self._namespaces is None or namespace in self._namespaces) and self._test.matches(labels)
 
 
 def _order(wanted: PodSelector) -> tuple[object, ...]:

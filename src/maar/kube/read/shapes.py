@@ -20,6 +20,9 @@ from maar.kube.wire.pods import Container, Pod, PodSpec, WireToleration
 from maar.model.selectors import PodSelector, Port, Toleration
 from maar.model.shapes import MOST_NEW, Shape
 
+LONGEST_IMAGE = 1000
+"""Characters of an image's name that is kept; tuned by hand. Registries allow about 400, the API server any number."""
+
 
 class Shapes:
     """The shapes of all pods that are read; equal shapes are one object."""
@@ -108,13 +111,17 @@ def names_of(spec: PodSpec) -> set[str]:
     return {full_image(c.image) for c in (*spec.init_containers, *spec.containers) if c.image}
 
 
-@lru_cache(maxsize=4096)
 def full_image(name: str) -> str:
     """An image's name with its tag, as nodes list it.
 
     >>> full_image("registry:5000/train"), full_image("train:2")
     ('registry:5000/train:latest', 'train:2')
     """
+    return (_full_image if len(name) <= LONGEST_IMAGE else _full_image.__wrapped__)(name)
+
+
+@lru_cache(maxsize=4096)
+def _full_image(name: str) -> str:
     return name if name.rfind(":") > name.rfind("/") else f"{name}:latest"
 
 

@@ -6,6 +6,8 @@ workers and keeps room for workers that do not exist yet.
 
 from __future__ import annotations
 
+from collections import Counter
+
 import numpy as np
 
 from maar.model.elastic import Elastic
@@ -157,7 +159,9 @@ def set_size(session: Session, job: Job, size: int, nodes: Mask) -> int:
         session.state.let_go(job.index)
         terms = Terms(later=True, within=both(nodes, session.open_to(job)), prefer=prefer)
         starts = not len(session.tasks_of(job, Status.BOUND))
-        if not starts or all(_keep(session, job, shape, terms) for shape in elastic.beside):
+        if not starts or all(
+            _keep(session, job, shape, count, terms) for shape, count in Counter(elastic.beside).items()
+        ):
             _grow(session, job, size, terms)
         reached = have(session, job) + held(session, job)
         if reached >= elastic.min:
@@ -166,10 +170,10 @@ def set_size(session: Session, job: Job, size: int, nodes: Mask) -> int:
     return min(have(session, job) + held(session, job), size)
 
 
-def _keep(session: Session, job: Job, shape: Shape, terms: Terms) -> bool:
-    """Keep room for one pod beside the workers."""
-    number = session.snapshot.shapes.number[shape]
-    return place(session, job, Group(NO_ROLE, number, NO_TASKS), 1, terms._replace(hold=True, beside=True)) == 1
+def _keep(session: Session, job: Job, shape: Shape, count: int, terms: Terms) -> bool:
+    """Keep room for equal pods beside the workers: for all at once, since a job may ask for thousands."""
+    group = Group(NO_ROLE, session.snapshot.shapes.number[shape], NO_TASKS)
+    return place(session, job, group, count, terms._replace(hold=True, beside=True)) == count
 
 
 def _grow(session: Session, job: Job, size: int, terms: Terms) -> None:
