@@ -95,7 +95,7 @@ class Desk:
             job = session.job(i)
             if session.snapshot.jobs.refused[i]:
                 continue
-            if job.phase is Phase.INQUEUE and len(session.snapshot.jobs.members[i]) < job.min_member:
+            if job.phase is Phase.INQUEUE and len(session.snapshot.jobs.members[i]) < max(job.min_member, 1):
                 before = promised.setdefault(job.queue, [0] * len(self._promised))
                 if may_be_promised(session, job, lacks := self._lacks(job), before):
                     promised[job.queue] = [a + b for a, b in zip(before, lacks, strict=True)]
