@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from tests.support.confs import ALLOCATE, HELM, HELM_PREEMPT, PREEMPT, SURPLUS_ONLY
+from tests.support.confs import ALLOCATE, HELM, HELM_PREEMPT, PREEMPT, RECLAIM, SURPLUS_ONLY
 
 from maar.kube.picture.manifests import read
 from maar.model.plan import Plan
@@ -102,3 +102,92 @@ def test_without_a_minimum_a_job_lacks_nothing_and_preempts_nothing(load: Read, 
 
     assert set() == evicted(scene(world(0), configured(config)))
     assert {"low-0"} == evicted(scene(world(1), configured(config)))
+
+
+# -- preemptionPolicy: Never of one pod
+
+NEVER = "preemptionPolicy: Never"
+
+
+def queue(name: str, weight: int) -> str:
+    return f"""
+apiVersion: scheduling.volcano.sh/v1beta1
+kind: Queue
+metadata: {{name: {name}}}
+spec: {{weight: {weight}}}"""
+
+
+@pytest.mark.parametrize("config", [PREEMPT, HELM_PREEMPT], ids=["preempt", "helm"])
+def test_one_pod_that_never_preempts_silences_only_itself(load: Read, config: str) -> None:
+    """The room that is freed belongs to the gang: its pods get it in their own order, as in Volcano."""
+    for silent in range(3):
+        world = load(
+            node("n1", 2),
+            *(group(f"low{i}", "minMember: 1") for i in range(2)),
+            *(pod(f"low{i}-0", on="n1") for i in range(2)),
+            group("high", "minMember: 2, priorityClassName: system-node-critical"),
+            *(pod(f"high-{i}", NEVER if i == silent else "") for i in range(3)),
+        )
+        plans = scene(world, configured(config))
+        assert {"low0-0", "low1-0"} == evicted(plans)
+        promised = names({n.task for n in plans[0].nominate})
+        assert {f"high-{i}" for i in range(3) if i != silent} == promised
+        assert {"high-0", "high-1"} == bound(plans)
+
+
+@pytest.mark.parametrize("config", [PREEMPT, HELM_PREEMPT], ids=["preempt", "helm"])
+def test_a_gang_whose_minimum_needs_a_pod_that_never_preempts_does_not_preempt(load: Read, config: str) -> None:
+    world = load(
+        node("n1", 3),
+        group("low", "minMember: 1"),
+        pod("low-0", on="n1"),
+        group("high", "minMember: 3, priorityClassName: system-node-critical"),
+        *(pod(f"high-{i}", NEVER if i == 1 else "") for i in range(3)),
+    )
+    assert set() == evicted(scene(world, configured(config)))
+    assert set() == bound(scene(world, configured(config)))
+
+
+def test_a_role_whose_minimum_needs_a_pod_that_never_preempts_does_not_preempt(load: Read) -> None:
+    def world(silent: int) -> Cluster:
+        roles = ("ps", "w", "w")
+        return load(
+            node("n1", 2),
+            group("low", "minMember: 1"),
+            pod("low-0", on="n1"),
+            group("high", "minMember: 2, minTaskMember: {ps: 1}, priorityClassName: system-node-critical"),
+            *(
+                pod(f"high-{i}", NEVER if i == silent else "").replace(
+                    "group-name: high", f"group-name: high, volcano.sh/task-spec: {role}"
+                )
+                for i, role in enumerate(roles)
+            ),
+        )
+
+    assert set() == evicted(scene(world(0), configured(PREEMPT)))
+    assert {"low-0"} == evicted(scene(world(1), configured(PREEMPT)))
+
+
+def test_between_queues_too_one_pod_silences_only_itself(load: Read) -> None:
+    def gone(minimum: int, silent: int) -> int:
+        world = load(
+            node("n1", 4),
+            queue("a", 3),
+            queue("b", 1),
+            *(group(f"low{i}", "minMember: 1, queue: b") for i in range(4)),
+            *(pod(f"low{i}-0", on="n1") for i in range(4)),
+            group("claim", f"minMember: {minimum}, queue: a"),
+            *(pod(f"claim-{i}", NEVER if i == silent else "") for i in range(3)),
+        )
+        return len(evicted(scene(world, configured(RECLAIM))))
+
+    assert (2, 0, 3) == (gone(2, 0), gone(3, 0), gone(3, silent=-1))
+
+
+def test_inside_its_job_a_pod_that_never_preempts_takes_nothing(load: Read) -> None:
+    def world(policy: str) -> Cluster:
+        own = group("own", "minMember: 1")
+        return load(node("n1", 2), own, *pods("own", 2, on="n1"), pod("own-2", f"priority: 9{policy}"))
+
+    assert set() == evicted(scene(world(f", {NEVER}"), configured(PREEMPT)))
+    assert {"own-1"} == evicted(scene(world(""), configured(PREEMPT)))

@@ -95,7 +95,7 @@ def _from_pods(members: list[Member]) -> dict[str, str]:
 
 def _priority(stated: GangSpec, members: list[Member], priorities: Priorities) -> tuple[int, bool, str]:
     """The priority, whether the gang may preempt, and what is wrong with its class."""
-    preempts = all(m.priority.preempts for m in members)
+    preempts = any(m.priority.preempts for m in members)
     unborn = Priority() if stated.elastic is None else priorities.of_template(stated.elastic.worker.spec)
     if not members:
         preempts = unborn.preempts
