@@ -104,6 +104,45 @@ def test_without_a_minimum_a_job_lacks_nothing_and_preempts_nothing(load: Read, 
     assert {"low-0"} == evicted(scene(world(1), configured(config)))
 
 
+# -- priority of a group without a class
+
+
+def default_class(value: int) -> str:
+    return f"""
+apiVersion: scheduling.k8s.io/v1
+kind: PriorityClass
+metadata: {{name: usual}}
+value: {value}
+globalDefault: true"""
+
+
+@pytest.mark.parametrize("config", [PREEMPT, HELM_PREEMPT], ids=["preempt", "helm"])
+def test_important_pods_do_not_make_a_group_without_a_class_important(load: Read, config: str) -> None:
+    """Without a PodGroup the pod's own priority counts."""
+    low = group("low", "minMember: 1"), pod("low-0", on="n1")
+    grouped = load(node("n1", 1), *low, group("high", "minMember: 1"), pod("high-0", "priority: 9"))
+    assert set() == evicted(scene(grouped, configured(config)))
+    alone = load(node("n1", 1), *low, pod("high-0", "priority: 9", of="-"))
+    assert {"low-0"} == evicted(scene(alone, configured(config)))
+
+
+def test_a_group_without_a_class_has_the_default_class(load: Read) -> None:
+    def world(value: int) -> Cluster:
+        low = pod("low", "priority: 3", on="n1", of="-")
+        high = group("high", "minMember: 1"), pod("high-0", "priority: 9")
+        return load(default_class(value), node("n1", 1), low, *high)
+
+    assert {"low"} == evicted(scene(world(4), configured(PREEMPT)))
+    assert set() == evicted(scene(world(3), configured(PREEMPT)))
+
+
+def test_a_group_without_a_class_is_never_above_its_lowest_pod(load: Read) -> None:
+    """`usual` has priority 0; the group of the lowest pod gives way to it."""
+    low = group("low", "minMember: 2"), pod("low-0", "priority: -7", on="n1"), pod("low-1", "priority: 5", on="n1")
+    world = load(node("n1", 2), *low, pod("usual", of="-"))
+    assert {"low-0", "low-1"} == evicted(scene(world, configured(PREEMPT)))
+
+
 # -- preemptionPolicy: Never of one pod
 
 NEVER = "preemptionPolicy: Never"

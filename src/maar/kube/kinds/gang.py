@@ -30,6 +30,8 @@ class GangSpec(msgspec.Struct, kw_only=True):
     queue: str = ""
     priority_class: str = ""
     priority: int | None = None
+    ranked: bool = False
+    """Its object ranks the gang: without a class it has the default priority, or that of its lowest pod if smaller."""
     min_resources: dict[str, int] | None = None
     closeness: Closeness | None = None
     phase: Phase = Phase.INQUEUE

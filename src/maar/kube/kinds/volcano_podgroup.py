@@ -89,7 +89,7 @@ def gang(item: VolcanoGroup) -> GangSpec:
     set_min_resources(made, "spec.minResources", spec.min_resources)
     set_closeness(made, "spec.networkTopology", spec.network_topology)
     made.queue = spec.queue
-    made.priority_class = spec.priority_class_name
+    made.priority_class, made.ranked = spec.priority_class_name, True
     phase = item.status.phase or Phase.PENDING
     if phase in list(Phase):
         made.phase = Phase(phase)
