@@ -314,7 +314,9 @@ def test_a_queue_at_its_limit_frees_quota_from_itself() -> None:
 def test_for_quota_too_surplus_pods_of_lower_priority_go_first(text: str) -> None:
     """Nodes have room. The more important pods would lose the least work."""
     low = gang("low", 4, minimum=1, gpu=2, on=["n1"] * 4, queue="q")
-    ranked = [replace(t, priority=p, started=s) for t, p, s in zip(low.tasks, (3, 1, 2, 4), (95, 10, 20, 90), strict=True)]
+    ranked = [
+        replace(t, priority=p, started=s) for t, p, s in zip(low.tasks, (3, 1, 2, 4), (95, 10, 20, 90), strict=True)
+    ]
     parts = (
         node("n1", gpu=8),
         node("n2", gpu=8),

@@ -20,7 +20,15 @@ from maar.model.selectors import NodeTerm, PodSelector, PodTerm, Requirement, Se
 from maar.model.snapshot import Cluster, Snapshot
 from maar.plugins import gang as gang_plugin
 from maar.plugins import nodeorder, predicates
-from maar.plugins.nodeorder import Arguments, allocation, avoided_taints, balance, image_sizes, images_there, node_affinity
+from maar.plugins.nodeorder import (
+    Arguments,
+    allocation,
+    avoided_taints,
+    balance,
+    image_sizes,
+    images_there,
+    node_affinity,
+)
 from maar.session.session import Session
 from maar.testing.builders import cluster, gang, node, shape
 from maar.testing.scenario import configured, scene

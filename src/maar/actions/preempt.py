@@ -1,8 +1,8 @@
 """preempt: take room from jobs of lower priority in the same queue; then, inside a job, from its less important tasks.
 
-Only starving jobs preempt, and only for their missing minimum. Nothing is evicted for pods of preemptionPolicy Never: if
-the minimum needs them, the job does not preempt. `session.eviction` chooses the victims. Nothing is evicted unless the
-whole missing minimum then fits; the freed room is nominated to the job.
+Only starving jobs preempt, and only for their missing minimum. Nothing is evicted for pods of preemptionPolicy Never:
+if the minimum needs them, the job does not preempt. `session.eviction` chooses the victims. Nothing is evicted unless
+the whole missing minimum then fits; the freed room is nominated to the job.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """nodeorder: the scores of Kubernetes, weighted.
 
 Each score is 0 to 100, times its weight. Scores by free room (least and most requested, balanced) are whole numbers,
-rounded down as in Kubernetes, so that nodes that hardly differ are equal; they are computed only for changed rows. Scores fixed by the snapshot (preferred node affinity, avoided taints, images) are computed once per shape
-and normalised over the nodes it may use. Scores by other pods (preferred pod affinity, spread) are computed at every
+rounded down as in Kubernetes, so that nodes that hardly differ are equal; they are computed only for changed rows.
+Scores fixed by the snapshot (preferred node affinity, avoided taints, images) are computed once per shape and
+normalised over the nodes it may use. Scores by other pods (preferred pod affinity, spread) are computed at every
 placement, see `neighbour_scores`. Scores that do not apply to a shape cost nothing.
 """
 
