@@ -181,6 +181,15 @@ def test_not_beyond_what_preempt_may_do(low: dict[str, Any], asks: dict[str, Any
     assert [] == admitted(scene(world, PREEMPT))
 
 
+@pytest.mark.parametrize(("minimum", "expected"), [(1, ["g"]), (2, [])])
+def test_not_for_a_minimum_that_needs_a_pod_that_never_preempts(minimum: int, expected: list[str]) -> None:
+    late = gang("g", 2, gpu=2, minimum=minimum, priority=5, min_resources={GPU: 4}, phase=Phase.PENDING)
+    silent = replace(late.tasks[0], preempts=False)
+    world = full()
+    world = replace(world, jobs=(*world.jobs, late.job), tasks=(*world.tasks, silent, *late.tasks[1:]))
+    assert expected == admitted(scene(world, PREEMPT))
+
+
 def test_a_gang_goes_whole_or_not_at_all() -> None:
     """2 of `low`'s 4 pods are enough. If whole gangs may be evicted, it is admitted; if only surplus may, it is not."""
     world = with_group(full(), group("g", 2, priority=5))

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from tests.support.confs import PREEMPT, SURPLUS_ONLY
+from msgspec.structs import replace
+from tests.support.confs import HELM_PREEMPT, PREEMPT, SURPLUS_ONLY
 
 from maar.model.plan import Plan
 from maar.model.queues import Queue
@@ -300,6 +301,32 @@ def test_a_queue_at_its_limit_frees_quota_from_itself() -> None:
     plans = scene(cluster(*parts), config)
     assert jobs_evicted(plans[0]) == {"ns/low"}
     assert [b.task for p in plans for b in p.bind] == ["ns/high-0"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        SURPLUS_ONLY + "- plugins:\n  - {name: capacity}\n",
+        HELM_PREEMPT.replace("proportion", "capacity"),
+    ],
+    ids=["surplus", "helm with capacity"],
+)
+def test_for_quota_too_surplus_pods_of_lower_priority_go_first(text: str) -> None:
+    """Nodes have room. The more important pods would lose the least work."""
+    low = gang("low", 4, minimum=1, gpu=2, on=["n1"] * 4, queue="q")
+    ranked = [
+        replace(t, priority=p, started=s) for t, p, s in zip(low.tasks, (3, 1, 2, 4), (95, 10, 20, 90), strict=True)
+    ]
+    parts = (
+        node("n1", gpu=8),
+        node("n2", gpu=8),
+        Queue("q", capability={"nvidia.com/gpu": 8}),
+        Gang(low.job, tuple(ranked)),
+        gang("high", 2, gpu=2, queue="q", priority=9),
+    )
+    plans = scene(cluster(*parts), configured(text), now=100.0)
+    assert {"ns/low-1", "ns/low-2"} == evicted(plans[0])
+    assert {"ns/high-0", "ns/high-1"} == {b.task for p in plans for b in p.bind}
 
 
 def test_a_plan_names_each_victim_once_and_only_needed_ones() -> None:

@@ -274,3 +274,6 @@ def test_unknown_fields_and_annotations_are_warned_about(write: Write) -> None:
     assert "spec.minMemebr: unknown field is ignored; did you mean `minMember`?" in result.stderr
     assert "unknown annotation `maar.dev/max-runtme` is ignored; did you mean `maar.dev/max-runtime`?" in result.stderr
     assert "example.com" not in result.stderr, "annotations of others are their own"
+    missing = "document 1: spec.minMember: missing, read as 1; write 0 if all pods may start one by one"
+    assert 1 == result.stderr.count(missing)
+    assert missing not in run(write(group.replace("minMemebr: 3", "minMember: 0"))).stderr

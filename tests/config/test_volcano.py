@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 import yaml
+from tests.support.confs import HELM
 
 from maar.config.config import Config
 from maar.config.file import ConfigError, default_config, default_text, read_config
@@ -26,25 +27,6 @@ tiers:
   - name: predicates
   - name: proportion
   - name: nodeorder
-"""
-
-# The configuration that its Helm chart installs.
-HELM = """
-actions: "enqueue, allocate, backfill"
-tiers:
-- plugins:
-  - name: priority
-  - name: gang
-    enablePreemptable: false
-  - name: conformance
-- plugins:
-  - name: overcommit
-  - name: drf
-    enablePreemptable: false
-  - name: predicates
-  - name: proportion
-  - name: nodeorder
-  - name: binpack
 """
 
 # The configuration of its own tests.

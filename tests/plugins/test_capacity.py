@@ -6,6 +6,7 @@ from collections import Counter
 from typing import Any
 
 import pytest
+from tests.support.confs import CAPACITY_GUIDE
 
 from maar.config.config import Config
 from maar.model.jobs import Phase
@@ -125,6 +126,37 @@ def test_a_queue_that_deserves_nothing_of_it_loses_all_of_it_first() -> None:
         singles("a", 4),
     )
     assert {"guest": 4} == evicted(scene(cluster(*parts), FLAT))
+
+
+@pytest.mark.parametrize("config", [FLAT, configured(CAPACITY_GUIDE)], ids=["whole gangs", "capacity guide"])
+def test_a_queue_deserves_none_of_what_it_declares_with_zero(config: Config) -> None:
+    """`guest` is within its CPU; only the 0 that is written out makes its GPUs go."""
+
+    def parts(deserved: dict[str, int]) -> Cluster:
+        return cluster(
+            node("n1", gpu=8),
+            Queue("guest", deserved=deserved),
+            Queue("a", deserved={"cpu": 8000, GPU: 4}),
+            gang("guest-0", 8, gpu=1, minimum=1, on=["n1"] * 8, queue="guest"),
+            gang("a-0", 4, gpu=1, queue="a"),
+        )
+
+    plans = scene(parts({"cpu": 16000, GPU: 0}), config)
+    assert {"guest": 4} == evicted(plans)
+    assert {"a": 4} == bound(plans)
+    assert {} == evicted(scene(parts({"cpu": 16000}), config))
+
+
+def test_any_amount_of_what_a_queue_declares_with_zero_is_a_full_share() -> None:
+    world = cluster(
+        node("n1", gpu=8),
+        Queue("zero", deserved={"cpu": 16000, GPU: 0}),
+        Queue("half", deserved={"cpu": 4000}),
+        Queue("open", deserved={"cpu": 16000}),
+        *(gang(f"{name}-0", 2, gpu=1, on=["n1", "n1"], queue=name) for name in ("zero", "half", "open")),
+    )
+    asked = ("open", "half", "zero")
+    assert list(asked) == [name for name in order(world, FLAT) if name in asked]
 
 
 def test_nothing_is_taken_that_the_claimant_cannot_use() -> None:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import msgspec
 import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from msgspec.structs import replace
+from tests.support.confs import HELM
 
 from maar.actions import allocate
 from maar.config.config import ActionOption, Config, NoArguments, PluginOption, Registration
@@ -16,10 +20,18 @@ from maar.model.selectors import NodeTerm, PodSelector, PodTerm, Requirement, Se
 from maar.model.snapshot import Cluster, Snapshot
 from maar.plugins import gang as gang_plugin
 from maar.plugins import nodeorder, predicates
-from maar.plugins.nodeorder import Arguments, avoided_taints, balance, image_sizes, images_there, node_affinity
+from maar.plugins.nodeorder import (
+    Arguments,
+    allocation,
+    avoided_taints,
+    balance,
+    image_sizes,
+    images_there,
+    node_affinity,
+)
 from maar.session.session import Session
 from maar.testing.builders import cluster, gang, node, shape
-from maar.testing.scenario import scene
+from maar.testing.scenario import configured, scene
 
 ZONE = "zone"
 HOST = "kubernetes.io/hostname"
@@ -95,12 +107,56 @@ def test_least_and_most_requested() -> None:
     assert [100.0, 100.0] == scores(half_full(), least=1, most=1)
 
 
+def test_room_scores_are_rounded_down_for_each_resource_and_for_their_mean() -> None:
+    world = cluster(node("n1", cpu=3, memory="7Gi"), gang("new", cpu=1, memory="1Gi"))
+    assert [(66 + 85) // 2] == scores(world, least=1)
+    assert [(33 + 14) // 2] == scores(world, most=1)
+
+
 def test_balanced_resources() -> None:
-    assert [100.0, 100 - (60 - 20) / 2] == scores(half_full(), balanced=1)
-    full = [np.array([0.1]), np.array([0.1]), np.array([0.25])]
-    assert round(100 * (1 - float(np.std([0.1, 0.1, 0.25]))), 9) == round(float(balance(full)[0]), 9)
-    one, two = (round(100 * (1 - float(np.std(f))), 6) for f in ([0.1, 0.1, 0.25], [0.6, 0.2, 0.25]))
-    assert [one, two] == scores(half_full(gpu=1), balanced=1)
+    """On `n1` both become equally full; on `n2` CPU was 50 and memory 10, and becomes 60 and 20."""
+    assert [75.0, 75.0] == scores(half_full(), balanced=1)
+    assert [50 + (50 + 95 - 100) // 2, 50 + (50 + 85 - 80) // 2] == scores(half_full(memory="20Gi"), balanced=1)
+
+
+def one_balance(full: list[float]) -> int:
+    """The balance of one node before or after a pod, as Kubernetes computes it."""
+    full = [min(f, 1.0) for f in full]
+    mean = sum(full) / len(full)
+    deviation = math.sqrt(sum((f - mean) * (f - mean) for f in full) / len(full))
+    if len(full) == 2:
+        deviation = abs((full[0] - full[1]) / 2)
+    return int((1 - deviation) * 100)
+
+
+@given(
+    has=st.tuples(st.integers(100, 200_000), st.integers(2**20, 2**42), st.integers(1, 16)),
+    used=st.tuples(*[st.floats(0, 1)] * 3),
+    asks=st.tuples(*[st.floats(0, 1)] * 3),
+    accelerators=st.booleans(),
+)
+@settings(max_examples=300, deadline=None)
+def test_room_scores_are_those_of_kubernetes(
+    has: tuple[int, ...], used: tuple[float, ...], asks: tuple[float, ...], accelerators: bool
+) -> None:
+    dims = 3 if accelerators else 2
+    without = [int(u * h) for u, h in zip(used[:dims], has, strict=False)]
+    after = [w + int(a * (h - w)) for w, a, h in zip(without, asks, has, strict=False)]
+    pair = [[[w / h], [a / h]] for w, a, h in zip(without, after, has, strict=False)]
+    balances = [one_balance([part[i][0] for part in pair]) for i in (0, 1)]
+    assert [50 + (50 + balances[1] - balances[0]) // 2] == balance(np.array(pair)).tolist()
+    least = sum((h - a) * 100 // h for a, h in zip(after[:2], has, strict=False)) // 2
+    most = sum(a * 100 // h for a, h in zip(after[:2], has, strict=False)) // 2
+    amounts, capacity = (np.array([[float(n)] for n in numbers[:2]]) for numbers in (after, has))
+    assert [2.0 * least + 3.0 * most] == allocation(amounts, capacity, 2.0, 3.0).tolist()
+
+
+def test_small_pods_leave_whole_nodes_under_helm() -> None:
+    """Twenty pods of one GPU on 8 nodes of 8: at least four nodes stay whole for pods of 8 GPUs."""
+    small = [gang(f"small{i:02}", cpu=4, memory="16Gi", gpu=1) for i in range(20)]
+    large = [gang(f"large{i}", cpu=16, memory="64Gi", gpu=8, created=1.0) for i in range(4)]
+    plans = scene(cluster([node(f"n{i}", gpu=8) for i in range(8)], small, large), configured(HELM))
+    assert 24 == sum(len(plan.bind) for plan in plans)
 
 
 def test_the_default_weights_are_those_of_volcano() -> None:

@@ -174,6 +174,7 @@ def test_done_pods_count_towards_the_minimum(opened: Opened) -> None:
     [
         ({"priority": 1}, {"priority": 0}, "b"),
         ({"minimum": 1}, {"minimum": 0}, "b"),  # surplus before a gang
+        ({"minimum": 0, "task": {"priority": 1}}, {"minimum": 0, "task": {"priority": 2, "started": 9.0}}, "a"),
         ({"task": {"started": 0.0}}, {"task": {"started": 8.0}}, "b"),  # less work lost
         ({"task": {"started": 0.0, "checkpoint": 9.0}}, {"task": {"started": 8.0}}, "a"),
         ({"task": {"started": 8.0, "checkpoint": 2.0}}, {"task": {"started": 7.0}}, "a"),  # checkpoint of an older run

@@ -1,4 +1,4 @@
-"""Configurations of the live tests: only what each action needs."""
+"""Configurations of tests: only what each action needs, and files that Volcano installs or documents."""
 
 ALLOCATE = """
 actions: "allocate"
@@ -47,3 +47,27 @@ tiers:
   - {name: reservation}
   - {name: predicates}
 """
+
+# The configuration that Volcano's Helm chart installs.
+HELM = """
+actions: "enqueue, allocate, backfill"
+tiers:
+- plugins:
+  - name: priority
+  - name: gang
+    enablePreemptable: false
+  - name: conformance
+- plugins:
+  - name: overcommit
+  - name: drf
+    enablePreemptable: false
+  - name: predicates
+  - name: proportion
+  - name: nodeorder
+  - name: binpack
+"""
+
+HELM_PREEMPT = HELM.replace("allocate,", "allocate, preempt,")
+
+# The configuration of Volcano's guide to the capacity plugin.
+CAPACITY_GUIDE = HELM.replace("allocate,", "allocate, reclaim,").replace("proportion", "capacity")

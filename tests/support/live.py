@@ -156,8 +156,9 @@ class Live:
     async def gang(
         self, name: str, size: int, *, minimum: int | None = None, group: Mapping[str, Any] | None = None, **pod: Any
     ) -> None:
-        """Create a PodGroup and its pods, `name-0` and so on."""
-        await self.group(name, size if minimum is None else minimum, **dict(group or {}))
+        """Create a PodGroup and its pods, `name-0` and so on, of one priority class."""
+        same = {name: pod[name] for name in ("priorityClassName",) if name in pod}
+        await self.group(name, size if minimum is None else minimum, **{**same, **dict(group or {})})
         metadata = {"annotations": {"scheduling.k8s.io/group-name": name}}
         for i in range(size):
             await self.pod(f"{name}-{i}", metadata=metadata, **pod)

@@ -22,6 +22,7 @@ from maar.model.reasons import Reason
 from maar.model.resources import Ints, in_words, total
 from maar.model.tasks import Status
 from maar.plugins.support.quotas import compared, may_be_promised
+from maar.session.eviction.making_room import needs_of
 from maar.session.eviction.victims import CandidateBook, Candidates, Unit
 from maar.session.hooks import Claim, Vote, combine_votes
 from maar.session.session import Session
@@ -95,7 +96,7 @@ class Desk:
             job = session.job(i)
             if session.snapshot.jobs.refused[i]:
                 continue
-            if job.phase is Phase.INQUEUE and len(session.snapshot.jobs.members[i]) < job.min_member:
+            if job.phase is Phase.INQUEUE and len(session.snapshot.jobs.members[i]) < max(job.min_member, 1):
                 before = promised.setdefault(job.queue, [0] * len(self._promised))
                 if may_be_promised(session, job, lacks := self._lacks(job), before):
                     promised[job.queue] = [a + b for a, b in zip(before, lacks, strict=True)]
@@ -162,7 +163,9 @@ class Desk:
         needs = self._needs(job)
         kind = int(self._session.snapshot.jobs.queue[job.index]), job.priority, tuple(n > 0 for n in needs)
         tried = self._hopeless.setdefault(kind, [])
-        if not job.preempts or not self._session.queue_of(job).open or any(_covers(needs, less) for less in tried):
+        if not job.preempts or self._is_silent(job):
+            return False
+        if not self._session.queue_of(job).open or any(_covers(needs, less) for less in tried):
             return False
         if self._failed_trials[job.queue] > MAX_FAILED_TRIALS:
             return False
@@ -170,6 +173,13 @@ class Desk:
             return True
         tried.append(needs)
         return False
+
+    def _is_silent(self, job: Job) -> bool:
+        """Whether all its pods exist, and its minimum needs some for which nothing may be evicted."""
+        snapshot = self._session.snapshot
+        if snapshot.tasks.all_preempt or snapshot.jobs.sizes[job.index] < max(job.min_member, 1):
+            return False
+        return not needs_of(self._session, job, claims=True)
 
     def _candidates(self, job: Job) -> Iterator[tuple[Candidates, bool]]:
         """Possible victims: in its own queue by preempt, in others by reclaim, if these actions are configured."""

@@ -1,7 +1,8 @@
 """preempt: take room from jobs of lower priority in the same queue; then, inside a job, from its less important tasks.
 
-Only starving jobs preempt, and only for their missing minimum. `session.eviction` chooses the victims. Nothing is
-evicted unless the whole missing minimum then fits; the freed room is nominated to the job.
+Only starving jobs preempt, and only for their missing minimum. Nothing is evicted for pods of preemptionPolicy Never:
+if the minimum needs them, the job does not preempt. `session.eviction` chooses the victims. Nothing is evicted unless
+the whole missing minimum then fits; the freed room is nominated to the job.
 """
 
 from __future__ import annotations
@@ -67,7 +68,7 @@ def lower_in_queue(session: Session, job: Job) -> bool:
 
 def take(session: Session, job: Job, book: CandidateBook) -> bool:
     """Make room for the missing minimum of a job."""
-    needs = [] if not lower_in_queue(session, job) else needs_of(session, job)
+    needs = [] if not lower_in_queue(session, job) else needs_of(session, job, claims=True)
     if not needs or all(session.snapshot.shapes.best_effort[group.shape] for group, _ in needs):
         return False
     claim = Claim(job, needs[0][0].shape, across_queues=False, priority=job.priority)
@@ -86,7 +87,7 @@ def take_inside(session: Session, job: Job) -> None:
     table = session.snapshot.tasks
     for group in groups_of(session, job):
         running = session.tasks_of(job, Status.BOUND)
-        for task in group.tasks.tolist():
+        for task in group.tasks[table.preempts[group.tasks]].tolist():
             priority = int(table.priority[task])
             if not len(running) or np.min(table.priority[running]) >= priority:
                 break

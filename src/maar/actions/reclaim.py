@@ -45,7 +45,7 @@ def others_run(session: Session, job: Job) -> bool:
 
 def take_back(session: Session, job: Job, book: CandidateBook) -> bool:
     """Make room in other queues for the missing minimum of a job."""
-    needs = needs_of(session, job)
+    needs = needs_of(session, job, claims=True)
     if not needs or all(session.snapshot.shapes.best_effort[group.shape] for group, _ in needs):
         return False
     if not all(session.hooks.may_take(job, group.shape, count) for group, count in needs):

@@ -72,7 +72,7 @@ class Job(msgspec.Struct, frozen=True):
     waiting_since: float | None = None
     """When it began to wait, if not at its creation."""
     preempts: bool = True
-    """False for preemptionPolicy Never."""
+    """False for preemptionPolicy Never of its own class, or of all its pods."""
     closeness: Closeness | None = None
     sla: float | None = None
     """Seconds after creation by which it must be admitted, from its own annotation."""

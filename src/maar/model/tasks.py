@@ -69,6 +69,8 @@ class Task(msgspec.Struct, frozen=True, gc=False):
     """The number at the end of its name. Workers start in this order and stop in reverse."""
     uid: str = ""
     preemptable: bool = True
+    preempts: bool = True
+    """False for preemptionPolicy Never: no pod is evicted for it."""
     critical: bool = False
     """System-critical, or in kube-system: the conformance plugin never evicts it."""
     resident: bool = False
@@ -107,6 +109,7 @@ class TaskTable:
         self.node[(self.status == Status.PENDING) | (self.status == Status.BLOCKED)] = -1
         self.priority: Ints = _ints(t.priority for t in tasks)
         self.preemptable = np.array([t.preemptable for t in tasks], dtype=np.bool_)
+        self.preempts = np.array([t.preempts for t in tasks], dtype=np.bool_)
         self.critical = np.array([t.critical for t in tasks], dtype=np.bool_)
         self.resident = np.array([t.resident for t in tasks], dtype=np.bool_)
         self.foreign = np.array([t.foreign for t in tasks], dtype=np.bool_)
@@ -124,6 +127,10 @@ class TaskTable:
     @cached_property
     def number(self) -> dict[str, int]:
         return {task.key: i for i, task in enumerate(self.tasks)}
+
+    @cached_property
+    def all_preempt(self) -> bool:
+        return bool(self.preempts.all())
 
     def only(self, rows: Ints) -> TaskTable:
         table = TaskTable.__new__(TaskTable)
@@ -144,8 +151,8 @@ class TaskTable:
 
 
 PER_TASK = (
-    *("shape", "status", "node", "priority", "preemptable", "critical", "resident", "foreign"),
-    *("started", "checkpoint"),
+    *("shape", "status", "node", "priority", "preemptable", "preempts", "critical", "resident"),
+    *("foreign", "started", "checkpoint"),
 )
 
 

@@ -1,4 +1,4 @@
-"""capacity: each queue declares what it deserves, for every resource.
+"""capacity: each queue declares what it deserves, for every resource. 0 written out means none of it.
 
 A queue may use room up to its limit (`capability`, less the guarantees of others) while no other queue wants it. It
 keeps what it is guaranteed and reclaims what it deserves. With `enableHierarchy` queues form a tree: the limits of a
@@ -62,6 +62,7 @@ class Capacity:
         self._limit = tree_limits(session, self._guarantee) if self._tree else flat_limits(session, self._guarantee)
         self._quota = [quota_of(row, session.total) for row in self._limit]
         self._deserved = deserved_by(session, self._guarantee, self._limit)
+        self._named = named_by(session, self._deserved)
         self._admission = Admission(session, on)
         on.deserved(self._due)
         on.queue_order(self._order)
@@ -90,16 +91,16 @@ class Capacity:
         return next((steps for steps, above in enumerate(self._queues.path[q]) if above in theirs), 0)
 
     def _due(self, q: int) -> Share:
-        """What a queue deserves: only what it declares counts, unless it declares nothing."""
-        deserved = self._deserved[q]
-        return [amount if amount > 0 else None for amount in deserved] if any(deserved) else deserved
+        """What a queue deserves: only what it declares counts, unless it deserves nothing at all."""
+        deserved, named = self._deserved[q], self._named[q]
+        return [amount if d in named else None for d, amount in enumerate(deserved)] if any(deserved) else deserved
 
     # -- orders
 
     def _share(self, q: int) -> tuple[Any, bool]:
         """Its share, and whether it deserves nothing: it then has share 1 and comes after equal shares."""
         deserves = any(self._deserved[q][d] > 0 for d in self._dims)
-        due = [d for d in self._dims if self._deserved[q][d] > 0]
+        due = [d for d in self._dims if d in self._named[q]]
         return (share_of(self._has(q), self._deserved[q], due), False) if deserves else (1, True)
 
     def _order(self, queue: Queue) -> tuple[Any, ...]:
@@ -218,9 +219,9 @@ class Capacity:
         return all(self._judged(q, wanted, held, now[q]) for q in above)
 
     def _judged(self, q: int, wanted: Row, held: list[int], has: Row) -> bool:
-        """Whether a queue has more than it deserves of the task's resources, or deserves none of them."""
+        """Whether a queue has more than it deserves of the task's resources, or declares none of them."""
         deserved = self._deserved[q]
-        due = [d for d in held if deserved[d] > 0]
+        due = [d for d in held if d in self._named[q]]
         relevant = [d for d in due if wanted[d] > 0] or due
         return not due or any(has[d] > deserved[d] for d in relevant)
 
@@ -285,3 +286,14 @@ def deserved_by(session: Session, guarantee: list[Row], limit: list[Row]) -> lis
         row[axes.pods] = 0
         rows.append(row)
     return rows
+
+
+def named_by(session: Session, deserved: list[Row]) -> list[frozenset[int]]:
+    """The resources that each queue declares, also with 0: of those it deserves none. Pod slots do not count."""
+    axes = session.snapshot.axes
+    return [
+        frozenset(axes.index[name] for name in queue.deserved or {} if name in axes.index)
+        .union(d for d, amount in enumerate(row) if amount > 0)
+        .difference((axes.pods,))
+        for queue, row in zip(session.snapshot.queues.queues, deserved, strict=True)
+    ]

@@ -1,8 +1,9 @@
 """nodeorder: the scores of Kubernetes, weighted.
 
-Each score is 0 to 100, times its weight. Scores by free room (least and most requested, balanced) are computed only for
-changed rows. Scores fixed by the snapshot (preferred node affinity, avoided taints, images) are computed once per shape
-and normalised over the nodes it may use. Scores by other pods (preferred pod affinity, spread) are computed at every
+Each score is 0 to 100, times its weight. Scores by free room (least and most requested, balanced) are whole numbers,
+rounded down as in Kubernetes, so that nodes that hardly differ are equal; they are computed only for changed rows.
+Scores fixed by the snapshot (preferred node affinity, avoided taints, images) are computed once per shape and
+normalised over the nodes it may use. Scores by other pods (preferred pod affinity, spread) are computed at every
 placement, see `neighbour_scores`. Scores that do not apply to a shape cost nothing.
 """
 
@@ -42,17 +43,22 @@ class Arguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     spread: float = msgspec.field(name="podtopologyspread.weight", default=2.0)
 
 
-class Dim(NamedTuple):
-    """One resource in the room scores of a shape."""
+class Dims(NamedTuple):
+    """The resources in the room scores of a shape: CPU, memory, and the accelerators that it requests."""
 
-    number: int
-    request: int
+    numbers: list[int]
+    request: Floats
+    """A column: how much it requests of each."""
+    capacity: Floats
+    """How much each node has: a row for each resource, a column for each node."""
 
 
 class Nodeorder:
     def __init__(self, arguments: Arguments) -> None:
         self._weights = arguments
-        self._dims: dict[int, list[Dim]] = {}
+        self._dims: dict[int, Dims] = {}
+        self._capacity: dict[tuple[int, ...], Floats] = {}
+        """How much each node has, by the resources that count."""
         self._fixed: dict[int, Floats | None] = {}
         self._images: dict[str, Floats] = {}
 
@@ -84,25 +90,37 @@ class Nodeorder:
 
     # -- scores by free room
 
-    def _dims_of(self, shape: int) -> list[Dim]:
+    def _dims_of(self, shape: int) -> Dims:
         """CPU and memory, then the requested accelerators (which count only for the balance)."""
         snapshot = self._session.snapshot
         request = snapshot.shapes.requests[shape]
         wanted = [snapshot.axes.index[CPU], snapshot.axes.index[MEMORY]]
         wanted += [dim for dim in snapshot.axes.accelerators if request[dim] > 0]
-        return [Dim(dim, int(request[dim])) for dim in wanted]
+        key = tuple(wanted)
+        if key not in self._capacity:
+            self._capacity[key] = np.maximum(snapshot.nodes.allocatable[:, wanted], 1).T.astype(np.float64, order="C")
+        return Dims(wanted, request[wanted, np.newaxis].astype(np.float64), self._capacity[key])
 
-    def _room(self, dims: list[Dim], rows: Ints | slice) -> Floats:
+    def _room(self, dims: Dims, rows: Ints | slice) -> Floats:
         weights = self._weights
         if not (weights.least or weights.most or weights.balanced):
             return np.zeros(self._session.snapshot.nodes.unschedulable[rows].shape, dtype=np.float64)
-        # Column by column: elementwise operations give each row the same bits in any set of rows.
-        taken, unit = self._fullness.taken(rows), self._fullness.unit
-        full = [(taken[:, d.number] + d.request) * unit(d.number)[rows] for d in dims]
-        scores = (full[0] + full[1]) * (50.0 * (weights.most - weights.least)) + 100.0 * weights.least
+        # Only elementwise operations: they give each row the same bits in any set of rows.
+        taken, has = self._fullness.taken(rows), dims.capacity[:, rows]
+        amounts = np.empty((len(dims.numbers), 2, len(taken)), dtype=np.float64)
+        for i, number in enumerate(dims.numbers):
+            amounts[i, 0] = taken[:, number]
+        np.add(amounts[:, 0], dims.request, out=amounts[:, 1])
+        scores = None
+        if weights.least or weights.most:
+            scores = allocation(amounts[:2, 1], has[:2], weights.least, weights.most)
         if weights.balanced:
-            scores += weights.balanced * balance(full)
-        return scores
+            amounts /= has[:, np.newaxis]
+            balanced = balance(amounts)
+            if weights.balanced != 1.0:
+                balanced *= weights.balanced
+            scores = balanced if scores is None else np.add(scores, balanced, out=scores)
+        return np.asarray(scores)
 
     # -- scores fixed by the snapshot
 
@@ -127,13 +145,49 @@ class Nodeorder:
         return sizes
 
 
-def balance(full: list[Floats]) -> Floats:
-    """100 if all resources are equally full, less the more they differ (standard deviation)."""
+def allocation(amounts: Floats, capacity: Floats, least: float, most: float) -> Floats:
+    """The scores by how full a node would be, each resource and their mean rounded down, times their weights.
+
+    The quotients are those of whole numbers far below 2**53, so they are rounded to the same numbers as integers.
+    """
+    full = amounts * 100.0
+    full /= capacity
+    scores = None
+    if least:
+        up = np.ceil(full)
+        scores = 100.0 - np.ceil((up[0] + up[1]) * 0.5)
+        scores = scores if least == 1.0 else least * scores
+    if most:
+        np.floor(full, out=full)
+        more = most * np.floor((full[0] + full[1]) * 0.5)
+        scores = more if scores is None else scores + more
+    return np.asarray(scores)
+
+
+def balance(full: Floats) -> Floats:
+    """How much more equally full the resources of a node become by a pod, as since Kubernetes 1.36.
+
+    `full` has for each resource a row without the pod and a row with it; it is overwritten. 75 if the balance stays as
+    it is, up to 100 if it improves, down to 50 if it gets worse. Both balances and the result are rounded down.
+    """
+    np.minimum(full, 1.0, out=full)
     if len(full) == 2:
-        return np.asarray(100.0 - np.minimum(np.abs(full[0] - full[1]) * 50.0, 100.0))
-    mean = sum(full[1:], full[0]) * (1.0 / len(full))
-    variance = sum(((f - mean) ** 2 for f in full[1:]), (full[0] - mean) ** 2) * (1.0 / len(full))
-    return np.asarray(100.0 * (1.0 - np.minimum(np.sqrt(variance), 1.0)))
+        deviation = np.abs(full[0] - full[1])
+        deviation /= 2.0
+    else:
+        full -= _total(full) / len(full)
+        full *= full
+        deviation = np.sqrt(_total(full) / len(full))
+    even = np.floor((1.0 - deviation) * 100.0)
+    return np.asarray(np.floor((even[1] - even[0] + 150.0) * 0.5))
+
+
+def _total(rows: Floats) -> Floats:
+    """The sum of the rows, one after the other."""
+    total: Floats = rows[0] + rows[1]
+    for row in rows[2:]:
+        total += row
+    return total
 
 
 def node_affinity(shape: Shape, nodes: NodeTable, usable: Mask) -> Floats | None:

@@ -212,7 +212,7 @@ def requested(session: Session) -> list[Row]:
         rows[q] = plus(rows[q], snapshot.shapes.requests[shape].tolist(), count)
     for i in snapshot.jobs.active:
         job = session.job(i)
-        if job.min_resources and asking[i] and snapshot.jobs.sizes[i] < job.min_member:
+        if job.min_resources and asking[i] and snapshot.jobs.sizes[i] < max(job.min_member, 1):
             members, q = snapshot.jobs.members[i], int(snapshot.jobs.queue[i])
             known = snapshot.shapes.requests[snapshot.tasks.shape[members]].sum(axis=0).tolist()
             rows[q] = plus(rows[q], at_least(less(minimum_row(session, job), known), [0] * len(known)))

@@ -95,8 +95,10 @@ def test_volcano_defaults(load: Load) -> None:
     assert (1, "default", Phase.PENDING, None) == (job.min_member, job.queue, job.phase, job.min_resources)
 
 
-def test_a_minimum_of_nothing_is_one(load: Load) -> None:
+def test_a_minimum_of_zero_is_zero_for_volcano_only(load: Load) -> None:
     job = only(load(group(VOLCANO, "minMember: 0")))
+    assert (0, "") == (job.min_member, job.broken)
+    job = only(load(group(PLUGINS, "minMember: 0")))
     assert (1, "") == (job.min_member, job.broken)
 
 

@@ -32,8 +32,10 @@ def job(load: Load, text: str) -> Job:
 @pytest.mark.parametrize(
     ("group", "pods", "expected"),
     [
-        ("", ("priority: 3", "priority: 5"), (5, True)),
-        ("", ("priority: 3, preemptionPolicy: Never", "priority: 5"), (5, False)),
+        ("", ("priority: 3", "priority: 5"), (0, True)),
+        ("", ("priority: 3", "priority: -5"), (-5, True)),
+        ("", ("priority: 3, preemptionPolicy: Never", "priority: 5"), (0, True)),
+        ("", ("preemptionPolicy: Never", "preemptionPolicy: Never"), (0, False)),
         ("priorityClassName: high", ("priority: 3", "priority: 50"), (9, False)),
         ("", (), (0, True)),
     ],

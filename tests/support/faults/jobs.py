@@ -52,7 +52,8 @@ class Job:
 
     def body(self) -> dict[str, Any]:
         head = {"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "PodGroup"}
-        return {**head, "metadata": self.metadata(), "spec": {"minMember": self.size, "queue": self.queue}}
+        spec = {"minMember": self.size, "queue": self.queue, "priorityClassName": self.priority}
+        return {**head, "metadata": self.metadata(), "spec": spec}
 
     def metadata(self) -> dict[str, Any]:
         return {"name": self.name, "namespace": NAMESPACE}

@@ -30,6 +30,8 @@ class GangSpec(msgspec.Struct, kw_only=True):
     queue: str = ""
     priority_class: str = ""
     priority: int | None = None
+    ranked: bool = False
+    """Its object ranks the gang: without a class it has the default priority, or that of its lowest pod if smaller."""
     min_resources: dict[str, int] | None = None
     closeness: Closeness | None = None
     phase: Phase = Phase.INQUEUE
@@ -42,6 +44,8 @@ class GangSpec(msgspec.Struct, kw_only=True):
     stands: bool = False
     """A job even without pods."""
     broken: str = ""
+    doubt: str = ""
+    """What its owner probably did not mean; it counts as it is read."""
     owners: tuple[OwnerReference, ...] = ()
     """The owners of the object that states it."""
     elastic: ElasticSpec | None = None
@@ -70,11 +74,11 @@ def from_object(of: Object) -> GangSpec:
     )
 
 
-def set_minimum(gang: GangSpec, field: str, value: int) -> None:
-    """The minimum that the object states; a negative one makes the job invalid."""
+def set_minimum(gang: GangSpec, field: str, value: int, least: int = 1) -> None:
+    """The minimum that the object states, at least `least`; a negative one makes the job invalid."""
     if value < 0:
         broken(gang, field, f"expected a number of at least 0, got `{value}`")
-    gang.minimum = max(value, 1)
+    gang.minimum = max(value, least) if value >= 0 else 1
 
 
 def set_min_resources(gang: GangSpec, field: str, quantities: Quantities | None) -> None:

@@ -1,6 +1,9 @@
 """PodGroup `scheduling.volcano.sh`: pods name it by annotation; Kubeflow's operators write
 `scheduling.k8s.io/group-name`.
 
+A `minMember` of 0 means that every pod is surplus, as in Volcano; if it is missing, it is read as 1, with a warning,
+because a misspelt field would dissolve the gang.
+
 Groups are admitted. A group without a phase is Pending, and its operator creates the pods only once it is Inqueue.
 """
 
@@ -32,12 +35,13 @@ from maar.kube.wire.values import whole
 from maar.model.jobs import Phase
 
 UNSCHEDULABLE = "Unschedulable"
+NO_MINIMUM = "spec.minMember: missing, read as 1; write 0 if all pods may start one by one"
 
 
 class Spec(Wire, frozen=True):
     """What a group asks for."""
 
-    min_member: Int = 1
+    min_member: Int | None = None
     min_task_member: dict[str, Int] = field(default_factory=dict)
     queue: str = ""
     priority_class_name: str = ""
@@ -75,7 +79,9 @@ def missing(namespace: str, name: str, pods: list[Pod]) -> GangSpec:
 
 def gang(item: VolcanoGroup) -> GangSpec:
     spec, made = item.spec, from_object(item)
-    set_minimum(made, "spec.minMember", spec.min_member)
+    set_minimum(made, "spec.minMember", 1 if spec.min_member is None else spec.min_member, least=0)
+    if spec.min_member is None:
+        made.doubt = NO_MINIMUM
     for role, minimum in spec.min_task_member.items():
         if minimum < 0:
             broken(made, f"spec.minTaskMember.{role}", f"expected a number of at least 0, got `{minimum}`")
@@ -83,7 +89,7 @@ def gang(item: VolcanoGroup) -> GangSpec:
     set_min_resources(made, "spec.minResources", spec.min_resources)
     set_closeness(made, "spec.networkTopology", spec.network_topology)
     made.queue = spec.queue
-    made.priority_class = spec.priority_class_name
+    made.priority_class, made.ranked = spec.priority_class_name, True
     phase = item.status.phase or Phase.PENDING
     if phase in list(Phase):
         made.phase = Phase(phase)

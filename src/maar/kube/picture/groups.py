@@ -128,6 +128,8 @@ class Groups:
             made.broken, made.gang, made.minimum = error, True, None
         elif made.broken:
             self._problems.invalid(kind, item.key, made.broken)
+        if made.doubt and not error:
+            self._problems.doubtful(kind, item.key, made.doubt)
         return made
 
     # -- admissions

@@ -72,6 +72,11 @@ class _Files(Problems):
     def invalid(self, kind: AnyKind | str, key: str, reason: str, so: str = "") -> None:
         """Nothing: the plan shows what waits, and why."""
 
+    def doubtful(self, kind: AnyKind | str, key: str, doubt: str) -> None:
+        """Probably not what its owner means: a warning that says where it is."""
+        place = self.places.get((kind, key)) if not isinstance(kind, str) else None
+        self.warnings.append(f"{place or key}: {doubt}")
+
     def found(self, kind: AnyKind, item: Object, error: FieldError, so: str) -> str:
         """A field of an object cannot be used."""
         raise self.places[kind, kind.key_of(item)].error(error.field, error.problem) from None

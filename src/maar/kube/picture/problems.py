@@ -55,6 +55,11 @@ class Problems:
         if self._is_new((kind, key), reason):
             log.warning("%s `%s`: %s%s", kind, key, reason, f": {so}" if so else "")
 
+    def doubtful(self, kind: AnyKind | str, key: str, doubt: str) -> None:
+        """An object is valid, but probably not what its owner means."""
+        if self._is_new((kind, key), doubt):
+            log.warning("%s `%s`: %s", kind, key, doubt)
+
     def valid(self, kind: AnyKind | str, key: str) -> None:
         """An object is valid, or gone."""
         if self._reasons:

@@ -95,17 +95,20 @@ def _from_pods(members: list[Member]) -> dict[str, str]:
 
 def _priority(stated: GangSpec, members: list[Member], priorities: Priorities) -> tuple[int, bool, str]:
     """The priority, whether the gang may preempt, and what is wrong with its class."""
-    preempts = all(m.priority.preempts for m in members)
+    preempts = any(m.priority.preempts for m in members)
     unborn = Priority() if stated.elastic is None else priorities.of_template(stated.elastic.worker.spec)
     if not members:
         preempts = unborn.preempts
     if stated.priority_class:
         found = priorities.named(stated.priority_class)
         return found.value, found.preempts and preempts, found.problem
-    value = stated.priority
-    if value is None:
-        value = max((m.priority.value for m in members), default=unborn.value)
-    return value, preempts, ""
+    if stated.priority is not None:
+        return stated.priority, preempts, ""
+    pods = [m.priority.value for m in members] or ([] if stated.elastic is None else [unborn.value])
+    if stated.ranked:
+        # As in Volcano, but pods of negative priority do not rise with their group.
+        return min((priorities.default.value, *pods)), preempts, ""
+    return max(pods, default=0), preempts, ""
 
 
 def _classes(stated: GangSpec, members: list[Member], priorities: Priorities) -> tuple[str, ...]:

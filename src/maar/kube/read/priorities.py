@@ -33,7 +33,7 @@ class Priorities:
             if wire.global_default:
                 defaults.append(self._known[wire.name])
         # Of several defaults Kubernetes takes the lowest.
-        self._default = defaults[0] if defaults else Priority()
+        self.default = defaults[0] if defaults else Priority()
         self.unstated = frozenset(("", *(wire.name for wire in classes if wire.global_default)))
         """Classes that nobody has to ask for: none, and the default."""
 
@@ -41,13 +41,13 @@ class Priorities:
         """A class by name; if it does not exist, the default class with a problem."""
         found = self._known.get(name)
         if found is None:
-            return msgspec.structs.replace(self._default, problem=f"priority class `{name}` does not exist")
+            return msgspec.structs.replace(self.default, problem=f"priority class `{name}` does not exist")
         return found
 
     def of(self, spec: PodSpec) -> Priority:
         """The priority of a pod. A number on the pod wins: the API server resolved it from the class."""
         if spec.priority is None:
-            found = self.named(spec.priority_class_name) if spec.priority_class_name else self._default
+            found = self.named(spec.priority_class_name) if spec.priority_class_name else self.default
         else:
             named = self._known.get(spec.priority_class_name)
             found = Priority(spec.priority, named.preempts if named is not None else True)

@@ -181,6 +181,7 @@ def task(
         index=index(pod),
         uid=pod.metadata.uid,
         preemptable=of.preemptable,
+        preempts=of.priority.preempts,
         critical=pod.namespace == "kube-system" or pod.spec.priority_class_name in SYSTEM,
         resident=_is_resident(pod),
         controlled=any(owner.controller for owner in pod.metadata.owner_references),

@@ -161,6 +161,6 @@ def asked(snapshot: Snapshot, job: int) -> Row:
     waits = snapshot.shapes.requests[snapshot.tasks.shape[pending]].sum(axis=0, dtype=np.int64)
     row: Row = (snapshot.jobs.allocated[job] + waits).tolist()
     group = snapshot.jobs.jobs[job]
-    if group.min_resources and len(members) < group.min_member:
+    if group.min_resources and len(members) < max(group.min_member, 1):
         row = at_least(row, snapshot.axes.row(group.min_resources))
     return row

@@ -9,8 +9,8 @@ Fields are compared from first to last; smaller is cheaper:
     queue         the place of the victim's queue among queues          not used yet: for hook `victim_queue_order`
     priority      the highest priority among the victims' jobs          `Job.priority`
     gangs         gangs that leave, per task that then fits             whole units, and the room that they free
-    pod_priority  the priority of the pod itself                        `Task.priority`; only when single pods of one
-                                                                        node or job are sorted
+    pod_priority  the priority of the pod itself                        `Task.priority`; when single pods of one node,
+                                                                        or all units of a claim are sorted
     work          GPU seconds lost, then CPU seconds                    time since the start or the last checkpoint;
                                                                         a job that shrinks loses none
 

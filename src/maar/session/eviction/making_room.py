@@ -178,12 +178,17 @@ def _goes_with(unit: Unit, other: Unit, session: Session) -> bool:
     return other.whole or (other.shrinks and table[other.tasks[0]].index < table[unit.tasks[0]].index)
 
 
-def needs_of(session: Session, job: Job) -> list[tuple[Group, int]]:
-    """The missing minimum of a job: how many tasks of each group, role minimums first. Without a minimum, one task."""
+def needs_of(session: Session, job: Job, claims: bool = False) -> list[tuple[Group, int]]:
+    """The missing minimum of a job: how many tasks of each group, role minimums first. Without a minimum, one task.
+
+    With `claims` only of tasks for which others may be evicted; empty if they do not complete the gang.
+    """
     lacking, roles = missing(session, job)
     lacking = max(lacking, 1)
     needs: list[tuple[Group, int]] = []
-    groups = groups_of(session, job)
+    groups, table = groups_of(session, job), session.snapshot.tasks
+    if claims and not table.all_preempt:
+        groups = [group._replace(tasks=group.tasks[table.preempts[group.tasks]]) for group in groups]
     counts = [0] * len(groups)
     for i, group in enumerate(groups):
         counts[i] = min(roles.get(group.role, 0), len(group.tasks))
@@ -195,7 +200,8 @@ def needs_of(session: Session, job: Job) -> list[tuple[Group, int]]:
         lacking -= more
         if counts[i] + more:
             needs.append((group, counts[i] + more))
-    return needs if lacking <= 0 else []
+    complete = lacking <= 0 and not (claims and any(left > 0 for left in roles.values()))
+    return needs if complete else []
 
 
 def room_at_best(session: Session, candidates: Candidates, shape: int) -> Ints:

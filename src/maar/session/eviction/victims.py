@@ -193,7 +193,13 @@ class Candidates:
             whole = self.whole(job)
             if whole is not None:
                 found.append(whole)
-        return sorted(found, key=lambda unit: Rank(self.cost([unit]), self.key(unit.tasks), unit.tasks[0]))
+        return sorted(found, key=self._rank)
+
+    def _rank(self, unit: Unit) -> Rank:
+        """The sort key of a unit among all units: single tasks also by their own priority."""
+        if unit.whole or unit.shrinks:
+            return Rank(self.cost([unit]), self.key(unit.tasks), unit.tasks[0])
+        return self._single_rank(unit.tasks[0])
 
     def agreed(self, unit: Unit) -> bool:
         """Whether all plugins agree to evict exactly these tasks now, after the earlier evictions."""
