@@ -341,6 +341,63 @@ def test_a_job_of_fixed_size_keeps_the_reason_why_it_waits(kubeconfig: Path) -> 
     tell(kubeconfig, story)
 
 
+@pytest.mark.parametrize("bounds", [True, False], ids=["elastic", "fixed"])
+def test_a_waiting_job_that_its_owner_suspends_before_it_ever_ran_stays_suspended_and_says_so(
+    kubeconfig: Path, bounds: bool
+) -> None:
+    """Its operator has never said that it runs, and Maar has noted why it waits."""
+
+    async def story(cluster: Live, scheduler: Scheduler) -> None:
+        notes = {"maar.dev/workers": "2", "maar.dev/planned-workers": "2"} if bounds else {}
+        job = pytorch(2, **notes, **{"maar.dev/why": "no room"})
+        if not bounds:
+            del job["spec"]["elasticPolicy"]
+        await cluster.create(PATH.rpartition("/")[0], job)
+        jobs = scheduler.picture.objects.of(pytorchjob.KIND)
+        await cluster.eventually(lambda: KEY in jobs, "it is seen")
+        created = [{"type": "Created", "status": "True"}]
+        await cluster.api.patch(f"{PATH}/status", {"status": {"conditions": created}})
+        await cluster.api.patch(PATH, {"spec": {"runPolicy": {"suspend": True}}})
+        await cluster.eventually(lambda: jobs[KEY].spec.run_policy.suspend, "the change is seen")
+        why = "suspended by its owner: Maar leaves it alone until its owner resumes it"
+        zero = "0" if bounds else None
+        for _ in range(2):
+            assert elastic(scheduler) is None, "Maar must not resume it"
+            send(scheduler)
+            await written(cluster, scheduler)
+            assert [zero, zero, why, None] == _notes((await spec(cluster))[2])
+            await cluster.eventually(lambda: jobs[KEY].metadata.annotations["maar.dev/why"] == why, "the note is seen")
+        assert {"done:AnnotateJob": 1} == scheduler.outbox.counts
+        await cluster.api.patch(PATH, {"spec": {"runPolicy": {"suspend": False}}})
+        await cluster.eventually(lambda: not jobs[KEY].spec.run_policy.suspend, "the change is seen")
+        assert bounds == (elastic(scheduler) is not None)
+        if not bounds:
+            send(scheduler)
+            await written(cluster, scheduler)
+            assert [None] * 4 == _notes((await spec(cluster))[2])
+
+    tell(kubeconfig, story)
+
+
+@pytest.mark.parametrize("noted", [True, False])
+def test_a_job_that_was_created_suspended_is_resumed_though_its_owner_has_edited_it(
+    kubeconfig: Path, noted: bool
+) -> None:
+    """Once Maar has noted that it waits: before, nobody can tell it from a job that its owner suspended."""
+
+    async def story(cluster: Live, scheduler: Scheduler) -> None:
+        await add(cluster, scheduler, pytorch(2, suspend=True))
+        if noted:
+            send(scheduler, targets=(Target(KEY, 0, 2, "no room"),))
+            await written(cluster, scheduler)
+        await cluster.api.patch(PATH, {"spec": {"elasticPolicy": {"maxReplicas": 5}}})
+        jobs = scheduler.picture.objects.of(pytorchjob.KIND)
+        await cluster.eventually(lambda: jobs[KEY].metadata.generation == 2, "the change is seen")
+        assert noted == (elastic(scheduler) is not None)
+
+    tell(kubeconfig, story)
+
+
 @pytest.mark.parametrize("created_suspended", [True, False])
 def test_a_job_that_its_owner_suspends_before_maar_has_written_it_stays_suspended(
     kubeconfig: Path, created_suspended: bool
