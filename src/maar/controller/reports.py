@@ -178,7 +178,7 @@ class Reports:
         cache = self._cache
         subject, wait = self._subjects.subject_of(job.key), plan.waiting.get(job.key)
         waits = wait is not None or job.key in self._waits
-        alone = subject is not None and subject.tells.kind == "Pod" and subject.path == PODS.resource.path(*_place(job))
+        alone = subject is not None and subject.tells.kind == PODS.resource.kind and cache.picture.is_alone(job.key)
         return Seen(
             job,
             _phase_after(cache, job, plan),
@@ -245,11 +245,6 @@ class Reports:
             if number is not None and (queue := int(jobs.queue[number])) >= 0:
                 found.update(tree.queues[above].name for above in tree.path[queue])
         return found
-
-
-def _place(job: Job) -> tuple[str, str]:
-    namespace, _, name = job.key.partition("/")
-    return namespace, name
 
 
 def _print(wait: Wait) -> Print:
