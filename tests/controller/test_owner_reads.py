@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import msgspec
 import pytest
-from tests.controller.test_resizes import serve
+from tests.support.crds import serve
 from tests.support.live import EVENTS_PATH, GPU, NAMESPACE, OUR_CRDS, Live, connected, scheduling
 
 from maar.controller.settings import Settings
@@ -43,7 +44,7 @@ class Case(NamedTuple):
 
     kind: AnyJobKind | PodGroupKind[Any]
     spec: Json
-    annotations: dict[str, str] = {}
+    annotations: Mapping[str, str] = MappingProxyType({})
     noted: bool = True
     """By the annotation; else by a condition of the object, or of its pods."""
 
@@ -108,7 +109,7 @@ async def submit(cluster: Live, name: str, case: Case) -> None:
     """Create an object, and what its controller makes of it."""
     resource = served(case)
     head = {"apiVersion": resource.api_version, "kind": resource.kind}
-    body = {**head, "metadata": {"name": name, "annotations": case.annotations}, "spec": case.spec}
+    body = {**head, "metadata": {"name": name, "annotations": dict(case.annotations)}, "spec": case.spec}
     await cluster.api.create(resource.path(NAMESPACE), body)
     if isinstance(case.kind, PodGroupKind):
         for i in range(2):
@@ -153,7 +154,7 @@ async def create_pod(cluster: Live, pod: Pod, name: str) -> None:
     meta = pod.metadata
     owners = [msgspec.to_builtins(reference) for reference in meta.owner_references]
     group = pod.spec.scheduling_group.pod_group_name
-    more = {"schedulingGroup": {"podGroupName": group}} if group else {}
+    more: Json = {"schedulingGroup": {"podGroupName": group}} if group else {}
     metadata = {"labels": dict(meta.labels), "annotations": dict(meta.annotations), "ownerReferences": owners}
     await cluster.pod(name, gpu=LARGE, metadata=metadata, **more)
 
@@ -204,7 +205,7 @@ async def play(cluster: Live, names: list[str]) -> dict[str, Told]:
 
 
 @pytest.fixture(scope="module")
-def told(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Told]]:
+def told(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Told]:
     found: dict[str, Told] = {}
     for names in ([name for name in CASES if name not in APART], APART):
         server = EmbeddedServer(parts=[Kubelets()])
@@ -219,7 +220,7 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Told]]:
             asyncio.run(main())
         finally:
             server.stop()
-    yield found
+    return found
 
 
 def test_every_kind_has_a_case() -> None:

@@ -12,7 +12,8 @@ from typing import Any
 
 import msgspec
 import pytest
-from tests.support.live import CRDS, EVENTS_PATH, NAMESPACE, Live, connected
+from tests.support.crds import serve
+from tests.support.live import EVENTS_PATH, NAMESPACE, Live, connected
 
 from maar.controller.config_file import ConfigFile
 from maar.controller.scheduler import Scheduler
@@ -27,33 +28,6 @@ PYTORCH = pytorchjob.KIND.resource
 RAY = rayjob.KIND.resource
 PAST = Past(first_start=1.0, last_resize=2.0, attained=3.5)
 Story = Callable[[Live, Scheduler], Awaitable[None]]
-
-
-def crd(resource: Resource[Any]) -> dict[str, Any]:
-    """A CRD that accepts any spec."""
-    anything = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
-    names = {"plural": resource.plural, "singular": resource.kind.lower(), "kind": resource.kind}
-    version = {
-        **{"name": resource.version, "served": True, "storage": True, "subresources": {"status": {}}},
-        "schema": {"openAPIV3Schema": anything},
-    }
-    spec = {"group": resource.group, "scope": "Namespaced", "names": names, "versions": [version]}
-    head = {"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition"}
-    return {**head, "metadata": {"name": f"{resource.plural}.{resource.group}"}, "spec": spec}
-
-
-async def serve(cluster: Live, *resources: Resource[Any]) -> None:
-    for resource in resources:
-        await cluster.create(CRDS, crd(resource))
-        await cluster.eventually(lambda r=resource: _serves(cluster, r), f"{resource} is served")  # type: ignore[misc]
-
-
-async def _serves(cluster: Live, resource: Resource[Any]) -> bool:
-    try:
-        await cluster.api.get(resource.path())
-    except Exception:
-        return False
-    return True
 
 
 @asynccontextmanager
@@ -349,7 +323,8 @@ def test_a_waiting_job_that_its_owner_suspends_before_it_ever_ran_stays_suspende
 
     async def story(cluster: Live, scheduler: Scheduler) -> None:
         notes = {"maar.dev/workers": "2", "maar.dev/planned-workers": "2"} if bounds else {}
-        job = pytorch(2, **notes, **{"maar.dev/why": "no room"})
+        job = pytorch(2)
+        job["metadata"]["annotations"] = {**notes, "maar.dev/why": "no room"}
         if not bounds:
             del job["spec"]["elasticPolicy"]
         await cluster.create(PATH.rpartition("/")[0], job)

@@ -71,8 +71,8 @@ class Subjects:
             there = Reference(owner.api_version, owner.kind, namespace, owner.name, owner.uid)
             return msgspec.structs.replace(state, submitted=there)
         resource = picture.resource(owner.kind)
-        # Several pods that are jobs of their own may have one owner, which has one annotation. Pods of a suspended owner
-        # do not wait, though they may still be there, and its note says so.
+        # Pods that are jobs of their own share one owner, which has one annotation. Those of a suspended owner do not
+        # wait, though they may still be there, and its note says so.
         has_note = picture.elastic_job(job) is None and not picture.is_alone(job)
         if has_note and not owner.kind.is_suspended(owner.item):
             path = resource.path(owner.namespace, owner.name)
