@@ -354,21 +354,26 @@ def test_a_waiting_job_that_its_owner_suspends_before_it_ever_ran_stays_suspende
     tell(kubeconfig, story)
 
 
-@pytest.mark.parametrize("noted", [True, False])
+@pytest.mark.parametrize("evidence", ["noted", "status", ""])
 def test_a_job_that_was_created_suspended_is_resumed_though_its_owner_has_edited_it(
-    kubeconfig: Path, noted: bool
+    kubeconfig: Path, evidence: str
 ) -> None:
-    """Once Maar has noted that it waits: before, nobody can tell it from a job that its owner suspended."""
+    """Once Maar has noted that it waits, or its operator has seen it: before, nobody can tell who suspended it."""
 
     async def story(cluster: Live, scheduler: Scheduler) -> None:
         await add(cluster, scheduler, pytorch(2, suspend=True))
-        if noted:
+        if evidence == "status":
+            suspended = [{"type": t, "status": "True"} for t in ("Created", "Suspended")]
+            await cluster.api.patch(f"{PATH}/status", {"status": {"conditions": suspended}})
+        if evidence == "noted":
             send(scheduler, targets=(Target(KEY, 0, 2, "no room"),))
             await written(cluster, scheduler)
         await cluster.api.patch(PATH, {"spec": {"elasticPolicy": {"maxReplicas": 5}}})
         jobs = scheduler.picture.objects.of(pytorchjob.KIND)
         await cluster.eventually(lambda: jobs[KEY].metadata.generation == 2, "the change is seen")
-        assert noted == (elastic(scheduler) is not None)
+        if evidence == "status":
+            await cluster.eventually(lambda: jobs[KEY].status.conditions, "the status is seen")
+        assert bool(evidence) == (elastic(scheduler) is not None)
 
     tell(kubeconfig, story)
 

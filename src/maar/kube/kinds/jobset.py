@@ -169,7 +169,8 @@ def look(item: JobSet, made: Object | None) -> Stated | None:
         part=name,
         suspended=item.spec.suspend,
         # Only a JobSet with a startup policy tells.
-        ran=any(c.type in ("StartupPolicyCompleted", "StartupPolicyInProgress") for c in item.status.conditions),
+        ran=any(c.type in ("StartupPolicyCompleted", "StartupPolicyInProgress") for c in item.status.conditions)
+        or None,
         beside=tuple(_role(item, m) for m in left if m is not workers),
         resizable=False,
     )
