@@ -225,7 +225,7 @@ def elastic_spec(item: Object, stated: Stated, names: frozenset[str] | None) -> 
 def is_paused_by_owner(item: Object, stated: Stated, kept: Kept) -> bool:
     """Whether its owner suspended a job, and will resume it: Maar must not.
 
-    Where Maar has never written a size, the owner may have created the job suspended, or have suspended it later. Maar's
+    Where Maar has never written a size, the owner may have created the job suspended, or have suspended it later. The
     notes tell: Maar notes the workers of each job that it may start, 0 while it is suspended, but not of a job of fixed
     size that was created running. Without notes and status, a job whose spec has changed since it was created counts as
     suspended later.
