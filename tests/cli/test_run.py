@@ -356,11 +356,15 @@ def test_what_cannot_be_read_written_or_served_at_the_start_ends_the_command_wit
     brakes = tmp_path / "brakes.yaml"
     brakes.write_text("pausd: true")
     record = tmp_path / "no" / "such" / "folder.rec"
+    token = tmp_path / "token"
+    token.write_text("\n")
     with socket.create_server(("0.0.0.0", 0)) as taken:
         port = taken.getsockname()[1]
         for options, code, why in (
             (("--brakes", str(brakes)), 2, f"{brakes}: pausd: unknown brake `pausd`; did you mean `paused`?"),
             (("--record", str(record)), 3, f"{record}: No such file or directory"),
+            (("--history-token", str(record)), 2, f"{record}: No such file or directory"),
+            (("--history-token", str(token)), 2, f"{token}: expected a token, got an empty file"),
             (("--http-port", str(port)), 3, f"port {port}: "),
             (("--http-port", "65536"), 2, "Error: Invalid value for '--http-port': 65536 is not in the range"),
         ):

@@ -15,7 +15,7 @@ from maar.controller.subjects import Note, Subject, Subjects, pod_reference
 from maar.controller.tallies import EARLY, MOMENT, Tallies
 from maar.controller.telling import A_MOMENT, A_WHILE, STANDS, Record, Seen, Waiting, Writes, report
 from maar.kube.kinds import cluster as kinds
-from maar.kube.kinds import plugins_podgroup, pytorchjob, upstream_podgroup, volcano_podgroup
+from maar.kube.kinds import leaderworkerset, plugins_podgroup, pytorchjob, upstream_podgroup, volcano_podgroup
 from maar.kube.kinds.kind import PodGroupKind
 from maar.kube.kinds.status import Tally
 from maar.kube.picture.picture import Picture, PodGroup
@@ -713,7 +713,101 @@ def test_a_queue_counts_the_waiting_jobs_of_the_queues_below_it() -> None:
     assert ("4 cpu, 0 memory", "") == (summaries["team"]["deserved"], summaries["below"]["deserved"])
 
 
+# -- one object of several jobs
+
+
+class Shared(Scene):
+    """A LeaderWorkerSet of two groups of one pod each."""
+
+    def __init__(self, why: str = "") -> None:
+        super().__init__()
+        self.put(why)
+        for i in range(2):
+            self.leader(i)
+
+    def put(self, why: str) -> None:
+        notes = {"maar.dev/why": why} if why else {}
+        metadata = {"name": "serve", "namespace": "ns", "uid": "u-serve", "annotations": notes}
+        manifest = {"metadata": metadata, "spec": {"replicas": 2, "leaderWorkerTemplate": {"size": 1}}}
+        self.picture.put(leaderworkerset.KIND, msgspec.convert(manifest, leaderworkerset.LeaderWorkerSet))
+
+    def leader(self, group: int, node: str = "") -> None:
+        prefix = "leaderworkerset.sigs.k8s.io"
+        labels = {f"{prefix}/name": "serve", f"{prefix}/group-index": str(group), f"{prefix}/worker-index": "0"}
+        self.pod(f"serve-{group}", node, "Running" if node else "Pending", labels=labels)
+
+    def notes(self, now: float, *waiting: Wait) -> list[str | None]:
+        """The notes that a cycle writes on the object, which then shows the last of them."""
+        path = leaderworkerset.KIND.resource.path("ns", "serve")
+        bodies = [patch.body for patch in self.patches(now, waiting=waiting) if patch.path == path]
+        found = [body["metadata"]["annotations"]["maar.dev/why"] for body in bodies if isinstance(body, dict)]
+        if found:
+            self.put(found[-1] or "")
+        return found
+
+
+def group_waits(group: int, text: str = "too few GPUs") -> Wait:
+    return Wait(f"ns/serve-{group}", (Reason("fit", "NoFit", text),))
+
+
+def test_a_group_that_runs_does_not_remove_the_note_of_one_that_waits() -> None:
+    scene = Shared()
+    scene.leader(0, node="n1")
+    assert [] == scene.notes(10.0, group_waits(1))
+    assert ["too few GPUs"] == scene.notes(11.0, group_waits(1))
+    scene.picture.drop(kinds.PODS, "ns/serve-0")
+    assert [] == scene.notes(12.0, group_waits(1))
+    scene.leader(0, node="n1")
+    assert [] == scene.notes(13.0, group_waits(1)), "its replacement runs"
+    scene.leader(1, node="n1")
+    assert [None] == scene.notes(14.0), "the last one starts"
+
+
+def test_after_a_restart_the_note_of_a_group_that_waits_stays() -> None:
+    scene = Shared("too few GPUs")
+    scene.leader(0, node="n1")
+    assert [] == scene.notes(10.0, group_waits(1)) + scene.notes(11.0, group_waits(1))
+
+
+def test_one_of_several_groups_writes_the_note_and_the_next_one_takes_over() -> None:
+    scene = Shared()
+    both = (group_waits(0, "first"), group_waits(1, "second"))
+    assert [] == scene.notes(10.0, *both)
+    assert ["first"] == scene.notes(11.0, *both)
+    scene.leader(0, node="n1")
+    assert [] == scene.notes(12.0, both[1])
+    due = scene.reports.due(12.0)
+    assert due is not None
+    assert ["second"] == scene.notes(due, both[1])
+
+
+def test_the_note_of_a_group_that_is_gone_is_removed_by_one_that_runs() -> None:
+    scene = Shared()
+    scene.leader(0, node="n1")
+    assert ["too few GPUs"] == scene.notes(10.0, group_waits(1)) + scene.notes(11.0, group_waits(1))
+    scene.picture.drop(kinds.PODS, "ns/serve-1")
+    assert [None] == [note for now in (12.0, 13.0) for note in scene.notes(now)]
+
+
 # -- which object represents a job
+
+
+@pytest.mark.parametrize("suspended", [False, True])
+def test_a_job_that_its_owner_has_suspended_gets_no_reason_while_its_pods_are_still_there(suspended: bool) -> None:
+    scene, kind = Scene(), pytorchjob.KIND.resource
+    template = {"spec": {"schedulerName": "maar", "containers": [{"name": "c"}]}}
+    roles = {"Worker": {"replicas": 2, "template": template}}
+    manifest = {
+        "metadata": {"name": "train", "namespace": "ns", "uid": "u-job", "generation": 2},
+        "spec": {"runPolicy": {"suspend": suspended}, "pytorchReplicaSpecs": roles},
+    }
+    scene.picture.put(pytorchjob.KIND, msgspec.convert(manifest, kind.struct))
+    owner = {"apiVersion": kind.api_version, "kind": kind.kind, "name": "train", "uid": "u-job", "controller": True}
+    scene.pod("train-worker-0", ownerReferences=[owner])
+    scene.snapshot(1.0)
+    subject = scene.subjects.subject_of(KEY)
+    assert subject is not None
+    assert (kind.kind, suspended) == (subject.tells.kind, subject.note is None)
 
 
 def subjects_of(scene: Scene, *jobs: str) -> list[tuple[str, str]]:

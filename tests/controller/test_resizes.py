@@ -12,7 +12,8 @@ from typing import Any
 
 import msgspec
 import pytest
-from tests.support.live import CRDS, EVENTS_PATH, NAMESPACE, Live, connected
+from tests.support.crds import serve
+from tests.support.live import EVENTS_PATH, NAMESPACE, Live, connected
 
 from maar.controller.config_file import ConfigFile
 from maar.controller.scheduler import Scheduler
@@ -27,33 +28,6 @@ PYTORCH = pytorchjob.KIND.resource
 RAY = rayjob.KIND.resource
 PAST = Past(first_start=1.0, last_resize=2.0, attained=3.5)
 Story = Callable[[Live, Scheduler], Awaitable[None]]
-
-
-def crd(resource: Resource[Any]) -> dict[str, Any]:
-    """A CRD that accepts any spec."""
-    anything = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
-    names = {"plural": resource.plural, "singular": resource.kind.lower(), "kind": resource.kind}
-    version = {
-        **{"name": resource.version, "served": True, "storage": True, "subresources": {"status": {}}},
-        "schema": {"openAPIV3Schema": anything},
-    }
-    spec = {"group": resource.group, "scope": "Namespaced", "names": names, "versions": [version]}
-    head = {"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition"}
-    return {**head, "metadata": {"name": f"{resource.plural}.{resource.group}"}, "spec": spec}
-
-
-async def serve(cluster: Live, *resources: Resource[Any]) -> None:
-    for resource in resources:
-        await cluster.create(CRDS, crd(resource))
-        await cluster.eventually(lambda r=resource: _serves(cluster, r), f"{resource} is served")  # type: ignore[misc]
-
-
-async def _serves(cluster: Live, resource: Resource[Any]) -> bool:
-    try:
-        await cluster.api.get(resource.path())
-    except Exception:
-        return False
-    return True
 
 
 @asynccontextmanager
@@ -337,6 +311,69 @@ def test_a_job_of_fixed_size_keeps_the_reason_why_it_waits(kubeconfig: Path) -> 
         scheduler.outbox.resizes.send(Plan(), time.time() + 5)
         await written(cluster, scheduler)
         assert "no room" == (await spec(cluster))[2]["maar.dev/why"]
+
+    tell(kubeconfig, story)
+
+
+@pytest.mark.parametrize("bounds", [True, False], ids=["elastic", "fixed"])
+def test_a_waiting_job_that_its_owner_suspends_before_it_ever_ran_stays_suspended_and_says_so(
+    kubeconfig: Path, bounds: bool
+) -> None:
+    """Its operator has never said that it runs, and Maar has noted why it waits."""
+
+    async def story(cluster: Live, scheduler: Scheduler) -> None:
+        notes = {"maar.dev/workers": "2", "maar.dev/planned-workers": "2"} if bounds else {}
+        job = pytorch(2)
+        job["metadata"]["annotations"] = {**notes, "maar.dev/why": "no room"}
+        if not bounds:
+            del job["spec"]["elasticPolicy"]
+        await cluster.create(PATH.rpartition("/")[0], job)
+        jobs = scheduler.picture.objects.of(pytorchjob.KIND)
+        await cluster.eventually(lambda: KEY in jobs, "it is seen")
+        created = [{"type": "Created", "status": "True"}]
+        await cluster.api.patch(f"{PATH}/status", {"status": {"conditions": created}})
+        await cluster.api.patch(PATH, {"spec": {"runPolicy": {"suspend": True}}})
+        await cluster.eventually(lambda: jobs[KEY].spec.run_policy.suspend, "the change is seen")
+        why = "suspended by its owner: Maar leaves it alone until its owner resumes it"
+        zero = "0" if bounds else None
+        for _ in range(2):
+            assert elastic(scheduler) is None, "Maar must not resume it"
+            send(scheduler)
+            await written(cluster, scheduler)
+            assert [zero, zero, why, None] == _notes((await spec(cluster))[2])
+            await cluster.eventually(lambda: jobs[KEY].metadata.annotations["maar.dev/why"] == why, "the note is seen")
+        assert {"done:AnnotateJob": 1} == scheduler.outbox.counts
+        await cluster.api.patch(PATH, {"spec": {"runPolicy": {"suspend": False}}})
+        await cluster.eventually(lambda: not jobs[KEY].spec.run_policy.suspend, "the change is seen")
+        assert bounds == (elastic(scheduler) is not None)
+        if not bounds:
+            send(scheduler)
+            await written(cluster, scheduler)
+            assert [None] * 4 == _notes((await spec(cluster))[2])
+
+    tell(kubeconfig, story)
+
+
+@pytest.mark.parametrize("evidence", ["noted", "status", ""])
+def test_a_job_that_was_created_suspended_is_resumed_though_its_owner_has_edited_it(
+    kubeconfig: Path, evidence: str
+) -> None:
+    """Once Maar has noted that it waits, or its operator has seen it: before, nobody can tell who suspended it."""
+
+    async def story(cluster: Live, scheduler: Scheduler) -> None:
+        await add(cluster, scheduler, pytorch(2, suspend=True))
+        if evidence == "status":
+            suspended = [{"type": t, "status": "True"} for t in ("Created", "Suspended")]
+            await cluster.api.patch(f"{PATH}/status", {"status": {"conditions": suspended}})
+        if evidence == "noted":
+            send(scheduler, targets=(Target(KEY, 0, 2, "no room"),))
+            await written(cluster, scheduler)
+        await cluster.api.patch(PATH, {"spec": {"elasticPolicy": {"maxReplicas": 5}}})
+        jobs = scheduler.picture.objects.of(pytorchjob.KIND)
+        await cluster.eventually(lambda: jobs[KEY].metadata.generation == 2, "the change is seen")
+        if evidence == "status":
+            await cluster.eventually(lambda: jobs[KEY].status.conditions, "the status is seen")
+        assert bool(evidence) == (elastic(scheduler) is not None)
 
     tell(kubeconfig, story)
 

@@ -238,10 +238,17 @@ def test_a_pool_matters_to_her_job_only(pool: str) -> None:
 
 
 @row("job-notes")
-def test_notes_that_maar_writes_for_the_owner_are_never_read() -> None:
+def test_notes_that_maar_writes_for_the_owner_say_at_most_whether_she_suspended_her_job() -> None:
     notes = {"maar.dev/workers": "999", "maar.dev/planned-workers": "-1", "maar.dev/why": "because"}
     plain, noted = (cluster(good(), batch_job("evil", "j", annotations=n)) for n in ({}, notes))
     assert {j.key: j for j in plain.jobs} == {j.key: j for j in noted.jobs}
+    found = []
+    for workers in ("999", "0"):
+        edited = batch_job("evil", "j", annotations={**notes, "maar.dev/workers": workers})
+        edited["metadata"]["generation"] = 2
+        found.append({j.key: j for j in cluster(good(), edited).jobs})
+    assert {"evil/j"} == found[1].keys() - found[0].keys()
+    assert found[0] == {key: job for key, job in found[1].items() if key != "evil/j"}
 
 
 @row("job-status")

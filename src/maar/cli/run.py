@@ -143,6 +143,8 @@ def run(
         stand_by=leader_elect,
         history=history,
     )
+    if history_token is not None:
+        _check_token(history_token)
     common = Address(http_address.strip("[]"), http_port) if http_port else None
     addresses = groups_at(common, health_address, metrics_address)
     web = partial(serving, addresses=addresses, token_file=history_token) if addresses else None
@@ -152,6 +154,15 @@ def run(
         raise BadInput(*str(error).split("\n")) from None
     except (controller.RunError, CannotServe) as error:
         raise CannotRun(str(error)) from None
+
+
+def _check_token(file: Path) -> None:
+    """Refuse a file without a token: all reports with the administrator's token would be refused later."""
+    try:
+        if not file.read_bytes().strip():
+            raise BadInput(f"{file}: expected a token, got an empty file")
+    except OSError as error:
+        raise BadInput(f"{file}: {error.strerror}") from None
 
 
 def _selector(text: str | None) -> Selector | None:

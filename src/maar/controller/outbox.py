@@ -29,6 +29,7 @@ from maar.model.plan import Plan
 
 WITHDRAWN = "Withdrawn"
 """The reason of binds that were not sent, because the decision about their gang no longer holds."""
+ONE_BOUND = "bound one of its pods"
 
 
 class Outbox:
@@ -164,7 +165,9 @@ class Outbox:
 
     def _report_bound(self, batch: Batch) -> None:
         if (subject := self._subjects.subject_of(batch.job)) is not None:
-            self._events.emit(subject.tells, "Normal", "Scheduled", f"{batch}")
+            # Thousands of pods that are jobs of their own may have one owner: it gets one event, with a count.
+            of_owner = bool(batch.alone) and subject.tells.kind != PODS.kind
+            self._events.emit(subject.tells, "Normal", "Scheduled", ONE_BOUND if of_owner else f"{batch}")
         for listener in self.on_given:
             listener(batch.job)
 
@@ -174,12 +177,16 @@ class Outbox:
             self._batches.ended(pod, given=False)
             return
         self._submit(Bind(seen, node), pod)
-        if self._settings.pod_events and not self._is_alone(pod):  # the batch of a single pod emits the same event
+        if self._settings.pod_events and not self._tells_itself(pod):
             self._events.emit(pod_reference(pod, uid), "Normal", "Scheduled", f"bound to {node}")
 
-    def _is_alone(self, pod: str) -> bool:
+    def _tells_itself(self, pod: str) -> bool:
+        """Whether a pod has the events of its job: its batch emits the same one."""
         task = self._cache.find(pod)
-        return task is not None and task.job == pod
+        if task is None or not self._cache.picture.is_alone(task.job):
+            return False
+        subject = self._subjects.subject_of(task.job)
+        return subject is not None and subject.tells == pod_reference(pod, task.uid)
 
     def _submit_patch(self, patch: Work, then: Callable[[Outcome], None]) -> None:
         def done(work: Work, outcome: Outcome) -> None:

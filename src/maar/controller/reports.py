@@ -10,14 +10,16 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable
+from functools import partial
 
 from msgspec.structs import replace
 
 from maar.controller.cache import Cache
 from maar.controller.pace import Pace
-from maar.controller.subjects import Subjects
+from maar.controller.subjects import Subject, Subjects
 from maar.controller.tallies import MOMENT, Tallies, tally
-from maar.controller.telling import Record, Seen, Waiting, Writes, report
+from maar.controller.tellers import Tellers
+from maar.controller.telling import STANDS, Record, Seen, Waiting, Writes, report
 from maar.kube.kinds.cluster import PODS, QUEUES
 from maar.kube.kinds.status import Tally
 from maar.kube.write.status import QueueShows, QueueStatus
@@ -66,6 +68,9 @@ class Reports:
         """Jobs whose details are to be refreshed, in this order."""
         self._lost: dict[str, float] = {}
         """Jobs of which a write has failed, and when to look at their objects again."""
+        self._tellers = Tellers()
+        self._handed: set[str] = set()
+        """Jobs that write the note on their object from now on."""
         self._now = 0.0
         """The time of the last cycle."""
         self._queues = QueueStatus()
@@ -83,21 +88,27 @@ class Reports:
         lost = self._next_lost(now)
         refreshed = self._next_stale(now)
         resting = cache.resting
+        self._join(plan, by_job)
         writes: list[Writes] = []
         for key in sorted(news | moved | due | lost | refreshed):
             self._due.pop(key, None)
             number = cache.latest.jobs.number.get(key)
             if number is None:
-                self._forget(key)
+                self._forget(key, by_job)
                 continue
             with cache.picture.problems.isolated(REPORT, key):
-                looked_at = key in by_job.waiting or (key in news and (key in by_job.bound or key not in resting))
+                has_news = key in news or key in self._handed
+                self._handed.discard(key)
+                looked_at = key in by_job.waiting or (has_news and (key in by_job.bound or key not in resting))
                 seen = self._seen(cache.latest.jobs.jobs[number], by_job, looked_at, key in moved or key in lost)
                 if key in refreshed:
                     seen = replace(seen, refresh=True)
                 found, record = report(seen, self._records.get(key, Record()), now)
                 self._keep(key, record, seen, now)
                 writes.append(found)
+        for key in self._tellers.take():
+            self._handed.add(key)
+            self._due[key] = now + STANDS
         return [*writes, Writes(tuple(self._queue_patches(plan, now)), None, "")]
 
     def due(self, now: float) -> float | None:
@@ -151,11 +162,32 @@ class Reports:
         else:
             self._stale.pop(key, None)
 
-    def _forget(self, key: str) -> None:
+    def _forget(self, key: str, plan: ByJob) -> None:
         self._records.pop(key, None)
         self._waits.pop(key, None)
+        self._handed.discard(key)
+        self._tellers.leave(key, partial(self._waits_in, plan))
         self._stale.pop(key, None)
         self._lost.pop(key, None)
+
+    def _join(self, plan: Plan, by_job: ByJob) -> None:
+        """Waiting jobs come first: after a restart a job that runs must not remove the note of one that waits."""
+        for wait in plan.waiting:
+            if wait.job not in self._records and wait.job in self._cache.latest.jobs.number:
+                with self._cache.picture.problems.isolated(REPORT, wait.job):
+                    self._only_teller(wait.job, self._subjects.subject_of(wait.job), True, by_job)
+
+    def _only_teller(self, key: str, subject: Subject | None, waits: bool, plan: ByJob) -> Subject | None:
+        """A subject without its note, if another job writes that."""
+        others = partial(self._waits_in, plan)
+        if subject is None or subject.note is None:
+            self._tellers.leave(key, others)
+            return subject
+        tells = self._tellers.tells(key, subject.note.path, waits, others)
+        return subject if tells else replace(subject, note=None)
+
+    def _waits_in(self, plan: ByJob, key: str) -> bool:
+        return key in plan.waiting or key in self._waits
 
     def _next_lost(self, now: float) -> set[str]:
         """The jobs of which a write has failed some time ago: what their objects show counts from now on."""
@@ -177,8 +209,11 @@ class Reports:
     def _seen(self, job: Job, plan: ByJob, looked_at: bool, moved: bool) -> Seen:
         cache = self._cache
         subject, wait = self._subjects.subject_of(job.key), plan.waiting.get(job.key)
+        subject = self._only_teller(
+            job.key, subject, wait is not None or (job.key in self._waits and not looked_at), plan
+        )
         waits = wait is not None or job.key in self._waits
-        alone = subject is not None and subject.tells.kind == "Pod" and subject.path == PODS.resource.path(*_place(job))
+        alone = subject is not None and subject.tells.kind == PODS.resource.kind and cache.picture.is_alone(job.key)
         return Seen(
             job,
             _phase_after(cache, job, plan),
@@ -245,11 +280,6 @@ class Reports:
             if number is not None and (queue := int(jobs.queue[number])) >= 0:
                 found.update(tree.queues[above].name for above in tree.path[queue])
         return found
-
-
-def _place(job: Job) -> tuple[str, str]:
-    namespace, _, name = job.key.partition("/")
-    return namespace, name
 
 
 def _print(wait: Wait) -> Print:

@@ -71,7 +71,10 @@ class Subjects:
             there = Reference(owner.api_version, owner.kind, namespace, owner.name, owner.uid)
             return msgspec.structs.replace(state, submitted=there)
         resource = picture.resource(owner.kind)
-        if picture.elastic_job(job) is None and not self._is_alone(job):
+        # Pods that are jobs of their own share one owner, which has one annotation. Those of a suspended owner do not
+        # wait, though they may still be there, and its note says so.
+        has_note = picture.elastic_job(job) is None and not picture.is_alone(job)
+        if has_note and not owner.kind.is_suspended(owner.item):
             path = resource.path(owner.namespace, owner.name)
             note = Note(path, owner.item.metadata.annotations.get(known.WHY, ""))
         return msgspec.structs.replace(state, submitted=Reference.to(resource, owner.item), note=note)
@@ -88,11 +91,6 @@ class Subjects:
             first = latest.tasks.tasks[int(members[0])]
             return Subject(PODS, pod_reference(first.key, first.uid))
         return None
-
-    def _is_alone(self, job: str) -> bool:
-        """Whether a job is one pod: several of them may have one owner, which has one annotation."""
-        task = self._cache.find(job)
-        return task is not None and task.job == job
 
     def of_elastic(self, job: ElasticJob) -> Subject:
         """The object of an elastic job itself: its size is written there, whatever object represents its gang."""

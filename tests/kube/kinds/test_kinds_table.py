@@ -8,6 +8,7 @@ import pytest
 from tools.kinds_table import END, HEAD, MARKER, table
 
 from maar.kube.kinds import SOURCES
+from maar.kube.kinds.kind import Kind
 
 PAGE = Path(__file__).parents[3] / "docs" / "kinds.md"
 
@@ -25,3 +26,8 @@ def test_each_kind_is_one_row_with_all_cells() -> None:
     assert len(SOURCES) == len(rows)
     assert {len(HEAD) + 1} == {row.count("|") for row in (head, line, *rows)}
     assert all(source.about for source in SOURCES)
+
+
+def test_maar_may_write_notes_for_the_owner_on_each_kind() -> None:
+    """The annotation `maar.dev/why` is on the object that she submitted."""
+    assert [] == [str(kind) for kind in SOURCES if isinstance(kind, Kind) and "patch" not in kind.writes.get("", ())]

@@ -317,10 +317,10 @@ def test_the_groups_that_an_update_adds_are_gangs_too() -> None:
     assert {"serve-1": (3, {"serve-1"})} == gangs(leader_worker_set(1, 3, **surge), group_pod(1, 0))
 
 
-def test_a_leader_worker_set_is_never_written() -> None:
+def test_a_leader_worker_set_gets_notes_and_is_never_resized() -> None:
     kind, item = decoded(leader_worker_set(1, 3, metadata=BOUNDS))
     assert isinstance(kind, JobKind)
-    assert (None, None, {}) == (kind.elastic(item, None, MAAR), kind.end(item), kind.writes)
+    assert (None, None, None) == (kind.elastic(item, None, MAAR), kind.end(item), kind.write)
 
 
 MANY_GROUPS = 2_000_000_000

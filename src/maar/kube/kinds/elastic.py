@@ -86,7 +86,7 @@ class Stated(msgspec.Struct, frozen=True, kw_only=True):
     """The role as the pods will state it."""
     suspended: bool = False
     ran: bool | None = None
-    """Whether the job ever ran; `None` if its status does not tell."""
+    """Whether the job ever ran, or was about to; `None` if its status does not tell."""
     beside: tuple[Role, ...] = ()
     """Its other roles, as far as its minimum counts them."""
     least: Bound = Bound()
@@ -225,17 +225,23 @@ def elastic_spec(item: Object, stated: Stated, names: frozenset[str] | None) -> 
 def is_paused_by_owner(item: Object, stated: Stated, kept: Kept) -> bool:
     """Whether its owner suspended a job, and will resume it: Maar must not.
 
-    Where Maar has never written a size, the owner may have created the job suspended, or have suspended it later. If
-    the status does not tell, a job whose spec has changed since it was created counts as suspended later, unless Maar
-    has noted on it that it waits.
+    Where Maar has never written a size, the owner may have created the job suspended, or have suspended it later. The
+    notes tell: Maar notes the workers of each job that it may start, 0 while it is suspended, but not of a job of fixed
+    size that was created running. Without notes and status, a job whose spec has changed since it was created counts as
+    suspended later.
     """
     if not stated.suspended:
         return False
     if kept.running is not None:
         return kept.running
-    if stated.ran is not None:
-        return stated.ran
-    return item.metadata.generation > 1 and known.WORKERS not in item.metadata.annotations
+    if stated.ran:
+        return True
+    notes = item.metadata.annotations
+    if known.WORKERS in notes:
+        ours = notes[known.WORKERS] == "0" and notes.get(known.WHY) != PAUSED_BY_OWNER
+    else:
+        ours = stated.ran is False and known.WHY not in notes
+    return item.metadata.generation > 1 and not ours
 
 
 def notes_while_not_ours(item: Object, stated: Stated, names: frozenset[str] | None) -> dict[str, str | None]:

@@ -18,7 +18,7 @@ from maar.kube.kinds.elastic import Bound, ElasticSpec, Role, Stated
 from maar.kube.kinds.gang import GangSpec, from_object, set_min_resources, set_minimum
 from maar.kube.kinds.kind import COMPLETED, FAILED, Created, End, JobKind, Numbering, Request, Wanted, Write, merge
 from maar.kube.wire.api_resources import Resource
-from maar.kube.wire.base import Int, Object, Quantities, Wire
+from maar.kube.wire.base import Int, Object, Quantities, Time, Wire
 from maar.kube.wire.jobs import JobStatus, PodTemplate
 from maar.kube.wire.pods import Pod
 
@@ -41,6 +41,15 @@ class Status(JobStatus, frozen=True):
     """How a job is doing."""
 
     replica_statuses: dict[str, ReplicaStatus] = field(default_factory=dict)
+    start_time: Time | None = None
+    """When the operator first saw the job, or saw it resumed."""
+
+    @property
+    def ran(self) -> bool | None:
+        """Whether the operator has seen the job not suspended; `None` if it has not looked at it yet."""
+        if self.start_time is not None or any(c.type == "Running" for c in self.conditions):
+            return True
+        return False if self.holds("Suspended") else None
 
 
 class ReplicaSpec(Wire, frozen=True):
@@ -221,7 +230,7 @@ def stated(
         worker=_role(item, worker),
         role=worker.lower(),
         suspended=item.spec.run_policy.suspend,
-        ran=any(c.type == "Running" for c in item.status.conditions),
+        ran=item.status.ran,
         beside=tuple(_role(item, name) for name in sorted(roles) if name != worker and name not in late(item)),
         least=least,
         most=most,

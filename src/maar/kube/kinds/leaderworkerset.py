@@ -123,6 +123,7 @@ def creates(item: LeaderWorkerSet) -> Iterator[Pod]:
 
 KIND = JobKind(
     resource=Resource("leaderworkerset.x-k8s.io", "v1", "leaderworkersets", "LeaderWorkerSet", True, LeaderWorkerSet),
+    writes={"": ("patch",)},
     title="owner",
     about="each leader with its workers; with `LeaderReady` or exclusive placement the leader, then its workers",
     gangs=gangs,

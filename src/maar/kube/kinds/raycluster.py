@@ -113,7 +113,7 @@ def look(item: RayCluster, made: Object | None) -> Stated | None:
     """What a RayCluster states; the bounds of its only group are limits, since the CRD gives every group some."""
     if item.spec.managed_by != OPERATOR:
         return None
-    ran = "ready" in item.status.state_transition_times
+    ran = "ready" in item.status.state_transition_times or None
     if not is_resizable(item):
         return stated(item.spec, suspended=item.spec.suspend, ran=ran)
     (group,) = item.spec.worker_group_specs

@@ -340,6 +340,11 @@ class Picture:
         alone = identity.source is ALONE and not isinstance(found[0] if found else None, Owner)
         return None if alone or not found or any(_uid(o) != _uid(found[0]) for o in found) else found[0]
 
+    def is_alone(self, job: str) -> bool:
+        """Whether a job is one pod that names no gang. A gang may have the same name as its first pod."""
+        identity = self._gangs.identity(job)
+        return identity is not None and identity.source is ALONE
+
     def elastic_job(self, job: str) -> ElasticJob | None:
         """The elastic job that a job is, with its own object."""
         identity = self._gangs.identity(job)
