@@ -149,13 +149,15 @@ class Replicas:
                     raise AssertionError(f"{shadow.name} ended: {shadow.log.read_text(errors='replace')[-2000:]}")
             await asyncio.sleep(CHECK_EVERY_S)
 
-    async def kill(self, replica: Replica) -> Replica:
-        """Kill with SIGKILL, and start the next one."""
+    async def kill(self, replica: Replica) -> None:
+        """Kill with SIGKILL, and start the next one, unless another fault has just done so."""
+        if replica not in self._running:
+            return
         self.kills += 1
         self._running.remove(replica)
         await asyncio.to_thread(replica.end)
         self._check(replica)
-        return self.start()
+        self.start()
 
     async def freeze(self, replica: Replica, seconds: float) -> None:
         """Stop a replica for a while, and let it go on."""
@@ -198,8 +200,8 @@ class Replicas:
             self.crashes.append(f"{replica.name} ended by itself: {text[-2000:]}")
         else:
             self._check(replica)
-        replica.end()
         self._running.remove(replica)
+        replica.end()
 
     def _check(self, replica: Replica) -> None:
         text = replica.log.read_text(errors="replace")

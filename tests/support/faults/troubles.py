@@ -117,8 +117,8 @@ async def full_disk(stage: Stage) -> int:
     try:
         for replica in stage.replicas.running:
             await stage.replicas.kill(replica)
-        recording = stage.replicas.running
-        await stage.until(lambda: any(r.says("recording stopped") for r in recording), "a disk is full")
+        # Those that run now: others may be killed in the meantime, and their successors record too.
+        await stage.until(lambda: any(r.says("recording stopped") for r in stage.replicas.running), "a disk is full")
         await stage.progress(1)
     finally:
         stage.replicas.full_disks = False
