@@ -35,6 +35,7 @@ from maar.plugins import (
     cooldown,
     drf,
     gang,
+    nodegroup,
     nodeorder,
     overcommit,
     pdb,
@@ -59,6 +60,7 @@ PLUGINS: tuple[Registration, ...] = (
     Registration(predicates.NAME, predicates.Predicates, predicates.Arguments),
     Registration(proportion.NAME, proportion.Proportion, proportion.Arguments),
     Registration(capacity.NAME, capacity.Capacity, capacity.Arguments),
+    Registration(nodegroup.NAME, nodegroup.Nodegroup, nodegroup.Arguments),
     Registration(nodeorder.NAME, nodeorder.Nodeorder, nodeorder.Arguments),
     Registration(binpack.NAME, binpack.Binpack, binpack.Arguments),
     Registration(topology.NAME, topology.Topology, topology.Arguments),
@@ -117,7 +119,6 @@ MISSING = {
     "resource-strategy-fit": "nodes are not packed or spread by resource; `binpack` can weigh resources instead",
     "rescheduling": "running pods are not moved away from busy nodes",
     "usage": "nodes are compared by what pods request, not by real usage",
-    "nodegroup": "queues are not restricted to their node groups",
     "extender": "no external HTTP service is called",
     "resourcequota": "groups are admitted without a check of the namespace's ResourceQuota",
 }

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from maar.model.queues import Queue
+from maar.model.queues import NodeGroups, Queue
 from maar.model.snapshot import Cluster
 
 Load = Callable[..., Cluster]
@@ -41,6 +41,16 @@ def test_all_fields(load: Load) -> None:
         uid="u",
     )
     assert expected == found
+
+
+def test_node_groups(load: Load) -> None:
+    required, preferred = (f"{how}DuringSchedulingIgnoredDuringExecution" for how in ("required", "preferred"))
+    spec = (
+        f"affinity: {{nodeGroupAffinity: {{{required}: [a, b, a], {preferred}: [c]}}, "
+        f"nodeGroupAntiAffinity: {{{required}: [d], {preferred}: [e, f]}}}}"
+    )
+    assert NodeGroups(("a", "b"), ("c",), ("d",), ("e", "f")) == queue(load, spec).node_groups
+    assert NodeGroups() == queue(load, "affinity: {}").node_groups, "not missing: it inherits nothing"
 
 
 def test_defaults(load: Load) -> None:

@@ -8,10 +8,10 @@ from maar.kube.read.requests import amounts
 from maar.kube.wire import annotations as known
 from maar.kube.wire.base import Quantities
 from maar.kube.wire.cluster import Queue as WireQueue
-from maar.kube.wire.cluster import ResourceQuota
+from maar.kube.wire.cluster import QueueAffinity, ResourceQuota
 from maar.kube.wire.errors import FieldError
 from maar.kube.wire.values import seconds
-from maar.model.queues import Queue
+from maar.model.queues import NodeGroups, Queue
 from maar.model.resources import QuantityError, units
 
 OPEN = ("", "Open", "open")
@@ -41,7 +41,15 @@ def queue(wire: WireQueue, now: float = 0.0) -> Queue:
         broken=problems[0] if problems else "",
         namespaces=_names(wire, known.NAMESPACES),
         priority_classes=_names(wire, known.PRIORITY_CLASSES),
+        node_groups=None if spec.affinity is None else node_groups(spec.affinity),
     )
+
+
+def node_groups(wire: QueueAffinity) -> NodeGroups:
+    """The node groups of a queue; of a name that is listed twice the first place counts."""
+    for_, against = wire.node_group_affinity, wire.node_group_anti_affinity
+    lists = (for_.required, for_.preferred, against.required, against.preferred)
+    return NodeGroups(*(tuple(dict.fromkeys(names)) for names in lists))
 
 
 def namespace_weight(quota: ResourceQuota) -> int | None:

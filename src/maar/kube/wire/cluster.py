@@ -130,6 +130,20 @@ class Guarantee(Wire, frozen=True):
     resource: Quantities | None = None
 
 
+class NodeGroupTerms(Wire, frozen=True):
+    """Names of node groups."""
+
+    required: tuple[str, ...] = field(default=(), name="requiredDuringSchedulingIgnoredDuringExecution")
+    preferred: tuple[str, ...] = field(default=(), name="preferredDuringSchedulingIgnoredDuringExecution")
+
+
+class QueueAffinity(Wire, frozen=True):
+    """The node groups that a queue may use, and those that it must not use."""
+
+    node_group_affinity: NodeGroupTerms = NodeGroupTerms()
+    node_group_anti_affinity: NodeGroupTerms = NodeGroupTerms()
+
+
 class QueueSpec(Wire, frozen=True):
     weight: Int = 1
     capability: Quantities | None = None
@@ -139,6 +153,7 @@ class QueueSpec(Wire, frozen=True):
     priority: Int = 0
     reclaimable: bool = True
     state: str = ""
+    affinity: QueueAffinity | None = None
 
 
 class QueueSummary(Wire, frozen=True):
