@@ -43,6 +43,7 @@ from maar.plugins import (
     priority,
     proportion,
     reservation,
+    resource_strategy_fit,
     sla,
     topology,
 )
@@ -63,6 +64,9 @@ PLUGINS: tuple[Registration, ...] = (
     Registration(nodegroup.NAME, nodegroup.Nodegroup, nodegroup.Arguments),
     Registration(nodeorder.NAME, nodeorder.Nodeorder, nodeorder.Arguments),
     Registration(binpack.NAME, binpack.Binpack, binpack.Arguments),
+    Registration(
+        resource_strategy_fit.NAME, resource_strategy_fit.ResourceStrategyFit, resource_strategy_fit.Arguments
+    ),
     Registration(topology.NAME, topology.Topology, topology.Arguments),
 )
 
@@ -116,7 +120,6 @@ MISSING = {
     "task-topology": "affinity between the roles of a job is ignored",
     "numa-aware": "pods are not kept within one NUMA node",
     "deviceshare": "a GPU cannot be shared: pods get whole GPUs, by count",
-    "resource-strategy-fit": "nodes are not packed or spread by resource; `binpack` can weigh resources instead",
     "rescheduling": "running pods are not moved away from busy nodes",
     "usage": "nodes are compared by what pods request, not by real usage",
     "extender": "no external HTTP service is called",
@@ -129,7 +132,7 @@ _ALL_NODES = "all nodes are examined, and victims that are not needed are spared
 _NO_DOMAINS = "the number of domains is fixed"
 _NO_CLAIMS = "dynamic resource claims of pods are ignored"
 _NO_SHARING = "a GPU cannot be shared: pods get whole GPUs, by count"
-_NO_SET_ASIDE = "no CPU and memory are kept free for idle GPUs"
+_NO_SET_ASIDE = "`proportional` of the plugin `resource-strategy-fit` keeps CPU and memory free for idle GPUs"
 
 IGNORED = {
     "enqueue": {"overcommit-factor": "it is an argument of the `overcommit` plugin"},

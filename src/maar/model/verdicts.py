@@ -82,6 +82,7 @@ ROWS = (
             "VolumeBinding",
             "NodeVolumeLimits",
             "NodePorts",
+            "KeptForDevices",
             "PodAntiAffinity",
             "ExistingPodsAntiAffinity",
             "PodTopologySpread",
