@@ -44,6 +44,7 @@ from maar.plugins import (
     proportion,
     reservation,
     resource_strategy_fit,
+    resourcequota,
     sla,
     topology,
 )
@@ -57,6 +58,7 @@ PLUGINS: tuple[Registration, ...] = (
     Registration(cooldown.NAME, cooldown.Cooldown, cooldown.Arguments),
     Registration(reservation.NAME, reservation.Reservation, reservation.Arguments),
     Registration(overcommit.NAME, overcommit.Overcommit, overcommit.Arguments),
+    Registration(resourcequota.NAME, resourcequota.Resourcequota, resourcequota.Arguments),
     Registration(drf.NAME, drf.Drf, drf.Arguments),
     Registration(predicates.NAME, predicates.Predicates, predicates.Arguments),
     Registration(proportion.NAME, proportion.Proportion, proportion.Arguments),
@@ -123,7 +125,6 @@ MISSING = {
     "rescheduling": "running pods are not moved away from busy nodes",
     "usage": "nodes are compared by what pods request, not by real usage",
     "extender": "no external HTTP service is called",
-    "resourcequota": "groups are admitted without a check of the namespace's ResourceQuota",
 }
 """Volcano's plugins and actions that Maar does not have yet, and what is missing without them."""
 

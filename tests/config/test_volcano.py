@@ -180,7 +180,7 @@ def test_all_of_volcanos_arguments_are_known() -> None:
 
 @pytest.mark.parametrize(
     "name",
-    ["tdm", "task-topology", "numa-aware", "deviceshare"] + ["rescheduling", "usage", "extender", "resourcequota"],
+    ["tdm", "task-topology", "numa-aware", "deviceshare"] + ["rescheduling", "usage", "extender"],
 )
 def test_what_maar_has_not_yet_is_skipped(name: str) -> None:
     text = f"actions: allocate, shuffle\ntiers: [{{plugins: [{{name: gang}}, {{name: {name}}}]}}]"

@@ -60,6 +60,7 @@ ROWS = (
     ),
     Row(("QueueClosed",), "QueueClosed", "the cluster's owner opens the queue"),
     Row(("Refused", "NotAdmitted"), "NotAdmitted", "wait, until a plugin admits the group"),
+    Row(("QuotaExceeded",), "QuotaExceeded", "wait for other pods of the namespace, or raise its ResourceQuota"),
     Row(("Braked",), "Held", "the cluster's owner releases the brakes"),
     Row(("Nominated",), NOMINATED, "wait: victims are leaving"),
     Row(("OverCapability",), "QueueLimit", "wait for other jobs of the queue, or use another queue"),

@@ -91,7 +91,8 @@ class Arguments(OpenArguments, frozen=True, forbid_unknown_fields=True):
                     msgspec.convert(raw[key], kind, strict=False)
                 except msgspec.ValidationError as error:
                     raise ValueError(f"{key}: {error}") from None
-        for name in raw["resources"] if isinstance(raw.get("resources"), dict) else ():
+        named = raw.get("resources")
+        for name in named if isinstance(named, dict) else ():
             if "*" in name[:-1] or name == "*":
                 raise ValueError(f"resources: `{name}`: expected a name, or a beginning of names like `nvidia.com/*`")
         return raw

@@ -58,14 +58,28 @@ class ConfigMap(Object, frozen=True):
     data: dict[str, str] = field(default_factory=dict)
 
 
+class ScopeSelector(Wire, frozen=True):
+    """Restricts a quota to some pods; which ones is not read."""
+
+
 class ResourceQuotaSpec(Wire, frozen=True):
     hard: Quantities = field(default_factory=dict)
+    scopes: tuple[str, ...] = ()
+    scope_selector: ScopeSelector | None = None
+
+
+class ResourceQuotaStatus(Wire, frozen=True):
+    """What the quota controller enforces, and what it counted."""
+
+    hard: Quantities = field(default_factory=dict)
+    used: Quantities = field(default_factory=dict)
 
 
 class ResourceQuota(Object, frozen=True):
-    """A quota; only Volcano's weight of the namespace is used."""
+    """A quota, which may also state Volcano's weight of the namespace."""
 
     spec: ResourceQuotaSpec = ResourceQuotaSpec()
+    status: ResourceQuotaStatus = ResourceQuotaStatus()
 
 
 class BudgetSpec(Wire, frozen=True):
