@@ -161,10 +161,8 @@ class Desk:
     def could_make_room(self, job: Job) -> bool:
         """Whether permitted evictions would let the group in; the trial evictions stay until `close`."""
         needs = self._needs(job)
-        queue, namespace = (
-            int(self._session.snapshot.jobs.queue[job.index]),
-            job.namespace if self._by_namespace else "",
-        )
+        queue = int(self._session.snapshot.jobs.queue[job.index])
+        namespace = job.namespace if self._by_namespace else ""
         kind = queue, job.priority, namespace, tuple(n > 0 for n in needs)
         tried = self._hopeless.setdefault(kind, [])
         if not job.preempts or not self._session.queue_of(job).open or any(_covers(needs, less) for less in tried):
