@@ -35,6 +35,7 @@ from maar.plugins import (
     cooldown,
     drf,
     gang,
+    nodegroup,
     nodeorder,
     overcommit,
     pdb,
@@ -42,6 +43,8 @@ from maar.plugins import (
     priority,
     proportion,
     reservation,
+    resource_strategy_fit,
+    resourcequota,
     sla,
     topology,
 )
@@ -55,12 +58,17 @@ PLUGINS: tuple[Registration, ...] = (
     Registration(cooldown.NAME, cooldown.Cooldown, cooldown.Arguments),
     Registration(reservation.NAME, reservation.Reservation, reservation.Arguments),
     Registration(overcommit.NAME, overcommit.Overcommit, overcommit.Arguments),
+    Registration(resourcequota.NAME, resourcequota.Resourcequota, resourcequota.Arguments),
     Registration(drf.NAME, drf.Drf, drf.Arguments),
     Registration(predicates.NAME, predicates.Predicates, predicates.Arguments),
     Registration(proportion.NAME, proportion.Proportion, proportion.Arguments),
     Registration(capacity.NAME, capacity.Capacity, capacity.Arguments),
+    Registration(nodegroup.NAME, nodegroup.Nodegroup, nodegroup.Arguments),
     Registration(nodeorder.NAME, nodeorder.Nodeorder, nodeorder.Arguments),
     Registration(binpack.NAME, binpack.Binpack, binpack.Arguments),
+    Registration(
+        resource_strategy_fit.NAME, resource_strategy_fit.ResourceStrategyFit, resource_strategy_fit.Arguments
+    ),
     Registration(topology.NAME, topology.Topology, topology.Arguments),
 )
 
@@ -118,20 +126,11 @@ MISSING = {
     "numa-aware": Missing("pods are not kept within one NUMA node", misplaces=True),
     # Harmless: pods that ask for a share wait with a reason, and are never bound blindly (maar.kube.read.devices).
     "deviceshare": Missing("a GPU cannot be shared: pods get whole GPUs, by count, and pods that ask for a share wait"),
-    # Scores; `proportional` also filters, but only to keep CPU and memory free for later pods with GPUs.
-    "resource-strategy-fit": Missing(
-        "nodes are not packed or spread by resource; `binpack` can weigh resources instead. Pods without GPUs are not "
-        "kept off nodes with GPUs"
-    ),
     "rescheduling": Missing("running pods are not moved away from busy nodes"),
     # Its filter guards against load, not against the wrong tenant, and is off in Volcano too when figures are stale.
     "usage": Missing("nodes are compared by what pods request, not by real usage; busy nodes are not avoided"),
-    # Its filter keeps queues, and so tenants, apart.
-    "nodegroup": Missing("queues are not restricted to their node groups", misplaces=True),
     # The service may be what forbids nodes.
     "extender": Missing("no external HTTP service is asked, not even for the nodes that it forbids", misplaces=True),
-    # The API server checks quotas too, when pods are created.
-    "resourcequota": Missing("groups are admitted without a check of the namespace's ResourceQuota"),
     # Huawei's plugin for Ascend; the version is part of its name. Its filter knows which NPUs may be used together.
     "volcano-npu*": Missing("NPUs are counted, without their topology, health and virtual parts", misplaces=True),
 }
@@ -147,7 +146,7 @@ _NO_DOMAINS = "the number of domains is fixed"
 _NO_CLAIMS = "pods with resource claims wait, because Maar does not allocate devices to claims"
 _NO_CLAIM_QUOTA = f"queues do not count the devices of resource claims; {_NO_CLAIMS}"
 _NO_SHARING = "a GPU cannot be shared: pods get whole GPUs, by count, and pods that ask for a share wait"
-_NO_SET_ASIDE = "no CPU and memory are kept free for idle GPUs"
+_NO_SET_ASIDE = "`proportional` of the plugin `resource-strategy-fit` keeps CPU and memory free for idle GPUs"
 _VOLUMES = "Maar always checks where volumes can be reached"
 _VOLUME_TIME = "a pod waits 10 minutes for its volumes, then Maar decides again"
 _NO_STORAGE_SCORE = "nodes are not compared by the free capacity of their storage"

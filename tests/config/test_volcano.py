@@ -168,14 +168,13 @@ def test_all_of_volcanos_arguments_are_known() -> None:
 
 
 ASCEND = "volcano-npu_v6.0.RC1_linux-x86_64"
-KEEPS_PODS_AWAY = {"tdm", "numa-aware", "nodegroup", "extender", ASCEND}
+KEEPS_PODS_AWAY = {"tdm", "numa-aware", "extender", ASCEND}
 """Without them, pods could land where they must not."""
 
 
 @pytest.mark.parametrize(
     "name",
-    ["tdm", "task-topology", "numa-aware", "deviceshare", "resource-strategy-fit"]
-    + ["rescheduling", "usage", "nodegroup", "extender", "resourcequota", ASCEND],
+    ["tdm", "task-topology", "numa-aware", "deviceshare", "rescheduling", "usage", "extender", ASCEND],
 )
 def test_what_maar_has_not_yet_is_skipped(name: str) -> None:
     text = f"actions: allocate, shuffle\ntiers: [{{plugins: [{{name: gang}}, {{name: {name}}}]}}]"
@@ -203,8 +202,8 @@ LESS = [
     ("predicates", "predicate.VolumeBindingEnable: false", "Maar always checks where volumes can be reached"),
     ("predicates", "predicate.VolumeZoneEnable: 'false'", "Maar always checks where volumes can be reached"),
     ("predicates", "predicate.GPUSharingEnable: true", "a GPU cannot be shared"),
-    ("predicates", "predicate.ProportionalEnable: true", "no CPU and memory are kept free for idle GPUs"),
-    ("predicates", "predicate.resources.nvidia.com/gpu.cpu: 4", "no CPU and memory are kept free for idle GPUs"),
+    ("predicates", "predicate.ProportionalEnable: true", "`proportional` of the plugin `resource-strategy-fit`"),
+    ("predicates", "predicate.resources.nvidia.com/gpu.cpu: 4", "`proportional` of the plugin `resource-strategy-fit`"),
     ("capacity", "capacity.DynamicResourceAllocationEnable: true", "queues do not count the devices of resource"),
     ("capacity", "capacity.DRAConsumableCapacityEnable: true", "queues do not count the devices of resource"),
     ("nodeorder", "selectorspread.weight: 2", "pods of one Service are not spread"),

@@ -83,8 +83,9 @@ class Desk:
         self._room: tuple[int, list[int]] | None = None
         self._promised = [0] * len(session.snapshot.axes)
         """Resources promised to groups whose pods are not all created; no other count includes them."""
-        self._hopeless: dict[tuple[int, int, tuple[bool, ...]], list[list[int]]] = {}
-        """Needs that were refused, by queue, priority and resources: larger needs are refused too."""
+        self._hopeless: dict[tuple[int, int, str, tuple[bool, ...]], list[list[int]]] = {}
+        """Needs that were refused, by queue, priority, namespace and resources: larger needs are refused too."""
+        self._by_namespace = bool(session.snapshot.cluster.quotas)
         self._lines: dict[tuple[bool, str, int], Line] = {}
         self._failed_trials: Counter[str] = Counter()
         """How many trial evictions failed for each queue."""
@@ -161,7 +162,9 @@ class Desk:
     def could_make_room(self, job: Job) -> bool:
         """Whether permitted evictions would let the group in; the trial evictions stay until `close`."""
         needs = self._needs(job)
-        kind = int(self._session.snapshot.jobs.queue[job.index]), job.priority, tuple(n > 0 for n in needs)
+        queue = int(self._session.snapshot.jobs.queue[job.index])
+        namespace = job.namespace if self._by_namespace else ""
+        kind = queue, job.priority, namespace, tuple(n > 0 for n in needs)
         tried = self._hopeless.setdefault(kind, [])
         if not job.preempts or self._is_silent(job):
             return False

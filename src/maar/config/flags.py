@@ -33,7 +33,7 @@ FLAGS = {
 """The hook, and the flag in a plugin's configuration that switches it (prefixed with `enable` or `enabled`)."""
 
 HIERARCHY = "hierarchy"
-"""Not a hook: whether drf and capacity use the tree of queues. Off unless set."""
+"""Not a hook: whether drf, capacity and nodegroup use the tree of queues. Off unless set."""
 
 WITHOUT_EFFECT = {
     "bestNode": "no plugin chooses a node by itself",

@@ -63,6 +63,8 @@ class Job(msgspec.Struct, frozen=True):
     min_member: int = 1
     role_min: dict[str, int] = {}
     min_resources: dict[str, int] | None = None
+    quota_needs: dict[str, int] = {}
+    """What it needs by the names of quotas (`limits.cpu`, `count/pods`), besides its `min_resources`."""
     priority: int = 0
     priority_classes: tuple[str, ...] = ()
     """The priority classes that it and its pods name, without the default class."""

@@ -19,6 +19,20 @@ ROOT = "root"
 DEFAULT = "default"
 
 
+class NodeGroups(msgspec.Struct, frozen=True):
+    """The groups of nodes that jobs of a queue may use and should avoid, by name."""
+
+    required: tuple[str, ...] = ()
+    preferred: tuple[str, ...] = ()
+    forbidden: tuple[str, ...] = ()
+    avoided: tuple[str, ...] = ()
+    """Allowed, but only if no other node fits."""
+
+    def __bool__(self) -> bool:
+        """Whether any group is named."""
+        return bool(self.required or self.preferred or self.forbidden or self.avoided)
+
+
 class Queue(msgspec.Struct, frozen=True):
     """One queue. Amounts are whole units; `None` means not specified."""
 
@@ -42,6 +56,8 @@ class Queue(msgspec.Struct, frozen=True):
     """The namespaces whose jobs it accepts; `None`: all."""
     priority_classes: tuple[str, ...] | None = None
     """The priority classes that it accepts besides the default class; `None`: all."""
+    node_groups: NodeGroups | None = None
+    """From `spec.affinity`; `None` if the queue has no affinity, so that it may inherit the one of its parent."""
 
 
 class Refusal(NamedTuple):

@@ -110,6 +110,11 @@ def _units(milli: bool, value: str | int | float, up: bool) -> int:
     return max(-LARGEST, min(LARGEST, whole))
 
 
+def counted_as(name: str) -> str:
+    """The resource whose units a name in a quota has: `limits.cpu` is counted like `cpu`."""
+    return name.removeprefix("requests.").removeprefix("limits.")
+
+
 def requests(quantities: Mapping[str, str | int | float]) -> dict[str, int]:
     """Quantities as amounts, rounded up: for requests of pods and limits of queues."""
     return {name: units(name, value, up=True) for name, value in quantities.items()}

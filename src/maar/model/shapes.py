@@ -25,6 +25,15 @@ MOST_NEW = 2000
 """Shapes and features that are added to a table of any size before it is made again; tuned by hand."""
 
 
+class Strategy(msgspec.Struct, frozen=True):
+    """How full the nodes of a pod should be, if its owner says so; `None` and empty: as configured."""
+
+    pack: bool | None = None
+    """True: full nodes first. False: empty nodes first."""
+    weights: tuple[tuple[str, float], ...] = ()
+    """The resources that count, each with its weight, sorted."""
+
+
 class Shape(msgspec.Struct, frozen=True, cache_hash=True):
     """Requests and constraints of equal pods."""
 
@@ -49,6 +58,7 @@ class Shape(msgspec.Struct, frozen=True, cache_hash=True):
     """Where its volumes can be reached: one term of each group must hold."""
     volume_needs: tuple[VolumeNeed, ...] = ()
     """Volumes that it takes and whose number on a node is limited."""
+    strategy: Strategy | None = None
 
     @property
     def best_effort(self) -> bool:

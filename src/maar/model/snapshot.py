@@ -31,6 +31,19 @@ class Budget(msgspec.Struct, frozen=True):
     allowed: int
 
 
+class Quota(msgspec.Struct, frozen=True):
+    """A ResourceQuota for all pods of a namespace: what they may have, and what the existing ones have."""
+
+    key: str
+    """`namespace/name`"""
+    hard: dict[str, int]
+    used: dict[str, int] = {}
+
+    @property
+    def namespace(self) -> str:
+        return self.key.partition("/")[0]
+
+
 class Cluster(msgspec.Struct, frozen=True):
     """The state of the cluster, in any order."""
 
@@ -42,6 +55,7 @@ class Cluster(msgspec.Struct, frozen=True):
     budgets: tuple[Budget, ...] = ()
     hypernodes: tuple[HyperNode, ...] = ()
     namespace_weights: dict[str, int] = {}
+    quotas: tuple[Quota, ...] = ()
     elect: Elect | None = None
     locks: tuple[Lock, ...] = ()
     expired: tuple[Expired, ...] = ()

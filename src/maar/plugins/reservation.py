@@ -18,6 +18,7 @@ import numpy as np
 
 from maar.model.durations import parse_duration
 from maar.model.jobs import Job
+from maar.model.reasons import LOCKED
 from maar.model.resources import Ints, Mask
 from maar.model.tasks import Status
 from maar.plugins.support.promises import breakers, earliest_start, fits, promised_runtime
@@ -102,8 +103,11 @@ class Reservation:
     # -- the locks
 
     def _domains(self, job: Job) -> list[Mask]:
-        every = np.ones(len(self._session.snapshot.nodes), dtype=np.bool_)
-        return [every if domain is None else domain for domain in domains_of(self._session, job)]
+        usable = np.ones(len(self._session.snapshot.nodes), dtype=np.bool_)
+        for _, rejection in self._session.closed_to(job):
+            if rejection.code != LOCKED:
+                usable &= ~rejection.nodes
+        return [usable if domain is None else domain & usable for domain in domains_of(self._session, job)]
 
     def _fits_emptied(self, job: Job, needs: list[tuple[Group, int]], rows: Mask) -> bool:
         """Whether the job's minimum fits on these nodes without the pods that run there (except resident pods)."""

@@ -136,6 +136,7 @@ class Hooks:
         self.limits: list[Entry[Callable[[int, bool], Limit | None]]] = []
         self.scores: list[Entry[RowScore]] = []
         self.cluster_scores: list[Entry[Callable[[int], Floats | None]]] = []
+        self.job_scores: list[Entry[Callable[[Job], Floats | None]]] = []
         self.job_nodes: list[Entry[Callable[[Job], Rejection | None]]] = []
         self.domains: list[Entry[Callable[[Job], Sequence[Sequence[Mask]] | None]]] = []
         self.target_job: list[Entry[Callable[[Sequence[Job]], Job | None]]] = []

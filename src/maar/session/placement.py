@@ -178,6 +178,10 @@ def _put(session: Session, job: Job, group: Group, wanted: int, terms: Terms, li
         extra = entry.call(group.shape)
         if extra is not None:
             score = score + extra
+    for of_job in session.hooks.job_scores:
+        extra = of_job.call(job)
+        if extra is not None:
+            score = score + extra
     if terms.prefer is not None and len(terms.prefer):
         score = score.copy()
         score[terms.prefer] += PREFERRED

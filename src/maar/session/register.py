@@ -133,6 +133,10 @@ class Register:
         """A score in which one row depends on others; called every time, `None` adds nothing."""
         self._add("score", self._hooks.cluster_scores, score)
 
+    def job_score(self, score: Callable[[Job], Floats | None]) -> None:
+        """The score of each node for a job, whatever its shapes; `None` adds nothing."""
+        self._add("score", self._hooks.job_scores, score)
+
     def job_nodes(self, refuse: Callable[[Job], Rejection | None]) -> None:
         """The nodes that a job may not use."""
         self._add("job_nodes", self._hooks.job_nodes, refuse)

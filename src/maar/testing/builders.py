@@ -24,7 +24,7 @@ from maar.model.queues import Queue
 from maar.model.resources import PODS, allocatable, requests
 from maar.model.selectors import Taint
 from maar.model.shapes import Shape
-from maar.model.snapshot import Budget, Cluster
+from maar.model.snapshot import Budget, Cluster, Quota
 from maar.model.tasks import Status, Task
 from maar.model.topology import HyperNode
 
@@ -40,7 +40,7 @@ class Gang(msgspec.Struct, frozen=True):
     tasks: tuple[Task, ...]
 
 
-Part = Node | Gang | Queue | Budget | HyperNode | Elect | Lock | Task
+Part = Node | Gang | Queue | Budget | Quota | HyperNode | Elect | Lock | Task
 
 
 def node(
@@ -168,6 +168,7 @@ def cluster(*parts: Part | Iterable[Part], **fields: Any) -> Cluster:
         ),
         queues=tuple(p for p in flat if isinstance(p, Queue)),
         budgets=tuple(p for p in flat if isinstance(p, Budget)),
+        quotas=tuple(p for p in flat if isinstance(p, Quota)),
         hypernodes=tuple(p for p in flat if isinstance(p, HyperNode)),
         elect=next((p for p in flat if isinstance(p, Elect)), None),
         locks=tuple(p for p in flat if isinstance(p, Lock)),

@@ -2,10 +2,14 @@
 
 from collections.abc import Callable
 
+import msgspec
 import pytest
 
-from maar.model.queues import Queue
-from maar.model.snapshot import Cluster
+from maar.kube.read.queues import may_admit
+from maar.kube.wire.cluster import ResourceQuota
+from maar.kube.wire.errors import ManifestError
+from maar.model.queues import NodeGroups, Queue
+from maar.model.snapshot import Cluster, Quota
 
 Load = Callable[..., Cluster]
 
@@ -41,6 +45,16 @@ def test_all_fields(load: Load) -> None:
         uid="u",
     )
     assert expected == found
+
+
+def test_node_groups(load: Load) -> None:
+    required, preferred = (f"{how}DuringSchedulingIgnoredDuringExecution" for how in ("required", "preferred"))
+    spec = (
+        f"affinity: {{nodeGroupAffinity: {{{required}: [a, b, a], {preferred}: [c]}}, "
+        f"nodeGroupAntiAffinity: {{{required}: [d], {preferred}: [e, f]}}}}"
+    )
+    assert NodeGroups(("a", "b"), ("c",), ("d",), ("e", "f")) == queue(load, spec).node_groups
+    assert NodeGroups() == queue(load, "affinity: {}").node_groups, "not missing: it inherits nothing"
 
 
 def test_defaults(load: Load) -> None:
@@ -94,6 +108,51 @@ def test_what_makes_no_sense_is_kept_as_the_reason(load: Load, spec: str, annota
     found = queue(load, spec, f"annotations: {{{annotations}}}")
     assert found.broken.startswith(problem)
     assert found.weight >= 1
+
+
+def read_quota(load: Load, spec: str, status: str = "") -> tuple[Quota, ...]:
+    meta = "metadata: {name: q, namespace: red}"
+    text = f"{{apiVersion: v1, kind: ResourceQuota, {meta}, spec: {{{spec}}}, status: {{{status}}}}}"
+    return load(text).quotas
+
+
+def test_quotas(load: Load) -> None:
+    spec = "hard: {requests.cpu: 1500m, limits.memory: 1Gi, pods: 3, volcano.sh/namespace.weight: 2}"
+    limits = {"requests.cpu": 1500, "limits.memory": 2**30, "pods": 3}
+    assert (Quota("red/q", limits),) == read_quota(load, spec)
+    counted = read_quota(load, spec, "hard: {requests.cpu: 1}, used: {requests.cpu: 100m}")
+    assert (Quota("red/q", {"requests.cpu": 1000}, {"requests.cpu": 100}),) == counted, "the controller's limit counts"
+    assert () == read_quota(load, f"{spec}, scopes: [BestEffort]")
+    assert () == read_quota(load, f"{spec}, scopeSelector: {{matchExpressions: [{{scopeName: PriorityClass}}]}}")
+    assert () == read_quota(load, "hard: {volcano.sh/namespace.weight: 2}")
+    with pytest.raises(ManifestError, match=r"spec.hard.cpu: not a quantity: `many`"):
+        read_quota(load, "hard: {cpu: many}")
+
+
+def test_more_use_of_a_quota_lets_no_group_in() -> None:
+    def quota(used: str, hard: str = "8", status: str = "8") -> ResourceQuota:
+        spec, counted = {"hard": {"cpu": hard}}, {"hard": {"cpu": status}, "used": {"cpu": used}}
+        return msgspec.convert({"metadata": {"name": "q"}, "spec": spec, "status": counted}, ResourceQuota)
+
+    four = quota("4")
+    assert not may_admit(four, quota("5"))
+    assert may_admit(four, quota("3900m"))
+    assert may_admit(four, quota("5", hard="9"))
+    assert may_admit(four, quota("5", status="9"))
+    assert may_admit(four, None)
+    assert may_admit(None, four)
+    assert may_admit(four, quota("many"))
+
+
+def test_what_only_quotas_count_is_no_resource_of_a_group(load: Load) -> None:
+    """Volcano's controller writes both kinds of names."""
+    needs = "minResources: {cpu: 2, requests.cpu: 1500m, limits.cpu: 3, count/pods: 4, nvidia.com/gpu: 1}"
+    meta = "metadata: {name: g, namespace: red}"
+    (job,) = load(
+        f"{{apiVersion: scheduling.volcano.sh/v1beta1, kind: PodGroup, {meta}, spec: {{minMember: 4, {needs}}}}}"
+    ).jobs
+    assert {"cpu": 2000, "nvidia.com/gpu": 1} == job.min_resources
+    assert {"requests.cpu": 1500, "limits.cpu": 3000, "count/pods": 4} == job.quota_needs
 
 
 def test_a_namespace_has_the_largest_weight_of_its_quotas(load: Load) -> None:

@@ -14,7 +14,7 @@ from maar.model.selectors import (
     Spread,
     Toleration,
 )
-from maar.model.shapes import Shape
+from maar.model.shapes import Shape, Strategy
 from maar.model.snapshot import Cluster
 
 Load = Callable[..., Cluster]
@@ -31,6 +31,27 @@ def shape(load: Load, spec: str, labels: str = "{}", more: str = "") -> Shape:
         + more
     )
     return next(t.shape for t in cluster.tasks if t.key == "mine/p")
+
+
+@pytest.mark.parametrize(
+    ("kind", "weights", "expected"),
+    [
+        ("MostAllocated", "", Strategy(True)),
+        ("LeastAllocated", '{"b": 2, "a": 0.5}', Strategy(False, (("a", 0.5), ("b", 2.0)))),
+        ("", '{"a": -3, "b": 1e300}', Strategy(None, (("a", 1.0), ("b", 1e6)))),
+        ("mostAllocated", "{}", None),
+        ("", '{"a": "many"}', None),
+        ("", "", None),
+    ],
+)
+def test_the_strategy_of_a_pod(load: Load, kind: str, weights: str, expected: Strategy | None) -> None:
+    """An invalid value counts as missing: it is only a preference."""
+    notes = f"annotations: {{volcano.sh/resource-strategy-scoring-type: '{kind}', "
+    notes += f"volcano.sh/resource-strategy-weight: '{weights}'}}"
+    (task,) = load(
+        f"{{apiVersion: v1, kind: Pod, metadata: {{name: p, {notes}}}, spec: {{containers: [{{name: c}}]}}}}"
+    ).tasks
+    assert (expected, "") == (task.shape.strategy, task.blocked)
 
 
 def label(key: str, *values: str) -> Requirement:

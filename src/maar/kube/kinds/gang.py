@@ -9,7 +9,7 @@ import msgspec
 from maar.kube.kinds.elastic import ElasticSpec
 from maar.kube.wire.base import Int, Object, OwnerReference, Quantities, Wire
 from maar.model.jobs import Closeness, Phase
-from maar.model.resources import QuantityError, units
+from maar.model.resources import QuantityError, counted_as, units
 
 LONGEST_NAME = 253
 """Characters of a name in Kubernetes; an annotation can have more."""
@@ -33,6 +33,7 @@ class GangSpec(msgspec.Struct, kw_only=True):
     ranked: bool = False
     """Its object ranks the gang: without a class it has the default priority, or that of its lowest pod if smaller."""
     min_resources: dict[str, int] | None = None
+    quota_needs: dict[str, int] = {}
     closeness: Closeness | None = None
     phase: Phase = Phase.INQUEUE
     created: float | None = None
@@ -81,20 +82,28 @@ def set_minimum(gang: GangSpec, field: str, value: int, least: int = 1) -> None:
     gang.minimum = max(value, least) if value >= 0 else 1
 
 
+QUOTA_ONLY = ("requests.", "limits.", "count/")
+"""Beginnings of names that mean something to a ResourceQuota only."""
+
+
 def set_min_resources(gang: GangSpec, field: str, quantities: Quantities | None) -> None:
-    """What the gang needs before its pods exist; a negative or unreadable amount makes the job invalid."""
+    """What the gang needs before its pods exist; a negative or unreadable amount makes the job invalid.
+
+    Volcano's controller also states what quotas count (`limits.cpu`, `count/pods`), which no node has.
+    """
     if quantities is None:
         return
-    gang.min_resources = {}
+    gang.min_resources, gang.quota_needs = {}, {}
     for name, value in quantities.items():
         try:
-            amount = units(name, value, up=True)
+            amount = units(counted_as(name), value, up=True)
         except QuantityError as error:
             broken(gang, f"{field}.{name}", str(error))
             continue
         if amount < 0:
             broken(gang, f"{field}.{name}", f"expected an amount of at least 0, got `{value}`")
-        gang.min_resources[name] = max(amount, 0)
+        needs = gang.quota_needs if name.startswith(QUOTA_ONLY) else gang.min_resources
+        needs[name] = max(amount, 0)
 
 
 def set_closeness(gang: GangSpec, field: str, wire: NetworkTopology | None) -> None:

@@ -34,6 +34,7 @@ from maar.kube.kinds.cluster import (
     PRIORITY_CLASSES,
     PROVISIONING_REQUESTS,
     QUEUES,
+    QUOTAS,
     STORAGE_CLASSES,
     VOLUMES,
 )
@@ -49,6 +50,7 @@ from maar.kube.picture.roster import Roster
 from maar.kube.picture.store import Store
 from maar.kube.picture.surroundings import Surroundings
 from maar.kube.read.knowledge import Knowledge
+from maar.kube.read.queues import may_admit
 from maar.kube.read.storage import KINDS as STORAGE_KINDS
 from maar.kube.read.storage import Storage
 from maar.kube.wire import cluster as wire
@@ -367,6 +369,9 @@ class Picture:
             return bool(pods) or self.storage.stale
         elif kind is QUEUES:
             self._around.note_queue()
+        elif kind is QUOTAS:
+            self._around.note()
+            return may_admit(before, after)
         elif kind is PROVISIONING_REQUESTS:
             pass  # No decision depends on it, but the controller looks at it after each cycle.
         else:

@@ -17,7 +17,7 @@ from maar.kube.picture.store import Store
 from maar.kube.read.budgets import budget, cover
 from maar.kube.read.hypernodes import checked, hypernode
 from maar.kube.read.nodes import lock, node
-from maar.kube.read.queues import namespace_weight, namespace_weights, queue
+from maar.kube.read.queues import namespace_weight, namespace_weights, queue, quota
 from maar.kube.read.state import State, read_state
 from maar.kube.read.storage import Storage
 from maar.kube.read.tasks import Member
@@ -27,7 +27,7 @@ from maar.model.nodes import Node
 from maar.model.plan import Lock
 from maar.model.queues import Queue
 from maar.model.resources import PODS
-from maar.model.snapshot import Budget, Cluster
+from maar.model.snapshot import Budget, Cluster, Quota
 from maar.model.topology import HyperNode
 from maar.model.volumes import Room
 
@@ -144,6 +144,7 @@ class Surroundings:
                     h for item in self._store.of(HYPERNODES).values() if (h := self._hypernode(item)) is not None
                 ),
                 namespace_weights=namespace_weights(map(self._weight, self._store.of(QUOTAS).values())),
+                quotas=tuple(q for item in self._store.of(QUOTAS).values() if (q := self._quota(item)) is not None),
                 elect=state.elect,
                 locks=tuple(self.locks.values()),
                 expired=state.expired,
@@ -198,6 +199,15 @@ class Surroundings:
         except Exception as bug:
             self._problems.bug(QUOTAS, quota.key, bug)
         return quota.namespace, None
+
+    def _quota(self, item: wire.ResourceQuota) -> Quota | None:
+        try:
+            return quota(item)
+        except FieldError as error:
+            self._problems.found(QUOTAS, item, error, "groups are admitted without it")
+        except Exception as bug:
+            self._problems.bug(QUOTAS, item.key, bug)
+        return None
 
     def _rooms(self) -> tuple[Room, ...]:
         """The room for volumes; the last known one if it cannot be counted."""

@@ -64,6 +64,7 @@ def gang_of(key: str, stated: GangSpec, members: list[Member], priorities: Prior
         min_member=_minimum(stated, members),
         role_min={role: min(least, LARGEST_MINIMUM) for role, least in stated.role_min.items()},
         min_resources=stated.min_resources,
+        quota_needs=stated.quota_needs,
         priority=value,
         priority_classes=_classes(stated, members, priorities),
         created=_created(stated, members, now),

@@ -1,4 +1,4 @@
-"""Queues, and the weights that quotas give to namespaces."""
+"""Queues, and quotas with the weights that they give to namespaces."""
 
 from __future__ import annotations
 
@@ -8,11 +8,12 @@ from maar.kube.read.requests import amounts
 from maar.kube.wire import annotations as known
 from maar.kube.wire.base import Quantities
 from maar.kube.wire.cluster import Queue as WireQueue
-from maar.kube.wire.cluster import ResourceQuota
+from maar.kube.wire.cluster import QueueAffinity, ResourceQuota
 from maar.kube.wire.errors import FieldError
 from maar.kube.wire.values import seconds
-from maar.model.queues import Queue
-from maar.model.resources import QuantityError, units
+from maar.model.queues import NodeGroups, Queue
+from maar.model.resources import QuantityError, counted_as, units
+from maar.model.snapshot import Quota
 
 OPEN = ("", "Open", "open")
 """States in which a queue takes jobs; a missing one counts as Open."""
@@ -41,7 +42,15 @@ def queue(wire: WireQueue, now: float = 0.0) -> Queue:
         broken=problems[0] if problems else "",
         namespaces=_names(wire, known.NAMESPACES),
         priority_classes=_names(wire, known.PRIORITY_CLASSES),
+        node_groups=None if spec.affinity is None else node_groups(spec.affinity),
     )
+
+
+def node_groups(wire: QueueAffinity) -> NodeGroups:
+    """The node groups of a queue; of a name that is listed twice the first place counts."""
+    for_, against = wire.node_group_affinity, wire.node_group_anti_affinity
+    lists = (for_.required, for_.preferred, against.required, against.preferred)
+    return NodeGroups(*(tuple(dict.fromkeys(names)) for names in lists))
 
 
 def namespace_weight(quota: ResourceQuota) -> int | None:
@@ -53,6 +62,39 @@ def namespace_weight(quota: ResourceQuota) -> int | None:
         return max(units(known.NAMESPACE_WEIGHT, value, up=False), 1)
     except QuantityError as error:
         raise FieldError(f"spec.hard.{known.NAMESPACE_WEIGHT}", str(error)) from None
+
+
+def quota(wire: ResourceQuota) -> Quota | None:
+    """A quota that is for all pods of its namespace, without the weight; `None` if there is nothing of the kind."""
+    spec, status = wire.spec, wire.status
+    if spec.scopes or spec.scope_selector is not None:
+        return None
+    limits, field = (status.hard, "status.hard") if status.hard else (spec.hard, "spec.hard")
+    hard = _quota_amounts(limits, field, up=False)
+    return Quota(wire.key, hard, _quota_amounts(status.used, "status.used", up=True)) if hard else None
+
+
+def _quota_amounts(quantities: Quantities, field: str, *, up: bool) -> dict[str, int]:
+    found = {}
+    for name, value in quantities.items():
+        if name == known.NAMESPACE_WEIGHT:
+            continue
+        try:
+            found[name] = units(counted_as(name), value, up=up)
+        except QuantityError as error:
+            raise FieldError(f"{field}.{name}", str(error)) from None
+    return found
+
+
+def may_admit(before: ResourceQuota | None, after: ResourceQuota | None) -> bool:
+    """Whether a change of a quota may let a group in: not if only more is used, as after each new pod."""
+    if before is None or after is None or before.spec != after.spec or before.status.hard != after.status.hard:
+        return True
+    try:
+        had, has = (_quota_amounts(q.status.used, "status.used", up=True) for q in (before, after))
+    except FieldError:
+        return True
+    return any(has.get(name, 0) < amount for name, amount in had.items())
 
 
 def namespace_weights(stated: Iterable[tuple[str, int | None]]) -> dict[str, int]:

@@ -6,9 +6,10 @@ once all pods have been read. Equal shapes are one object.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
 
+import msgspec
 from msgspec.structs import replace
 
 from maar.kube.read.limits import check
@@ -16,9 +17,16 @@ from maar.kube.read.neighbours import Matcher, Namespaces, pod_term, spread
 from maar.kube.read.requests import pod_requests
 from maar.kube.read.selectors import has, node_term
 from maar.kube.read.volumes import Needs
+from maar.kube.wire import annotations as known
+from maar.kube.wire.annotations import Notes
 from maar.kube.wire.pods import Container, Pod, PodSpec, WireToleration
 from maar.model.selectors import PodSelector, Port, Toleration
-from maar.model.shapes import MOST_NEW, Shape
+from maar.model.shapes import MOST_NEW, Shape, Strategy
+
+STRATEGIES = {"MostAllocated": True, "LeastAllocated": False}
+"""Volcano's names, and whether pods are packed."""
+MOST_WEIGHT = 1e6
+"""Larger weights count as this: anyone may write one whose sums are infinite."""
 
 LONGEST_IMAGE = 1000
 """Characters of an image's name that is kept; tuned by hand. Registries allow about 400, the API server any number."""
@@ -52,6 +60,7 @@ class Shapes:
             ports=_ports(spec),
             spread=tuple(spread(s, pod.namespace, pod.metadata.labels) for s in spec.topology_spread_constraints),
             images=images,
+            strategy=_strategy(pod.metadata.annotations) if pod.metadata.annotations else None,
         )
         if spec.affinity is not None:
             shape = self._with_affinity(shape, pod)
@@ -128,6 +137,23 @@ def _full_image(name: str) -> str:
 @lru_cache(maxsize=4096)
 def _toleration(wire: WireToleration) -> Toleration:
     return Toleration(wire.key, wire.operator or "Equal", wire.value, wire.effect)
+
+
+def _strategy(annotations: Mapping[str, str]) -> Strategy | None:
+    """What a pod states about the plugin resource-strategy-fit; an invalid value counts as missing, as in Volcano."""
+    notes = Notes(annotations)
+    pack = notes.read(known.STRATEGY_TYPE, STRATEGIES.get)
+    weights = notes.read(known.STRATEGY_WEIGHTS, _weights)
+    return None if pack is None and not weights else Strategy(pack, weights or ())
+
+
+def _weights(text: str) -> tuple[tuple[str, float], ...]:
+    """Weights of resources in JSON; a weight that is not positive counts as 1."""
+    try:
+        found = msgspec.json.decode(text, type=dict[str, float])
+    except msgspec.DecodeError as error:
+        raise ValueError(str(error)) from None
+    return tuple((name, min(weight, MOST_WEIGHT) if weight > 0 else 1.0) for name, weight in sorted(found.items()))
 
 
 def _ports(spec: PodSpec) -> tuple[Port, ...]:

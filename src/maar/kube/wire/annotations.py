@@ -20,6 +20,8 @@ COOLDOWN = ("volcano.sh/cooldown-time",)
 SLA = ("volcano.sh/sla-waiting-time",)
 HIERARCHY = "volcano.sh/hierarchy"
 HIERARCHY_WEIGHTS = "volcano.sh/hierarchy-weights"
+STRATEGY_TYPE = ("volcano.sh/resource-strategy-scoring-type",)
+STRATEGY_WEIGHTS = ("volcano.sh/resource-strategy-weight",)
 NAMESPACE_WEIGHT = "volcano.sh/namespace.weight"
 
 PLUGINS_GROUP = "scheduling.x-k8s.io/pod-group"

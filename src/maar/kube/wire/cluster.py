@@ -58,14 +58,28 @@ class ConfigMap(Object, frozen=True):
     data: dict[str, str] = field(default_factory=dict)
 
 
+class ScopeSelector(Wire, frozen=True):
+    """Restricts a quota to some pods; which ones is not read."""
+
+
 class ResourceQuotaSpec(Wire, frozen=True):
     hard: Quantities = field(default_factory=dict)
+    scopes: tuple[str, ...] = ()
+    scope_selector: ScopeSelector | None = None
+
+
+class ResourceQuotaStatus(Wire, frozen=True):
+    """What the quota controller enforces, and what it counted."""
+
+    hard: Quantities = field(default_factory=dict)
+    used: Quantities = field(default_factory=dict)
 
 
 class ResourceQuota(Object, frozen=True):
-    """A quota; only Volcano's weight of the namespace is used."""
+    """A quota, which may also state Volcano's weight of the namespace."""
 
     spec: ResourceQuotaSpec = ResourceQuotaSpec()
+    status: ResourceQuotaStatus = ResourceQuotaStatus()
 
 
 class BudgetSpec(Wire, frozen=True):
@@ -130,6 +144,20 @@ class Guarantee(Wire, frozen=True):
     resource: Quantities | None = None
 
 
+class NodeGroupTerms(Wire, frozen=True):
+    """Names of node groups."""
+
+    required: tuple[str, ...] = field(default=(), name="requiredDuringSchedulingIgnoredDuringExecution")
+    preferred: tuple[str, ...] = field(default=(), name="preferredDuringSchedulingIgnoredDuringExecution")
+
+
+class QueueAffinity(Wire, frozen=True):
+    """The node groups that a queue may use, and those that it must not use."""
+
+    node_group_affinity: NodeGroupTerms = NodeGroupTerms()
+    node_group_anti_affinity: NodeGroupTerms = NodeGroupTerms()
+
+
 class QueueSpec(Wire, frozen=True):
     weight: Int = 1
     capability: Quantities | None = None
@@ -139,6 +167,7 @@ class QueueSpec(Wire, frozen=True):
     priority: Int = 0
     reclaimable: bool = True
     state: str = ""
+    affinity: QueueAffinity | None = None
 
 
 class QueueSummary(Wire, frozen=True):

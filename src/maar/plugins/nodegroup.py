@@ -1,0 +1,132 @@
+"""nodegroup: the jobs of a queue run on the node groups of that queue.
+
+A node is in the group that its label names. A queue names groups in `spec.affinity`: its jobs may use required and
+preferred groups, must not use forbidden groups, and use avoided groups last. The answers depend on the queue and on the
+group only, so they are computed once for each queue, over all nodes.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import msgspec
+import numpy as np
+
+from maar.model.jobs import Job
+from maar.model.nodes import LabelColumn
+from maar.model.queues import NodeGroups, QueueTree
+from maar.model.reasons import Reason
+from maar.model.resources import Floats, Mask
+from maar.session.hooks import Rejection
+from maar.session.register import Register
+from maar.session.session import Session
+
+NAME = "nodegroup"
+LABEL = "volcano.sh/nodegroup-name"
+
+REQUIRED, PREFERRED, AVOIDED = 100.0, 50.0, -1.0
+"""The scores of Volcano."""
+
+
+class Arguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """`strict`: no queue may use nodes without a group. `enablePreferredOrder`: earlier preferred groups are better."""
+
+    strict: bool = True
+    in_order: bool = msgspec.field(name="enablePreferredOrder", default=False)
+
+
+class Answers(NamedTuple):
+    """What one queue may use, and how good it is."""
+
+    ungrouped: Mask
+    """Nodes that are refused because they are in no group."""
+    others: Mask
+    """Nodes that are refused because of their group."""
+    scores: Floats | None
+
+
+class Nodegroup:
+    def __init__(self, arguments: Arguments) -> None:
+        self._arguments = arguments
+        self._answers: dict[int, Answers] = {}
+
+    def open(self, session: Session, on: Register) -> None:
+        self._session = session
+        self._inherit = on.flags.get("hierarchy", False)
+        if on.flags.get("predicate", True):
+            on.job_valid(self._valid)
+            on.job_nodes(self._ungrouped)
+            on.job_nodes(self._others)
+        on.job_score(lambda job: self._of(job).scores)
+
+    def _valid(self, job: Job) -> Reason | None:
+        """The reason if the queue may use no node at all, whatever nodes there are."""
+        queue = self._session.queue_of(job)
+        if not self._arguments.strict or self._groups(job):
+            return None
+        what = f"queue `{queue.name}` names no node group (`spec.affinity`), so its jobs may use no node"
+        return Reason(NAME, "QueueWithoutNodeGroup", what, queue=queue.name, since=self._session.waiting_since(job))
+
+    def _ungrouped(self, job: Job) -> Rejection | None:
+        nodes = self._of(job).ungrouped
+        return Rejection("NoNodeGroup", "in no node group", nodes) if nodes.any() else None
+
+    def _others(self, job: Job) -> Rejection | None:
+        nodes = self._of(job).others
+        if not nodes.any():
+            return None
+        return Rejection("NodeGroup", f"in a node group that queue `{job.queue}` may not use", nodes)
+
+    def _groups(self, job: Job) -> NodeGroups:
+        queues = self._session.snapshot.queues
+        return groups_of(queues, int(self._session.snapshot.jobs.queue[job.index]), self._inherit)
+
+    def _of(self, job: Job) -> Answers:
+        number = int(self._session.snapshot.jobs.queue[job.index])
+        found = self._answers.get(number)
+        if found is None:
+            column = self._session.snapshot.nodes.label(LABEL)
+            found = self._answers[number] = answers(self._groups(job), column, self._arguments)
+        return found
+
+
+def groups_of(queues: QueueTree, number: int, inherit: bool) -> NodeGroups:
+    """The node groups of a queue: its own, or with `inherit` those of the nearest queue above it that has any."""
+    for above in queues.path[number] if inherit else (number,):
+        groups = queues.queues[above].node_groups
+        if groups is not None:
+            return groups
+    return NodeGroups()
+
+
+def answers(groups: NodeGroups, column: LabelColumn, arguments: Arguments) -> Answers:
+    """Refused nodes and scores, by the group of each node."""
+    ungrouped = np.asarray(column.codes < 0) & refuses_ungrouped(groups, arguments.strict)
+    # The last entry is for nodes without a group, whose code is -1.
+    refused = np.array([*(not may_use(groups, name) for name in column.values), False])
+    scores = np.array([*(points(groups, name, arguments.in_order) for name in column.values), 0.0])
+    return Answers(ungrouped, refused[column.codes], scores[column.codes] if scores.any() else None)
+
+
+def refuses_ungrouped(groups: NodeGroups, strict: bool) -> bool:
+    """Whether nodes without a group are refused: always if `strict`, else to queues with groups of their own."""
+    return strict or bool(groups.required or groups.preferred)
+
+
+def may_use(groups: NodeGroups, name: str) -> bool:
+    """Whether the jobs of a queue may use a group. A queue that only excludes groups may use all others."""
+    if not groups or name in groups.forbidden:
+        return False
+    own = groups.required or groups.preferred
+    return not own or name in groups.required or name in groups.preferred or name in groups.avoided
+
+
+def points(groups: NodeGroups, name: str, in_order: bool) -> float:
+    """The score of a node of a group."""
+    if name in groups.avoided:
+        return AVOIDED
+    score = REQUIRED if name in groups.required else 0.0
+    if name in groups.preferred:
+        before = groups.preferred.index(name) if in_order else 0
+        score += PREFERRED * (len(groups.preferred) - before) / len(groups.preferred)
+    return score

@@ -1,0 +1,193 @@
+"""nodegroup: the jobs of a queue run on the node groups of that queue."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from maar.config.config import Config, PluginOption, Registration
+from maar.model.plan import Plan
+from maar.model.queues import NodeGroups, Queue
+from maar.model.snapshot import Cluster, Snapshot
+from maar.plugins import nodegroup
+from maar.plugins.nodegroup import LABEL, Arguments
+from maar.session.session import Session
+from maar.testing.builders import cluster, gang, node
+from maar.testing.scenario import configured, scene
+
+
+def config(arguments: str = "{}", more: str = "", actions: str = "allocate, backfill") -> Config:
+    return configured(f"""
+actions: "{actions}"
+tiers:
+- plugins:
+  - {{name: priority}}
+  - {{name: gang, arguments: {{gang.eviction: whole}}}}
+- plugins:
+  - {{name: predicates}}
+  - {{name: nodegroup, arguments: {arguments}{more}}}
+""")
+
+
+def queue(name: str = "q", parent: str = "", **groups: tuple[str, ...]) -> Queue:
+    return Queue(name, parent=parent, node_groups=NodeGroups(**groups))
+
+
+FOUR = [node(f"n{i}", cpu=1, labels={LABEL: group} if group else {}) for i, group in enumerate(["", *"abc"], 1)]
+"""Nodes with room for one pod each: n1 is in no group, n2 to n4 are in the groups a to c."""
+
+
+def world(*queues: Queue, pods: int = 1) -> Cluster:
+    return cluster(FOUR, queues, gang("j", pods, minimum=1, queue="q"))
+
+
+def used(plans: list[Plan]) -> list[str]:
+    """The nodes in the order in which they were given."""
+    return [bind.node for plan in plans for bind in plan.bind]
+
+
+def code_and_text(plans: list[Plan]) -> list[tuple[str, str]]:
+    return [(reason.code, reason.message) for waiting in plans[-1].waiting for reason in waiting.reasons]
+
+
+@pytest.mark.parametrize(
+    ("groups", "strict", "expected"),
+    [
+        ({"required": ("a",)}, True, ["n2"]),
+        ({"required": ("a",)}, False, ["n2"]),
+        ({"preferred": ("b", "c")}, True, ["n3", "n4"]),
+        ({"required": ("a",), "preferred": ("c",)}, True, ["n2", "n4"]),
+        ({"required": ("b",), "preferred": ("b",), "avoided": ("a",)}, True, ["n3", "n2"]),
+        ({"required": ("a", "b"), "forbidden": ("a",)}, True, ["n3"]),
+        ({"required": ("a", "b"), "forbidden": ("a",), "avoided": ("a",)}, True, ["n3"]),
+        # Only groups that it must not use: all others are open to it.
+        ({"forbidden": ("b",)}, True, ["n2", "n4"]),
+        ({"forbidden": ("b",)}, False, ["n1", "n2", "n4"]),
+        ({"avoided": ("a",)}, True, ["n3", "n4", "n2"]),
+        ({}, False, ["n1"]),
+        ({}, True, []),
+    ],
+)
+def test_which_nodes_a_queue_may_use_and_in_which_order(
+    groups: dict[str, Any], strict: bool, expected: list[str]
+) -> None:
+    plans = scene(world(queue(**groups), pods=5), config(f"{{strict: {strict}}}"))
+    assert expected == used(plans)
+
+
+def test_earlier_preferred_groups_are_better_only_with_the_argument() -> None:
+    made = world(queue(preferred=("c", "a", "b")), pods=3)
+    assert ["n2", "n3", "n4"] == used(scene(made, config()))
+    assert ["n4", "n2", "n3"] == used(scene(made, config("{enablePreferredOrder: true}")))
+
+
+def test_a_queue_without_affinity_takes_that_of_the_nearest_queue_above_if_the_tree_counts() -> None:
+    tree = [
+        Queue("root", node_groups=NodeGroups(required=("c",))),
+        queue("org", required=("b",)),
+        Queue("team", parent="org"),
+        Queue("q", parent="team"),
+    ]
+    made = world(*tree, pods=3)
+    assert ["n3"] == used(scene(made, config(more=", enableHierarchy: true")))
+    assert [] == used(scene(made, config()))
+    alone = world(tree[0], Queue("q"), pods=3)
+    assert ["n4"] == used(scene(alone, config(more=", enableHierarchy: true"))), "root is above every queue"
+    empty = world(*tree[:3], queue("q", "team"), pods=3)
+    assert [] == used(scene(empty, config(more=", enableHierarchy: true"))), "an empty affinity inherits nothing"
+
+
+def test_flags_switch_refusals_and_scores_off() -> None:
+    made = world(queue(required=("c",)), pods=2)
+    assert ["n4", "n1"] == used(scene(made, config(more=", enablePredicate: false")))
+    made = world(queue(required=("a",), preferred=("b",), avoided=("c",)), pods=2)
+    assert ["n2", "n3"] == used(scene(made, config(more=", enableNodeOrder: false")))
+    worse_first = world(queue(required=("c",), avoided=("a",)), pods=1)
+    assert ["n4"] == used(scene(worse_first, config()))
+    assert ["n2"] == used(scene(worse_first, config(more=", enableNodeOrder: false")))
+
+
+def test_a_waiting_job_says_which_nodes_are_of_other_groups() -> None:
+    plans = scene(world(queue(required=("x",))), config())
+    text = "0/4 nodes fit: 3 in a node group that queue `q` may not use, 1 in no node group"
+    assert [("NodeGroup", text)] == code_and_text(plans)
+
+
+def test_a_queue_that_may_use_no_node_says_so() -> None:
+    plans = scene(world(Queue("q")), config())
+    text = "queue `q` names no node group (`spec.affinity`), so its jobs may use no node"
+    assert [("QueueWithoutNodeGroup", text)] == code_and_text(plans)
+
+
+def test_nothing_is_evicted_on_nodes_of_other_groups() -> None:
+    low = [gang(f"low{i}", on=[name], queue="q") for i, name in enumerate(("n2", "n3"))]
+    made = cluster(FOUR, queue(required=("b",)), low, gang("high", queue="q", priority=9))
+    plans = scene(made, config(actions="allocate, preempt"))
+    assert ["ns/low1-0"] == [evict.task for plan in plans for evict in plan.evict]
+    assert "n3" in used(plans)
+
+
+def test_nodes_of_other_groups_are_not_locked() -> None:
+    text = """
+actions: "elect, allocate, reserve"
+tiers:
+- plugins: [{name: priority}, {name: gang}, {name: reservation}, {name: predicates}, {name: nodegroup}]
+"""
+    running = gang("old", 2, on=["n2", "n3"], queue="q")
+    made = cluster(FOUR, queue(required=("b", "a")), queue("r", required=("c",)), running)
+    locked = scene(cluster(made.nodes, made.queues, running, gang("j", 2, queue="q")), configured(text))[-1].locks
+    assert ["n2", "n3"] == sorted(lock.node for lock in locked)
+
+
+# -- compared with Volcano's rules, written plainly
+
+names = st.sampled_from("abcd")
+lists = st.lists(names, max_size=3, unique=True).map(tuple)
+groups = st.builds(NodeGroups, lists, lists, lists, lists)
+labels = st.lists(st.one_of(st.just(""), names), min_size=1, max_size=6)
+
+
+@given(groups, labels, st.booleans(), st.booleans())
+def test_safety_masks_and_scores_are_those_of_the_rules(
+    wanted: NodeGroups, found: list[str], strict: bool, in_order: bool
+) -> None:
+    machines = [node(f"n{i}", labels={LABEL: name} if name else {}) for i, name in enumerate(found)]
+    made = cluster(machines, Queue("q", node_groups=wanted), gang("j", queue="q"))
+    plugin = PluginOption(Registration(nodegroup.NAME, nodegroup.Nodegroup), Arguments(strict, in_order))
+    session = Session(Snapshot(made), Config((), ((plugin,),)), 0.0)
+    session.open()
+    (job,) = session.snapshot.jobs.jobs
+    mask = session.open_to(job)
+    assert [fits(wanted, name, strict) for name in found] == (
+        [True] * len(found) if mask is None else np.asarray(mask).tolist()
+    )
+    scores = session.hooks.job_scores[0].call(job)
+    expected = [value(wanted, name, in_order) for name in found]
+    assert expected == ([0.0] * len(found) if scores is None else scores.tolist())
+
+
+def fits(wanted: NodeGroups, name: str, strict: bool) -> bool:
+    chosen = {*wanted.required, *wanted.preferred}
+    excluded = {*wanted.forbidden, *wanted.avoided}
+    if name == "":
+        return not strict and not chosen
+    if not chosen and not excluded:
+        return False
+    if name in wanted.forbidden:
+        return False
+    return not chosen or name in chosen or name in wanted.avoided
+
+
+def value(wanted: NodeGroups, name: str, in_order: bool) -> float:
+    if name in wanted.avoided:
+        return -1.0
+    score = 100.0 if name in wanted.required else 0.0
+    for place, preferred in enumerate(wanted.preferred):
+        if preferred == name:
+            size = len(wanted.preferred)
+            score += 50.0 * (size - place) / size if in_order else 50.0
+    return score
