@@ -54,6 +54,7 @@ class Openings:
         self._shape_of: Ints = session.snapshot.tasks.shape
         self._cursor = session.state.cursor
         self._by_row: dict[int, Opening] = {}
+        self._places = candidates.places()
         self._rows = set(rows.tolist())
         self._look(self._rows)
 
@@ -65,6 +66,7 @@ class Openings:
                 for row, has in zip(changed.tolist(), self._view.free(changed, dim).tolist(), strict=True):
                     free[row] = has
             self._look(self._rows & set(changed.tolist()))
+        self._reorder()
         while self._by_row:
             best = min(self._by_row.values(), key=lambda o: o.rank(wanted))
             # An eviction elsewhere may have used the last surplus of a job that also runs here.
@@ -72,6 +74,17 @@ class Openings:
             if self._by_row.get(best.row) == best:
                 return best
         return None
+
+    def _reorder(self) -> None:
+        """Compare openings by the order in which queues lose tasks now."""
+        places = self._candidates.places()
+        if places == self._places:
+            return
+        self._places = places
+        self._look(self._candidates.mixed_rows() & self._by_row.keys())
+        for row, opening in self._by_row.items():
+            cost = opening.alone.cost._replace(queue=self._candidates.place(opening.units, places))
+            self._by_row[row] = opening._replace(alone=opening.alone._replace(cost=cost))
 
     def _look(self, rows: set[int]) -> None:
         for row in sorted(rows):
