@@ -112,7 +112,8 @@ def test_queues_lose_in_turn_as_their_shares_change(file: str, one_gang: bool) -
     """`b` loses two of its six pods, until it has twice its share like `c`; then each loses one."""
     claims = [gang("a0", 4, gpu=1, queue="a")] if one_gang else singles("a", 4)
     parts = (
-        [node("n1", gpu=10), queue("a", 6), queue("b", 2), queue("c", 2)],
+        node("n1", gpu=10),
+        (queue("a", 6), queue("b", 2), queue("c", 2)),
         singles("b", 6, running=True),
         singles("c", 4, running=True),
         claims,
