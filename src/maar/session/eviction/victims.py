@@ -72,7 +72,7 @@ class Candidates:
         self._queues: tuple[int, ...] = tuple(queues) if len(queues) > 1 else ()
         """The queues that may lose tasks, if there is a choice."""
         self._work: dict[int, Work] = dict(zip(tasks.tolist(), _work_lost(session, tasks), strict=True))
-        self._mixed: set[int] | None = None
+        self._mixed: dict[int, tuple[int, ...]] | None = None
         self.openings: dict[tuple[int, bytes], Openings] = {}
         """The openings that the search cached, by shape and usable nodes."""
         self.begin(claim)
@@ -105,11 +105,12 @@ class Candidates:
         of_job = self._session.snapshot.jobs.queue
         return (max((places[int(of_job[unit.job])] for unit in units), default=0),)
 
-    def mixed_rows(self) -> set[int]:
-        """The nodes where several queues may lose tasks."""
+    def mixed_rows(self) -> dict[int, tuple[int, ...]]:
+        """The nodes where several queues may lose tasks, with these queues."""
         if self._mixed is None:
             table, of_job = self._session.snapshot.tasks, self._session.snapshot.jobs.queue
-            self._mixed = {row for row, tasks in self.by_row.items() if len(set(of_job[table.job[tasks]].tolist())) > 1}
+            queues = {row: tuple(sorted(set(of_job[table.job[t]].tolist()))) for row, t in self.by_row.items()}
+            self._mixed = {row: there for row, there in queues.items() if len(there) > 1}
         return self._mixed
 
     def room(self) -> Ints:
