@@ -137,16 +137,36 @@ def test_a_queue_of_lower_priority_loses_first(file: str) -> None:
 
 @BOTH
 def test_the_order_of_queues_holds_between_nodes(file: str) -> None:
-    """Each queue has a node of its own; the order changes after the first eviction."""
+    """Each queue has a node of its own. After one eviction both are equal, and `c` has less important jobs."""
     parts = (
         [node("n1", gpu=6), node("n2", gpu=5)],
         (queue("a", 5), queue("b", 3), queue("c", 3)),
         [gang(f"b{i}", gpu=1, on=["n1"], queue="b", priority=9) for i in range(6)],
         [gang(f"c{i}", gpu=1, on=["n2"], queue="c") for i in range(5)],
-        singles("a", 3),
+        singles("a", 2),
         stuck("a"),
     )
-    assert {"b": 2, "c": 1} == losses(scene(cluster(*parts), configured(file)))
+    assert {"b": 1, "c": 1} == losses(scene(cluster(*parts), configured(file)))
+
+
+@BOTH
+@pytest.mark.parametrize("one_gang", [True, False])
+def test_the_order_of_queues_holds_on_nodes_that_they_share(file: str, one_gang: bool) -> None:
+    """The order changes with each eviction, on all nodes at once; the jobs of `b` are the least important."""
+    running = [
+        gang(f"{q}{n}{k}", gpu=1, on=[f"n{n}"], queue=q, priority=priority)
+        for n in (1, 2, 3)
+        for q, priority in (("b", 0), ("c", 5), ("d", 9))
+        for k in (1, 2)
+    ]
+    parts = (
+        [node(f"n{n}", gpu=6) for n in (1, 2, 3)],
+        (queue("a", 9), queue("b", 3), queue("c", 3), queue("d", 3)),
+        running,
+        [gang("a0", 6, gpu=1, queue="a")] if one_gang else singles("a", 6),
+        stuck("a"),
+    )
+    assert {"b": 2, "c": 2, "d": 2} == losses(scene(cluster(*parts), configured(file)))
 
 
 def test_surplus_goes_before_the_gangs_of_a_queue_that_is_further_above_its_share() -> None:
