@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from msgspec.structs import replace
 from tests.support.confs import HELM_PREEMPT, PREEMPT, SURPLUS_ONLY
@@ -338,3 +340,52 @@ def test_a_plan_names_each_victim_once_and_only_needed_ones() -> None:
     (plan,), _ = cycles(cluster(*parts), CONFIG, 1)
     assert len(jobs_evicted(plan)) == 2
     assert len(plan.evict) == 8
+
+
+# -- pods that need only a pod slot
+
+
+SLOTS = configured(PREEMPT.replace('"allocate, preempt"', '"allocate, preempt, backfill"'))
+
+
+def free(name: str, count: int = 1, **fields: Any) -> Gang:
+    """A gang of best-effort pods."""
+    return gang(name, count, cpu=0, memory=0, **fields)
+
+
+def test_a_best_effort_pod_takes_the_slot_of_a_best_effort_pod() -> None:
+    parts = (
+        node("n1", pods=2),
+        gang("works", on=["n1"], priority=0),
+        free("low", on=["n1"], priority=1),
+        free("high", priority=9),
+    )
+    plans = scene(cluster(*parts), SLOTS)
+    assert {"ns/low-0"} == evicted(plans[0])
+    assert ["ns/high-0"] == [b.task for p in plans for b in p.bind]
+
+
+def test_a_best_effort_pod_never_takes_the_slot_of_a_pod_with_requests() -> None:
+    parts = (node("n1", pods=1), gang("works", on=["n1"]), free("high", priority=9))
+    plans = scene(cluster(*parts), SLOTS)
+    assert set() == evicted(plans[0])
+    assert {"NoVictims"} <= {r.code for w in plans[0].waiting for r in w.reasons}
+
+
+def test_a_gang_of_which_one_pod_has_requests_keeps_its_slots() -> None:
+    mixed = gang("mixed", 2, on=["n1", "n1"])
+    slotless = free("mixed", 2, on=["n1", "n1"])
+    parts = (node("n1", pods=2), Gang(mixed.job, (mixed.tasks[0], slotless.tasks[1])), free("high", priority=9))
+    assert set() == evicted(scene(cluster(*parts), SLOTS)[0])
+
+
+def test_a_best_effort_pod_takes_a_free_slot_first() -> None:
+    parts = (node("n1", pods=2), free("low", on=["n1"]), free("high", priority=9))
+    plans = scene(cluster(*parts), SLOTS)
+    assert set() == evicted(plans[0])
+    assert ["ns/high-0"] == [b.task for b in plans[0].bind]
+
+
+def test_best_effort_pods_of_equal_priority_keep_their_slots() -> None:
+    parts = (node("n1", pods=1), free("low", on=["n1"], priority=9), free("high", priority=9))
+    assert set() == evicted(scene(cluster(*parts), SLOTS)[0])

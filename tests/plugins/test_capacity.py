@@ -308,11 +308,13 @@ def test_level_0_looks_at_leaves_alone() -> None:
     """As in Volcano's default: a queue above its own share loses, whatever its organisation has."""
     world = organisations(singles("a1", 12, on=["n1"], priority=0), claim=singles("c1", 1)[0])
     within = organisations(
-        singles("a1", 4, on=["n1"]), singles("b1", 8, on=["n1"], priority=5), claim=singles("c1", 1)[0]
+        singles("a1", 4, on=["n1"]),
+        singles("b1", 8, on=["n1"], task={"preemptable": False}),
+        claim=singles("c1", 1)[0],
     )
     assert {"a1": 1} == evicted(scene(world, TREE))
     assert {"a1": 1} == evicted(scene(within, tree_with_level(0)))
-    assert {"b1": 1} == evicted(scene(within, TREE))
+    assert {} == evicted(scene(within, TREE))
 
 
 def test_a_sister_queue_takes_back_inside_its_organisation() -> None:

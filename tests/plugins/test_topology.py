@@ -239,6 +239,31 @@ def test_without_such_a_tier_a_hard_gang_waits_and_says_why(closeness: Closeness
     assert [f"must run within one {words}, but no such HyperNode has nodes"] == reasons(plan)
 
 
+@pytest.mark.parametrize("tier", [4, 9])
+def test_above_the_top_the_whole_cluster_is_one_more_tier(tier: int) -> None:
+    """The gang needs a node that is in no HyperNode."""
+    parts = (leaves(), node("outside", gpu=4), tree())
+    nodes = ["a1", "a2", "b1", "b2", "c1", "c2", "c3", "outside"]
+    assert nodes == used(scene(cluster(*parts, close(8, Closeness(tier=tier))), config())[0])
+    assert [] == used(scene(cluster(*parts, close(8, Closeness(tier=3))), config())[0])
+    closest = tried(cluster(*parts, close(2, Closeness(tier=tier))))
+    assert [["a1 a2", "b1 b2", "c1 c2 c3"], [" ".join(nodes)]] == [closest[0], closest[-1]]
+
+
+@pytest.mark.parametrize("closeness", [Closeness(tier=1), Closeness(tier=3), Closeness()])
+def test_without_hypernodes_the_whole_cluster_is_the_only_tier(closeness: Closeness) -> None:
+    plan = scene(cluster(leaves(), close(7, closeness)), config())[0]
+    assert ["a1", "a2", "b1", "b2", "c1", "c2", "c3"] == used(plan)
+    waiting = scene(cluster(leaves(), close(8, closeness)), config())[0]
+    assert [] == used(waiting)
+    assert 1 == len(reasons(waiting))
+
+
+def test_a_gang_of_an_unknown_tier_name_waits_also_without_hypernodes() -> None:
+    plan = scene(cluster(leaves(), close(1, Closeness(tier_name="pod"))), config())[0]
+    assert [] == used(plan)
+
+
 def test_a_running_gang_grows_into_the_next_tier_only_if_allowed() -> None:
     for tier, node_used in ((1, []), (2, ["b1"])):
         begun = close(3, Closeness(tier=tier), minimum=3, on=["a1", "a2"])

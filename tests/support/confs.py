@@ -68,6 +68,9 @@ tiers:
 """
 
 HELM_PREEMPT = HELM.replace("allocate,", "allocate, preempt,")
+HELM_RECLAIM = HELM.replace("allocate,", "allocate, reclaim,")
 
 # The configuration of Volcano's guide to the capacity plugin.
-CAPACITY_GUIDE = HELM.replace("allocate,", "allocate, reclaim,").replace("proportion", "capacity")
+CAPACITY_GUIDE = HELM_RECLAIM.replace("proportion", "capacity")
+# The same with queues in a tree.
+CAPACITY_TREE = CAPACITY_GUIDE.replace("name: capacity", "name: capacity\n    enableHierarchy: true")

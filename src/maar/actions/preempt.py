@@ -17,7 +17,7 @@ from maar.model.tasks import Status, Task
 from maar.session.eviction.making_room import Search, make_room, needs_of
 from maar.session.eviction.victims import CandidateBook, Unit, inside
 from maar.session.hooks import Claim
-from maar.session.placement import groups_of
+from maar.session.placement import Group, groups_of
 from maar.session.session import Session
 from maar.session.turns import Turns
 
@@ -69,7 +69,7 @@ def lower_in_queue(session: Session, job: Job) -> bool:
 def take(session: Session, job: Job, book: CandidateBook) -> bool:
     """Make room for the missing minimum of a job."""
     needs = [] if not lower_in_queue(session, job) else needs_of(session, job, claims=True)
-    if not needs or all(session.snapshot.shapes.best_effort[group.shape] for group, _ in needs):
+    if not needs or has_slots(session, job, needs):
         return False
     claim = Claim(job, needs[0][0].shape, across_queues=False, priority=job.priority)
     candidates = book.others(claim)
@@ -80,6 +80,16 @@ def take(session: Session, job: Job, book: CandidateBook) -> bool:
         return f"preempted: {of} for `{job.key}` (priority {job.priority})"
 
     return make_room(session, NAME, claim, candidates, needs, why)
+
+
+def has_slots(session: Session, job: Job, needs: list[tuple[Group, int]]) -> bool:
+    """Whether a job needs only pod slots and nodes have them, so that `backfill` places it without an eviction."""
+    if not all(session.snapshot.shapes.best_effort[group.shape] for group, _ in needs):
+        return False
+    usable = session.open_to(job)
+    fits = [session.view(group.shape, later=True).fits for group, _ in needs]
+    free = [int((there if usable is None else there[usable]).sum()) for there in fits]
+    return min(free) >= sum(count for _, count in needs)
 
 
 def take_inside(session: Session, job: Job) -> None:

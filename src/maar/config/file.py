@@ -42,8 +42,6 @@ PROVISIONING_GROUP = "autoscaling.x-k8s.io"
 PROVISIONING_CLASSES = ("best-effort-atomic-scale-up", "check-capacity")
 """The classes of ProvisioningRequests that Cluster Autoscaler has; those of clouds are written in full."""
 
-SHARING = ("proportion", "capacity")
-"""Plugins that define what each queue deserves, and so which queues lose resources to `reclaim`."""
 WITHOUT_SHARES = "no plugin defines what a queue deserves (`proportion`, `capacity`, or `drf` with `enableHierarchy`)"
 
 MISPLACED_PODS = "pods could land where they must not"
@@ -263,10 +261,8 @@ class _Reader:
         """Warn if no plugin defines what a queue deserves: then no queue can keep anything."""
         if all(action.name != "reclaim" for action in actions):
             return
-        for plugin in plugins:
-            shares = plugin.name in SHARING or (plugin.name == "drf" and plugin.flags.get(HIERARCHY))
-            if shares and plugin.flags.get("reclaimable", True):
-                return
+        if any(gangs.names_victims(plugin.name, plugin.flags) for plugin in plugins):
+            return
         self._warn("actions", f"`reclaim` lets any queue take from any other: {WITHOUT_SHARES}")
 
     def _tenants(self, top: dict[str, object], plugins: list[_Entry]) -> Tenants:
@@ -275,8 +271,8 @@ class _Reader:
         if said not in known:
             self._problem("tenants", f"expected {' or '.join(f'`{name}`' for name in known)}, got {shown(said)}")
             return Tenants.TRUSTED
-        if said == Tenants.UNTRUSTED.value and not any(plugin.name in SHARING for plugin in plugins):
-            shares = " or ".join(f"`{name}`" for name in SHARING)
+        if said == Tenants.UNTRUSTED.value and not any(plugin.name in gangs.SHARING for plugin in plugins):
+            shares = " or ".join(f"`{name}`" for name in gangs.SHARING)
             self._warn("tenants", f"`{said}` limits no protection: no plugin defines what a queue deserves ({shares})")
         return Tenants(said)
 

@@ -3,11 +3,13 @@
 Both are aliases of `preempt` and `reclaim`, which evict by gangs anyway. They add a permission: whole gangs may be
 evicted, unless `allowWholeBundle: false`. This is the gang plugin's argument `gang.eviction`; if the file sets that
 argument, the argument counts.
+
+It also knows which plugins name the victims of `reclaim`, because the gang plugin's protection depends on their tier.
 """
 
 from __future__ import annotations
 
-from maar.config.flags import as_bool
+from maar.config.flags import HIERARCHY, as_bool
 from maar.config.problems import Findings, shown
 
 GANG = "gang"
@@ -16,6 +18,15 @@ WHOLE_BUNDLE = "allowWholeBundle"
 NO_BUNDLE = f"has no effect here: the argument `{EVICTION}` of the `{GANG}` plugin says whether whole gangs are evicted"
 VERBS = {"gangpreempt": ("preempt", "preemptable"), "gangreclaim": ("reclaim", "reclaimable")}
 """Volcano's name, Maar's name, and the flag by which the gang plugin protects minimums from that action."""
+
+SHARING = ("proportion", "capacity")
+"""Plugins that define what each queue deserves, and so which queues lose resources to `reclaim`."""
+
+
+def names_victims(plugin: str, flags: dict[str, bool]) -> bool:
+    """Whether a plugin with these flags decides which queues lose pods to `reclaim`."""
+    shares = plugin in SHARING or (plugin == "drf" and flags.get(HIERARCHY) is True)
+    return shares and flags.get("reclaimable", True)
 
 
 def take_whole_bundle(raw: dict[str, object], path: str, findings: Findings) -> bool:

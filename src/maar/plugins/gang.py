@@ -2,8 +2,9 @@
 
 The minimum is that of the job, and those of its roles unless the job's minimum is smaller than their sum (then only the
 job's counts, as in Volcano). The argument `gang.eviction` says whether whole gangs may be evicted. Without it the flags
-decide, as in Volcano: `enablePreemptable: false` (for reclaim `enableReclaimable: false`) removes the protection of the
-gang, so whole gangs may be evicted; otherwise only surplus pods may.
+decide: `enablePreemptable: false` (for reclaim `enableReclaimable: false`) removes the protection of the gang, so whole
+gangs may be evicted. If the flag is unset, preempt evicts only surplus pods. Reclaim then evicts whole gangs if a
+plugin in another tier names its victims: in Volcano that tier decides without this plugin.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from typing import Literal
 
 import msgspec
 
+from maar.config.gangs import names_victims
 from maar.model.jobs import Job
 from maar.model.reasons import Reason
 from maar.model.tasks import Status
@@ -41,7 +43,7 @@ class Gang:
                 minimum=lambda job: job.min_member,
                 role_minimums=self._role_minimums,
                 whole_for_preempt=self._whole(on, "preemptable"),
-                whole_for_reclaim=self._whole(on, "reclaimable"),
+                whole_for_reclaim=self._whole(on, "reclaimable", unset=is_overruled(session, on.tier)),
             )
         )
         on.job_order(lambda job: bool(session.state.job_ready[job.index] >= job.min_member))
@@ -50,10 +52,11 @@ class Gang:
         on.job_nominated(lambda job: Vote.PERMIT if self._promised(job) else Vote.REJECT)
         on.job_starving(lambda job: not self._promised(job))
 
-    def _whole(self, on: Register, flag: str) -> bool:
+    def _whole(self, on: Register, flag: str, unset: bool = False) -> bool:
+        """Whether whole gangs may be evicted: by the argument, else by the flag, else `unset`."""
         if self._arguments.eviction is not None:
             return self._arguments.eviction == "whole"
-        return on.flags.get(flag) is False
+        return not on.flags[flag] if flag in on.flags else unset
 
     def _role_minimums(self, job: Job) -> Mapping[int, int]:
         return role_minimums(self._session, job)
@@ -88,6 +91,12 @@ class Gang:
                     what = f"role `{role.name}` needs {minimum} pods, only {there} can be placed ({_OTHERS})"
                     return Reason(NAME, "NotEnoughPodsOfTask", what, needs=minimum, has=there, since=since)
         return None
+
+
+def is_overruled(session: Session, tier: int) -> bool:
+    """Whether a plugin of another tier names the victims of reclaim."""
+    others = (options for number, options in enumerate(session.config.tiers) if number != tier)
+    return any(names_victims(option.name, option.flags) for options in others for option in options)
 
 
 def role_minimums(session: Session, job: Job) -> dict[int, int]:

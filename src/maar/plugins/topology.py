@@ -3,8 +3,9 @@
 A gang may declare how close its pods must be: within one value of a node label, or within one HyperNode up to a tier.
 This plugin gives the order in which domains are tried. The closest tier comes first. Within a tier, the domain with the
 fewest sufficient free slots comes first, so that large domains stay whole; then domains that lack least, for gangs that
-may evict others. If closeness is only preferred (soft), the last choice is any node. Running pods keep a hard gang in
-its domain, including its later pods.
+may evict others. If closeness is only preferred (soft), the last choice is any node. Above the highest tier of
+HyperNodes the whole cluster counts as one more tier. Running pods keep a hard gang in its domain, including its later
+pods.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from maar.model.jobs import Closeness, Job
 from maar.model.reasons import Reason
 from maar.model.resources import Ints, Mask
 from maar.model.tasks import Status
-from maar.plugins.support.tiers import Tier, by_hypernodes, by_label
+from maar.plugins.support.tiers import Tier, by_hypernodes, by_label, whole_cluster
 from maar.session.hooks import Rejection
 from maar.session.placement import Group, groups_of, missing
 from maar.session.register import Register
@@ -134,6 +135,11 @@ class Topology:
                 if closeness.hard:
                     highest = self._highest(closeness)
                     tiers = [tier for tier in tiers if highest is None or tier.number <= highest]
+                    known = [h.tier for h in self._session.snapshot.hypernodes]
+                    top = 1 + max(known, default=0)
+                    above = highest >= top if highest is not None else not known
+                    if above and len(nodes):
+                        tiers.append(whole_cluster(top, len(nodes)))
             self._tiers[asked] = tiers
         return tiers
 

@@ -20,6 +20,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cmp_to_key
+from itertools import pairwise
 from typing import Any, Generic, TypeVar
 
 import msgspec
@@ -150,6 +151,20 @@ class Hooks:
 
     def queue_key(self, queue: Queue) -> tuple[Any, ...]:
         return (*(e.call(queue) for e in self.queue_order), queue.created, queue.name)
+
+    def victim_places(self, queues: Sequence[Queue], claimant: Job) -> list[int]:
+        """The place of each queue among those that lose tasks to a job: smaller loses first, equal queues share it.
+
+        Plugins that order victim queues decide. Then the queue that comes last for new tasks loses first.
+        """
+        near = [tuple(e.call(queue, claimant) for e in self.victim_queue_order) for queue in queues]
+        turn = [tuple(e.call(queue) for e in self.queue_order) for queue in queues]
+        order = sorted(range(len(queues)), key=turn.__getitem__, reverse=True)
+        order.sort(key=near.__getitem__)
+        places = [0] * len(queues)
+        for before, after in pairwise(order):
+            places[after] = places[before] + ((near[before], turn[before]) != (near[after], turn[after]))
+        return places
 
     def namespace_key(self, namespace: str) -> tuple[Any, ...]:
         """The sort key of a namespace; without a plugin that orders namespaces all are equal."""

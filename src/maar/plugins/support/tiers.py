@@ -59,3 +59,8 @@ def by_hypernodes(nodes: NodeTable, hypernodes: Iterable[HyperNode]) -> list[Tie
         if len(rows[hypernode.name]):
             tiers.setdefault(hypernode.tier, {})[hypernode.name] = rows[hypernode.name]
     return [Tier(number, tiers[number], len(nodes)) for number in sorted(tiers)]
+
+
+def whole_cluster(number: int, nodes: int) -> Tier:
+    """A tier of one domain: all nodes, also those in no HyperNode."""
+    return Tier(number, {"": np.arange(nodes)}, nodes)

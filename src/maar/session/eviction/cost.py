@@ -6,7 +6,7 @@ Fields are compared from first to last; smaller is cheaper:
     ------------  ----------------------------------------------------  --------------------------------------------
     evicts        pods are evicted; otherwise elastic jobs only shrink  `Unit.shrinks`
     breaks        a whole gang leaves; otherwise only surplus pods      `Unit.whole`
-    queue         the place of the victim's queue among queues          not used yet: for hook `victim_queue_order`
+    queue         the place of the last victim queue, for reclaim only  `Hooks.victim_places`
     priority      the highest priority among the victims' jobs          `Job.priority`
     gangs         gangs that leave, per task that then fits             whole units, and the room that they free
     pod_priority  the priority of the pod itself                        `Task.priority`; when single pods of one node,

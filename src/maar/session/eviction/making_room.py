@@ -21,7 +21,7 @@ from maar.model.plan import Cause
 from maar.model.reasons import Reason
 from maar.model.resources import Ints, Mask
 from maar.model.tasks import Status
-from maar.session.eviction.cost import Cost, Rank
+from maar.session.eviction.cost import Rank
 from maar.session.eviction.openings import Openings
 from maar.session.eviction.victims import Candidates, Unit
 from maar.session.hooks import Claim
@@ -58,16 +58,16 @@ class Search:
                 if shortfall(session, self._candidates, groups, within := both(usable, domain)) is None
             ][:MOST_DOMAINS]
             if len(places) > 1:
-                costs = [self._try(groups, within, keep=False) for within in places]
-                ranks = [Rank(cost, (), i) for i, cost in enumerate(costs) if cost is not None]
+                made = [self._try(groups, within, keep=False) for within in places]
+                ranks = [Rank(self._candidates.cost(gone), (), i) for i, gone in enumerate(made) if gone is not None]
                 places = [places[min(ranks).number]] if ranks else []
             if not places or self._try(groups, places[0], keep=True) is None:
                 return False
             statement.commit()
             return True
 
-    def _try(self, groups: list[tuple[Group, int]], within: Mask | None, keep: bool) -> Cost | None:
-        """Make room on some nodes: the cost, or `None` if it is impossible."""
+    def _try(self, groups: list[tuple[Group, int]], within: Mask | None, keep: bool) -> list[Unit] | None:
+        """Make room on some nodes: what leaves, or `None` if it is impossible."""
         session, terms = self._session, Terms(later=True, within=within)
         self._gone = []
         self._candidates.begin(self._claim)
@@ -78,7 +78,7 @@ class Search:
             self._give_back(groups, terms)
             if keep:
                 statement.commit()
-            return self._candidates.cost(self._gone)
+            return self._gone
 
     def _make(self, group: Group, wanted: int, terms: Terms) -> bool:
         """Nominate `wanted` tasks of a group, and open nodes as needed."""
@@ -246,6 +246,14 @@ def _refusal(
     if len(candidates.left()) == 0:
         return Reason(action, "NoVictims", f"no running pod may be {verb} for it", since=since)
     short = shortfall(session, candidates, needs, session.open_to(claim.job))
+    too_large = candidates.too_large() if claim.across_queues and short is None else None
+    if too_large is not None:
+        what = f"gang `{too_large.key}` is larger than what its queue `{too_large.queue}` has above its share"
+        lasting = "the gangs in its way are larger than what their queues have above their shares"
+        never = "gangs are never reclaimed in part"
+        return Reason(
+            action, "NotEnoughVictims", f"{what}, and {never}", since=since, lasting=f"{lasting}, and {never}"
+        )
     if short is None:
         what = f"evicting all pods that may be {verb} does not make room for all its missing pods together"
         return Reason(action, "NotEnoughVictims", what, since=since, lasting=lasting)

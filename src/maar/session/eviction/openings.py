@@ -15,7 +15,7 @@ import numpy as np
 
 from maar.model.resources import Ints
 from maar.session.eviction.cost import Rank
-from maar.session.eviction.victims import Candidates, Unit
+from maar.session.eviction.victims import Candidates, Places, Unit
 from maar.session.session import Session
 from maar.session.view import View
 
@@ -54,6 +54,9 @@ class Openings:
         self._shape_of: Ints = session.snapshot.tasks.shape
         self._cursor = session.state.cursor
         self._by_row: dict[int, Opening] = {}
+        self._places = candidates.places()
+        self._by_order: dict[int, dict[tuple[int, ...], Opening]] = {}
+        """For nodes where several queues may lose tasks: the opening by the order of these queues."""
         self._rows = set(rows.tolist())
         self._look(self._rows)
 
@@ -64,6 +67,8 @@ class Openings:
             for dim, free in self._free.items():
                 for row, has in zip(changed.tolist(), self._view.free(changed, dim).tolist(), strict=True):
                     free[row] = has
+        self._reorder()
+        if changed is not None:
             self._look(self._rows & set(changed.tolist()))
         while self._by_row:
             best = min(self._by_row.values(), key=lambda o: o.rank(wanted))
@@ -73,8 +78,28 @@ class Openings:
                 return best
         return None
 
+    def _reorder(self) -> None:
+        """Compare openings by the order in which queues lose tasks now."""
+        places = self._candidates.places()
+        if places == self._places:
+            return
+        mixed = self._candidates.mixed_rows()
+        for row in mixed.keys() & self._by_row.keys():
+            known = self._by_order.setdefault(row, {})
+            known[_order(mixed[row], self._places)] = self._by_row[row]
+            opening = known.get(_order(mixed[row], places)) or self._open(row)
+            if opening is not None:
+                self._by_row[row] = opening
+        self._places = places
+        for row, opening in self._by_row.items():
+            queue = self._candidates.place(opening.units, places)
+            if queue != opening.alone.cost.queue:
+                cost = opening.alone.cost._replace(queue=queue)
+                self._by_row[row] = opening._replace(alone=opening.alone._replace(cost=cost))
+
     def _look(self, rows: set[int]) -> None:
         for row in sorted(rows):
+            self._by_order.pop(row, None)
             opening = self._open(row)
             if opening is None:
                 self._by_row.pop(row, None)
@@ -145,6 +170,13 @@ class Openings:
                 fits = min((self._free[d][row] + gift[d]) // self._wants[d] for d in self._dims)
                 more += max(fits, 0) - int(self._view.fits[row])
         return more
+
+
+def _order(queues: tuple[int, ...], places: Places) -> tuple[int, ...]:
+    """The order of some queues among themselves."""
+    of = [places[queue] for queue in queues]
+    ranked = sorted(set(of))
+    return tuple(ranked.index(place) for place in of)
 
 
 def cover(lack: Gift, units: list[tuple[Unit, Gift]]) -> tuple[Unit, ...] | None:

@@ -17,6 +17,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import msgspec
 import numpy as np
 
+from maar.config.gangs import names_victims
+from maar.model.jobs import Job
 from maar.model.resources import CPU, Floats, Ints
 from maar.model.tasks import Status
 from maar.session.eviction.cost import Cost, Rank, TieKey, Work
@@ -30,6 +32,11 @@ if TYPE_CHECKING:
 
 BOUND = int(Status.BOUND)
 """A plain integer: numpy compares enum members slowly."""
+
+OWNER = "victims"
+Places = dict[int, int]
+"""Queue to its place among the queues that lose tasks: smaller first. Empty if all are equal."""
+NO_PLACES: Places = {}
 
 
 class Unit(NamedTuple):
@@ -61,7 +68,11 @@ class Candidates:
         for task, job, row in zip(tasks.tolist(), jobs, rows, strict=True):
             self.by_row.setdefault(row, []).append(task)
             self.by_job.setdefault(job, []).append(task)
+        queues = np.unique(snapshot.jobs.queue[jobs]).tolist() if claim.across_queues else []
+        self._queues: tuple[int, ...] = tuple(queues) if len(queues) > 1 else ()
+        """The queues that may lose tasks, if there is a choice."""
         self._work: dict[int, Work] = dict(zip(tasks.tolist(), _work_lost(session, tasks), strict=True))
+        self._mixed: dict[int, tuple[int, ...]] | None = None
         self.openings: dict[tuple[int, bytes], Openings] = {}
         """The openings that the search cached, by shape and usable nodes."""
         self.begin(claim)
@@ -73,6 +84,34 @@ class Candidates:
         """Jobs whose whole gang may not be evicted after all."""
         self._dropped: set[int] = set()
         """Tasks that may not be evicted after all."""
+        self._outvoted: set[int] = set()
+        """Jobs whose whole gang a plugin refused just before its eviction."""
+
+    def places(self) -> Places:
+        """The order in which queues lose tasks now: it changes with each eviction."""
+        if not self._queues:
+            return NO_PLACES
+        return self._session.memo.current(OWNER, (self._claim.job.index, self._queues), self._find_places)
+
+    def _find_places(self) -> Places:
+        queues, hooks = self._session.snapshot.queues.queues, self._session.hooks
+        places = hooks.victim_places([queues[q] for q in self._queues], self._claim.job)
+        return dict(zip(self._queues, places, strict=True))
+
+    def place(self, units: Iterable[Unit], places: Places) -> tuple[int, ...]:
+        """The place of the last of the queues that lose these units: `Cost.queue`."""
+        if not places:
+            return ()
+        of_job = self._session.snapshot.jobs.queue
+        return (max((places[int(of_job[unit.job])] for unit in units), default=0),)
+
+    def mixed_rows(self) -> dict[int, tuple[int, ...]]:
+        """The nodes where several queues may lose tasks, with these queues."""
+        if self._mixed is None:
+            table, of_job = self._session.snapshot.tasks, self._session.snapshot.jobs.queue
+            queues = {row: tuple(sorted(set(of_job[table.job[t]].tolist()))) for row, t in self.by_row.items()}
+            self._mixed = {row: there for row, there in queues.items() if len(there) > 1}
+        return self._mixed
 
     def room(self) -> Ints:
         """The room that each node would gain without all candidates: an upper bound for proofs."""
@@ -89,21 +128,27 @@ class Candidates:
     def here(self, row: int) -> list[int]:
         """The candidates still bound on a node, cheapest single task first."""
         there = [t for t in self.by_row.get(row, ()) if self._session.state.status[t] == BOUND]
-        return sorted((t for t in there if t not in self._dropped), key=self._single_rank)
+        return self._in_order(t for t in there if t not in self._dropped)
 
-    def _single_rank(self, task: int) -> Rank:
+    def _in_order(self, tasks: Iterable[int]) -> list[int]:
+        """Tasks that may leave without their gang, cheapest first."""
+        places = self.places()
+        return sorted(tasks, key=lambda task: self._single_rank(task, places))
+
+    def _single_rank(self, task: int, places: Places) -> Rank:
         """The sort key of a task that may leave without its gang."""
         table, jobs = self._session.snapshot.tasks, self._session.snapshot.jobs.jobs
         job = jobs[int(table.job[task])]
+        queue = (places[int(self._session.snapshot.jobs.queue[job.index])],) if places else ()
         own: TieKey = ((job.key, -table.tasks[task].index),)
         if job.elastic is not None:
-            cost = Cost(evicts=False, priority=job.priority)
+            cost = Cost(evicts=False, queue=queue, priority=job.priority)
         elif limits_claims(self._session):
             # A tenant gives her pods any priority: it orders them among themselves only.
-            cost = Cost(True, False, (), job.priority, 0, 0, self._work[task])
+            cost = Cost(True, False, queue, job.priority, 0, 0, self._work[task])
             own = ((job.key, int(table.priority[task])), *own)
         else:
-            cost = Cost(True, False, (), job.priority, 0, int(table.priority[task]), self._work[task])
+            cost = Cost(True, False, queue, job.priority, 0, int(table.priority[task]), self._work[task])
         return Rank(cost, own, task)
 
     def key(self, tasks: Iterable[int]) -> TieKey:
@@ -117,6 +162,7 @@ class Candidates:
         return Cost(
             evicts=not all(unit.shrinks for unit in units),
             breaks=gangs > 0,
+            queue=self.place(units, self.places()),
             priority=max((self._session.job(unit.job).priority for unit in units), default=0),
             gangs=gangs / room if room else math.inf,
             work=self.lost(units),
@@ -189,7 +235,7 @@ class Candidates:
         found: list[Unit] = []
         for job, tasks in self.by_job.items():
             here = [t for t in tasks if self._session.state.status[t] == BOUND and t not in self._dropped]
-            found.extend(self.singles(sorted(here, key=self._single_rank)))
+            found.extend(self.singles(self._in_order(here)))
             whole = self.whole(job)
             if whole is not None:
                 found.append(whole)
@@ -199,21 +245,36 @@ class Candidates:
         """The sort key of a unit among all units: single tasks also by their own priority."""
         if unit.whole or unit.shrinks:
             return Rank(self.cost([unit]), self.key(unit.tasks), unit.tasks[0])
-        return self._single_rank(unit.tasks[0])
+        return self._single_rank(unit.tasks[0], self.places())
 
     def agreed(self, unit: Unit) -> bool:
         """Whether all plugins agree to evict exactly these tasks now, after the earlier evictions."""
-        claim = self._claim
-        if unit.whole and limits_claims(self._session):
-            claim = msgspec.structs.replace(claim, whole=True)
-        if self._session.hooks.victims(claim, np.array(unit.tasks)).all():
+        if self._session.hooks.victims(self._claim_for(unit), np.array(unit.tasks)).all():
             return True
         if unit.whole:
             self._refused.add(unit.job)
+            self._outvoted.add(unit.job)
         else:
             self._dropped.update(unit.tasks)
         self.openings.clear()
         return False
+
+    def _claim_for(self, unit: Unit) -> Claim:
+        """The claim as plugins judge it for a unit."""
+        limited = unit.whole and limits_claims(self._session)
+        return msgspec.structs.replace(self._claim, whole=True) if limited else self._claim
+
+    def too_large(self) -> Job | None:
+        """A gang that the search could not evict because its queue would then have less than it deserves, or `None`."""
+        session = self._session
+        sharing = {o.name for tier in session.config.tiers for o in tier if names_victims(o.name, o.flags)}
+        votes = [entry for entry in session.hooks.reclaimable if entry.plugin in sharing]
+        for job in sorted((session.job(i) for i in self._outvoted), key=lambda job: job.key):
+            tasks = session.tasks_of(job, Status.BOUND)
+            claim = self._claim_for(Unit(job.index, tuple(tasks.tolist()), whole=True))
+            if any(vote is not None and not vote.all() for vote in (entry.call(claim, tasks) for entry in votes)):
+                return job
+        return None
 
 
 def find(session: Session, claim: Claim) -> Candidates:
@@ -234,6 +295,8 @@ def find(session: Session, claim: Claim) -> Candidates:
         chosen &= (queues != mine) & takeable[queues]
     else:
         chosen &= (queues == mine) & (snapshot.jobs.priority[table.job] < claim.job.priority)
+        if claim.shape >= 0 and snapshot.shapes.best_effort[claim.shape]:
+            chosen &= snapshot.shapes.best_effort[table.shape]  # It lacks a pod slot: no one loses resources for it.
     tasks = np.flatnonzero(chosen)
     if len(tasks):
         each = Claim(claim.job, claim.shape, claim.across_queues, claim.priority, together=False)
