@@ -71,6 +71,7 @@ class Picky:
             any(image.size == 13 for image in around.images),
             any(room.nodes.get("n1") == 13 for room in around.rooms),
             13 in around.namespace_weights.values(),
+            any(13 in quota.hard.values() for quota in around.quotas),
             13 in around.resized.values(),
             around.elect is not None and around.elect.since == 13,
             any(lock.since == 13 for lock in around.locks),
@@ -213,6 +214,7 @@ def test_liveness_a_job_is_tried_again_after_a_while_and_forgotten_when_it_is_go
 BUDGET = thing("policy/v1", "PodDisruptionBudget", "b", spec={"selector": {}}, status={"disruptionsAllowed": 13})
 HYPERNODE = thing("topology.volcano.sh/v1alpha1", "HyperNode", "h", "", spec={"tier": 13, "members": []})
 QUOTA = thing("v1", "ResourceQuota", "q", spec={"hard": {"volcano.sh/namespace.weight": "13"}})
+POD_QUOTA = thing("v1", "ResourceQuota", "q", spec={"hard": {"pods": "13"}}, status={"hard": {"pods": "13"}})
 CSI_NODE = thing("storage.k8s.io/v1", "CSINode", "n1", "", spec={"drivers": [DRIVER]})
 ELECTED = {"job": "ns/x", "since": 13}
 LOCK = {"maar.dev/locked-for": "ns/x", "maar.dev/locked-since": "1970-01-01T00:00:13Z"}
@@ -228,6 +230,7 @@ LOST = {"job": "ns/x", "at": 13}
         (BUDGET, "PodDisruptionBudget", "ns/b"),
         (HYPERNODE, "HyperNode", "h"),
         (QUOTA, "namespace weight", "ns"),
+        (POD_QUOTA, "ResourceQuota", "ns/q"),
         (CSI_NODE, "volumes", "disks"),
         (node("n0", 0, images=[{"names": ["train:1"], "sizeBytes": 13}]), "image", "train:1"),
         (memory(elect=ELECTED), "election", "ns/x"),

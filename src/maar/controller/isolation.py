@@ -28,7 +28,8 @@ TAKES_ROOM = (Status.BOUND, Status.RELEASING)
 
 
 JOB, NODE, QUEUE, BUDGET, HYPERNODE = "job", "Node", "Queue", "PodDisruptionBudget", "HyperNode"
-IMAGE, WEIGHT, ELECTION, POOL, VOLUMES = "image", "namespace weight", "election", "pool", "volumes"
+IMAGE, WEIGHT, QUOTA, ELECTION, POOL = "image", "namespace weight", "ResourceQuota", "election", "pool"
+VOLUMES = "volumes"
 
 
 class Suspect(NamedTuple):
@@ -87,6 +88,7 @@ def surroundings(cluster: Cluster) -> list[Suspect]:
     keys: dict[str, list[str]] = {
         IMAGE: [image.name for image in cluster.images],
         WEIGHT: list(cluster.namespace_weights),
+        QUOTA: [quota.key for quota in cluster.quotas],
         POOL: list(cluster.resized),
         ELECTION: [one.job for one in elected],
         VOLUMES: [room.name for room in cluster.rooms],
@@ -111,6 +113,7 @@ def bare_around(cluster: Cluster, reasons: Mapping[Suspect, str]) -> Cluster:
         cluster,
         images=tuple(i for i in cluster.images if kept(IMAGE, i.name)),
         namespace_weights={k: w for k, w in cluster.namespace_weights.items() if kept(WEIGHT, k)},
+        quotas=tuple(q for q in cluster.quotas if kept(QUOTA, q.key)),
         resized={k: at for k, at in cluster.resized.items() if kept(POOL, k)},
         elect=elect if elect is not None and kept(ELECTION, elect.job) else None,
         locks=tuple(lock for lock in cluster.locks if kept(ELECTION, lock.job)),
