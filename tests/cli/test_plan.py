@@ -192,7 +192,7 @@ def test_a_bad_configuration_prints_no_plan(write: Write, tmp_path: Path) -> Non
     assert (2, "", f"{tmp_path}/gone: no such file\n") == (gone.exit_code, gone.stdout, gone.stderr)
 
 
-STRANGE = 'actions: "allocate, levitate"\ntiers: [{plugins: [{name: gang}, {name: nodegroup}]}]\n'
+STRANGE = 'actions: "allocate, levitate"\ntiers: [{plugins: [{name: gang}, {name: tdm}]}]\n'
 
 
 def test_a_lenient_plan_skips_what_is_unknown(write: Write, tmp_path: Path) -> None:
