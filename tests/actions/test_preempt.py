@@ -8,12 +8,13 @@ import pytest
 from msgspec.structs import replace
 from tests.support.confs import HELM_PREEMPT, PREEMPT, SURPLUS_ONLY
 
+from maar.model.jobs import Job
 from maar.model.plan import Plan
 from maar.model.queues import Queue
 from maar.model.selectors import Requirement
 from maar.model.snapshot import Budget
 from maar.model.tasks import Status
-from maar.testing.builders import Gang, cluster, gang, node
+from maar.testing.builders import Gang, cluster, gang, node, shape, tasks
 from maar.testing.scenario import configured, cycles, scene
 
 CONFIG = configured(PREEMPT)
@@ -389,3 +390,21 @@ def test_a_best_effort_pod_takes_a_free_slot_first() -> None:
 def test_best_effort_pods_of_equal_priority_keep_their_slots() -> None:
     parts = (node("n1", pods=1), free("low", on=["n1"], priority=9), free("high", priority=9))
     assert set() == evicted(scene(cluster(*parts), SLOTS)[0])
+
+
+def test_a_large_job_that_cannot_fit_does_not_hide_nodes_from_a_small_one() -> None:
+    """The search for the first is undone, and what it found out about nodes with it."""
+    shapes = shape(gpu=1, cpu=1), shape(gpu=1, cpu=2)
+
+    def two(name: str, counts: tuple[int, int], created: float) -> Gang:
+        both = zip(("a", "b"), counts, shapes, strict=True)
+        pods = [task for role, n, kind in both for task in tasks(f"ns/{name}", n, kind, role=role, priority=9)]
+        return Gang(Job(f"ns/{name}", min_member=sum(counts), priority=9, created=created), tuple(pods))
+
+    nodes = [node(f"n{i}", gpu=1) for i in range(4)]
+    victims = [gang(f"low{i}", 1, gpu=1, on=[f"n{i}"], priority=1) for i in range(4)]
+    plans = scene(cluster(*nodes, *victims, two("big", (4, 1), 1.0), two("small", (1, 1), 2.0)), CONFIG)
+    assert 2 == len(plans[0].evict)
+    assert {"ns/small"} == {
+        bind.task.rpartition("-")[0].removesuffix("-a").removesuffix("-b") for bind in plans[1].bind
+    }

@@ -11,25 +11,29 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.support.confs import RECLAIM
 from tests.support.objects import Json, decoded
 
 from maar.config.config import Config, Registration
 from maar.config.file import read_config
 from maar.controller.brakes import Brakes
 from maar.controller.cache import SET_ASIDE, Cache
-from maar.controller.isolation import MOST, Suspect, bare_around, culprits
+from maar.controller.isolation import MOST, Suspect, bare_around, bare_cluster, culprits
 from maar.controller.loop import Cycle, Loop
 from maar.controller.settings import Settings
+from maar.decide import decide
 from maar.kube.picture.picture import Picture
 from maar.kube.read.state import entry_of
 from maar.model.plan import Plan
 from maar.model.queues import Queue
-from maar.model.snapshot import Budget, Cluster
+from maar.model.snapshot import Budget, Cluster, Snapshot
 from maar.model.volumes import Room
 from maar.registry import catalog
 from maar.session.hooks import Rejection
 from maar.session.register import Register
 from maar.session.session import Session
+from maar.testing import builders
+from maar.testing.scenario import configured
 
 
 @given(st.integers(1, 40), st.sets(st.integers(0, 39), max_size=5))
@@ -352,3 +356,12 @@ def test_a_listener_that_fails_does_not_stop_the_cycle_or_the_next_listener() ->
     scene.loop.on_cycle.insert(0, fails)
     assert ["ns/a"] == binds(scene.cycle())
     assert 1 == scene.picture.problems.bugs
+
+
+def test_safety_no_pod_of_a_job_that_is_set_aside_is_evicted_also_if_tenants_are_not_trusted() -> None:
+    queues = (Queue("a"), Queue("b"))
+    runs = builders.gang("b", 8, gpu=1, on=["n1"] * 8, queue="b")
+    all_of_it = builders.cluster(builders.node("n1", gpu=8), *queues, runs, builders.gang("a", 1, gpu=2, queue="a"))
+    aside = bare_cluster(all_of_it, {Suspect("job", "ns/b"): "a bug"})
+    plan = decide(Snapshot(aside), configured(RECLAIM + "tenants: untrusted\n"), 1000.0)
+    assert () == plan.evict

@@ -204,3 +204,22 @@ def test_when_requests_are_switched_off_no_pod_names_one_any_more() -> None:
         scene.pod(i)
     (withdraws,) = scene.cycle(13.0 + LINGERS)
     assert isinstance(withdraws, Withdraw)
+
+
+def test_a_request_that_vanishes_before_a_cycle_sees_it_is_made_again() -> None:
+    scene = Scene()
+    assert 1 == len(scene.cycle(10.0))
+    scene.answer(Done())
+    assert [] == scene.cycle(11.0)
+    assert 1 == len(scene.cycle(10.0 + TRY_AGAIN))
+
+
+def test_nothing_is_due_once_there_is_nothing_to_do() -> None:
+    """Otherwise cycles would follow each other without a pause."""
+    scene = Scene()
+    scene.settle()
+    scene.class_name = ""
+    scene.cycle(13.0)
+    assert scene.provisioning.due() is not None
+    scene.picture.drop(kinds.PROVISIONING_REQUESTS, f"ns/{REQUEST}")
+    assert scene.provisioning.due() is None

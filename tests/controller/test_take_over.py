@@ -60,3 +60,9 @@ def test_an_object_that_refuses_every_fence_is_tried_for_a_while(caplog: pytest.
     assert 1 < asked["a/status"] < 10
     assert 1 == asked["b/status"]
     assert ["cannot be fenced"] == [w for r in caplog.records if (w := "cannot be fenced") in r.getMessage()]
+
+
+def test_an_object_whose_webhook_is_down_does_not_stop_a_take_over_for_ever() -> None:
+    asked = fenced({"a": [500], "b": [200]}, patience=0.5)
+    assert 1 < asked["a/status"] < 10
+    assert 1 == asked["b/status"]

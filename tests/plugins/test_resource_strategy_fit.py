@@ -296,3 +296,12 @@ def test_the_struct_of_a_pods_strategy_is_part_of_its_shape() -> None:
     one, other = (gang("g", constraints={"strategy": s}).tasks[0].shape for s in (None, Strategy(True)))
     assert one != other
     assert msgspec.structs.replace(other, strategy=None) == one
+
+
+@pytest.mark.parametrize("number", [".inf", ".nan", "1.0e+306"])
+def test_no_number_in_the_configuration_stops_a_decision(number: str) -> None:
+    needs = f"{{nvidia.com/gpu.cpu: {number}}}"
+    proportional = f"{{enable: true, resources: nvidia.com/gpu, resourceProportion: {needs}}}"
+    weighs = f"{{cpu: {{type: MostAllocated, weight: {number}}}}}"
+    chosen = configured(text(f"{{resources: {weighs}, proportional: {proportional}}}"))
+    assert 1 == len(scene(cluster(node("n1", gpu=8), gang("a", 1, gpu=8)), chosen)[0].bind)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from maar.model.jobs import Phase
+from maar.model.jobs import Job, Phase
 from maar.model.plan import Plan
 from maar.model.snapshot import Quota
 from maar.plugins.resourcequota import exceeded
@@ -128,3 +128,32 @@ def test_safety_no_quota_is_exceeded(
         if asks.get(key, 0) and used.get(name, 0) + promised.get(key, 0) + asks[key] > limit:
             fits = False
     assert fits == (exceeded(Quota("ns/q", hard, used), asks, promised) is None)
+
+
+def test_a_group_that_no_quota_would_ever_allow_is_promised_nothing() -> None:
+    """A phase proves no admission: others of its namespace must not wait for it."""
+    never = gang("never", 0, minimum=1, phase=Phase.INQUEUE, min_resources={GPU: 16}, gpu=1)
+    plans = scene(cluster(NODE, quota(hard={"requests.nvidia.com/gpu": 8}), never, group("small", gpu=4)), CONFIG)
+    assert ["ns/small"] == admitted(plans)
+
+
+def test_needs_that_only_quotas_know_are_checked_too() -> None:
+    asks = Gang(Job("ns/j", min_member=1, phase=Phase.PENDING, quota_needs={"limits.cpu": 8000}, declared=True), ())
+    plans = scene(cluster(NODE, quota(hard={"limits.cpu": 4000}), asks), CONFIG)
+    assert [] == admitted(plans)
+    assert ["QuotaExceeded"] == [code for code, _ in words(plans, "ns/j")]
+
+
+def test_a_quota_does_not_keep_other_namespaces_from_preempting() -> None:
+    """One group over its quota, and one of another namespace that trial evictions let in, of the same queue."""
+    text = TEXT.replace("enqueue, allocate", "enqueue, allocate, preempt").replace(
+        "{name: gang}", "{name: gang, arguments: {gang.eviction: whole}}, {name: proportion}"
+    )
+    parts = (
+        node("n1", gpu=4),
+        gang("low", 1, gpu=4, on=["n1"], priority=1),
+        quota(namespace="a", hard={"requests.nvidia.com/gpu": 1}),
+        gang("a/over", 0, minimum=1, phase=Phase.PENDING, min_resources={GPU: 4}, gpu=4, priority=9),
+        gang("z/small", 0, minimum=1, phase=Phase.PENDING, min_resources={GPU: 4}, gpu=4, priority=9),
+    )
+    assert ["z/small"] == admitted(scene(cluster(*parts), configured(text)))

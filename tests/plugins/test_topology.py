@@ -303,3 +303,10 @@ def test_nodes_are_missing_if_none_could_hold_a_gang_that_must_stay_in_a_rack(no
     """A node group may scale from zero; but nodes that could hold it, without racks, would be bought for nothing."""
     (plan, *_) = scene(cluster(nodes, close(2)), config())
     assert [expected] == [verdict(wait.reasons).condition for wait in plan.waiting]
+
+
+@pytest.mark.parametrize("minimum", [0, 1])
+def test_a_hard_gang_without_a_minimum_stays_within_one_rack(minimum: int) -> None:
+    """Also if it is so large that its surplus is placed several pods at a time."""
+    plans = scene(cluster(*racks(r1=1, r2=1, r3=3), close(192, minimum=minimum)), config())
+    assert 1 == len({name[:2] for name in used(plans[0])})

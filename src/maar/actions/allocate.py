@@ -85,7 +85,9 @@ def give(session: Session, job: Job) -> bool:
 def _bind(session: Session, job: Job, promised: Ints, terms: Terms) -> bool:
     with session.statement() as statement:
         _withdraw(session, promised)
-        short = missing(session, job)[0] > 0
+        # Without a minimum, too, the first pod of a gang that stays close decides its domain.
+        begins = job.closeness is not None and not session.state.job_ready[job.index]
+        short = begins or missing(session, job)[0] > 0
         placed = start(session, job, terms) if short else _place_surplus(session, job, terms, len(promised))
         if placed and job.elastic is not None:
             # The size is already decided and its room is kept: place all of it in one turn.

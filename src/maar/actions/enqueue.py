@@ -83,9 +83,8 @@ class Desk:
         self._room: tuple[int, list[int]] | None = None
         self._promised = [0] * len(session.snapshot.axes)
         """Resources promised to groups whose pods are not all created; no other count includes them."""
-        self._hopeless: dict[tuple[int, int, str, tuple[bool, ...]], list[list[int]]] = {}
-        """Needs that were refused, by queue, priority, namespace and resources: larger needs are refused too."""
-        self._by_namespace = bool(session.snapshot.cluster.quotas)
+        self._hopeless: dict[tuple[int, int, tuple[bool, ...]], list[list[int]]] = {}
+        """Needs that were refused, by queue, priority and resources: larger needs are refused too."""
         self._lines: dict[tuple[bool, str, int], Line] = {}
         self._failed_trials: Counter[str] = Counter()
         """How many trial evictions failed for each queue."""
@@ -122,7 +121,7 @@ class Desk:
         since = session.waiting_since(job)
         if not queue.open:
             return Reason(NAME, "QueueClosed", f"queue `{queue.name}` is closed", queue=queue.name, since=since)
-        if not job.min_resources or job.elastic is not None:
+        if not (job.min_resources or job.quota_needs) or job.elastic is not None:
             return None  # the size of an elastic job is already decided, and its room is kept
         accepted, vote = combine_votes((e.tier, e.call(job)) for e in session.hooks.job_enqueueable)
         if accepted:
@@ -163,10 +162,9 @@ class Desk:
         """Whether permitted evictions would let the group in; the trial evictions stay until `close`."""
         needs = self._needs(job)
         queue = int(self._session.snapshot.jobs.queue[job.index])
-        namespace = job.namespace if self._by_namespace else ""
-        kind = queue, job.priority, namespace, tuple(n > 0 for n in needs)
+        kind = queue, job.priority, tuple(n > 0 for n in needs)
         tried = self._hopeless.setdefault(kind, [])
-        if not job.preempts or self._is_silent(job):
+        if not job.preempts or self._is_silent(job) or self._is_over_quota(job):
             return False
         if not self._session.queue_of(job).open or any(_covers(needs, less) for less in tried):
             return False
@@ -176,6 +174,11 @@ class Desk:
             return True
         tried.append(needs)
         return False
+
+    def _is_over_quota(self, job: Job) -> bool:
+        """Whether a quota of its namespace refuses the group: trial evictions do not change what is in use."""
+        votes = (e.call(job) for e in self._session.hooks.job_enqueueable if e.plugin == "resourcequota")
+        return any(isinstance(vote, Reason) for vote in votes)
 
     def _is_silent(self, job: Job) -> bool:
         """Whether all its pods exist, and its minimum needs some for which nothing may be evicted."""

@@ -172,7 +172,10 @@ class Cache:
         jobs = {suspect.key: self._aside[suspect].reason for suspect in found if suspect.kind == JOB}
         if len(jobs) < len(found):
             self._resting = frozenset()  # any job may wait for another reason now
-        tasks = {key: [task for task in cluster.tasks if task.job == key] for key in jobs}
+        tasks: dict[str, list[Task]] = {key: [] for key in jobs}
+        for task in cluster.tasks:
+            if task.job in tasks:
+                tasks[task.job].append(task)
         return {job.key: bare_job(job, tasks[job.key], jobs[job.key]) for job in cluster.jobs if job.key in jobs}
 
     def _without_aside(self, changed: dict[str, Changed]) -> dict[str, Changed]:
@@ -271,8 +274,9 @@ class Cache:
         promised = {n.task: n.node for n in plan.nominate}
         for nominate in plan.nominate:
             self._assume(nominate.task, Status.NOMINATED, nominate.node)
+        bound = {bind.task for bind in plan.bind}
         for task in self._nominated_before():
-            if task.key not in promised and task.key not in {b.task for b in plan.bind}:
+            if task.key not in promised and task.key not in bound:
                 self._assume(task.key, Status.PENDING, "")
         if self._last is None:
             self.pool_times.begin(self.latest.cluster.resized)

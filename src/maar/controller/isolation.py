@@ -152,6 +152,7 @@ def bare_job(job: Job, tasks: Collection[Task], reason: str) -> tuple[Job, tuple
             created=task.created,
             uid=task.uid,
             preemptable=False,
+            foreign=True,  # never a victim, whatever is believed of tenants
             budgets=task.budgets,
         )
         for task in tasks

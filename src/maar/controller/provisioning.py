@@ -184,7 +184,7 @@ class Provisioning:
 
     def due(self) -> float | None:
         """When something is due because of time alone."""
-        return self._due
+        return self._due if self.has_work else None
 
     def after(self, lacking: Iterable[str], now: float) -> set[str]:
         """Send what is due after a cycle; `lacking` are the jobs for which nodes are missing.
@@ -198,6 +198,8 @@ class Provisioning:
             del self._again[what]
             self._on_its_way.discard(what)
         asked, before = self._by_job(), self._settled
+        names = {request.name for found in asked.values() for request in found}
+        self._told = {name: state for name, state in self._told.items() if name in names}
         self._settled = {}
         lacks = set(lacking)
         for job in lacks - {job for job, (does, _) in self._lacking.items() if does}:
@@ -300,7 +302,6 @@ class Provisioning:
         resource = self._cache.picture.resource(PROVISIONING_REQUESTS)
         namespace = job.partition("/")[0]
         for request in asked:
-            self._told.pop(request.name, None)
             work = Withdraw(resource, namespace, request.name, request.sets)
             self._send(f"withdraw {namespace}/{request.name}", work, seen=True)
 
@@ -315,6 +316,8 @@ class Provisioning:
                 self._again[what] = self._now + TRY_AGAIN
             elif seen or isinstance(outcome, Failed):
                 self._on_its_way.discard(what)
+            else:
+                self._again[what] = self._now + TRY_AGAIN  # it may be deleted before a cycle sees it
 
         self._submit(work, done)
 

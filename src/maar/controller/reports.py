@@ -94,7 +94,7 @@ class Reports:
             self._due.pop(key, None)
             number = cache.latest.jobs.number.get(key)
             if number is None:
-                self._forget(key, by_job)
+                self._forget(key)
                 continue
             with cache.picture.problems.isolated(REPORT, key):
                 has_news = key in news or key in self._handed
@@ -106,7 +106,7 @@ class Reports:
                 found, record = report(seen, self._records.get(key, Record()), now)
                 self._keep(key, record, seen, now)
                 writes.append(found)
-        for key in self._tellers.take():
+        for key in self._tellers.take(partial(self._waits_in, by_job)):
             self._handed.add(key)
             self._due[key] = now + STANDS
         return [*writes, Writes(tuple(self._queue_patches(plan, now)), None, "")]
@@ -162,11 +162,11 @@ class Reports:
         else:
             self._stale.pop(key, None)
 
-    def _forget(self, key: str, plan: ByJob) -> None:
+    def _forget(self, key: str) -> None:
         self._records.pop(key, None)
         self._waits.pop(key, None)
         self._handed.discard(key)
-        self._tellers.leave(key, partial(self._waits_in, plan))
+        self._tellers.leave(key)
         self._stale.pop(key, None)
         self._lost.pop(key, None)
 
@@ -181,7 +181,7 @@ class Reports:
         """A subject without its note, if another job writes that."""
         others = partial(self._waits_in, plan)
         if subject is None or subject.note is None:
-            self._tellers.leave(key, others)
+            self._tellers.leave(key)
             return subject
         tells = self._tellers.tells(key, subject.note.path, waits, others)
         return subject if tells else replace(subject, note=None)

@@ -17,7 +17,7 @@ from collections.abc import Awaitable, Callable, Iterable
 
 from maar.kube.client.api import Api
 from maar.kube.client.backoff import Backoff
-from maar.kube.client.errors import ApiError, NotLeading
+from maar.kube.client.errors import ApiError, NotLeading, ServerFault
 from maar.kube.write.fence import REFUSED, fence
 from maar.kube.write.intents import Intents
 
@@ -72,8 +72,10 @@ async def _fence(api: Api, path: str, epoch: int, until: float) -> None:
             raise
         except ApiError as error:
             wait = backoff.next(error.retry_after)
-            if isinstance(error, REFUSED) and time.monotonic() + wait >= until:
+            # 500: for example a webhook that protects the object and does not answer.
+            refused = isinstance(error, REFUSED) or (isinstance(error, ServerFault) and error.status == 500)
+            if refused and time.monotonic() + wait >= until:
                 logger.error("%s cannot be fenced: a late write of an earlier leader may take effect: %s", path, error)
                 return
-            logger.log(logging.WARNING if isinstance(error, REFUSED) else logging.DEBUG, "fence, will retry: %s", error)
+            logger.log(logging.WARNING if refused else logging.DEBUG, "fence, will retry: %s", error)
             await asyncio.sleep(wait)

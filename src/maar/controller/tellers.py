@@ -19,11 +19,13 @@ class Tellers:
         self._path: dict[str, str] = {}
         """The object of each job."""
         self._next: set[str] = set()
+        self._left: set[str] = set()
+        """Objects whose teller has gone."""
 
     def tells(self, job: str, path: str, waits: bool, others: Callable[[str], bool]) -> bool:
         """Whether a job writes the note on its object; `others` says whether another job waits."""
         if self._path.get(job, path) != path:
-            self.leave(job, others)
+            self.leave(job)
         self._path[job] = path
         sharing = self._sharing.setdefault(path, set())
         sharing.add(job)
@@ -34,7 +36,7 @@ class Tellers:
             self._teller[path] = job
         return self._teller[path] == job
 
-    def leave(self, job: str, others: Callable[[str], bool]) -> None:
+    def leave(self, job: str) -> None:
         """A job has gone, or its object has no note any more."""
         path = self._path.pop(job, None)
         if path is None:
@@ -44,10 +46,15 @@ class Tellers:
         if not sharing:
             del self._sharing[path], self._teller[path]
         elif self._teller[path] == job:
-            self._hand_over(path, [other for other in sharing if others(other)] or list(sharing))
+            self._left.add(path)
 
-    def take(self) -> set[str]:
+    def take(self, waits: Callable[[str], bool]) -> set[str]:
         """Jobs that have become the teller because another one is not any more: their notes are due."""
+        for path in self._left:
+            sharing = self._sharing.get(path)
+            if sharing and self._teller[path] not in sharing:
+                self._hand_over(path, [job for job in sharing if waits(job)] or list(sharing))
+        self._left.clear()
         found, self._next = self._next, set()
         return found
 

@@ -29,6 +29,8 @@ DEFAULT_WEIGHT = 10.0
 PER_DEVICE = {CPU: 1000, MEMORY: 10**9}
 """The units of `resourceProportion`: cores, in milli, and gigabytes."""
 MOST = 2.0**62
+LARGEST = 1e6
+"""Larger numbers count as this, so that no sum or product is infinite."""
 JUST_FULL = 1.0 + 1e-9
 """Tolerance for rounding: a node that would be exactly full does not overflow."""
 
@@ -51,7 +53,7 @@ class Sra(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     def of_resources(self) -> dict[str, float]:
         """The weight of each scarce resource."""
         given = {name: self.weights.get(name, 1.0) for name in listed(self.resources)}
-        return {name: 1.0 if weight < 0 else weight for name, weight in given.items()}
+        return {name: min(weight, LARGEST) if weight >= 0 else 1.0 for name, weight in given.items()}
 
 
 class Proportional(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -70,7 +72,7 @@ class Proportional(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     def _need(self, key: str) -> float:
         given = self.needs.get(key, 1.0)
-        return 1.0 if given < 0 else given
+        return min(given, LARGEST) if given >= 0 else 1.0
 
 
 class Arguments(OpenArguments, frozen=True, forbid_unknown_fields=True):
@@ -122,7 +124,7 @@ class Kept(NamedTuple):
 class ResourceStrategyFit:
     def __init__(self, arguments: Arguments) -> None:
         self._arguments = arguments
-        self._weight = arguments.weight if arguments.weight >= 0 else DEFAULT_WEIGHT
+        self._weight = min(arguments.weight, LARGEST) if arguments.weight >= 0 else DEFAULT_WEIGHT
         self._terms: dict[int, list[Term]] = {}
         self._scarce: dict[int, Floats] = {}
         self._last: tuple[tuple[int, bool, int], Limit | None] | None = None
@@ -180,7 +182,8 @@ class ResourceStrategyFit:
 
     def _scarce_of(self, request: Ints) -> Floats:
         snapshot, sra = self._session.snapshot, self._arguments.sra
-        return plain_first(snapshot.nodes.allocatable, request, sra.of_resources(), snapshot.axes.index, sra.weight)
+        most = min(sra.weight, LARGEST)
+        return plain_first(snapshot.nodes.allocatable, request, sra.of_resources(), snapshot.axes.index, most)
 
     # -- room for idle devices
 
@@ -218,7 +221,7 @@ def listed(names: str) -> list[str]:
 
 def positive(weight: float) -> float:
     """The weight; one that is not positive counts as 1."""
-    return weight if weight > 0 else 1.0
+    return min(weight, LARGEST) if weight > 0 else 1.0
 
 
 def strategy_of(name: str, configured: Mapping[str, Resource], own: Strategy | None) -> Resource | None:

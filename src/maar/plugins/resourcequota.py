@@ -38,8 +38,9 @@ class Resourcequota:
             self._quotas.setdefault(quota.namespace, []).append(quota)
         if self._quotas:
             for i in session.snapshot.jobs.active:
-                if session.job(i).phase is Phase.INQUEUE:
-                    self._promise(session.job(i))
+                job = session.job(i)
+                if job.phase is Phase.INQUEUE and session.trouble(job) is None and self._vote(job) is Vote.PERMIT:
+                    self._promise(job)
             on.job_enqueued(self._promise)
         on.job_enqueueable(self._vote)
 

@@ -71,6 +71,9 @@ class Search:
         session, terms = self._session, Terms(later=True, within=within)
         self._gone = []
         self._candidates.begin(self._claim)
+        if len(groups) > 1:
+            # Openings for a later group were made while earlier groups of another search were nominated.
+            self._candidates.openings.clear()
         with session.statement() as statement:
             made = all(self._make(group, count, terms) for group, count in groups)
             if not made or not session.hooks.is_nominated(self._job):

@@ -16,7 +16,7 @@ from maar.model.jobs import Job
 from maar.model.plan import Cause
 from maar.model.resources import Floats, Ints
 from maar.model.tasks import Status
-from maar.session.placement import Group, Terms, place
+from maar.session.placement import Group, Terms, both, place
 from maar.session.resizing.pools import SharedPool
 from maar.session.resizing.workers import NO_ROLE, NO_TASKS, elastic_of, worker_shape, workers_of
 from maar.session.session import Session
@@ -76,7 +76,8 @@ def _room(session: Session, pool: SharedPool, jobs: list[Job], now: Ints, gpus: 
     """GPUs (or slots) on each node for these workers: those they have, and what is free for any of them."""
     free = np.zeros(len(session.snapshot.nodes), dtype=np.int64)
     for job, each in zip(jobs, gpus.tolist(), strict=True):
-        np.maximum(free, session.view(worker_shape(session, job)).fits * each * pool.nodes, out=free)
+        usable = both(pool.nodes, session.open_to(job))
+        np.maximum(free, session.view(worker_shape(session, job)).fits * each * usable, out=free)
     return np.asarray((now * gpus[:, None]).sum(axis=0) + free)
 
 
@@ -108,7 +109,7 @@ def _make(session: Session, moves: list[Move]) -> bool:
             job = session.job(int(session.snapshot.tasks.job[task]))
             there = np.zeros(len(session.snapshot.nodes), dtype=np.bool_)
             there[row] = True
-            terms = Terms(later=True, within=there, hold=True)
+            terms = Terms(later=True, within=both(there, session.open_to(job)), hold=True)
             if place(session, job, Group(NO_ROLE, worker_shape(session, job), NO_TASKS), 1, terms) != 1:
                 return False
         statement.commit()
