@@ -67,8 +67,8 @@ class Load:
         """One more gang, every second one with a high priority, and one less if there are many."""
         self._number += 1
         name, size = f"g{self._number}", self._dice.randint(3, 8)
-        await self._live.group(name, size)
         priority = {"priorityClassName": "high"} if self._number % 2 else {}
+        await self._live.group(name, size, **priority)
         made = template({"scheduling.k8s.io/group-name": name}, **priority)
         made["metadata"]["labels"]["app"] = name
         spec = {"replicas": size, "selector": {"matchLabels": {"app": name}}, "template": made}

@@ -16,7 +16,8 @@ from tests.support.postgres import Postgres, binaries
 from tests.support.real.cluster import RealCluster
 from tests.support.real.parts import available
 
-KILLS = 20
+KILLS, MOST_KILLS = 20, 100
+"""Kills at least, and at most until a pod is evicted."""
 MIXED = ("gang", "gang", "gang", "wide", "single", "batch", "elastic", "elastic")
 SOME = ("gang", "gang", "gang", "wide", "single")
 
@@ -110,9 +111,10 @@ def test_postgresql_gone_and_back(cluster: RealCluster, tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_a_mixed_load_survives_20_kills(cluster: RealCluster, tmp_path: Path) -> None:
     async def trouble(stage: Stage) -> int:
-        while stage.replicas.kills < KILLS:
+        while stage.replicas.kills < KILLS or not stage.witness.counts["evicted"]:
             await stage.progress(1)
             await troubles.kill(stage)
+            assert stage.replicas.kills < MOST_KILLS, "no pod was evicted"
         assert {"gang", "elastic", "batch"} <= {name.rstrip("0123456789") for name in stage.users.names}
         return stage.witness.counts["evicted"]
 
