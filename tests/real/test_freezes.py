@@ -67,7 +67,7 @@ class Load:
         """One more gang, every second one with a high priority, and one less if there are many."""
         self._number += 1
         name, size = f"g{self._number}", self._dice.randint(3, 8)
-        priority = {"priorityClassName": "high"} if self._number % 2 else {}
+        priority: dict[str, Any] = {"priorityClassName": "high"} if self._number % 2 else {}
         await self._live.group(name, size, **priority)
         made = template({"scheduling.k8s.io/group-name": name}, **priority)
         made["metadata"]["labels"]["app"] = name
