@@ -45,7 +45,7 @@ class Sink:
         self._bound = bound
         """Called for waiting pods that another client has bound."""
         self._retold = retold
-        """Called for waiting pods that show another reason or promise, whoever wrote it."""
+        """Called for a waiting pod if its condition or its nominated node has changed, by any client."""
         self._broken: set[str] = set()
         """Objects that exist and cannot be decoded."""
 

@@ -152,7 +152,7 @@ def _count_nodes(session: Session, job: Job, group: Group, wanted: int, placed: 
 
 
 def _no_neighbour(limits: list[tuple[str, Limit]]) -> str:
-    """The words of a pod affinity that no node satisfies, so that new nodes do not help; empty if there is none."""
+    """The text of a pod affinity that no node satisfies, or an empty text. New nodes do not help such a job."""
     causes = (cause for _, limit in limits for cause in limit.causes if cause.code == NEIGHBOUR)
     return next((cause.words for cause in causes if len(cause.nodes) and cause.nodes.all()), "")
 

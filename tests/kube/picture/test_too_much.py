@@ -62,7 +62,7 @@ def ports(count: int) -> list[Json]:
 
 
 def hostile(count: int) -> dict[str, tuple[Json, str]]:
-    """The spec of a pod with so many entries, and the field that the reason names."""
+    """The spec of a pod with this number of entries, and the field that the reason must name."""
     apart = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms(count)}}
     tolerations = [{"key": f"k{i}", "operator": "Exists"} for i in range(count)]
     claims = [{"name": f"v{i}", "persistentVolumeClaim": {"claimName": f"c{i}"}} for i in range(count)]
