@@ -186,9 +186,16 @@ class Reservation:
         session = self._session
         if session.elect is None or not session.locks or job.key == session.elect.job or self._ends_in_time(job):
             return None
-        mask = self._locked()
-        mask[session.state.node[session.tasks_of(job, Status.NOMINATED)]] = False  # promised before the lock
-        return Rejection("Locked", f"locked for `{session.elect.job}`", mask)
+        target = session.elect.job
+        closed = session.memo.current(
+            NAME, "closed", lambda: Rejection(LOCKED, f"locked for `{target}`", self._locked())
+        )
+        promised = session.promised(job)
+        if not len(promised):
+            return closed
+        mask = closed.nodes.copy()
+        mask[session.state.node[promised]] = False  # promised before the lock
+        return Rejection(closed.code, closed.words, mask)
 
     def _ends_in_time(self, job: Job) -> bool:
         promise = promised_runtime(self._session, job)

@@ -9,6 +9,8 @@ proved impossible on today's nodes is said so (`never`).
 
 from __future__ import annotations
 
+from collections.abc import Hashable
+
 import numpy as np
 from msgspec.structs import replace
 
@@ -20,12 +22,36 @@ from maar.session.hooks import Limit
 from maar.session.placement import Group, Terms, both, domains_of, groups_of, missing, place
 from maar.session.session import Session
 
+OWNER = "explain"
 NEIGHBOUR = "PodAffinity"
 """The code of nodes that are not near a pod that the pod affinity of a job requires."""
 
 
 def why_waiting(session: Session, job: Job) -> list[Reason]:
     """Everything that keeps a job's pending tasks from starting, in the current state of the session."""
+    kind = _kind_of(session, job)
+    found = _why(session, job) if kind is None else session.memo.current(OWNER, kind, lambda: _why(session, job))
+    since = session.waiting_since(job)
+    return [replace(reason, since=since) for reason in found]
+
+
+def _kind_of(session: Session, job: Job) -> Hashable | None:
+    """What the reasons of a job depend on: thousands of jobs that wait for the same share them.
+
+    `None` for jobs that are looked at one by one: their reasons also depend on where their pods run.
+    """
+    if job.closeness is not None or job.elastic is not None:
+        return None
+    tables, own = session.snapshot, slice(*session.snapshot.jobs.members.span(job.index))
+    gang = job.queue, job.namespace, job.priority, job.min_member, tuple(job.role_min.items())
+    roles = tables.jobs.role_names[job.index]
+    columns = session.state.status, tables.tasks.shape, tables.tasks.priority, tables.jobs.own_role
+    closed = tuple((r.code, r.words, r.nodes.tobytes()) for _, r in session.closed_to(job))
+    return gang, roles, tuple(column[own].tobytes() for column in columns), closed
+
+
+def _why(session: Session, job: Job) -> list[Reason]:
+    """The same without the time since when it waits."""
     nodes: list[Reason] = []
     queues: list[Reason] = []
     lacking, roles = missing(session, job)
@@ -50,7 +76,7 @@ def why_waiting(session: Session, job: Job) -> list[Reason]:
         reasons.append(Reason("allocate", "NotTogether", what))
     if not reasons and not session.state.job_nominated[job.index]:
         reasons.append(Reason("allocate", "NotReached", "fits, but was not reached in this cycle"))
-    return [replace(reason, since=session.waiting_since(job)) for reason in reasons]
+    return reasons
 
 
 def _is_whole_cluster(session: Session, refusal: Reason) -> bool:
@@ -66,7 +92,7 @@ def _why_nodes(session: Session, job: Job, group: Group, wanted: int) -> Reason 
             return _count_nodes(session, job, group, wanted, 0)
         closed = tuple((r.words, r.nodes.tobytes()) for _, r in session.closed_to(job))
         asked = (group.shape, wanted, closed)
-        return session.memo.current("explain", asked, lambda: _count_nodes(session, job, group, wanted, 0))
+        return session.memo.current(OWNER, asked, lambda: _count_nodes(session, job, group, wanted, 0))
     if session.hooks.allowed(job, group.shape, wanted) < wanted:
         return None  # the queue is the limit, not the nodes
     domain = next(domains_of(session, job), None)

@@ -7,6 +7,7 @@ cycle leaves in the plan. Actions change it only through its state's verbs, insi
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import ClassVar, NamedTuple
 
 import msgspec
@@ -120,11 +121,15 @@ class Session:
     def queue_of(self, job: Job) -> Queue:
         return self.snapshot.queues.queues[int(self.snapshot.jobs.queue[job.index])]
 
-    def active(self, resting: bool = False) -> list[Job]:
+    def active(self, resting: bool = False) -> Sequence[Job]:
         """Jobs that wait for something and are valid, in a queue that exists and is valid; without resting jobs."""
-        rows = self.snapshot.jobs.active
-        jobs = [self.job(i) for i in rows if resting or i not in self.snapshot.resting]
-        return [job for job in jobs if self.trouble(job) is None]
+
+        def find() -> list[Job]:
+            rows = self.snapshot.jobs.active
+            jobs = [self.job(i) for i in rows if resting or i not in self.snapshot.resting]
+            return [job for job in jobs if self.trouble(job) is None]
+
+        return self.memo.fixed("active", resting, find)
 
     def elastic(self) -> list[Job]:
         """Jobs whose number of workers may change."""

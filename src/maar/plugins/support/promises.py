@@ -42,9 +42,13 @@ def promised_runtime(session: Session, job: Job) -> float | None:
     if job.promise is not None:
         return job.promise
     tasks = session.snapshot.tasks.tasks
-    promises = [tasks[t].promise for t in session.snapshot.jobs.members[job.index].tolist()]
-    known = [p for p in promises if p is not None]
-    return max(known) if known and len(known) == len(promises) else None
+    longest = None
+    for t in range(*session.snapshot.jobs.members.span(job.index)):
+        promise = tasks[t].promise
+        if promise is None:
+            return None
+        longest = promise if longest is None else max(longest, promise)
+    return longest
 
 
 def earliest_start(session: Session, target: str, without: Ints = NO_TASKS) -> float | None:
