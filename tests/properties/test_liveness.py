@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hypothesis import given, note, settings
 from msgspec.structs import replace
-from tests.support.strategies import clusters, described, least, short
+from tests.support.strategies import QUEUES, clusters, described, least, short
 
 from maar.config.file import default_config
 from maar.decide import decide
@@ -14,6 +14,8 @@ from maar.model.plan import Plan
 from maar.model.snapshot import Cluster, Snapshot
 from maar.model.tasks import Status, Task
 from maar.registry import catalog
+from maar.session.explain import why_waiting
+from maar.session.session import Session
 from maar.testing.scenario import cycles, scene
 
 CONFIG = default_config(catalog())
@@ -110,3 +112,29 @@ def waits_whole(job: Job, members: list[Task]) -> list[Task]:
 
 def how_many(room: dict[str, int], task: Task) -> int:
     return max(min(room.get(name, 0) // amount for name, amount in task.shape.requests), 0)
+
+
+@settings(max_examples=50, deadline=None)
+@given(clusters(gangs=6))
+def test_reasons_that_alike_jobs_share_are_those_of_each_job(cluster: Cluster) -> None:
+    """Every gang has a twin, some in another queue. All jobs are asked in one session, and each one in its own."""
+    twins = [
+        replace(job, key=f"{job.key}-twin", created=3.0, queue=QUEUES[i % 2]) for i, job in enumerate(cluster.jobs)
+    ]
+    theirs = [
+        replace(t, key=f"{t.key}-twin", job=f"{t.job}-twin", status=Status.PENDING, node="") for t in cluster.tasks
+    ]
+    doubled = replace(cluster, jobs=(*cluster.jobs, *twins), tasks=(*cluster.tasks, *theirs))
+    note(described(doubled))
+    together = acted(doubled)
+    for job in [job for job in together.active() if together.state.job_pending[job.index]]:
+        assert why_waiting(acted(doubled), job) == why_waiting(together, job)
+
+
+def acted(cluster: Cluster) -> Session:
+    """A session after all actions."""
+    session = Session(Snapshot(cluster), CONFIG, NOW)
+    session.open()
+    for option in CONFIG.actions:
+        option.build().execute(session)
+    return session
