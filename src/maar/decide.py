@@ -30,6 +30,5 @@ def decide(snapshot: Snapshot, config: Config, now: float) -> Plan:
     release(session)
     # 4 plan: everything that was committed
     plan = plan_of(session)
-    for entry in session.hooks.close:
-        entry.call()
+    session.close()
     return plan

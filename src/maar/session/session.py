@@ -103,6 +103,16 @@ class Session:
             self.clear_target()
             self.state.assign(self, "expired", {})
 
+    def close(self) -> None:
+        """Ask the closing hooks, then drop everything.
+
+        Plugins and caches refer to the session. Without this its memory is freed late, by the garbage collector.
+        """
+        for entry in self.hooks.close:
+            entry.call()
+        self.state.close()
+        vars(self).clear()
+
     def _is_there(self, key: str, uid: str) -> bool:
         """Whether the very job exists, not a later one of the same name."""
         number = self.snapshot.jobs.number.get(key)

@@ -76,6 +76,10 @@ class State(Journal):
         """Call `listener` whenever a job gets or loses tasks (not on undo, which the journal does)."""
         self._listeners.append(listener)
 
+    def close(self) -> None:
+        """Drop everything: listeners and history refer to the session."""
+        vars(self).clear()
+
     # -- the verbs
 
     def bind(self, job: int, shape: int, tasks: Ints, rows: Ints, counts: Ints) -> None:
