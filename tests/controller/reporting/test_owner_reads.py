@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
@@ -13,6 +14,7 @@ import pytest
 from tests.support.crds import serve
 from tests.support.live import EVENTS_PATH, GPU, NAMESPACE, OUR_CRDS, Live, connected, scheduling
 
+from maar.controller.reporting.removals import AFTER
 from maar.controller.settings.settings import Settings
 from maar.embedded.parts.kubelets import Kubelets
 from maar.embedded.server import EmbeddedServer
@@ -170,8 +172,16 @@ async def look(cluster: Live, name: str, path: str, prefix: str) -> Told:
     return Told(about, item["metadata"].get("annotations", {}).get(WHY, ""), conditions, mine)
 
 
-async def play(cluster: Live, names: list[str]) -> dict[str, Told]:
-    """Submit all cases, and wait until Maar has nothing more to say about them."""
+class Scenes(NamedTuple):
+    """What a cluster shows about each case."""
+
+    waiting: dict[str, Told]
+    left: dict[str, Told]
+    """Some time after all pods were deleted."""
+
+
+async def play(cluster: Live, names: list[str]) -> Scenes:
+    """Submit all cases, and wait until Maar has nothing more to say about them; then delete all pods."""
     await cluster.crds(OUR_CRDS)
     inner = [kind.resource for kind in JOB_KINDS if kind.resource.group in ("ray.io", "jobset.x-k8s.io")]
     resources = {CASES[name].kind.resource for name in names} | set(inner)
@@ -194,19 +204,29 @@ async def play(cluster: Live, names: list[str]) -> dict[str, Told]:
             found.update({name: await look(cluster, name, path, name) for name, path in places.items()})
             return all(told.events and (told.why or told.conditions or told.pods) for told in found.values())
 
-        try:
+        with contextlib.suppress(TimeoutError):  # each test says what is missing
             async with asyncio.timeout(8.0):
                 await cluster.eventually(all_told)
-        except TimeoutError:
-            pass  # each test says what is missing
         await cluster.eventually(lambda: scheduler.executor.pending == 0)
         await all_told()
-        return found
+        waiting, left = dict(found), dict[str, Told]()
+        for pod in (await cluster.get(PODS.path(NAMESPACE)))["items"]:
+            await cluster.api.delete(PODS.path(NAMESPACE, pod["metadata"]["name"]))
+
+        async def all_left() -> bool:
+            left.update({name: await look(cluster, name, places[name], name) for name in names})
+            said = ((told.why, *(condition["message"] for condition in told.conditions)) for told in left.values())
+            return not any(NEVER in text for texts in said for text in texts)
+
+        with contextlib.suppress(TimeoutError):  # each test says what is left
+            async with asyncio.timeout(3 * AFTER):
+                await cluster.eventually(all_left)
+        return Scenes(waiting, left)
 
 
 @pytest.fixture(scope="module")
-def told(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Told]:
-    found: dict[str, Told] = {}
+def scenes(tmp_path_factory: pytest.TempPathFactory) -> Scenes:
+    found = Scenes({}, {})
     for names in ([name for name in CASES if name not in APART], APART):
         server = EmbeddedServer(parts=[Kubelets()])
         server.start()
@@ -215,12 +235,18 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Told]:
 
             async def main(kubeconfig: Any = kubeconfig, names: list[str] = names) -> None:
                 async with connected(kubeconfig) as cluster:
-                    found.update(await play(cluster, names))
+                    for all_cases, these in zip(found, await play(cluster, names), strict=True):
+                        all_cases.update(these)
 
             asyncio.run(main())
         finally:
             server.stop()
     return found
+
+
+@pytest.fixture
+def told(scenes: Scenes) -> dict[str, Told]:
+    return scenes.waiting
 
 
 def test_every_kind_has_a_case() -> None:
@@ -243,6 +269,17 @@ def test_the_object_has_one_event_and_the_reason(told: dict[str, Told], name: st
     else:
         assert ("", 9) == (shown.why, len(shown.pods)), "each of its pods waits for a reason of its own"
     assert all(NEVER in message(pod) for pod in shown.pods)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_when_all_pods_are_gone_the_object_no_longer_says_why_they_wait(scenes: Scenes, name: str) -> None:
+    case, shown = CASES[name], scenes.left[name]
+    said = [shown.why, *(condition["message"] for condition in shown.conditions)]
+    assert ([], []) == (shown.pods, [text for text in said if NEVER in text])
+    if isinstance(case.kind, PodGroupKind):
+        assert "its pods are not created yet" in said, "a group waits for pods"
+    elif name != ELASTIC:
+        assert "" == shown.why
 
 
 @pytest.mark.parametrize("name", [PLAIN_GANG, ALONE])

@@ -8,7 +8,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from maar.controller.reporting.reports import Reports
+from maar.controller.reporting.removals import AFTER, AT_ONCE, Place, Removals
+from maar.controller.reporting.reports import AGAIN, Reports
 from maar.controller.reporting.subjects import Note, Subject, Subjects, pod_reference
 from maar.controller.reporting.tallies import EARLY, MOMENT, Tallies
 from maar.controller.reporting.telling import A_MOMENT, A_WHILE, STANDS, Record, Seen, Waiting, Writes, report
@@ -567,11 +568,11 @@ class Scene:
         self.cache.snapshot(now)
 
     def cycle(self, now: float, **plan: Any) -> list[Writes]:
-        """Run a cycle with a plan; returns the writes about jobs."""
+        """Run a cycle with a plan; returns the writes about jobs and their owners."""
         self.snapshot(now)
         decided = Plan(**plan)
         self.cache.assume(decided)
-        return [w for w in self.reports.after(decided, now) if w.subject is not None]
+        return [w for w in self.reports.after(decided, now) if w.subject is not None or w.removes is not None]
 
     def patches(self, now: float, **plan: Any) -> list[Patch]:
         return [patch for writes in self.cycle(now, **plan) for patch in writes.patches]
@@ -725,9 +726,9 @@ class Shared(Scene):
         for i in range(2):
             self.leader(i)
 
-    def put(self, why: str) -> None:
+    def put(self, why: str, uid: str = "u-serve", **more: object) -> None:
         notes = {"maar.dev/why": why} if why else {}
-        metadata = {"name": "serve", "namespace": "ns", "uid": "u-serve", "annotations": notes}
+        metadata = {"name": "serve", "namespace": "ns", "uid": uid, "annotations": notes, **more}
         manifest = {"metadata": metadata, "spec": {"replicas": 2, "leaderWorkerTemplate": {"size": 1}}}
         self.picture.put(leaderworkerset.KIND, msgspec.convert(manifest, leaderworkerset.LeaderWorkerSet))
 
@@ -784,6 +785,96 @@ def test_the_note_of_a_group_that_is_gone_is_removed_by_one_that_runs() -> None:
     assert ["too few GPUs"] == scene.notes(10.0, group_waits(1)) + scene.notes(11.0, group_waits(1))
     scene.picture.drop(kinds.PODS, "ns/serve-1")
     assert [None] == [note for now in (12.0, 13.0) for note in scene.notes(now)]
+
+
+def test_the_note_is_removed_when_all_pods_of_the_owner_are_gone() -> None:
+    scene = Shared()
+    both = (group_waits(0, "first"), group_waits(1, "second"))
+    assert ["first"] == scene.notes(10.0, *both) + scene.notes(11.0, *both)
+    for i in range(2):
+        scene.picture.drop(kinds.PODS, f"ns/serve-{i}")
+    assert [] == scene.notes(12.0), "its controller may create them again"
+    assert 12.0 + AFTER == scene.reports.due(13.0)
+    assert [None] == scene.notes(12.0 + AFTER)
+    assert [] == scene.notes(60.0)
+    assert scene.reports.due(60.0) is None
+
+
+def test_the_note_stays_if_pods_are_replaced() -> None:
+    scene = Shared()
+    scene.picture.drop(kinds.PODS, "ns/serve-1")
+    assert ["too few GPUs"] == scene.notes(10.0, group_waits(0)) + scene.notes(11.0, group_waits(0))
+    scene.picture.drop(kinds.PODS, "ns/serve-0")
+    assert [] == scene.notes(12.0)
+    scene.leader(0)
+    assert [] == [note for now in (13.0, 14.0, 30.0) for note in scene.notes(now, group_waits(0))]
+
+
+def test_a_note_of_an_earlier_leader_is_removed_too() -> None:
+    scene = Shared("too few GPUs")
+    assert [] == scene.notes(10.0, group_waits(0), group_waits(1)), "it has not held long enough yet"
+    for i in range(2):
+        scene.picture.drop(kinds.PODS, f"ns/serve-{i}")
+    assert [None] == scene.notes(11.0) + scene.notes(11.0 + AFTER)
+
+
+@pytest.mark.parametrize("last", ["gone", "replaced", "being deleted", "without a note"])
+def test_nothing_is_written_if_the_object_is_gone_too_or_had_no_note(last: str) -> None:
+    scene = Shared()
+    waiting = () if last == "without a note" else (group_waits(0),)
+    assert ["too few GPUs"] * len(waiting) == scene.notes(10.0, *waiting) + scene.notes(11.0, *waiting)
+    for i in range(2):
+        scene.picture.drop(kinds.PODS, f"ns/serve-{i}")
+    assert [] == scene.cycle(12.0)
+    match last:
+        case "gone":
+            scene.picture.drop(leaderworkerset.KIND, "ns/serve")
+        case "replaced":
+            scene.put("too few GPUs", uid="another")
+        case "being deleted":
+            scene.put("too few GPUs", deletionTimestamp="2026-01-01T00:00:00Z")
+    assert [] == [note for now in (12.0 + AFTER, 30.0) for note in scene.notes(now)]
+
+
+def test_a_note_that_could_not_be_removed_is_tried_again() -> None:
+    scene = Shared()
+    scene.notes(10.0, group_waits(0))
+    scene.notes(11.0, group_waits(0))
+    for i in range(2):
+        scene.picture.drop(kinds.PODS, f"ns/serve-{i}")
+    scene.cycle(12.0)
+    (writes,) = scene.cycle(12.0 + AFTER)
+    scene.reports.failed(writes, writes.patches[0])
+    assert [] == scene.patches(20.0)
+    assert writes.patches == tuple(scene.patches(12.0 + AFTER + AGAIN))
+
+
+def test_few_notes_are_removed_in_one_second() -> None:
+    picture, removals = Scene().picture, Removals()
+    count = 2 * AT_ONCE + 1
+    for i in range(count):
+        metadata = {"name": f"serve-{i}", "namespace": "ns", "uid": "u", "annotations": {WHY: "too few GPUs"}}
+        manifest = {"metadata": metadata, "spec": {"leaderWorkerTemplate": {"size": 1}}}
+        picture.put(leaderworkerset.KIND, msgspec.convert(manifest, leaderworkerset.LeaderWorkerSet))
+        removals.shows(f"/{i}", Place(leaderworkerset.KIND, f"ns/serve-{i}", "u"))
+        removals.left(f"/{i}", 10.0)
+    moments = [10.0 + AFTER + extra for extra in (0.0, 0.5, 1.0, 2.0, 3.0)]
+    assert [AT_ONCE, 0, AT_ONCE, 1, 0] == [len(removals.take(picture, now)) for now in moments]
+
+
+@pytest.mark.parametrize("owned", ["suspended", "elastic"])
+def test_the_notes_of_elastic_and_suspended_jobs_are_left_to_the_resizes(owned: str) -> None:
+    scene, kind, removals = Scene(), pytorchjob.KIND.resource, Removals()
+    notes = {WHY: "4 workers", **({"maar.dev/workers": "4"} if owned == "elastic" else {})}
+    roles = {"Worker": {"replicas": 2, "template": {"spec": {"containers": [{"name": "c"}]}}}}
+    manifest = {
+        "metadata": {"name": "train", "namespace": "ns", "uid": "u", "annotations": notes},
+        "spec": {"runPolicy": {"suspend": owned == "suspended"}, "pytorchReplicaSpecs": roles},
+    }
+    scene.picture.put(pytorchjob.KIND, msgspec.convert(manifest, kind.struct))
+    removals.shows("/train", Place(pytorchjob.KIND, KEY, "u"))
+    removals.left("/train", 10.0)
+    assert [] == removals.take(scene.picture, 10.0 + AFTER)
 
 
 # -- which object represents a job

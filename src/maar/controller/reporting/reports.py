@@ -1,8 +1,8 @@
 """What users see on their own objects, after each plan: keeps the record of each job, and returns the writes.
 
-`telling` says what to write about one job. Here is what concerns all jobs together: which jobs to look
-at, whose details are refreshed next (one job per second), and the statuses of queues. A job about which nothing has
-changed costs one comparison, because thousands wait.
+`telling` says what to write about one job. Here is what concerns all jobs together: which jobs to look at, whose
+details are refreshed next (one job per second), and the statuses of queues. A job about which nothing has changed costs
+one comparison, because thousands wait.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from functools import partial
 from msgspec.structs import replace
 
 from maar.controller.reporting.pace import Pace
+from maar.controller.reporting.removals import Removals
 from maar.controller.reporting.subjects import Subject, Subjects
 from maar.controller.reporting.tallies import MOMENT, Tallies, tally
 from maar.controller.reporting.tellers import Tellers
@@ -69,6 +70,7 @@ class Reports:
         self._lost: dict[str, float] = {}
         """Jobs of which a write has failed, and when to look at their objects again."""
         self._tellers = Tellers()
+        self._removals = Removals()
         self._handed: set[str] = set()
         """Jobs that write the note on their object from now on."""
         self._now = 0.0
@@ -109,13 +111,16 @@ class Reports:
         for key in self._tellers.take(partial(self._waits_in, by_job)):
             self._handed.add(key)
             self._due[key] = now + STANDS
+        for patch, place in self._removals.take(cache.picture, now):
+            writes.append(Writes((patch,), None, "", removes=place))
         return [*writes, Writes(tuple(self._queue_patches(plan, now)), None, "")]
 
     def due(self, now: float) -> float | None:
         """When a write is due because of time alone."""
         queues = None if self._queues_since is None else self._queues_since + MOMENT
         details = self.pace.due() if self._stale else None
-        moments = (*self._due.values(), *self._lost.values(), self.tallies.due(), queues, self._queues_due, details)
+        parts = (self.tallies.due(), self._removals.due(), queues, self._queues_due, details)
+        moments = (*self._due.values(), *self._lost.values(), *parts)
         return min((moment for moment in moments if moment is not None and moment > now), default=None)
 
     def lacking_nodes(self, now: float) -> list[str]:
@@ -137,7 +142,9 @@ class Reports:
 
     def failed(self, writes: Writes, patch: Patch) -> None:
         """A patch was refused, or not answered for too long: what it says is written again after a while."""
-        if not writes.job:
+        if writes.removes is not None:
+            self._removals.failed(patch.path, writes.removes, self._now + AGAIN)
+        elif not writes.job:
             self._queues.failed(patch, self._now + AGAIN)
             self._queues_due = min(self._queues_due or math.inf, self._now + AGAIN)
         elif writes.job in self._records:
@@ -151,6 +158,9 @@ class Reports:
 
     def _keep(self, key: str, record: Record, seen: Seen, now: float) -> None:
         self._records[key] = record
+        if seen.subject is not None and (note := seen.subject.note) is not None and note.place is not None:
+            text = note.shown if record.noted is None else record.noted[1]
+            self._removals.shows(note.path, note.place if text else None)
         if seen.wait is not None:
             self._waits[key] = _print(seen.wait)
         elif seen.looked_at:
@@ -166,7 +176,7 @@ class Reports:
         self._records.pop(key, None)
         self._waits.pop(key, None)
         self._handed.discard(key)
-        self._tellers.leave(key)
+        self._removals.left(self._tellers.leave(key), self._now)
         self._stale.pop(key, None)
         self._lost.pop(key, None)
 
@@ -180,10 +190,12 @@ class Reports:
     def _only_teller(self, key: str, subject: Subject | None, waits: bool, plan: ByJob) -> Subject | None:
         """A subject without its note, if another job writes that."""
         others = partial(self._waits_in, plan)
-        if subject is None or subject.note is None:
-            self._tellers.leave(key)
+        path = None if subject is None or subject.note is None else subject.note.path
+        if path != self._tellers.object_of(key):
+            self._removals.left(self._tellers.leave(key), self._now)
+        if subject is None or path is None:
             return subject
-        tells = self._tellers.tells(key, subject.note.path, waits, others)
+        tells = self._tellers.tells(key, path, waits, others)
         return subject if tells else replace(subject, note=None)
 
     def _waits_in(self, plan: ByJob, key: str) -> bool:

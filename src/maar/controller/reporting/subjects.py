@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import msgspec
 
+from maar.controller.reporting.removals import Place
 from maar.controller.snapshots.cache import Cache
 from maar.kube.picture.elastic_jobs import ElasticJob
 from maar.kube.picture.owners import Owner
@@ -25,6 +26,8 @@ class Note(msgspec.Struct, frozen=True):
     path: str
     shown: str
     """What the annotation says now."""
+    place: Place | None = None
+    """The object, if it is no PodGroup: it can outlive the job."""
 
 
 class Subject(msgspec.Struct, frozen=True):
@@ -76,7 +79,8 @@ class Subjects:
         has_note = picture.elastic_job(job) is None and not picture.is_alone(job)
         if has_note and not owner.kind.is_suspended(owner.item):
             path = resource.path(owner.namespace, owner.name)
-            note = Note(path, owner.item.metadata.annotations.get(known.WHY, ""))
+            metadata, place = owner.item.metadata, Place(*owner.place, owner.item.metadata.uid)
+            note = Note(path, metadata.annotations.get(known.WHY, ""), place)
         return msgspec.structs.replace(state, submitted=Reference.to(resource, owner.item), note=note)
 
     def _state_of(self, job: str) -> Subject | None:

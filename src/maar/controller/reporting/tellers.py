@@ -24,8 +24,6 @@ class Tellers:
 
     def tells(self, job: str, path: str, waits: bool, others: Callable[[str], bool]) -> bool:
         """Whether a job writes the note on its object; `others` says whether another job waits."""
-        if self._path.get(job, path) != path:
-            self.leave(job)
         self._path[job] = path
         sharing = self._sharing.setdefault(path, set())
         sharing.add(job)
@@ -36,17 +34,23 @@ class Tellers:
             self._teller[path] = job
         return self._teller[path] == job
 
-    def leave(self, job: str) -> None:
-        """A job has gone, or its object has no note any more."""
+    def object_of(self, job: str) -> str | None:
+        """The path of the object whose note a job shares; before another one is its object, it must leave."""
+        return self._path.get(job)
+
+    def leave(self, job: str) -> str | None:
+        """A job has gone, or its object has no note any more; returns the object if no other job has it."""
         path = self._path.pop(job, None)
         if path is None:
-            return
+            return None
         sharing = self._sharing[path]
         sharing.discard(job)
         if not sharing:
             del self._sharing[path], self._teller[path]
-        elif self._teller[path] == job:
+            return path
+        if self._teller[path] == job:
             self._left.add(path)
+        return None
 
     def take(self, waits: Callable[[str], bool]) -> set[str]:
         """Jobs that have become the teller because another one is not any more: their notes are due."""

@@ -2,8 +2,8 @@
 
 `report` is pure: from one job after a plan, and the record of what was last written about it, to the writes that are
 due and the new record. It writes again when the *verdict* changes, which is what a reader acts on; another text alone
-is refreshed on one object, when `reports` finds that it is this job's turn. Changes cost tokens, so the
-writes about a waiting job are bounded, whatever happens around it. Only the first condition of a pod is free.
+is refreshed on one object, when `reports` finds that it is this job's turn. Changes cost tokens, so the writes about a
+waiting job are bounded, whatever happens around it. Only the first condition of a pod is free.
 
 After a restart there is no record: what the objects show counts as written.
 """
@@ -16,6 +16,7 @@ import msgspec
 from msgspec.structs import replace
 
 from maar.controller.reporting.pace import Bucket
+from maar.controller.reporting.removals import Place
 from maar.controller.reporting.subjects import Subject
 from maar.kube.kinds.status import Tally
 from maar.kube.picture.picture import PodGroup
@@ -164,6 +165,8 @@ class Writes(msgspec.Struct, frozen=True):
     code: str = ""
     job: str = ""
     """Empty: the writes are about queues."""
+    removes: Place | None = None
+    """The object whose note is removed because all of its jobs have gone."""
 
 
 def report(seen: Seen, record: Record, now: float) -> tuple[Writes, Record]:
