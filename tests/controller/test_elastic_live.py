@@ -20,8 +20,8 @@ from tests.support.elastic_witness import GPU, MPI, PYTORCH
 from tests.support.live import NAMESPACE, OUR_CRDS, bound, connected, scheduling
 from tests.support.memory import state
 
-from maar.controller.brakes import Brakes, BrakeSettings
 from maar.controller.scheduler import Scheduler
+from maar.controller.settings.brakes import Brakes, BrakeSettings
 from maar.embedded.parts.kubelets import Kubelets
 from maar.embedded.parts.operators import TrainingOperator
 from maar.embedded.server import EmbeddedServer

@@ -12,10 +12,10 @@ from tests.support.faults.witness import Witness
 from tests.support.faults.writes import Write
 from tests.support.live import PATIENCE, Live, connected, scheduling
 
-from maar.controller.cache import Cache
-from maar.controller.config_file import ConfigFile
 from maar.controller.scheduler import Scheduler
-from maar.controller.settings import Settings
+from maar.controller.settings.config_file import ConfigFile
+from maar.controller.settings.settings import Settings
+from maar.controller.snapshots.cache import Cache
 from maar.embedded.http.faults import all_binds
 from maar.embedded.objects.store import Event
 from maar.embedded.server import EmbeddedServer

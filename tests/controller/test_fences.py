@@ -14,10 +14,10 @@ from typing import Any
 import pytest
 from tests.support.live import NAMESPACE, Live, bound, scheduling, tell, where
 
-from maar.controller.config_file import ConfigFile
 from maar.controller.main import Options, elections, has_ended, identity, lead_all, lease_name
 from maar.controller.scheduler import Scheduler
-from maar.controller.settings import Settings
+from maar.controller.settings.config_file import ConfigFile
+from maar.controller.settings.settings import Settings
 from maar.embedded.http.faults import all_binds
 from maar.embedded.server import EmbeddedServer
 from maar.kube.client.errors import Conflict, Invalid

@@ -13,7 +13,7 @@ from tests.support.live import EVENTS_PATH, GPU, NAMESPACE, Live, Seen, bound, s
 
 from maar.controller.loop import Cycle
 from maar.controller.scheduler import Scheduler
-from maar.controller.settings import Settings
+from maar.controller.settings.settings import Settings
 from maar.embedded.http.faults import all_binds
 from maar.embedded.objects.kinds import PODS as EMBEDDED_PODS
 from maar.embedded.parts.kubelets import Kubelets

@@ -8,7 +8,7 @@ from pathlib import Path
 from tests.support.live import CRDS as PATH
 from tests.support.live import Live, Seen, bound, connected, scheduling
 
-from maar.controller.settings import Settings
+from maar.controller.settings.settings import Settings
 from maar.kube.client.errors import NotFound
 from maar.kube.kinds import volcano_podgroup
 from maar.kube.kinds.cluster import QUEUES as QUEUE_KIND

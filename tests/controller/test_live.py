@@ -13,7 +13,7 @@ from tests.support.live import NAMESPACE, Live, bound, connected, scheduling
 from maar.cli.main import main
 from maar.cli.plan_json import plan_data
 from maar.controller.record import read_recording
-from maar.controller.settings import Settings
+from maar.controller.settings.settings import Settings
 from maar.controller.shadow import Shadow
 from maar.kube.kinds import volcano_podgroup
 from maar.kube.wire.api_resources import PODS, QUEUES

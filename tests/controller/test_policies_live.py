@@ -20,7 +20,7 @@ from tests.support.memory import elected, state
 
 from maar.controller.loop import Cycle
 from maar.controller.scheduler import Scheduler
-from maar.controller.settings import Settings
+from maar.controller.settings.settings import Settings
 from maar.kube.client.errors import NotFound
 from maar.kube.kinds import volcano_podgroup
 from maar.kube.wire import annotations as known

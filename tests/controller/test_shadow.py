@@ -8,9 +8,9 @@ import msgspec
 import pytest
 
 from maar.config.file import default_config
-from maar.controller.cache import Cache
 from maar.controller.loop import Cycle
 from maar.controller.shadow import Shadow
+from maar.controller.snapshots.cache import Cache
 from maar.decide import decide
 from maar.kube.kinds.cluster import NODES, PODS
 from maar.kube.picture.picture import Picture

@@ -20,9 +20,9 @@ from tests.support.objects import Json, decoded
 
 from maar.config.config import Config
 from maar.config.file import default_config
-from maar.controller.cache import Cache
-from maar.controller.reports import Reports
-from maar.controller.subjects import Subjects
+from maar.controller.reporting.reports import Reports
+from maar.controller.reporting.subjects import Subjects
+from maar.controller.snapshots.cache import Cache
 from maar.controller.watching import Sink
 from maar.decide import decide
 from maar.kube.client.errors import ApiError

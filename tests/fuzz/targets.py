@@ -17,8 +17,8 @@ from tests.fuzz.samples import SAMPLES
 
 from maar.cli.main import main
 from maar.config.file import ConfigError, default_text, read_config
-from maar.controller.brake_file import read_brakes
-from maar.controller.config_file import text_of
+from maar.controller.settings.brake_file import read_brakes
+from maar.controller.settings.config_file import text_of
 from maar.history.history import History
 from maar.registry import catalog
 from maar.web.front.answers import Refused

@@ -28,7 +28,7 @@ from tests.security.world import (
 )
 from tests.support.objects import Json, decoded
 
-from maar.controller.cache import Cache
+from maar.controller.snapshots.cache import Cache
 from maar.kube.picture.picture import Picture
 from maar.model.snapshot import Snapshot
 from maar.model.tasks import Status, Task

@@ -16,7 +16,7 @@ from tests.support.elastic_story import Play, playing
 from tests.support.live import NAMESPACE, OUR_CRDS, connected, scheduling
 
 from maar.config.file import read_config
-from maar.controller.settings import Settings
+from maar.controller.settings.settings import Settings
 from maar.embedded.parts.kubelets import Kubelets
 from maar.embedded.parts.operators import TrainingOperator
 from maar.embedded.server import EmbeddedServer

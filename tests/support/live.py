@@ -18,9 +18,9 @@ from typing import Any
 import msgspec
 import yaml
 
-from maar.controller.config_file import ConfigFile
 from maar.controller.scheduler import Scheduler
-from maar.controller.settings import Settings
+from maar.controller.settings.config_file import ConfigFile
+from maar.controller.settings.settings import Settings
 from maar.kube.client.access import load_access
 from maar.kube.client.api import Api
 from maar.kube.client.errors import AlreadyExists, NotFound

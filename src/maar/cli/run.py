@@ -12,7 +12,7 @@ from maar.cli.inputs import LENIENT
 from maar.cli.logs import log_to_stderr
 from maar.controller import main as controller
 from maar.controller.main import LEASE_NAMESPACE, LEASE_SECONDS, Options
-from maar.controller.settings import Settings
+from maar.controller.settings.settings import Settings
 from maar.model.selectors import Requirement, Selector
 from maar.web.addresses import Address, CannotServe, read_address
 from maar.web.server import groups_at, serving

@@ -19,11 +19,11 @@ import msgspec
 from msgspec.structs import replace
 
 from maar.config.config import ActionOption, Config
-from maar.controller.brakes import Brakes
-from maar.controller.cache import Cache
-from maar.controller.outbox import Outbox
 from maar.controller.record import Frame, Recorder
-from maar.controller.settings import Settings
+from maar.controller.settings.brakes import Brakes
+from maar.controller.settings.settings import Settings
+from maar.controller.snapshots.cache import Cache
+from maar.controller.writing.outbox import Outbox
 from maar.decide import decide
 from maar.model.plan import Elect, Plan
 from maar.model.snapshot import Cluster, Snapshot

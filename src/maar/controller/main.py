@@ -24,11 +24,11 @@ import msgspec
 
 from maar import __version__
 from maar.config.file import ConfigError
-from maar.controller.brake_file import BrakeFile
-from maar.controller.brakes import Brakes
-from maar.controller.config_file import ConfigFile
 from maar.controller.scheduler import BackgroundTaskFailed, Scheduler
-from maar.controller.settings import Settings
+from maar.controller.settings.brake_file import BrakeFile
+from maar.controller.settings.brakes import Brakes
+from maar.controller.settings.config_file import ConfigFile
+from maar.controller.settings.settings import Settings
 from maar.controller.shadow import Shadow
 from maar.history.address import NONE, default_address
 from maar.history.errors import BadAddress

@@ -15,24 +15,24 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from maar.controller.accounting import Accounting
-from maar.controller.brakes import Brakes
-from maar.controller.cache import Cache
 from maar.controller.clock import Clock
-from maar.controller.config_file import ConfigFile
 from maar.controller.foreign import ForeignBinds
-from maar.controller.gang_accounting import GangAccounting
-from maar.controller.knowledge import FromHistory, Learner
+from maar.controller.history.accounting import Accounting
+from maar.controller.history.gang_accounting import GangAccounting
+from maar.controller.history.knowledge import FromHistory, Learner
 from maar.controller.loop import Loop
-from maar.controller.outbox import Outbox
-from maar.controller.provisioning import Provisioning
 from maar.controller.record import Recorder
-from maar.controller.reports import Reports
-from maar.controller.settings import Settings
-from maar.controller.subjects import Subjects
+from maar.controller.reporting.reports import Reports
+from maar.controller.reporting.subjects import Subjects
+from maar.controller.reporting.tallies import MOMENT
+from maar.controller.settings.brakes import Brakes
+from maar.controller.settings.config_file import ConfigFile
+from maar.controller.settings.settings import Settings
+from maar.controller.snapshots.cache import Cache
 from maar.controller.take_over import take_over
-from maar.controller.tallies import MOMENT
 from maar.controller.watching import Sink
+from maar.controller.writing.outbox import Outbox
+from maar.controller.writing.provisioning import Provisioning
 from maar.history.history import History
 from maar.kube.client.api import Api
 from maar.kube.client.backoff import Backoff

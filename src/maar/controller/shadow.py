@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import msgspec
 
-from maar.controller.cache import Cache
 from maar.controller.loop import Cycle
+from maar.controller.snapshots.cache import Cache
 from maar.model.tasks import Status
 
 STARTED = (Status.BOUND, Status.RELEASING, Status.SUCCEEDED, Status.FAILED)

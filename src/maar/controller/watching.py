@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from maar.controller.tallies import stage
+from maar.controller.reporting.tallies import stage
 from maar.kube.client.informer import Changed, Delta, Removed, Replaced
 from maar.kube.client.streams import Broken
 from maar.kube.kinds import AnyKind

@@ -1,8 +1,8 @@
 """What is known about elastic jobs beyond their objects: speed by number of workers, remaining time, restart cost.
 
-The picture asks a source of knowledge (`maar.controller.knowledge`, from the history) when it makes an elastic job, and
-adds the answer to what the job states. So the answer is in the snapshot and in every recording. What a job states comes
-first. Without knowledge, speed is linear, times are unknown and restarts cost what the configuration says.
+The picture asks a source of knowledge (`maar.controller.history.knowledge`) when it makes an elastic job, and adds the
+answer to what the job states. So the answer is in the snapshot and in every recording. What a job states comes first.
+Without knowledge, speed is linear, times are unknown and restarts cost what the configuration says.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@
                                                      there it waits for the volume before it is bound
     the same, and a node is selected                 runs on that node; its room is kept if the pod is nominated to it
 
-`maar.controller.hand_over` waits for volumes. A pod that has a node only counts against the limits of its drivers.
+`maar.controller.writing.hand_over` waits for volumes. A pod with a node only counts against the limits of its drivers.
 """
 
 from __future__ import annotations

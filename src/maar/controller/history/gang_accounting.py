@@ -1,0 +1,196 @@
+"""Accounting of rigid gangs: records in the history when they wait, start, lose their pods and end.
+
+Beside `accounting`, which has the elastic jobs. A gang has a few events in its life, not some for each
+pod, and a cycle looks only at gangs that changed. Single pods and pods of other schedulers have no accounts. The GPU
+seconds of an event are exact: they count the pods that had a node at each moment.
+"""
+
+from __future__ import annotations
+
+import math
+
+import msgspec
+
+from maar.controller.history.accounting import ACCOUNT
+from maar.controller.loop import Cycle
+from maar.controller.snapshots.cache import Cache
+from maar.history.history import History
+from maar.history.records import RUNS, Event, EventKind
+from maar.kube.kinds.kind import COMPLETED, DELETED, FAILED, End
+from maar.kube.picture.owners import Owner
+from maar.model.jobs import Job
+from maar.model.resources import is_accelerator
+from maar.model.snapshot import Changed
+from maar.model.tasks import Status, Task
+
+WAITING = (Status.PENDING, Status.NOMINATED, Status.BLOCKED)
+FINISHED = (Status.SUCCEEDED, Status.FAILED)
+GONE = (*FINISHED, Status.RELEASING)
+
+
+class Life(msgspec.Struct):
+    """One gang, up to now."""
+
+    job: str
+    uid: str
+    owner: tuple[str, str] = ("", "")
+    """Name and uid of the object that its owner submitted, if Maar knows the kind."""
+    accelerator: str = ""
+    told: int = 0
+    """Workers of the last recorded event; 0 if the gang waits."""
+    workers: int = 0
+    gpus: int = 0
+    """Of all its workers; their number if they have none."""
+    attained: float = 0.0
+    last: float = 0.0
+    over: bool = False
+
+    def count(self, until: float) -> None:
+        self.attained += self.gpus * max(until - self.last, 0.0)
+        self.last = max(self.last, until)
+
+
+class GangAccounting:
+    """Keeps the accounts of all rigid gangs."""
+
+    def __init__(self, cache: Cache, history: History) -> None:
+        self._cache = cache
+        self._history = history
+        self._lives: dict[str, Life] = {}
+        """By job."""
+        self._left: dict[str, Life] = {}
+        """Gangs without pods or group whose owner's object is still there, by uid."""
+        self._elastic: set[str] = set()
+        self._evicted: set[str] = set()
+        self._begun = False
+
+    def on_cycle(self, cycle: Cycle) -> None:
+        """Account for the changes between the last two snapshots."""
+        begins = not self._begun
+        if begins and self._history.problem:
+            return  # The last recorded events are not known yet.
+        self._begun = True
+        for key, changed in (self._all() if begins else self._cache.changed).items():
+            if self._is_elastic(key, changed):
+                continue
+            if changed is not None and _is_gang(*changed):
+                with self._cache.picture.problems.isolated(ACCOUNT, key):
+                    self._see(changed[0], changed[1], cycle.now)
+            elif (life := self._lives.pop(key, None)) is not None and not life.over:
+                self._left[life.uid] = life
+                life.count(cycle.now)
+                life.workers = life.gpus = 0
+        self._left = {uid: life for uid, life in self._left.items() if not self._is_over_now(life, cycle.now)}
+        for evict in cycle.plan.evict:
+            task = self._cache.find(evict.task)
+            if task is not None and task.job in self._lives:
+                self._evicted.add(task.job)
+
+    def _is_elastic(self, key: str, changed: Changed) -> bool:
+        """Whether a job has its account elsewhere, also after it was elastic: then its pods may still be there."""
+        if changed is None:
+            self._elastic.discard(key)
+        elif changed[0].elastic is not None or self._cache.picture.elastic_job(key) is not None:
+            self._elastic.add(key)
+        return key in self._elastic and key not in self._lives
+
+    def _all(self) -> dict[str, Changed]:
+        jobs, tasks = self._cache.latest.jobs, self._cache.latest.tasks.tasks
+        return {job.key: (job, tuple(tasks[t] for t in jobs.members[i])) for i, job in enumerate(jobs.jobs)}
+
+    def _see(self, job: Job, tasks: tuple[Task, ...], now: float) -> None:
+        life = self._lives.get(job.key)
+        if life is not None and life.uid != job.uid:
+            self._end(life, DELETED, now)
+            life = None
+        if life is None:
+            life = self._left.pop(job.uid) if job.uid in self._left else self._begin(job, tasks)
+            self._lives[job.key] = life
+        bound = [task for task in tasks if task.status is Status.BOUND]
+        if not life.workers and bound and not life.over:
+            now = max(min((t.started for t in bound if t.started is not None), default=now), life.last)
+        life.count(now)
+        life.workers, life.gpus = len(bound), self._gpus(bound)
+        if bound:
+            self._evicted.discard(job.key)
+            if not life.told:
+                self._record(life, EventKind.STARTED, now, len(bound))
+        elif not tasks or any(task.status in WAITING for task in tasks):
+            if life.told:
+                was_evicted = job.key in self._evicted
+                self._record(life, EventKind.EVICTED if was_evicted else EventKind.STOPPED, now)
+            self._evicted.discard(job.key)
+        elif all(task.status in FINISHED for task in tasks):
+            failed = any(task.status is Status.FAILED for task in tasks)
+            self._end(life, FAILED if failed else COMPLETED, now)
+
+    def _begin(self, job: Job, tasks: tuple[Task, ...]) -> Life:
+        """The account of a gang that this Maar sees for the first time."""
+        owner = self._cache.picture.owner_of(job.key)
+        named = (owner.name, owner.item.metadata.uid) if isinstance(owner, Owner) else ("", "")
+        used = {name for task in tasks for name, amount in task.shape.requests if amount and is_accelerator(name)}
+        life = Life(job.key, job.uid, named, min(used, default=""), last=job.created)
+        last = self._history.last(job.key)
+        if last is not None and last.uid == job.uid:
+            life.told = last.after if last.kind in RUNS else 0
+            life.gpus = life.told * last.gpus_per_worker  # until now
+            life.workers = life.told
+            life.attained, life.last = last.attained or 0.0, last.at
+        elif tasks and all(task.status in GONE for task in tasks):
+            life.over = True  # It ended before Maar began to record it.
+        else:
+            self._record(life, EventKind.SUBMITTED, job.created)
+        return life
+
+    def _is_over_now(self, life: Life, now: float) -> bool:
+        over = True
+        with self._cache.picture.problems.isolated(ACCOUNT, life.job):
+            over = self._is_over(life, now)
+        return over
+
+    def _is_over(self, life: Life, now: float) -> bool:
+        """Whether a gang without pods and group has ended. Its owner's object may say it later than its pods."""
+        name, uid = life.owner
+        namespace = life.job.partition("/")[0]
+        owner = self._cache.picture.job(namespace, name, uid) if uid else None
+        end = End(DELETED) if owner is None else owner.kind.end_of(owner.item)
+        if end is not None:
+            self._end(life, end.how, max(life.last, now if end.at is None else end.at))
+        elif life.told:
+            self._record(life, EventKind.STOPPED, now)
+        return end is not None
+
+    def _end(self, life: Life, how: str, at: float) -> None:
+        if not life.over:
+            life.over = True
+            self._record(life, EventKind.ENDED, at, how=how)
+
+    def _gpus(self, tasks: list[Task]) -> int:
+        shapes = self._cache.latest.shapes
+        return sum(int(shapes.gpus[shapes.number[task.shape]]) for task in tasks) or len(tasks)
+
+    def _record(self, life: Life, kind: EventKind, at: float, after: int = 0, how: str = "") -> None:
+        namespace, _, name = life.job.partition("/")
+        before, life.told = life.told, after
+        if kind is EventKind.STARTED:
+            life.over = False
+        self._history.record(
+            Event(
+                namespace=namespace,
+                name=name,
+                kind=kind,
+                at=at,
+                uid=life.uid,
+                accelerator=life.accelerator,
+                before=before,
+                after=after,
+                gpus_per_worker=max(math.ceil(life.gpus / after), 1) if after else 1,
+                attained=life.attained,
+                how=how,
+            )
+        )
+
+
+def _is_gang(job: Job, tasks: tuple[Task, ...]) -> bool:
+    """Whether a job is a rigid gang of ours: not elastic, not a single pod, not of another scheduler."""
+    return job.elastic is None and bool(job.queue) and (job.declared or job.min_member > 1 or len(tasks) > 1)

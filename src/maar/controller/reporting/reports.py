@@ -1,0 +1,324 @@
+"""What users see on their own objects, after each plan: keeps the record of each job, and returns the writes.
+
+`telling` says what to write about one job. Here is what concerns all jobs together: which jobs to look at, whose
+details are refreshed next (one job per second), and the statuses of queues. A job about which nothing has changed costs
+one comparison, because thousands wait.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Iterable
+from functools import partial
+
+from msgspec.structs import replace
+
+from maar.controller.reporting.pace import Pace
+from maar.controller.reporting.removals import Removals
+from maar.controller.reporting.subjects import Subject, Subjects
+from maar.controller.reporting.tallies import MOMENT, Tallies, tally
+from maar.controller.reporting.tellers import Tellers
+from maar.controller.reporting.telling import STANDS, Record, Seen, Waiting, Writes, report
+from maar.controller.snapshots.cache import Cache
+from maar.kube.kinds.cluster import PODS, QUEUES
+from maar.kube.kinds.status import Tally
+from maar.kube.write.status import QueueShows, QueueStatus
+from maar.kube.write.work import Patch
+from maar.model.jobs import Job, Phase
+from maar.model.plan import Plan, Wait
+from maar.model.tasks import Status
+from maar.model.verdicts import UNSCHEDULABLE
+from maar.session.state import queue_sums
+
+WAITING = (Status.PENDING, Status.NOMINATED, Status.BLOCKED)
+GONE = (Status.BOUND, Status.RELEASING)
+REPORT = "report"
+"""In the table of problems: a job about which nothing could be written."""
+Print = tuple[tuple[str, ...], ...]
+"""What objects would say about a job: codes and texts, and its surplus pods."""
+DETAILS_EVERY = 1.0
+"""Seconds between two refreshes of details, of all jobs together."""
+AGAIN = 60.0
+"""Seconds after which a write that failed is decided again, from what the objects show; tuned by hand."""
+
+
+class Reports:
+    """Keeps the record of each job, and returns the writes after each plan."""
+
+    def __init__(
+        self,
+        cache: Cache,
+        subjects: Subjects,
+        pace: Pace | None = None,
+        may_ask: Callable[[str], bool] = lambda job: True,
+    ) -> None:
+        """`may_ask`: whether conditions of a job's pods may make autoscalers add nodes."""
+        self._may_ask = may_ask
+        self._cache = cache
+        self._subjects = subjects
+        self.pace = pace or Pace(DETAILS_EVERY)
+        """Of all refreshes of details; others may share it."""
+        self.tallies = Tallies()
+        self._records: dict[str, Record] = {}
+        self._waits: dict[str, Print] = {}
+        """What objects would say about each waiting job, after the last decision about it."""
+        self._due: dict[str, float] = {}
+        """When a write is due because of time alone, by job."""
+        self._stale: dict[str, None] = {}
+        """Jobs whose details are to be refreshed, in this order."""
+        self._lost: dict[str, float] = {}
+        """Jobs of which a write has failed, and when to look at their objects again."""
+        self._tellers = Tellers()
+        self._removals = Removals()
+        self._handed: set[str] = set()
+        """Jobs that write the note on their object from now on."""
+        self._now = 0.0
+        """The time of the last cycle."""
+        self._queues = QueueStatus()
+        self._queues_since: float | None = None
+        self._queues_due: float | None = None
+
+    def after(self, plan: Plan, now: float) -> list[Writes]:
+        """The writes that are due after this plan: for each job, then for the queues."""
+        cache, self._now = self._cache, now
+        by_job = ByJob(plan, cache)
+        changed = {*cache.changed, *by_job.admitted, *by_job.bound, *by_job.promised_to}
+        news = changed | {wait.job for wait in plan.waiting if not self._is_known(wait)}
+        moved = self.tallies.take(cache, now)
+        due = {key for key, at in self._due.items() if now >= at}
+        lost = self._next_lost(now)
+        refreshed = self._next_stale(now)
+        resting = cache.resting
+        self._join(plan, by_job)
+        writes: list[Writes] = []
+        for key in sorted(news | moved | due | lost | refreshed):
+            self._due.pop(key, None)
+            number = cache.latest.jobs.number.get(key)
+            if number is None:
+                self._forget(key)
+                continue
+            with cache.picture.problems.isolated(REPORT, key):
+                has_news = key in news or key in self._handed
+                self._handed.discard(key)
+                looked_at = key in by_job.waiting or (has_news and (key in by_job.bound or key not in resting))
+                seen = self._seen(cache.latest.jobs.jobs[number], by_job, looked_at, key in moved or key in lost)
+                if key in refreshed:
+                    seen = replace(seen, refresh=True)
+                found, record = report(seen, self._records.get(key, Record()), now)
+                self._keep(key, record, seen, now)
+                writes.append(found)
+        for key in self._tellers.take(partial(self._waits_in, by_job)):
+            self._handed.add(key)
+            self._due[key] = now + STANDS
+        for patch, place in self._removals.take(cache.picture, now):
+            writes.append(Writes((patch,), None, "", removes=place))
+        return [*writes, Writes(tuple(self._queue_patches(plan, now)), None, "")]
+
+    def due(self, now: float) -> float | None:
+        """When a write is due because of time alone."""
+        queues = None if self._queues_since is None else self._queues_since + MOMENT
+        details = self.pace.due() if self._stale else None
+        parts = (self.tallies.due(), self._removals.due(), queues, self._queues_due, details)
+        moments = (*self._due.values(), *self._lost.values(), *parts)
+        return min((moment for moment in moments if moment is not None and moment > now), default=None)
+
+    def lacking_nodes(self, now: float) -> list[str]:
+        """The jobs that wait for nodes, and for nothing else."""
+        records = self._records.items()
+        return [job for job, r in records if r.verdict and r.verdict.condition == UNSCHEDULABLE and now >= r.stands_at]
+
+    def contradicted(self, pod: str, now: float) -> None:
+        """Another client wrote to the status of a pod, perhaps a late request of an earlier leader: look again."""
+        task = self._cache.find(pod)
+        if task is not None and (record := self._records.get(task.job)) is not None and pod in record.pods:
+            pods = {key: mark for key, mark in record.pods.items() if key != pod}
+            self._records[task.job] = replace(record, pods=pods)
+            self._due[task.job] = now
+
+    def look_again(self, jobs: Iterable[str], now: float) -> None:
+        """Look at these jobs after the next cycle."""
+        self._due.update((job, now) for job in jobs if job in self._records)
+
+    def failed(self, writes: Writes, patch: Patch) -> None:
+        """A patch was refused, or not answered for too long: what it says is written again after a while."""
+        if writes.removes is not None:
+            self._removals.failed(patch.path, writes.removes, self._now + AGAIN)
+        elif not writes.job:
+            self._queues.failed(patch, self._now + AGAIN)
+            self._queues_due = min(self._queues_due or math.inf, self._now + AGAIN)
+        elif writes.job in self._records:
+            self._lost.setdefault(writes.job, self._now + AGAIN)
+
+    # -- which jobs
+
+    def _is_known(self, wait: Wait) -> bool:
+        """Whether objects would say the same as the last time: then nothing is written about the job."""
+        return self._waits.get(wait.job) == _print(wait)
+
+    def _keep(self, key: str, record: Record, seen: Seen, now: float) -> None:
+        self._records[key] = record
+        if seen.subject is not None and (note := seen.subject.note) is not None and note.place is not None:
+            text = note.shown if record.noted is None else record.noted[1]
+            self._removals.shows(note.path, note.place if text else None)
+        if seen.wait is not None:
+            self._waits[key] = _print(seen.wait)
+        elif seen.looked_at:
+            self._waits.pop(key, None)
+        if (due := record.due(now)) is not None:
+            self._due[key] = due
+        if record.stale:
+            self._stale[key] = None
+        else:
+            self._stale.pop(key, None)
+
+    def _forget(self, key: str) -> None:
+        self._records.pop(key, None)
+        self._waits.pop(key, None)
+        self._handed.discard(key)
+        self._removals.left(self._tellers.leave(key), self._now)
+        self._stale.pop(key, None)
+        self._lost.pop(key, None)
+
+    def _join(self, plan: Plan, by_job: ByJob) -> None:
+        """Waiting jobs come first: after a restart a job that runs must not remove the note of one that waits."""
+        for wait in plan.waiting:
+            if wait.job not in self._records and wait.job in self._cache.latest.jobs.number:
+                with self._cache.picture.problems.isolated(REPORT, wait.job):
+                    self._only_teller(wait.job, self._subjects.subject_of(wait.job), True, by_job)
+
+    def _only_teller(self, key: str, subject: Subject | None, waits: bool, plan: ByJob) -> Subject | None:
+        """A subject without its note, if another job writes that."""
+        others = partial(self._waits_in, plan)
+        path = None if subject is None or subject.note is None else subject.note.path
+        if path != self._tellers.object_of(key):
+            self._removals.left(self._tellers.leave(key), self._now)
+        if subject is None or path is None:
+            return subject
+        tells = self._tellers.tells(key, path, waits, others)
+        return subject if tells else replace(subject, note=None)
+
+    def _waits_in(self, plan: ByJob, key: str) -> bool:
+        return key in plan.waiting or key in self._waits
+
+    def _next_lost(self, now: float) -> set[str]:
+        """The jobs of which a write has failed some time ago: what their objects show counts from now on."""
+        lost = {key for key, at in self._lost.items() if now >= at}
+        for key in lost:
+            del self._lost[key]
+            if (record := self._records.get(key)) is not None:
+                self._records[key] = record.unwritten()
+        return lost
+
+    def _next_stale(self, now: float) -> set[str]:
+        """The job whose details are refreshed now, if it is time for one."""
+        if not self._stale or not self.pace.take(now):
+            return set()
+        key = next(iter(self._stale))
+        del self._stale[key]
+        return {key}
+
+    def _seen(self, job: Job, plan: ByJob, looked_at: bool, moved: bool) -> Seen:
+        cache = self._cache
+        subject, wait = self._subjects.subject_of(job.key), plan.waiting.get(job.key)
+        subject = self._only_teller(
+            job.key, subject, wait is not None or (job.key in self._waits and not looked_at), plan
+        )
+        waits = wait is not None or job.key in self._waits
+        alone = subject is not None and subject.tells.kind == PODS.resource.kind and cache.picture.is_alone(job.key)
+        return Seen(
+            job,
+            _phase_after(cache, job, plan),
+            subject,
+            wait,
+            looked_at=looked_at,
+            admitted=job.key in plan.admitted,
+            moved=moved,
+            tally=Tally() if subject is None or subject.group is None else tally(cache, job),
+            has_pods=len(cache.latest.jobs.members[job.index]) > 0,
+            waiting=self._waiting_pods(job, plan) if waits else (),
+            may_ask=self._may_ask(job.key),
+            alone=alone,
+        )
+
+    def _waiting_pods(self, job: Job, plan: ByJob) -> tuple[Waiting, ...]:
+        cache = self._cache
+        tasks, assumed, pods = cache.latest.tasks.tasks, cache.picture.assumed, cache.picture.objects.of(PODS)
+        found: list[Waiting] = []
+        for row in cache.latest.jobs.members[job.index].tolist():
+            task = tasks[row]
+            pod, decided = pods.get(task.key), assumed.get(task.key)
+            if task.status not in WAITING or pod is None or pod.metadata.uid != task.uid or pod.spec.scheduling_gates:
+                continue
+            if decided is not None and decided.status in GONE:
+                continue
+            promise = plan.promised.get(task.key, "")
+            shown, nominated = pod.scheduled, pod.status.nominated_node_name
+            found.append(Waiting(task.key, task.uid, task.created, task.blocked, shown, nominated, promise))
+        return tuple(found)
+
+    # -- queues
+
+    def _queue_patches(self, plan: Plan, now: float) -> list[Patch]:
+        """The patches of queue statuses: changes are gathered for a moment."""
+        cache, decided = self._cache, bool(plan.bind or plan.evict)
+        if self._queues_due is not None and now >= self._queues_due:
+            self._queues_due, self._queues_since = None, now - MOMENT
+        if self._queues_since is None and (cache.changed or cache.rebuilt or decided):
+            self._queues_since = now
+        if self._queues_since is None or now - self._queues_since < MOMENT:
+            return []
+        self._queues_since = now if decided else None  # The next snapshot contains what this plan decides.
+        snapshot, objects = cache.latest, cache.picture.objects.of(QUEUES)
+        sums = queue_sums(snapshot, snapshot.jobs.allocated).tolist()
+        waiting, deserved = self._waiting_in_queues(plan), {d.queue: d.amounts for d in plan.deserved}
+        wanted = {
+            queue.name: QueueShows(snapshot.axes.amounts(row), deserved.get(queue.name), waiting[queue.name])
+            for queue, row in zip(snapshot.queues.queues, sums, strict=True)
+            if queue.name in objects
+        }
+        shown = {name: objects[name].status for name in wanted}
+        patches, self._queues_due = self._queues.patches(wanted, shown, snapshot.axes.names, now)
+        return patches
+
+    def _waiting_in_queues(self, plan: Plan) -> Counter[str]:
+        """How many jobs wait in each queue and in the queues below it."""
+        snapshot = self._cache.latest
+        jobs, tree = snapshot.jobs, snapshot.queues
+        keys = {wait.job for wait in plan.waiting} | self._cache.resting
+        found: Counter[str] = Counter()
+        for key in keys:
+            number = jobs.number.get(key)
+            if number is not None and (queue := int(jobs.queue[number])) >= 0:
+                found.update(tree.queues[above].name for above in tree.path[queue])
+        return found
+
+
+def _print(wait: Wait) -> Print:
+    return (*((reason.code, reason.on_objects) for reason in wait.reasons), wait.surplus)
+
+
+class ByJob:
+    """A plan, indexed by job."""
+
+    def __init__(self, plan: Plan, cache: Cache) -> None:
+        self.waiting = {wait.job: wait for wait in plan.waiting}
+        self.admitted = {admit.job for admit in plan.admit}
+        self.bound = Counter(cache.task(bind.task).job for bind in plan.bind)
+        self.promised = {n.task: n.node for n in plan.nominate}
+        """The node that is promised to each task."""
+        self.promised_to = {cache.task(n.task).job for n in plan.nominate}
+
+
+def _phase_after(cache: Cache, job: Job, plan: ByJob) -> Phase:
+    jobs, table = cache.latest.jobs, cache.latest.tasks
+    members = jobs.members[job.index]
+    status = table.status[members]
+    ended = (status == int(Status.SUCCEEDED)) | (status == int(Status.FAILED))
+    if len(members) and ended.all():
+        return Phase.COMPLETED
+    if int(jobs.ready[job.index]) + plan.bound[job.key] >= max(job.min_member, 1):
+        return Phase.RUNNING
+    if job.key in plan.admitted:
+        return Phase.INQUEUE
+    return job.phase if job.phase is not Phase.RUNNING else Phase.UNKNOWN

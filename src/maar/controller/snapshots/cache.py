@@ -1,0 +1,320 @@
+"""The cache: one consistent snapshot for each cycle, including decisions that no watch has shown yet.
+
+A decision is assumed as soon as it is made, so that the next cycle does not make it again. It is confirmed when a watch
+shows it, and forgotten when it fails for good:
+
+                  decide                    watch shows it
+    pending ────────────────► assumed ───────────────────────► bound
+       ▲                         │
+       └─────────────────────────┘
+           forget: the API server refused
+
+An admission is assumed for its group and a resize for its job (`writing.resizes`) in the same way. Watches
+update the picture while a cycle runs; a snapshot is taken between two updates and never changes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable
+from typing import NamedTuple
+
+from msgspec.structs import replace
+
+from maar.controller.snapshots.isolation import (
+    JOB,
+    MOST,
+    Suspect,
+    bare_around,
+    bare_change,
+    bare_cluster,
+    bare_job,
+    culprits,
+    many_culprits,
+    surroundings,
+)
+from maar.controller.snapshots.pool_times import PoolTimes
+from maar.kube.kinds import Identity
+from maar.kube.picture.picture import Picture
+from maar.kube.picture.pods import Assumed
+from maar.model.plan import Plan
+from maar.model.snapshot import Changed, Cluster, Snapshot
+from maar.model.tasks import Status, Task
+
+SET_ASIDE = 600.0
+"""Seconds for which a job or an object is left out after a decision failed because of it; tuned by hand."""
+
+
+class Aside(NamedTuple):
+    """Why something is left out of decisions, and until when."""
+
+    reason: str
+    until: float
+
+
+class Cache:
+    """The cluster as the next decision sees it."""
+
+    def __init__(self, picture: Picture) -> None:
+        self.picture = picture
+        self._snapshot: Snapshot | None = None
+        self._last: Plan | None = None
+        self.pool_times = PoolTimes()
+        self._resting: frozenset[str] = frozenset()
+        self._woken = False
+        """Whether all jobs were woken since the last snapshot, for example while a decision ran in a thread."""
+        self._tasks: dict[str, Task] = {}
+        """Tasks of the last snapshot, by key."""
+        self._tasks_of: dict[str, tuple[Task, ...]] = {}
+        """Tasks of the last snapshot, by job."""
+        self._aside: dict[Suspect, Aside] = {}
+        """Jobs and other objects because of which a decision failed."""
+        self._rebuild = False
+        """Whether something other than a job is no longer set aside since the last snapshot."""
+
+    @property
+    def started(self) -> bool:
+        return self._snapshot is not None
+
+    @property
+    def latest(self) -> Snapshot:
+        assert self._snapshot is not None, "no snapshot yet"
+        return self._snapshot
+
+    def snapshot(self, now: float) -> Snapshot:
+        """The current cluster; the cost grows with the changes since the last snapshot."""
+        for suspect in [suspect for suspect, aside in self._aside.items() if now >= aside.until]:
+            self._try_again(suspect)
+        update = self.picture.take(now)
+        self._woken = False
+        around = update.around
+        if self._last is not None:
+            # The election and locks of the last plan are still on their way to the objects.
+            last, resized = self._last, self.pool_times.current()
+            around = replace(around, elect=last.elect, locks=last.locks, expired=last.expired, resized=resized)
+        changed = self._without_aside(update.changed)
+        self._forget_gone(around)
+        around = bare_around(around, self._reasons)
+        before, self._snapshot = self._snapshot, None
+        following = None
+        rebuild, self._rebuild = update.rebuild or self._rebuild, False
+        if before is not None and not rebuild:
+            with contextlib.suppress(Exception):  # whatever it is, it fails again below, where its cause is found
+                following = before.after(around, changed)
+        self.changed: dict[str, Changed] = changed
+        """The jobs that changed between the last two snapshots."""
+        self.rebuilt: bool = following is None
+        """Whether the tables were built from scratch."""
+        self._snapshot = following or self._built(around, now)
+        self._index(self.changed)
+        self._keep_resting(frozenset(self.changed))
+        return self._snapshot
+
+    # -- what is set aside
+
+    def _built(self, around: Cluster, now: float) -> Snapshot:
+        """All tables from scratch; what they cannot be built with is set aside."""
+        cluster = self._cluster(around)
+        try:
+            return Snapshot(cluster)
+        except Exception as error:
+            found = self.find_culprits(cluster, _build)
+            if found is None:
+                raise
+            self.changed.update(self._put_aside(found, error, now, cluster))
+            return Snapshot(self._cluster(around))
+
+    def find_culprits(self, cluster: Cluster, check: Callable[[Cluster], int]) -> frozenset[Suspect] | None:
+        """What makes `check` fail; `None` if that cannot be found. May run in another thread.
+
+        `check` returns how much is decided. Jobs are suspected first. But one object may make the decision about every
+        job fail, so it is set aside instead of jobs if more is decided then.
+        """
+
+        def decided(aside: frozenset[Suspect]) -> int | None:
+            try:
+                return check(bare_cluster(cluster, dict.fromkeys(aside, "set aside")))
+            except Exception:
+                return None
+
+        def fails(aside: frozenset[Suspect]) -> bool:
+            return decided(aside) is None
+
+        keys = sorted((job.key for job in cluster.jobs), key=lambda key: (key not in self.changed, key))
+        suspects = [s for s in (Suspect(JOB, key) for key in keys) if s not in self._aside]
+        others = [s for s in surroundings(cluster) if s not in self._aside]
+        jobs = many_culprits(fails, suspects)
+        if jobs is None:
+            found = many_culprits(fails, [*suspects, *others])
+            return None if found is None or MOST < len(found) == len(suspects) + len(others) else found
+        around = culprits(fails, others, 1) if jobs else None
+        if around is None or len(around) > 1:
+            return jobs
+        return around if (decided(around) or 0) > (decided(jobs) or 0) else jobs
+
+    def set_aside(self, found: frozenset[Suspect], error: Exception, now: float) -> Snapshot:
+        """The last snapshot with these jobs and objects set aside, because a decision fails with them."""
+        around = self.latest.cluster
+        changed = self._put_aside(found, error, now, self.cluster())
+        self.changed.update(changed)
+        self.rebuilt = True
+        self._snapshot = Snapshot(self._cluster(around))
+        self._index(changed)
+        self._keep_resting(frozenset(changed))
+        return self._snapshot
+
+    def _put_aside(
+        self, found: frozenset[Suspect], error: Exception, now: float, cluster: Cluster
+    ) -> dict[str, Changed]:
+        for suspect in sorted(found):
+            reason = self.picture.problems.bug(*suspect, error)
+            self._aside[suspect] = Aside(f"left out for {SET_ASIDE / 60:.0f} minutes: {reason}", now + SET_ASIDE)
+        jobs = {suspect.key: self._aside[suspect].reason for suspect in found if suspect.kind == JOB}
+        if len(jobs) < len(found):
+            self._resting = frozenset()  # any job may wait for another reason now
+        tasks: dict[str, list[Task]] = {key: [] for key in jobs}
+        for task in cluster.tasks:
+            if task.job in tasks:
+                tasks[task.job].append(task)
+        return {job.key: bare_job(job, tasks[job.key], jobs[job.key]) for job in cluster.jobs if job.key in jobs}
+
+    def _without_aside(self, changed: dict[str, Changed]) -> dict[str, Changed]:
+        if not self._aside:
+            return changed
+        for key, change in changed.items():
+            if change is None:
+                self._forget_aside(Suspect(JOB, key))
+        reasons = self._reasons
+        return {
+            key: bare_change(change, reason) if (reason := reasons.get(Suspect(JOB, key))) else change
+            for key, change in changed.items()
+        }
+
+    def _forget_gone(self, around: Cluster) -> None:
+        """Forget objects that were set aside and have gone."""
+        aside = {suspect for suspect in self._aside if suspect.kind != JOB}
+        for suspect in aside.difference(surroundings(around)) if aside else ():
+            self._forget_aside(suspect)
+
+    def _forget_aside(self, suspect: Suspect) -> None:
+        if self._aside.pop(suspect, None) is not None:
+            self.picture.problems.valid(*suspect)
+
+    def _try_again(self, suspect: Suspect) -> None:
+        self._forget_aside(suspect)
+        if suspect.kind == JOB:
+            self.picture.make_again(suspect.key)
+        else:
+            self._rebuild = True
+            self._resting = frozenset()
+
+    @property
+    def _reasons(self) -> dict[Suspect, str]:
+        return {suspect: aside.reason for suspect, aside in self._aside.items()}
+
+    def _cluster(self, around: Cluster) -> Cluster:
+        return bare_cluster(self.picture.cluster(around), self._reasons)
+
+    def _index(self, changed: dict[str, Changed]) -> None:
+        for job in changed:
+            for task in self._tasks_of.pop(job, ()):
+                del self._tasks[task.key]
+        for job, now in changed.items():
+            if now is not None and now[1]:
+                self._tasks_of[job] = now[1]
+                self._tasks.update((task.key, task) for task in now[1])
+
+    def cluster(self) -> Cluster:
+        """The last snapshot as plain data, for a recording."""
+        return self._cluster(self.latest.cluster)
+
+    @property
+    def resting(self) -> frozenset[str]:
+        """Jobs that the last cycle skipped."""
+        return frozenset(self.latest.jobs.jobs[i].key for i in self.latest.resting)
+
+    @property
+    def has_resting(self) -> bool:
+        """Whether the next cycle skips some jobs."""
+        return bool(self._resting)
+
+    def let_rest(self, jobs: frozenset[str]) -> None:
+        """Skip these waiting jobs until they change or room may have become free."""
+        self._resting = frozenset() if self._woken else jobs
+
+    def in_need_of_company(self, jobs: frozenset[str]) -> frozenset[str]:
+        """The jobs among `jobs` that a bound pod may help: they have pod affinity or a hard spread constraint."""
+        shapes, tasks, table = self.latest.shapes.shapes, self.latest.tasks, self.latest.jobs
+        needy = {i for i, shape in enumerate(shapes) if shape.affinity or any(s.hard for s in shape.spread)}
+        if not needy:
+            return frozenset()
+        known = [job for job in jobs if job in table.number]
+        return frozenset(j for j in known if needy & set(tasks.shape[table.members[table.number[j]]].tolist()))
+
+    def wake_all(self) -> None:
+        """Look at all jobs in the next cycle: room may have become free, or the rules have changed."""
+        self._resting = frozenset()
+        self._woken = True
+
+    def _keep_resting(self, changed: frozenset[str]) -> None:
+        self._resting -= changed
+        number = self.latest.jobs.number
+        self.latest.resting = frozenset(number[key] for key in self._resting if key in number)
+
+    # -- assume, forget
+
+    def assume(self, plan: Plan) -> None:
+        """Treat everything that the plan decided as done, until watches show it."""
+        for admit in plan.admit:
+            self.picture.admit(admit.job)
+        for bind in plan.bind:
+            self._assume(bind.task, Status.BOUND, bind.node)
+        for evict in plan.evict:
+            self._assume(evict.task, Status.RELEASING, self.task(evict.task).node)
+        promised = {n.task: n.node for n in plan.nominate}
+        for nominate in plan.nominate:
+            self._assume(nominate.task, Status.NOMINATED, nominate.node)
+        bound = {bind.task for bind in plan.bind}
+        for task in self._nominated_before():
+            if task.key not in promised and task.key not in bound:
+                self._assume(task.key, Status.PENDING, "")
+        if self._last is None:
+            self.pool_times.begin(self.latest.cluster.resized)
+        self._last = plan
+
+    def start_over(self) -> None:
+        """Forget the last plan: another instance may have decided since."""
+        self._last = None
+
+    def _nominated_before(self) -> list[Task]:
+        table = self.latest.tasks
+        rows = (table.status == int(Status.NOMINATED)).nonzero()[0]
+        return [table.tasks[row] for row in rows.tolist()]
+
+    def _assume(self, key: str, status: Status, node: str) -> None:
+        known = self.picture.assumed.get(key)
+        uid = self.task(key).uid
+        if known is None or (known.status, known.node, known.uid) != (status, node, uid):
+            self.picture.assume(key, Assumed(uid, status, node))
+
+    def forget(self, key: str) -> None:
+        """Drop the assumption about a pod: it did not come true."""
+        self.picture.forget(key)
+        self.wake_all()
+
+    def forget_job(self, identity: Identity) -> None:
+        """Drop the assumption about an elastic job: it did not come true."""
+        self.picture.elastic.forget(identity)
+        self.wake_all()
+
+    def task(self, key: str) -> Task:
+        return self._tasks[key]
+
+    def find(self, key: str) -> Task | None:
+        return self._tasks.get(key)
+
+
+def _build(cluster: Cluster) -> int:
+    """Build the tables of a cluster; nothing is decided."""
+    Snapshot(cluster)
+    return 0

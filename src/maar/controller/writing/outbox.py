@@ -1,0 +1,220 @@
+"""From a plan to writes: binds, evictions, sizes, nominations, statuses and events.
+
+The executor carries out all writes in the background. If one fails for good, the cache forgets the assumption, and the
+next cycle decides again.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from functools import partial
+
+from maar.controller.reporting.reports import Reports
+from maar.controller.reporting.subjects import Subjects, pod_reference
+from maar.controller.reporting.telling import Writes
+from maar.controller.settings.settings import Settings
+from maar.controller.snapshots.cache import Cache
+from maar.controller.writing.batches import Batch, Batches
+from maar.controller.writing.hand_over import HandOvers
+from maar.controller.writing.memory import Memory
+from maar.controller.writing.provisioning import Provisioning
+from maar.controller.writing.refusals import Refusals
+from maar.controller.writing.resizes import Resizes
+from maar.kube.client.errors import Conflict, NotFound
+from maar.kube.wire.api_resources import PODS
+from maar.kube.write.events import EventWriter
+from maar.kube.write.executor import Bind, Delete, Evict, Executor, Failed, Outcome, Patch, Work
+from maar.model.plan import Plan
+
+WITHDRAWN = "Withdrawn"
+"""The reason of binds that were not sent, because the decision about their gang no longer holds."""
+ONE_BOUND = "bound one of its pods"
+
+
+class Outbox:
+    """Carries out plans."""
+
+    def __init__(
+        self,
+        cache: Cache,
+        executor: Executor,
+        events: EventWriter,
+        subjects: Subjects,
+        reports: Reports,
+        provisioning: Provisioning,
+        settings: Settings,
+        trigger: Callable[[], None],
+    ) -> None:
+        self._cache = cache
+        self._executor = executor
+        self._events = events
+        self._subjects = subjects
+        self._reports = reports
+        self._provisioning = provisioning
+        self._settings = settings
+        self._trigger = trigger
+        self.counts: Counter[str] = Counter()
+        self.on_given: list[Callable[[str], None]] = []
+        """Called for gangs whose pods were bound."""
+        self._batches = Batches(self._report_bound)
+        self._refusals = Refusals(cache, trigger)
+        self._hand_overs = HandOvers(
+            cache.picture, self._submit_patch, self._submit_bind, self._give_up_volumes, trigger
+        )
+        self._hand_overs.on_left.append(partial(self._batches.ended, given=False))
+        self.resizes = Resizes(cache, subjects, self._submit_patch, events.emit, trigger, reports.pace)
+        self.memory = Memory(cache, self._submit_patch, trigger, settings.namespace, settings.scheduler_names)
+
+    def send(self, plan: Plan, now: float) -> None:
+        """Carry out a plan. The cache has assumed it already, except for sizes, which are assumed here."""
+        self.resizes.send(plan, now)
+        self._send_binds(plan, now)
+        self._hand_overs.go_on(now)
+        self._send_evictions(plan)
+        self.memory.send(plan, now)
+        for writes in self._reports.after(plan, now):
+            for patch in writes.patches:
+                self._submit_patch(patch, partial(self._reported, writes, patch))
+            if writes.event and writes.subject is not None:
+                about = writes.subject.tells
+                self._events.emit(about, "Warning", "FailedScheduling", writes.event, code=writes.code)
+        if self._provisioning.has_work:
+            self._ask_for_nodes(now)
+
+    def _reported(self, writes: Writes, patch: Patch, outcome: Outcome) -> None:
+        if isinstance(outcome, Failed) and not isinstance(outcome.error, NotFound):
+            self._reports.failed(writes, patch)
+
+    def _ask_for_nodes(self, now: float) -> None:
+        if settled := self._provisioning.after(self._reports.lacking_nodes(now), now):
+            self._reports.look_again(settled, now)
+            self._trigger()
+
+    async def has_room(self, patience: float) -> None:
+        """Wait until all pending writes can be in flight at once, up to a limit in seconds."""
+        await self._executor.has_room(patience)
+
+    def due(self, now: float) -> float | None:
+        """When a write is due because of time alone."""
+        parts = (self._reports.due(now), self._hand_overs.due(now), self.resizes.due(now))
+        moments = (*parts, self.memory.due(), self._provisioning.due())
+        return min((moment for moment in moments if moment is not None), default=None)
+
+    def _submit(self, work: Work, task: str | None, then: Callable[[], None] | None = None) -> None:
+        """Send a write; `then` is called if it succeeds."""
+
+        def done(_: Work, outcome: Outcome) -> None:
+            self._count(work, outcome)
+            if isinstance(work, Bind) and task is not None and isinstance(outcome, Failed):
+                self._withdraw_gang(task, outcome)
+            if isinstance(work, Bind) and task is not None and getattr(outcome, "final", True):
+                self._batches.ended(task, not isinstance(outcome, Failed))
+            if isinstance(outcome, Failed):
+                if task is not None and not outcome.final:
+                    # It is unknown whether the write happened: keep the assumption and try again.
+                    self._submit(work, task, then)
+                elif task is not None:
+                    self._report_refused(work, outcome)
+                    self._refusals.refused(task, _uid(work))
+            else:
+                if task is not None:
+                    self._refusals.done(task, _uid(work))
+                if then is not None:
+                    then()
+
+        self._executor.submit(work, done)
+
+    def _withdraw_gang(self, task: str, outcome: Failed) -> None:
+        """A pod has changed since the decision: bind no more pods of its gang, so that all are decided again."""
+        if isinstance(outcome.error, (Conflict, NotFound)) and outcome.error.reason != WITHDRAWN:
+            why = Conflict(f"not sent, because `{task}` could not be bound", reason=WITHDRAWN)
+            for other in self._batches.others(task):
+                namespace, _, name = other.partition("/")
+                self._executor.withdraw_bind(PODS.path(namespace, name), why)
+
+    def _report_refused(self, work: Work, outcome: Failed) -> None:
+        """Emit an event for a refused bind, unless the pod is gone or already has a node."""
+        if isinstance(work, Bind) and not isinstance(outcome.error, (Conflict, NotFound)):
+            what = f"could not be bound to `{work.node}`: {outcome.error}"
+            self._events.emit(pod_reference(work.pod.key, work.uid), "Warning", "FailedScheduling", what)
+
+    def _count(self, work: Work, outcome: Outcome) -> None:
+        self.counts[f"{'failed' if isinstance(outcome, Failed) else 'done'}:{type(work).__name__}"] += 1
+
+    # -- pods
+
+    def _send_binds(self, plan: Plan, now: float) -> None:
+        gangs: dict[str, dict[str, str]] = {}
+        for bind in plan.bind:
+            gangs.setdefault(self._cache.task(bind.task).job, {})[bind.task] = bind.node
+        jobs = self._cache.latest.jobs
+        for job, nodes in gangs.items():
+            self._batches.begin(job, nodes, had=int(jobs.ready[jobs.number[job]]))
+        for bind in plan.bind:
+            task = self._cache.task(bind.task)
+            if not self._hand_overs.concerns(bind.task):
+                self._submit_bind(bind.task, task.uid, bind.node)
+            elif claims := self._hand_overs.begin(bind.task, task.uid, bind.node, now):
+                what = f"waits on {bind.node} for the volumes of its claims: {', '.join(claims)}"
+                self._events.emit(pod_reference(bind.task, task.uid), "Normal", "WaitForVolumes", what)
+                # A successor keeps the room by this: tenants can write the claim's annotation, but not this field.
+                namespace, _, name = bind.task.partition("/")
+                body = {"status": {"nominatedNodeName": bind.node}}
+                self._submit(Patch(PODS.path(namespace, name, "status"), body, "merge"), None)
+
+    def _report_bound(self, batch: Batch) -> None:
+        if (subject := self._subjects.subject_of(batch.job)) is not None:
+            # Thousands of pods that are jobs of their own may have one owner: it gets one event, with a count.
+            of_owner = bool(batch.alone) and subject.tells.kind != PODS.kind
+            self._events.emit(subject.tells, "Normal", "Scheduled", ONE_BOUND if of_owner else f"{batch}")
+        for listener in self.on_given:
+            listener(batch.job)
+
+    def _submit_bind(self, pod: str, uid: str, node: str) -> None:
+        seen = self._cache.picture.pod(pod)
+        if seen is None or seen.metadata.uid != uid:  # gone since the decision
+            self._batches.ended(pod, given=False)
+            return
+        self._submit(Bind(seen, node), pod)
+        if self._settings.pod_events and not self._tells_itself(pod):
+            self._events.emit(pod_reference(pod, uid), "Normal", "Scheduled", f"bound to {node}")
+
+    def _tells_itself(self, pod: str) -> bool:
+        """Whether a pod has the events of its job: its batch emits the same one."""
+        task = self._cache.find(pod)
+        if task is None or not self._cache.picture.is_alone(task.job):
+            return False
+        subject = self._subjects.subject_of(task.job)
+        return subject is not None and subject.tells == pod_reference(pod, task.uid)
+
+    def _submit_patch(self, patch: Work, then: Callable[[Outcome], None]) -> None:
+        def done(work: Work, outcome: Outcome) -> None:
+            self._count(work, outcome)
+            then(outcome)
+
+        self._executor.submit(patch, done)
+
+    def _give_up_volumes(self, pod: str, why: str) -> None:
+        """Forget the decision for a pod that cannot have its volumes on its node."""
+        self.counts["failed:HandOver"] += 1
+        self._batches.ended(pod, given=False)
+        regarding = pod_reference(pod, self._cache.picture.assumed[pod].uid)
+        self._events.emit(regarding, "Warning", "FailedScheduling", why)
+        self._cache.forget(pod)
+        self._trigger()
+
+    def _send_evictions(self, plan: Plan) -> None:
+        for evict in plan.evict:
+            task = self._cache.task(evict.task)
+            seen = self._cache.picture.pod(evict.task)
+            if seen is None or seen.metadata.uid != task.uid:
+                continue
+            kind = Delete if self._settings.delete_victims or not evict.budgets_apply else Evict
+            # Emitted after the eviction: a budget may refuse it.
+            emit = partial(self._events.emit, pod_reference(evict.task, task.uid), "Normal", "Preempted", evict.reason)
+            self._submit(kind(seen, grace=evict.grace), evict.task, emit)
+
+
+def _uid(work: Work) -> str:
+    return work.uid if isinstance(work, Bind | Evict | Delete) else ""

@@ -1,0 +1,334 @@
+"""From a plan to elastic jobs: writes sizes, suspensions and notes for the owner to the jobs' own objects.
+
+This is part of the outbox. The order is Voda's: halts, scale-ins, starts, scale-outs. Starts and scale-outs are written
+only after all halts and scale-ins are written, so that jobs never request more than the cluster has. If one of those is
+refused, nothing grows, and the next cycle decides again. A decision is assumed in the picture at once, so that the next
+cycle sees it, until a watch shows it or the API server refuses it. Notes for the owner (current workers, planned
+workers, why) and holds are written together with the size. Holds that change alone are written at once. Notes that
+change alone are live numbers: all jobs together get one per second, in turn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import msgspec
+
+from maar.controller.reporting.pace import Pace
+from maar.controller.reporting.subjects import Subjects
+from maar.controller.snapshots.cache import Cache
+from maar.kube.client.errors import Conflict, NotFound
+from maar.kube.kinds import Identity
+from maar.kube.kinds.elastic import Kept, write_holds
+from maar.kube.kinds.kind import Wanted
+from maar.kube.picture.elastic_jobs import ElasticJob, Untrue
+from maar.kube.read.elastic import AssumedJob
+from maar.kube.wire import annotations as known
+from maar.kube.write.events import Reference
+from maar.kube.write.executor import Done, Failed, Outcome, Work
+from maar.kube.write.resize import AnnotateJob, ChangeJob
+from maar.model.elastic import Past
+from maar.model.plan import Plan, Target
+
+Submit = Callable[[Work, Callable[[Outcome], None]], None]
+Emit = Callable[[Reference, str, str, str], None]
+Holds = tuple[tuple[str, int], ...]
+NOTES_EVERY = 1.0
+"""Seconds between two notes that change alone, of all jobs together."""
+
+
+RESIZE = "resize"
+"""In the table of problems: a job whose size could not be written."""
+
+
+class Change(NamedTuple):
+    """The new size of one job."""
+
+    job: str
+    size: int | None
+    """`None`: unchanged."""
+    suspended: bool
+    past: Past
+    why: str
+
+
+class Prepared(NamedTuple):
+    """A write that is ready to be sent, and a callback for its outcome."""
+
+    identity: Identity
+    work: ChangeJob
+    done: Callable[[Outcome], None]
+
+
+class Resizes:
+    """Carries out the decisions of a plan about elastic jobs."""
+
+    def __init__(
+        self,
+        cache: Cache,
+        subjects: Subjects,
+        submit: Submit,
+        emit: Emit,
+        trigger: Callable[[], None],
+        pace: Pace | None = None,
+    ) -> None:
+        self._cache = cache
+        self._subjects = subjects
+        self._submit = submit
+        self._emit = emit
+        self._trigger = trigger
+        self._noted: dict[str, Target] = {}
+        """The last note to the owner of each job; the job that was noted longest ago comes first."""
+        self._pace = pace or Pace(NOTES_EVERY)
+        self._has_notes = False
+        """Whether notes wait for their turn."""
+        self._going_down = 0
+        """Halts and scale-ins that are not done yet."""
+        self._waiting: dict[str, Prepared] = {}
+        """Starts and scale-outs that wait for halts and scale-ins, by job."""
+        self.on_written: list[Callable[[ElasticJob, Change, ChangeJob], None]] = []
+        """Called for changes that were written."""
+
+    def send(self, plan: Plan, now: float) -> None:
+        """Carry out a plan's sizes, holds and notes."""
+        self._cache.pool_times.decide(plan, now)
+        for key in (key for key, changed in self._cache.changed.items() if changed is None):
+            self._noted.pop(key, None)
+        notes = self._notes(plan)
+        down, up = changes(plan)
+        isolated = self._cache.picture.problems.isolated
+        for change in down:
+            with isolated(RESIZE, change.job):
+                self._go_down(change, notes)
+        for change in up:
+            with isolated(RESIZE, change.job):
+                prepared = self._prepare(change, notes)
+                if prepared is not None:
+                    self._waiting[change.job] = prepared
+        self._write_notes(notes, now)
+        self._correct_notes(now)
+        self._go_up()
+
+    def due(self, now: float) -> float | None:
+        """When a note is due because of time alone."""
+        return max(self._pace.due(), now) if self._has_notes else None
+
+    # -- sizes
+
+    def _go_down(self, change: Change, notes: dict[str, Note]) -> None:
+        prepared = self._prepare(change, notes)
+        if prepared is None:
+            return
+        self._waiting.pop(change.job, None)
+        self._going_down += 1
+
+        def arrived(outcome: Outcome) -> None:
+            self._going_down -= 1
+            prepared.done(outcome)
+            if isinstance(outcome, Failed):
+                self._cancel_growth()
+            self._go_up()
+
+        self._submit(prepared.work, arrived)
+
+    def _go_up(self) -> None:
+        """Send starts and scale-outs, unless a halt or scale-in is not done yet."""
+        if self._going_down:
+            return
+        waiting, self._waiting = self._waiting, {}
+        for prepared in waiting.values():
+            self._submit(prepared.work, prepared.done)
+
+    def _cancel_growth(self) -> None:
+        """Cancel starts and scale-outs after a refused halt or scale-in; the next cycle decides again."""
+        for job, prepared in self._waiting.items():
+            self._noted.pop(job, None)
+            self._cache.forget_job(prepared.identity)
+            self._cache.pool_times.settle(job, made=False)
+        self._waiting.clear()
+        self._trigger()
+
+    def _prepare(self, change: Change, notes: dict[str, Note]) -> Prepared | None:
+        found = self._cache.picture.elastic_job(change.job)
+        if found is None:
+            self._cache.pool_times.settle(change.job, made=False)
+            return None
+        note = notes.pop(change.job, Note(found.standing.holds, {}))
+        self._keep(change.job, note)
+        if by_hand := _by_hand(found):
+            change = change._replace(why=f"{by_hand}: {change.why}" if change.why else by_hand)
+            note.annotations[known.WHY] = change.why
+        standing = found.standing
+        kept = kept_after(found, change)
+        wanted = Wanted(standing.size if change.size is None else change.size, change.suspended, kept, note.annotations)
+        resource, before = self._subjects.of_elastic(found).resource, (standing.size, standing.suspended)
+        work = ChangeJob(found.kind, resource, found.item, found.spec, found.made, before, wanted)
+        assumed = self._assume(found, wanted.size, wanted.suspended, kept, note.holds)
+
+        def done(outcome: Outcome) -> None:
+            self._settle(change.job, found.identity, assumed, outcome)
+            self._report(found, change, work, outcome)
+
+        return Prepared(found.identity, work, done)
+
+    def _settle(self, job: str, identity: Identity, assumed: AssumedJob | None, outcome: Outcome) -> None:
+        if isinstance(outcome, Failed):
+            self._noted.pop(job, None)
+            if assumed is not None:
+                self._cache.forget_job(identity)
+        elif outcome.version and assumed is not None:
+            self._cache.picture.elastic.wrote(identity, assumed, outcome.version)
+
+    def _report(self, found: ElasticJob, change: Change, work: ChangeJob, outcome: Outcome) -> None:
+        regarding = self._subjects.of_elastic(found).reference
+        self._cache.pool_times.settle(change.job, made=isinstance(outcome, Done))
+        if isinstance(outcome, Done):
+            self._emit(regarding, "Normal", *_event_of(work, change))
+            for listener in self.on_written:
+                listener(found, change, work)
+            return
+        if isinstance(outcome.error, (Conflict, NotFound)) or not outcome.final:
+            self._trigger()
+        else:
+            self._emit(regarding, "Warning", "FailedResize", str(outcome.error))
+
+    def _assume(self, found: ElasticJob, size: int, suspended: bool, kept: Kept, holds: Holds) -> AssumedJob:
+        assumed = AssumedJob(found.item.metadata.uid, size, suspended, kept, holds)
+        self._cache.picture.elastic.assume(found.identity, assumed)
+        return assumed
+
+    # -- notes and holds
+
+    def _notes(self, plan: Plan) -> dict[str, Note]:
+        holds: dict[str, dict[str, int]] = {}
+        for hold in plan.hold:
+            of = holds.setdefault(hold.job, {})
+            of[hold.node] = of.get(hold.node, 0) + hold.count
+        jobs = self._cache.latest.jobs
+        held = {job.key for job in jobs.jobs if job.elastic is not None and job.elastic.holds}
+        targets = {target.job: target for target in plan.targets if self._noted.get(target.job) != target}
+        found: dict[str, Note] = {}
+        for key in sorted(holds.keys() | held | targets.keys()):
+            with self._cache.picture.problems.isolated(RESIZE, key):
+                job = self._cache.picture.elastic_job(key)
+                if job is not None:
+                    kept = tuple(sorted(holds.get(key, {}).items()))
+                    found[key] = Note(kept, self._annotations(job, kept, targets.get(key)), targets.get(key))
+        return found
+
+    def _annotations(self, job: ElasticJob, holds: Holds, target: Target | None) -> dict[str, str | None]:
+        changed: dict[str, str | None] = {}
+        if holds != job.standing.holds:
+            changed[known.HOLDS] = write_holds(holds)
+        if target is not None:
+            # The last note may still be in flight, so that the object does not show it yet.
+            last = self._noted.get(target.job)
+            shown = job.item.metadata.annotations if last is None else _notes(last)
+            changed.update({key: value for key, value in _notes(target).items() if shown.get(key, "") != value})
+        return changed
+
+    def _write_notes(self, notes: dict[str, Note], now: float) -> None:
+        """Write holds that have changed, and the notes of one job."""
+        order = {job: place for place, job in enumerate(self._noted)}
+        self._has_notes = False
+        for job in sorted(notes, key=lambda job: (order.get(job, -1), job)):
+            note = notes[job]
+            if not note.annotations:
+                self._keep(job, note)
+            elif known.HOLDS in note.annotations or self._pace.take(now):
+                with self._cache.picture.problems.isolated(RESIZE, job):
+                    self._write_note(job, note)
+            else:
+                self._has_notes = True
+
+    def _correct_notes(self, now: float) -> None:
+        """Write the truth on jobs whose owner has suspended them, or has taken them from Maar."""
+        untrue = self._cache.picture.elastic.untrue
+        for place, found in sorted(untrue.items(), key=lambda item: item[0][1]):
+            if not self._pace.take(now):
+                self._has_notes = True
+                return
+            del untrue[place]
+            # What was noted before is not on the object any more.
+            for job in [job for job in self._noted if self._cache.picture.elastic_job(job) is None]:
+                del self._noted[job]
+
+            def done(outcome: Outcome, found: Untrue = found) -> None:
+                if isinstance(outcome, Failed):  # unless a watch has shown it since, which looks again
+                    untrue.setdefault(found.owner.place, found)
+
+            path = self._cache.picture.path(found.owner.kind, found.owner.item)
+            self._submit(AnnotateJob(path, found.notes), done)
+
+    def _keep(self, job: str, note: Note) -> None:
+        """Remember that a note is written, or on its way."""
+        if note.target is not None:
+            self._noted.pop(job, None)
+            self._noted[job] = note.target
+
+    def _write_note(self, key: str, note: Note) -> None:
+        found = self._cache.picture.elastic_job(key)
+        if found is None:
+            return
+        self._keep(key, note)
+        standing, assumed = found.standing, None
+        if known.HOLDS in note.annotations:
+            assumed = self._assume(found, standing.size, standing.suspended, standing.kept, note.holds)
+        self._submit(
+            AnnotateJob(self._subjects.of_elastic(found).path, note.annotations),
+            lambda outcome: self._settle(key, found.identity, assumed, outcome),
+        )
+
+
+class Note(NamedTuple):
+    """What to write on a job: all of its holds, and the annotations that change."""
+
+    holds: Holds
+    annotations: dict[str, str | None]
+    target: Target | None = None
+    """What the annotations tell the owner."""
+
+
+def _notes(target: Target) -> dict[str, str]:
+    return {known.WORKERS: str(target.size), known.PLANNED: str(target.planned), known.WHY: target.why}
+
+
+def changes(plan: Plan) -> tuple[list[Change], list[Change]]:
+    """Halts and scale-ins, which free room; starts and scale-outs, which need it."""
+    sizes = [(r, Change(r.job, r.after, False, r.past, r.why)) for r in plan.resize]
+    halts = [Change(s.job, None, True, s.past, s.why) for s in plan.suspend]
+    starts = [Change(r.job, r.size, False, r.past, r.why) for r in plan.resume]
+    down = [change for r, change in sizes if r.after < r.before]
+    up = [change for r, change in sizes if r.after >= r.before]
+    return [*halts, *down], [*starts, *up]
+
+
+def kept_after(found: ElasticJob, change: Change) -> Kept:
+    """The data kept on a job with its new size; the owner's requested size survives the first change."""
+    standing = found.standing
+    return Kept(
+        **msgspec.structs.asdict(change.past),
+        requested=standing.kept.requested or standing.requested,
+        running=not change.suspended,
+        rigid=standing.rigid,
+        written=standing.size if change.size is None else change.size,
+    )
+
+
+def _by_hand(found: ElasticJob) -> str:
+    """That somebody else set the size that Maar is about to change; empty if nobody did."""
+    spec = found.spec
+    if found.standing != spec or spec.suspended or spec.kept.written in (0, spec.size):
+        return ""
+    return f"{spec.size} workers were set by hand, but Maar decides how many between {spec.min} and {spec.max}"
+
+
+def _event_of(work: ChangeJob, change: Change) -> tuple[str, str]:
+    why = f": {change.why}" if change.why else ""
+    before, suspended = work.before
+    if change.suspended:
+        return "Suspended", f"suspended{why}"
+    if suspended:
+        return "Resumed", f"resumed with {work.wanted.size} workers{why}"
+    return "Resized", f"from {before} to {work.wanted.size} workers{why}"
