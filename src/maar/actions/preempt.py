@@ -13,6 +13,7 @@ import numpy as np
 
 from maar.config.config import NoArguments
 from maar.model.jobs import Job
+from maar.model.resources import Ints
 from maar.model.tasks import Status, Task
 from maar.session.eviction.making_room import Search, make_room, needs_of
 from maar.session.eviction.victims import CandidateBook, Unit, inside
@@ -87,9 +88,17 @@ def has_slots(session: Session, job: Job, needs: list[tuple[Group, int]]) -> boo
     if not all(session.snapshot.shapes.best_effort[group.shape] for group, _ in needs):
         return False
     usable = session.open_to(job)
-    fits = [session.view(group.shape, later=True).fits for group, _ in needs]
+    fits = [_beside_placed_pods(session, group.shape) for group, _ in needs]
     free = [int((there if usable is None else there[usable]).sum()) for there in fits]
     return min(free) >= sum(count for _, count in needs)
+
+
+def _beside_placed_pods(session: Session, shape: int) -> Ints:
+    """How many tasks of a shape each node takes after releasing pods are gone."""
+    fits = session.view(shape, later=True).fits
+    for _, limit in session.limits(shape, True):
+        fits = np.minimum(fits, limit.room)
+    return fits
 
 
 def take_inside(session: Session, job: Job) -> None:

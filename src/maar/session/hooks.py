@@ -68,6 +68,15 @@ class Rejection(msgspec.Struct, frozen=True):
     nodes: Mask
 
 
+class Obstacle(msgspec.Struct, frozen=True):
+    """Placed pods that close nodes by what they show: a host port, a label, an anti-affinity of their own."""
+
+    feature: int
+    """The number of what they show, in the shape table."""
+    near: Ints
+    """How many pods in the domain of each node show it. A node is closed until none does."""
+
+
 class Limit(msgspec.Struct, frozen=True):
     """How many more tasks of a shape each node takes beside the placed pods (affinity, spread, ports)."""
 
@@ -78,6 +87,10 @@ class Limit(msgspec.Struct, frozen=True):
     causes: tuple[Rejection, ...] = ()
     seeds: tuple[Mask, ...] = ()
     """Alternative domains to try in turn, if the first pod decides the domain of all."""
+    obstacles: tuple[Obstacle, ...] = ()
+    """The placed pods that close nodes and whose eviction would open them; only for room to come."""
+    cleared: Ints | None = None
+    """The room without obstacles; `None`: they make no difference."""
 
 
 class GangRules(msgspec.Struct, frozen=True):

@@ -1,9 +1,9 @@
 """Openings: the cheapest way to make room for one more task of a shape on each node.
 
-On every node where evictions help, units are taken in order of cost until one more task fits; units that are not needed
-are then given back. The cheapest opening of all nodes is the next step of a greedy search. A gang that is already
-broken costs nothing more, and a gang that frees room for several tasks costs less per task. Only changed nodes are
-computed again.
+On every node where evictions help, units are taken in order of cost until one more task fits and no neighbour is in its
+way; units that are not needed are then given back. The cheapest opening of all nodes is the next step of a greedy
+search. A gang that is already broken costs nothing more, and a gang that frees room for several tasks costs less per
+task. Only changed nodes are computed again.
 """
 
 from __future__ import annotations
@@ -15,12 +15,27 @@ import numpy as np
 
 from maar.model.resources import Ints
 from maar.session.eviction.cost import Rank
+from maar.session.eviction.neighbours import Neighbours
 from maar.session.eviction.victims import Candidates, Places, Unit
 from maar.session.session import Session
 from maar.session.view import View
 
 Gift = tuple[int, ...]
-"""What a unit frees on one node, for each resource that is short there."""
+"""What a unit frees on one node: of each resource that is short there, then the neighbours in the way, if any."""
+
+
+class Lack(NamedTuple):
+    """What a node lacks for one more task."""
+
+    amounts: dict[int, int]
+    """By resource."""
+    neighbours: frozenset[int]
+    """Tasks on the node that are in the way."""
+
+    @property
+    def needs(self) -> Gift:
+        amounts = tuple(self.amounts.values())
+        return (*amounts, len(self.neighbours)) if self.neighbours else amounts
 
 
 class Opening(NamedTuple):
@@ -42,10 +57,13 @@ class Opening(NamedTuple):
 class Openings:
     """The cheapest opening of each node for one shape."""
 
-    def __init__(self, session: Session, candidates: Candidates, view: View, rows: Ints) -> None:
+    def __init__(
+        self, session: Session, candidates: Candidates, view: View, rows: Ints, neighbours: Neighbours | None = None
+    ) -> None:
         self._session = session
         self._candidates = candidates
         self._view = view
+        self._neighbours = neighbours
         self._dims: list[int] = np.flatnonzero(view.request).tolist()
         self._wants: list[int] = view.request.tolist()
         self._free: dict[int, list[int]] = {d: view.free(slice(None), d).tolist() for d in self._dims}
@@ -108,31 +126,33 @@ class Openings:
 
     def _open(self, row: int) -> Opening | None:
         lack = self._deficit(row)
-        if not lack:
+        needs = lack.needs
+        if not needs:
             return None
         tasks = self._candidates.here(row)
-        singles, needs = self._singles(tasks, lack), tuple(lack.values())
+        singles = self._singles(tasks, lack)
         units = cover(needs, singles)
         if units is None:
             units = cover(needs, [*singles, *self._wholes(tasks, lack)])
         return None if units is None else self._opening(row, units)
 
-    def _deficit(self, row: int) -> dict[int, int]:
-        """What the node lacks for one more task, by resource; empty if nothing."""
+    def _deficit(self, row: int) -> Lack:
         lack = {dim: self._wants[dim] - self._free[dim][row] for dim in self._dims}
-        return {dim: amount for dim, amount in lack.items() if amount > 0}
+        there = NO_TASKS if self._neighbours is None else self._neighbours.here(row)
+        return Lack({dim: amount for dim, amount in lack.items() if amount > 0}, there)
 
-    def _gift(self, tasks: list[int], lack: dict[int, int]) -> Gift:
+    def _gift(self, tasks: list[int], lack: Lack) -> Gift:
         requests = [self._requests[self._shape_of[t]] for t in tasks]
-        return tuple(sum(request[dim] for request in requests) for dim in lack)
+        amounts = tuple(sum(request[dim] for request in requests) for dim in lack.amounts)
+        return (*amounts, len(lack.neighbours.intersection(tasks))) if lack.neighbours else amounts
 
-    def _singles(self, tasks: list[int], lack: dict[int, int]) -> list[tuple[Unit, Gift]]:
+    def _singles(self, tasks: list[int], lack: Lack) -> list[tuple[Unit, Gift]]:
         """Surplus tasks here, cheapest first, at most the surplus of each job and role."""
         here = set(tasks)
         units = self._candidates.singles(tasks)
         return [(unit, self._gift([t for t in unit.tasks if t in here], lack)) for unit in units]
 
-    def _wholes(self, tasks: list[int], lack: dict[int, int]) -> list[tuple[Unit, Gift]]:
+    def _wholes(self, tasks: list[int], lack: Lack) -> list[tuple[Unit, Gift]]:
         """Whole gangs with a member here: low priority first, then those that free most of what is short."""
         here: dict[int, list[int]] = {}
         for task in tasks:
@@ -145,7 +165,7 @@ class Openings:
 
         def rank(of: tuple[Unit, Gift]) -> Rank:
             unit, gift = of
-            helps = sum((Fraction(min(g, n), n) for g, n in zip(gift, lack.values(), strict=True)), Fraction())
+            helps = sum((Fraction(min(g, n), n) for g, n in zip(gift, lack.needs, strict=True)), Fraction())
             return Rank(self._candidates.cost([unit], helps), ((self._session.job(unit.job).key, 0),), unit.job)
 
         return sorted(found, key=rank) if len(found) > 1 else found
@@ -167,9 +187,17 @@ class Openings:
         more = 0
         for row, gift in freed.items():
             if self._view.open[row]:
-                fits = min((self._free[d][row] + gift[d]) // self._wants[d] for d in self._dims)
-                more += max(fits, 0) - int(self._view.fits[row])
+                fits, now = min((self._free[d][row] + gift[d]) // self._wants[d] for d in self._dims), self._view.fits
+                if self._neighbours is None:
+                    more += max(fits, 0) - int(now[row])
+                else:
+                    most, least = self._neighbours.room[row], self._neighbours.now[row]
+                    most = most if self._neighbours.here(row).issubset(tasks) else least
+                    more += max(min(fits, int(most)), 0) - int(min(now[row], least))
         return more
+
+
+NO_TASKS: frozenset[int] = frozenset()
 
 
 def _order(queues: tuple[int, ...], places: Places) -> tuple[int, ...]:
