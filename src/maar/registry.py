@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 
-from maar.actions import allocate, backfill, elect, enqueue, preempt, reclaim, reserve, resize
+from maar.actions import allocate, backfill, elect, enqueue, preempt, reclaim, reserve, resize, shuffle
 from maar.config.config import Catalog, Ignored, Missing, Registration, Serving
 from maar.elastic import (
     afs_l,
@@ -81,6 +81,7 @@ ACTIONS: tuple[Registration, ...] = (
     Registration(reclaim.NAME, reclaim.Reclaim, reclaim.Arguments),
     Registration(backfill.NAME, backfill.Backfill, backfill.Arguments),
     Registration(reserve.NAME, reserve.Reserve, reserve.Arguments),
+    Registration(shuffle.NAME, shuffle.Shuffle, shuffle.Arguments),
 )
 
 ALGORITHMS: tuple[Registration, ...] = (
@@ -117,7 +118,6 @@ ALIASES = {
 """Names that Volcano uses for entries with another name in Maar."""
 
 MISSING = {
-    "shuffle": Missing("running pods are not moved to better nodes (`tdm` and `rescheduling` ask for it)"),
     # Its filter keeps ordinary pods off the nodes of revocable zones, and all pods outside of their hours.
     "tdm": Missing("the hours in which a node may be used, and by which pods, are ignored", misplaces=True),
     # Only scores.

@@ -3,6 +3,8 @@
 Only starving jobs preempt, and only for their missing minimum. Nothing is evicted for pods of preemptionPolicy Never:
 if the minimum needs them, the job does not preempt. `session.eviction` chooses the victims. Nothing is evicted unless
 the whole missing minimum then fits; the freed room is nominated to the job.
+
+At the end, as in Volcano, pods leave that a plugin wants to leave whatever waits (`tdm` at the end of its window).
 """
 
 from __future__ import annotations
@@ -11,6 +13,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from maar.actions.shuffle import evict_named
 from maar.config.config import NoArguments
 from maar.model.jobs import Job
 from maar.model.resources import Ints
@@ -43,6 +46,7 @@ class Preempt:
         for job in waiting:
             if session.state.job_ready[job.index]:
                 take_inside(session, job)
+        evict_named(session, session.hooks.victim_tasks_of_preempt)
 
 
 def may_claim(session: Session, job: Job) -> bool:

@@ -63,6 +63,8 @@ class Cluster(msgspec.Struct, frozen=True):
     expired: tuple[Expired, ...] = ()
     resized: dict[str, float] = {}
     """When the sizes in each pool with a rate limit last changed."""
+    rounds: dict[str, float] = {}
+    """When each plugin that evicts in rounds last did so."""
     rooms: tuple[Room, ...] = ()
     """Limits for volumes."""
     images: tuple[Image, ...] = ()

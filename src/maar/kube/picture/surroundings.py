@@ -159,6 +159,7 @@ class Surroundings:
                 locks=tuple(self.locks.values()),
                 expired=state.expired,
                 resized=state.resized,
+                rounds=state.rounds,
                 rooms=self._rooms(),
                 images=self._images.take(),
                 loads=self._loads(),
@@ -172,7 +173,12 @@ class Surroundings:
             try:
                 return read_state(item, self._names)
             except FieldError as error:
-                self._problems.found(STATE, item, error, "elections and the last changes of pools are forgotten")
+                self._problems.found(
+                    STATE,
+                    item,
+                    error,
+                    "elections, the last changes of pools and the last rounds of evictions are forgotten",
+                )
             except Exception as bug:
                 self._problems.bug(STATE, item.key, bug)
         return State()
