@@ -42,6 +42,7 @@ from maar.plugins import (
     predicates,
     priority,
     proportion,
+    rescheduling,
     reservation,
     resource_strategy_fit,
     resourcequota,
@@ -66,6 +67,7 @@ PLUGINS: tuple[Registration, ...] = (
     Registration(nodegroup.NAME, nodegroup.Nodegroup, nodegroup.Arguments),
     Registration(nodeorder.NAME, nodeorder.Nodeorder, nodeorder.Arguments),
     Registration(binpack.NAME, binpack.Binpack, binpack.Arguments),
+    Registration(rescheduling.NAME, rescheduling.Rescheduling, rescheduling.Arguments),
     Registration(
         resource_strategy_fit.NAME, resource_strategy_fit.ResourceStrategyFit, resource_strategy_fit.Arguments
     ),
@@ -126,7 +128,6 @@ MISSING = {
     "numa-aware": Missing("pods are not kept within one NUMA node", misplaces=True),
     # Harmless: pods that ask for a share wait with a reason, and are never bound blindly (maar.kube.read.devices).
     "deviceshare": Missing("a GPU cannot be shared: pods get whole GPUs, by count, and pods that ask for a share wait"),
-    "rescheduling": Missing("running pods are not moved away from busy nodes"),
     # Its filter guards against load, not against the wrong tenant, and is off in Volcano too when figures are stale.
     "usage": Missing("nodes are compared by what pods request, not by real usage; busy nodes are not avoided"),
     # The service may be what forbids nodes.
