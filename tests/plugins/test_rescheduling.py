@@ -198,6 +198,17 @@ def test_a_job_that_its_queue_could_not_pay_for_again_stays() -> None:
     assert ["a-0"] == gone(run(*parts, how=CONFIG))
 
 
+@pytest.mark.parametrize("others", [2, 6])
+def test_a_job_that_its_queue_would_not_get_again_by_its_share_stays(others: int) -> None:
+    """Without the job its queue has 6 of the 10 CPUs that it deserves, or 10: it then gets no more."""
+    how = configured(TEXT.replace("ARGUMENTS", arguments()) + "  - {name: proportion}\n")
+    parts = (BUSY, FREE, HALF, Queue("mine", weight=1), Queue("other", weight=2))
+    waiting = gang("b", 4, cpu=5, memory="5Gi", queue="other")
+    sizes = {"a": (4, "n1"), "c": (others, "n3"), "d": (4, "n3")}
+    mine = [job(name, n, (on,), memory=f"{n}Gi", queue="mine") for name, (n, on) in sizes.items()]
+    assert ([] if others == 6 else ["a-0"]) == gone(run(*parts, waiting, mine, how=how))
+
+
 @pytest.mark.parametrize(
     "figures", [(), (load("n1", None, None),), (load("n1", 0.9, at=NOW - 301),), (load("n1", 0.9, at=NOW + 400),)]
 )

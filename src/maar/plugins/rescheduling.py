@@ -40,7 +40,7 @@ ROUNDING = 1e-9
 Percent = Annotated[float, msgspec.Meta(ge=0, le=100)]
 
 
-class Thresholds(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class Thresholds(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """Percentages of what a node has. The numbers of pods have no effect, as in Volcano."""
 
     cpu: Percent = 100.0
@@ -49,7 +49,7 @@ class Thresholds(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     pod: Percent = 100.0
 
 
-class LowNodeUtilization(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
+class LowNodeUtilization(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, rename="camel"):
     """Nodes have little to do below all `thresholds`, and are busy above one of `targetThresholds`.
 
     The other parameters have no effect, as in Volcano: system pods always stay, and victims always fit elsewhere.
@@ -200,7 +200,7 @@ class Rescheduling:
         with session.statement() as statement:
             for task in unit:
                 session.evict(task, job, "", Cause.SHUFFLED)
-            if session.hooks.is_overused(session.queue_of(job)) is None and self._keeps_room(job, unit, usable):
+            if self._keeps_room(job, unit, usable):
                 statement.commit()
                 return True
         hopeless.add(asks)

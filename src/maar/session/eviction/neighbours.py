@@ -29,10 +29,9 @@ class Neighbours:
         features = {s: set(session.snapshot.shapes.features[s]) for s in np.unique(shapes).tolist()}
         self._ways: list[tuple[Ints, set[int]]] = []
         """For each obstacle how many pods are near each node, and the shapes of candidates among them."""
-        self.now: Ints = np.min([limit.room for limit in limits], axis=0)
-        """How many tasks each node takes beside the placed pods."""
+        self._now: Ints = np.min([limit.room for limit in limits], axis=0)
         self.room: Ints = np.min([limit.room if limit.cleared is None else limit.cleared for limit in limits], axis=0)
-        """The same without the candidates on the node that are in the way."""
+        """How many tasks each node takes beside the placed pods, without the candidates on it that are in the way."""
         for obstacle in obstacles:
             showing = {s for s, shown in features.items() if obstacle.feature in shown}
             here = np.bincount(rows[np.isin(shapes, list(showing))], minlength=len(self.room))
@@ -48,3 +47,8 @@ class Neighbours:
         if not showing:
             return frozenset()
         return frozenset(task for task in self._candidates.bound(row) if int(self._shape_of[task]) in showing)
+
+    def room_around(self, row: int, leaving: Sequence[int]) -> tuple[int, int]:
+        """How many tasks a node takes beside the placed pods: now, and without some tasks."""
+        before = int(self._now[row])
+        return before, int(self.room[row]) if self.here(row).issubset(leaving) else before

@@ -23,19 +23,8 @@ from maar.session.view import View
 Gift = tuple[int, ...]
 """What a unit frees on one node: of each resource that is short there, then the neighbours in the way, if any."""
 
-
-class Lack(NamedTuple):
-    """What a node lacks for one more task."""
-
-    amounts: dict[int, int]
-    """By resource."""
-    neighbours: frozenset[int]
-    """Tasks on the node that are in the way."""
-
-    @property
-    def needs(self) -> Gift:
-        amounts = tuple(self.amounts.values())
-        return (*amounts, len(self.neighbours)) if self.neighbours else amounts
+IN_THE_WAY = -1
+"""Stands beside the numbers of resources for the neighbours in the way."""
 
 
 class Opening(NamedTuple):
@@ -64,6 +53,8 @@ class Openings:
         self._candidates = candidates
         self._view = view
         self._neighbours = neighbours
+        self._there: frozenset[int] = frozenset()
+        """The neighbours in the way on the node that is looked at."""
         self._dims: list[int] = np.flatnonzero(view.request).tolist()
         self._wants: list[int] = view.request.tolist()
         self._free: dict[int, list[int]] = {d: view.free(slice(None), d).tolist() for d in self._dims}
@@ -126,33 +117,38 @@ class Openings:
 
     def _open(self, row: int) -> Opening | None:
         lack = self._deficit(row)
-        needs = lack.needs
-        if not needs:
+        if self._neighbours is not None:
+            self._there = self._neighbours.here(row)
+            if self._there:
+                lack[IN_THE_WAY] = len(self._there)
+        if not lack:
             return None
         tasks = self._candidates.here(row)
-        singles = self._singles(tasks, lack)
+        singles, needs = self._singles(tasks, lack), tuple(lack.values())
         units = cover(needs, singles)
         if units is None:
             units = cover(needs, [*singles, *self._wholes(tasks, lack)])
         return None if units is None else self._opening(row, units)
 
-    def _deficit(self, row: int) -> Lack:
+    def _deficit(self, row: int) -> dict[int, int]:
+        """What the node lacks for one more task, by resource; empty if nothing."""
         lack = {dim: self._wants[dim] - self._free[dim][row] for dim in self._dims}
-        there = NO_TASKS if self._neighbours is None else self._neighbours.here(row)
-        return Lack({dim: amount for dim, amount in lack.items() if amount > 0}, there)
+        return {dim: amount for dim, amount in lack.items() if amount > 0}
 
-    def _gift(self, tasks: list[int], lack: Lack) -> Gift:
+    def _gift(self, tasks: list[int], lack: dict[int, int]) -> Gift:
         requests = [self._requests[self._shape_of[t]] for t in tasks]
-        amounts = tuple(sum(request[dim] for request in requests) for dim in lack.amounts)
-        return (*amounts, len(lack.neighbours.intersection(tasks))) if lack.neighbours else amounts
+        if IN_THE_WAY in lack:
+            amounts = (sum(request[dim] for request in requests) for dim in lack if dim != IN_THE_WAY)
+            return (*amounts, len(self._there.intersection(tasks)))
+        return tuple(sum(request[dim] for request in requests) for dim in lack)
 
-    def _singles(self, tasks: list[int], lack: Lack) -> list[tuple[Unit, Gift]]:
+    def _singles(self, tasks: list[int], lack: dict[int, int]) -> list[tuple[Unit, Gift]]:
         """Surplus tasks here, cheapest first, at most the surplus of each job and role."""
         here = set(tasks)
         units = self._candidates.singles(tasks)
         return [(unit, self._gift([t for t in unit.tasks if t in here], lack)) for unit in units]
 
-    def _wholes(self, tasks: list[int], lack: Lack) -> list[tuple[Unit, Gift]]:
+    def _wholes(self, tasks: list[int], lack: dict[int, int]) -> list[tuple[Unit, Gift]]:
         """Whole gangs with a member here: low priority first, then those that free most of what is short."""
         here: dict[int, list[int]] = {}
         for task in tasks:
@@ -165,7 +161,7 @@ class Openings:
 
         def rank(of: tuple[Unit, Gift]) -> Rank:
             unit, gift = of
-            helps = sum((Fraction(min(g, n), n) for g, n in zip(gift, lack.needs, strict=True)), Fraction())
+            helps = sum((Fraction(min(g, n), n) for g, n in zip(gift, lack.values(), strict=True)), Fraction())
             return Rank(self._candidates.cost([unit], helps), ((self._session.job(unit.job).key, 0),), unit.job)
 
         return sorted(found, key=rank) if len(found) > 1 else found
@@ -187,17 +183,13 @@ class Openings:
         more = 0
         for row, gift in freed.items():
             if self._view.open[row]:
-                fits, now = min((self._free[d][row] + gift[d]) // self._wants[d] for d in self._dims), self._view.fits
+                fits = min((self._free[d][row] + gift[d]) // self._wants[d] for d in self._dims)
                 if self._neighbours is None:
-                    more += max(fits, 0) - int(now[row])
+                    more += max(fits, 0) - int(self._view.fits[row])
                 else:
-                    most, least = self._neighbours.room[row], self._neighbours.now[row]
-                    most = most if self._neighbours.here(row).issubset(tasks) else least
-                    more += max(min(fits, int(most)), 0) - int(min(now[row], least))
+                    before, after = self._neighbours.room_around(row, tasks)
+                    more += max(min(fits, after), 0) - min(int(self._view.fits[row]), before)
         return more
-
-
-NO_TASKS: frozenset[int] = frozenset()
 
 
 def _order(queues: tuple[int, ...], places: Places) -> tuple[int, ...]:
