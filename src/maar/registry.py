@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 
-from maar.actions import allocate, backfill, elect, enqueue, preempt, reclaim, reserve, resize
+from maar.actions import allocate, backfill, elect, enqueue, preempt, reclaim, reserve, resize, shuffle
 from maar.config.config import Catalog, Ignored, Missing, Registration, Serving
 from maar.elastic import (
     afs_l,
@@ -42,6 +42,7 @@ from maar.plugins import (
     predicates,
     priority,
     proportion,
+    rescheduling,
     reservation,
     resource_strategy_fit,
     resourcequota,
@@ -66,6 +67,7 @@ PLUGINS: tuple[Registration, ...] = (
     Registration(nodegroup.NAME, nodegroup.Nodegroup, nodegroup.Arguments),
     Registration(nodeorder.NAME, nodeorder.Nodeorder, nodeorder.Arguments),
     Registration(binpack.NAME, binpack.Binpack, binpack.Arguments),
+    Registration(rescheduling.NAME, rescheduling.Rescheduling, rescheduling.Arguments),
     Registration(
         resource_strategy_fit.NAME, resource_strategy_fit.ResourceStrategyFit, resource_strategy_fit.Arguments
     ),
@@ -81,6 +83,7 @@ ACTIONS: tuple[Registration, ...] = (
     Registration(reclaim.NAME, reclaim.Reclaim, reclaim.Arguments),
     Registration(backfill.NAME, backfill.Backfill, backfill.Arguments),
     Registration(reserve.NAME, reserve.Reserve, reserve.Arguments),
+    Registration(shuffle.NAME, shuffle.Shuffle, shuffle.Arguments),
 )
 
 ALGORITHMS: tuple[Registration, ...] = (
@@ -117,7 +120,6 @@ ALIASES = {
 """Names that Volcano uses for entries with another name in Maar."""
 
 MISSING = {
-    "shuffle": Missing("running pods are not moved to better nodes (`tdm` and `rescheduling` ask for it)"),
     # Its filter keeps ordinary pods off the nodes of revocable zones, and all pods outside of their hours.
     "tdm": Missing("the hours in which a node may be used, and by which pods, are ignored", misplaces=True),
     # Only scores.
@@ -126,7 +128,6 @@ MISSING = {
     "numa-aware": Missing("pods are not kept within one NUMA node", misplaces=True),
     # Harmless: pods that ask for a share wait with a reason, and are never bound blindly (maar.kube.read.devices).
     "deviceshare": Missing("a GPU cannot be shared: pods get whole GPUs, by count, and pods that ask for a share wait"),
-    "rescheduling": Missing("running pods are not moved away from busy nodes"),
     # Its filter guards against load, not against the wrong tenant, and is off in Volcano too when figures are stale.
     "usage": Missing("nodes are compared by what pods request, not by real usage; busy nodes are not avoided"),
     # The service may be what forbids nodes.

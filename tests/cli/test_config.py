@@ -12,7 +12,7 @@ from maar.config.file import default_text, read_config
 from maar.registry import catalog
 
 GOOD = """
-actions: "allocate, shuffle"
+actions: "allocate"
 tiers:
 - plugins:
   - name: priority
@@ -21,6 +21,7 @@ tiers:
   - name: gang
     arguments:
       gang.eviction: whole
+  - name: deviceshare
 """
 
 
@@ -50,8 +51,8 @@ def test_check_says_what_a_file_means(file: Path) -> None:
     assert ("1", ["enableTaskOrder:", "false"]) == (priority[0], priority[-2:])
     assert ("2", ["gang.eviction:", "whole"]) == (gang[0], gang[-2:])
     assert (
-        f"warning: {file}: actions: `shuffle` is skipped, Maar does not have it yet: "
-        "running pods are not moved to better nodes (`tdm` and `rescheduling` ask for it)\n"
+        f"warning: {file}: tiers[1].plugins[1]: `deviceshare` is skipped, Maar does not have it yet: "
+        "a GPU cannot be shared: pods get whole GPUs, by count, and pods that ask for a share wait\n"
     ) in result.stdout
 
 

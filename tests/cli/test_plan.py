@@ -221,11 +221,11 @@ def test_a_recording_of_a_lenient_run_is_decided_again(tmp_path: Path) -> None:
 
 def test_warnings_go_to_standard_error(write: Write, tmp_path: Path) -> None:
     config = tmp_path / "config"
-    config.write_text('actions: "allocate, shuffle"\ntiers: [{plugins: [{name: gang}]}]\n')
+    config.write_text('actions: "allocate"\ntiers: [{plugins: [{name: gang}, {name: deviceshare}]}]\n')
     result = run("-o", "json", "--config", str(config), write(FITS))
     assert 0 == result.exit_code
     assert result.stderr.startswith("warning: ")
-    assert "shuffle" in result.stderr
+    assert "deviceshare" in result.stderr
     assert json.loads(result.stdout)
 
 

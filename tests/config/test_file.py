@@ -147,7 +147,7 @@ def test_all_of_volcanos_flags_are_known() -> None:
 
 def test_a_flag_without_effect_is_a_warning_if_it_asks_for_one() -> None:
     loaded = read(
-        ALLOCATE + "tiers: [{plugins: [{name: gang, enableBestNode: false, enabledVictim: true,"
+        ALLOCATE + "tiers: [{plugins: [{name: gang, enableBestNode: false, enabledHyperNodeOrder: true,"
         " enabledClusterOrder: true, enableSubJobReady: null}]}]"
     )
     assert [

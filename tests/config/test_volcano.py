@@ -174,16 +174,16 @@ KEEPS_PODS_AWAY = {"tdm", "numa-aware", "extender", ASCEND}
 
 @pytest.mark.parametrize(
     "name",
-    ["tdm", "task-topology", "numa-aware", "deviceshare", "rescheduling", "usage", "extender", ASCEND],
+    ["tdm", "task-topology", "numa-aware", "deviceshare", "usage", "extender", ASCEND],
 )
 def test_what_maar_has_not_yet_is_skipped(name: str) -> None:
-    text = f"actions: allocate, shuffle\ntiers: [{{plugins: [{{name: gang}}, {{name: {name}}}]}}]"
+    text = f"actions: allocate\ntiers: [{{plugins: [{{name: gang}}, {{name: {name}}}]}}]"
     if name in KEEPS_PODS_AWAY:
         with pytest.raises(ConfigError, match=r"must not; `--lenient` skips it$"):
             read_config(text, "volcano", catalog())
     loaded = read_config(text, "volcano", catalog(), lenient=name in KEEPS_PODS_AWAY)
     assert [["gang"]] == names(loaded.config)
-    assert ["volcano: actions: `shuffle` is skipped", f"volcano: tiers[0].plugins[1]: `{name}` is skipped"] == [
+    assert [f"volcano: tiers[0].plugins[1]: `{name}` is skipped"] == [
         warning.partition(",")[0] for warning in loaded.warnings
     ]
 

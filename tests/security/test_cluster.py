@@ -51,6 +51,15 @@ def test_a_lock_that_no_election_stands_behind_locks_nothing(since: str) -> None
     good_is_well(plan(items, *(node(name, metadata={"annotations": notes}) for name in ("n1", "n2"))))
 
 
+@row("load")
+@pytest.mark.parametrize("cpu", ["-1", "1e30", "NaN", "lots", "9" * 5000])
+def test_figures_that_cannot_be_true_are_left_out(cpu: str) -> None:
+    metrics = thing("NodeMetrics", "n1", version="metrics.k8s.io/v1beta1", timestamp=TIME, usage={"cpu": cpu})
+    other = thing("NodeMetrics", "n2", version="metrics.k8s.io/v1beta1", timestamp=TIME, usage={"cpu": "32"})
+    assert [("n2", 0.5)] == [(load.node, load.cpu) for load in cluster(good(), metrics, other).loads]
+    good_is_well(plan(good(), metrics, other))
+
+
 @row("cluster")
 def test_kinds_without_a_namespace_are_the_operators() -> None:
     """Every kind that Maar reads has a namespace, or is in this list and in the table."""

@@ -33,6 +33,7 @@ POINTS: dict[str, tuple[str, tuple[Callable[..., Any], ...]]] = {
     "domains": ("domains", (lambda job: None,)),
     "target_job": ("target_job", (lambda jobs: None,)),
     "reserved_nodes": ("reserved_nodes", (lambda job: None,)),
+    "victim_tasks": ("victim_tasks", (lambda: (),)),
 }
 """Method of the register: the list of hooks, and something to register."""
 

@@ -3,6 +3,8 @@
 Only starving jobs preempt, and only for their missing minimum. Nothing is evicted for pods of preemptionPolicy Never:
 if the minimum needs them, the job does not preempt. `session.eviction` chooses the victims. Nothing is evicted unless
 the whole missing minimum then fits; the freed room is nominated to the job.
+
+At the end, as in Volcano, pods leave that a plugin wants to leave whatever waits (`tdm` at the end of its window).
 """
 
 from __future__ import annotations
@@ -11,8 +13,10 @@ from collections.abc import Callable
 
 import numpy as np
 
+from maar.actions.shuffle import evict_named
 from maar.config.config import NoArguments
 from maar.model.jobs import Job
+from maar.model.resources import Ints
 from maar.model.tasks import Status, Task
 from maar.session.eviction.making_room import Search, make_room, needs_of
 from maar.session.eviction.victims import CandidateBook, Unit, inside
@@ -42,6 +46,7 @@ class Preempt:
         for job in waiting:
             if session.state.job_ready[job.index]:
                 take_inside(session, job)
+        evict_named(session, session.hooks.victim_tasks_of_preempt)
 
 
 def may_claim(session: Session, job: Job) -> bool:
@@ -87,9 +92,17 @@ def has_slots(session: Session, job: Job, needs: list[tuple[Group, int]]) -> boo
     if not all(session.snapshot.shapes.best_effort[group.shape] for group, _ in needs):
         return False
     usable = session.open_to(job)
-    fits = [session.view(group.shape, later=True).fits for group, _ in needs]
+    fits = [_beside_placed_pods(session, group.shape) for group, _ in needs]
     free = [int((there if usable is None else there[usable]).sum()) for there in fits]
     return min(free) >= sum(count for _, count in needs)
+
+
+def _beside_placed_pods(session: Session, shape: int) -> Ints:
+    """How many tasks of a shape each node takes after releasing pods are gone."""
+    fits = session.view(shape, later=True).fits
+    for _, limit in session.limits(shape, True):
+        fits = np.minimum(fits, limit.room)
+    return fits
 
 
 def take_inside(session: Session, job: Job) -> None:

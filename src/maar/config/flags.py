@@ -29,6 +29,7 @@ FLAGS = {
     "domains": "hyperNodeGradient",
     "target_job": "targetJob",
     "reserved_nodes": "reservedNodes",
+    "victim_tasks": "victim",
 }
 """The hook, and the flag in a plugin's configuration that switches it (prefixed with `enable` or `enabled`)."""
 
@@ -38,7 +39,6 @@ HIERARCHY = "hierarchy"
 WITHOUT_EFFECT = {
     "bestNode": "no plugin chooses a node by itself",
     "clusterOrder": "there is one cluster",
-    "victim": "Maar has no `shuffle` action that would use it",
     "hyperNodeOrder": "`enableHyperNodeGradient` switches all HyperNode hooks of a plugin",
     "subJobOrder": "Maar does not distinguish groups inside a gang",
     "subJobReady": "Maar does not distinguish groups inside a gang",

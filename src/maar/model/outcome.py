@@ -2,7 +2,7 @@
 
 Bound pods run. Evicted and deleting pods are gone and not created again. Admitted groups are in the queue. Elastic jobs
 have their new sizes and pods. The next snapshot finds the plan's nominations, holds, election and locks, and when the
-sizes of each pool changed.
+sizes of each pool changed and each plugin evicted.
 """
 
 from __future__ import annotations
@@ -39,6 +39,7 @@ def carry_out(cluster: Cluster, plan: Plan, now: float) -> Cluster:
         elect=plan.elect,
         locks=plan.locks,
         expired=plan.expired,
+        rounds=plan.rounds,
         resized={**cluster.resized, **dict.fromkeys(plan.pools.values(), now)},
     )
 

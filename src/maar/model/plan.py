@@ -1,8 +1,8 @@
 """The plan: the decision of one cycle, as plain data.
 
 `bind`, `evict`, `admit`, `resize`, `suspend` and `resume` are operations. `nominate`, `hold`, `targets`, `elect`,
-`locks` and `expired` are the complete state that the next cycle must find again: the executor writes the changed parts
-to Kubernetes objects. `wake_at` is when the decision would change because of time alone.
+`locks`, `expired` and `rounds` are the complete state that the next cycle must find again: the executor writes the
+changed parts to Kubernetes objects. `wake_at` is when the decision would change because of time alone.
 """
 
 from __future__ import annotations
@@ -28,6 +28,8 @@ class Cause(enum.Enum):
     """Only part of the gang runs, and the rest cannot be placed."""
     MIGRATED = "migrated"
     """The worker is created again on another node."""
+    SHUFFLED = "shuffled"
+    """A plugin wants it to leave its node (the action `shuffle`)."""
     RESIZED = "resized"
     """The pool's algorithm decided."""
 
@@ -179,6 +181,8 @@ class Plan(msgspec.Struct, frozen=True):
     locks: tuple[Lock, ...] = ()
     expired: tuple[Expired, ...] = ()
     """Jobs that lost their election a short time ago: it took too long, or they then asked for more."""
+    rounds: dict[str, float] = {}
+    """When each plugin that evicts in rounds (`tdm`, `rescheduling`) last did so."""
     wake_at: float | None = None
     waiting: tuple[Wait, ...] = ()
     deserved: tuple[Deserves, ...] = ()

@@ -7,12 +7,14 @@ tables, so that equal clusters give equal snapshots. A cycle never changes a sna
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from functools import cached_property
 
 import msgspec
 import numpy as np
 from msgspec.structs import replace
 
 from maar.model.jobs import Job, JobTable
+from maar.model.loads import Load, LoadTable
 from maar.model.nodes import Image, Node, NodeTable
 from maar.model.plan import Elect, Expired, Lock
 from maar.model.queues import Queue, QueueTree
@@ -61,10 +63,14 @@ class Cluster(msgspec.Struct, frozen=True):
     expired: tuple[Expired, ...] = ()
     resized: dict[str, float] = {}
     """When the sizes in each pool with a rate limit last changed."""
+    rounds: dict[str, float] = {}
+    """When each plugin that evicts in rounds last did so."""
     rooms: tuple[Room, ...] = ()
     """Limits for volumes."""
     images: tuple[Image, ...] = ()
     """Images on nodes. An image whose size differs between nodes has one entry for each size."""
+    loads: tuple[Load, ...] = ()
+    """The real load of nodes, where it is known."""
 
 
 class Snapshot:
@@ -100,6 +106,11 @@ class Snapshot:
         """Waiting jobs that a cycle may skip: nothing that could help them has changed since the last look."""
         self.is_read = True
         """Whether the reasons of waiting jobs are read. Making them is slow and does not affect decisions."""
+
+    @cached_property
+    def loads(self) -> LoadTable:
+        """The real load of nodes, made on first use."""
+        return LoadTable(self.cluster.loads, self.nodes.row)
 
     def _count_nodes(self, tasks: TaskTable, sign: int) -> None:
         """Add (or with `sign` -1, subtract) what tasks take of each node and the features they leave there."""

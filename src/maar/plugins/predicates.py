@@ -15,7 +15,7 @@ import msgspec
 import numpy as np
 
 from maar.config.config import Tenants
-from maar.model.resources import Mask
+from maar.model.resources import Ints, Mask
 from maar.model.selectors import NodeTerm, Taint
 from maar.model.shapes import Shape
 from maar.plugins.support.neighbours import Neighbours
@@ -131,7 +131,11 @@ class Predicates:
             if isinstance(rule, Affinity):
                 slots = np.minimum(self._session.view(number, later).fits, room)
                 seeds = rule.seeds(slots, later)
-        return Limit(room, any(x.coupled for x in limits), tuple(c for x in limits for c in x.causes), seeds)
+        causes, obstacles = (tuple(c for x in limits for c in x.causes), tuple(o for x in limits for o in x.obstacles))
+        cleared: Ints | None = None
+        if obstacles:
+            cleared = np.min([x.room if x.cleared is None else x.cleared for x in limits], axis=0)
+        return Limit(room, any(x.coupled for x in limits), causes, seeds, obstacles, cleared)
 
 
 def affinity_words(terms: tuple[NodeTerm, ...]) -> tuple[str, str]:

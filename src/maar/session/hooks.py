@@ -10,6 +10,7 @@ question (`Hooks`). The rules of combination:
     first       the first failure is the answer (valid, predicates: a node's cause is the first refusal)
     sums        scores are added
     victims     the intersection of all votes that are not abstentions, over all tiers; it may be empty
+    departures  the union inside a tier; the first tier with a departure decides
 
 Orders are keys, not comparisons: a plugin maps a job to a comparable value, smaller first. `by_comparison` adapts a
 plugin that is written as a comparison.
@@ -68,6 +69,15 @@ class Rejection(msgspec.Struct, frozen=True):
     nodes: Mask
 
 
+class Obstacle(msgspec.Struct, frozen=True):
+    """Placed pods that close nodes by what they show: a host port, a label, an anti-affinity of their own."""
+
+    feature: int
+    """The number of what they show, in the shape table."""
+    near: Ints
+    """How many pods in the domain of each node show it. A node is closed until none does."""
+
+
 class Limit(msgspec.Struct, frozen=True):
     """How many more tasks of a shape each node takes beside the placed pods (affinity, spread, ports)."""
 
@@ -78,6 +88,18 @@ class Limit(msgspec.Struct, frozen=True):
     causes: tuple[Rejection, ...] = ()
     seeds: tuple[Mask, ...] = ()
     """Alternative domains to try in turn, if the first pod decides the domain of all."""
+    obstacles: tuple[Obstacle, ...] = ()
+    """The placed pods that close nodes and whose eviction would open them; only for room to come."""
+    cleared: Ints | None = None
+    """The room without obstacles; `None`: they make no difference."""
+
+
+class Departure(msgspec.Struct, frozen=True):
+    """Running tasks of one job that a plugin wants to leave together, and why. It needs no beneficiary."""
+
+    tasks: tuple[int, ...]
+    reason: str
+    """For the owner of the job: what evicts it."""
 
 
 class GangRules(msgspec.Struct, frozen=True):
@@ -108,6 +130,7 @@ Victims = Callable[[Claim, Ints], "Mask | None"]
 Allowance = Callable[[Job, int, int], int]
 Refusal = Callable[[Job, int, int], Reason]
 RowScore = Callable[[int, Ints | slice], Floats]
+Departures = Callable[[], Iterable[Departure]]
 Share = Sequence["int | None"]
 """What a queue deserves of each resource; `None` where its share does not depend on the resource."""
 
@@ -142,6 +165,9 @@ class Hooks:
         self.domains: list[Entry[Callable[[Job], Sequence[Sequence[Mask]] | None]]] = []
         self.target_job: list[Entry[Callable[[Sequence[Job]], Job | None]]] = []
         self.reserved_nodes: list[Entry[Callable[[Job], None]]] = []
+        self.victim_tasks: list[Entry[Departures]] = []
+        self.victim_tasks_of_preempt: list[Entry[Departures]] = []
+        """Those of `victim_tasks` that the action `preempt` asks too."""
         self.close: list[Entry[Callable[[], None]]] = []
         self.gang: GangRules | None = None
 

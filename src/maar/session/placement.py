@@ -8,7 +8,7 @@ matters, whole domains are tried in turn. The caller decides what a placement be
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -43,6 +43,8 @@ class Terms(NamedTuple):
     """Keep room for pods that do not exist yet, instead of placing tasks."""
     beside: bool = False
     """The held room is for a pod beside the workers of an elastic job."""
+    room: Callable[[int], Ints] | None = None
+    """How many more tasks of a shape each node may get now, besides all other limits."""
 
 
 def groups_of(session: Session, job: Job) -> list[Group]:
@@ -174,6 +176,8 @@ def _put(session: Session, job: Job, group: Group, wanted: int, terms: Terms, li
         fits = fits * terms.within
     for limit in limits:
         fits = np.minimum(fits, limit.room)
+    if terms.room is not None:
+        fits = np.minimum(fits, terms.room(group.shape))
     for entry in session.hooks.cluster_scores:
         extra = entry.call(group.shape)
         if extra is not None:

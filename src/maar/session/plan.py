@@ -41,6 +41,7 @@ def plan_of(session: Session) -> Plan:
         elect=session.elect,
         locks=tuple(session.locks[node] for node in sorted(session.locks)),
         expired=tuple(session.expired[job] for job in sorted(session.expired)),
+        rounds={plugin: session.rounds[plugin] for plugin in sorted(session.rounds)},
         wake_at=session.wake_at,
         waiting=tuple(waiting),
         deserved=_deserved(session) if session.snapshot.is_read else (),

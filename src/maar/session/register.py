@@ -18,6 +18,7 @@ from maar.model.reasons import Reason
 from maar.model.resources import Floats, Ints, Mask
 from maar.session.hooks import (
     Allowance,
+    Departures,
     Entry,
     GangRules,
     Hooks,
@@ -152,6 +153,15 @@ class Register:
     def reserved_nodes(self, lock: Callable[[Job], None]) -> None:
         """Lock one more node for the elected job."""
         self._add("reserved_nodes", self._hooks.reserved_nodes, lock)
+
+    def victim_tasks(self, name: Departures, *, in_preempt: bool = False) -> None:
+        """Running tasks that should leave, for the action `shuffle`; with `in_preempt` also for `preempt`.
+
+        Each departure must be a whole gang or surplus of one (`session.eviction.departures.unit_for`); others stay.
+        """
+        self._add("victim_tasks", self._hooks.victim_tasks, name)
+        if in_preempt:
+            self._add("victim_tasks", self._hooks.victim_tasks_of_preempt, name)
 
     def gang(self, rules: GangRules) -> None:
         """Minimums, and whether whole gangs may be evicted."""

@@ -88,6 +88,8 @@ class Session:
         """The locks of the elected job, by node; others are released."""
         self.expired: dict[str, Expired] = {e.job: e for e in snapshot.cluster.expired if self._is_there(e.job, e.uid)}
         """Jobs that lost their election and let others have their turn."""
+        self.rounds: dict[str, float] = {p: at for p, at in snapshot.cluster.rounds.items() if at <= now}
+        """When each plugin last evicted a round of pods. A time in the future was set before the clock was set back."""
         self._wake: list[float] = []
         self._views: dict[tuple[int, bool], View] = {}
 
@@ -102,6 +104,9 @@ class Session:
         if not self.hooks.target_job:
             self.clear_target()
             self.state.assign(self, "expired", {})
+        evicting = {entry.plugin for entry in self.hooks.victim_tasks}
+        if not self.rounds.keys() <= evicting:
+            self.state.assign(self, "rounds", {p: at for p, at in self.rounds.items() if p in evicting})
 
     def close(self) -> None:
         """Ask the closing hooks, then drop everything.
@@ -294,6 +299,14 @@ class Session:
     def forget_expired(self, job: str) -> None:
         """The job may be elected again."""
         self.state.drop(self.expired, job)
+
+    def next_round(self, plugin: str, period: float) -> float:
+        """When a plugin may evict a round of pods again; not after `now` if it may do so now."""
+        return self.rounds[plugin] + period if plugin in self.rounds else self.now
+
+    def begin_round(self, plugin: str) -> None:
+        """Remember that a plugin evicts a round of pods now."""
+        self.state.put(self.rounds, plugin, self.now)
 
     def clear_target(self) -> None:
         self.state.assign(self, "elect", None)

@@ -155,7 +155,12 @@ class Virtual:
             if (job, tuple(made)) != self.jobs[job.key]:
                 self.put(job, tuple(made))
         self._rest = replace(
-            self._rest, elect=after.elect, locks=after.locks, expired=after.expired, resized=after.resized
+            self._rest,
+            elect=after.elect,
+            locks=after.locks,
+            expired=after.expired,
+            rounds=after.rounds,
+            resized=after.resized,
         )
         return touched
 

@@ -18,6 +18,7 @@ import msgspec
 
 from maar.model.elastic import Elastic
 from maar.model.jobs import Job
+from maar.model.loads import Load
 from maar.model.nodes import Node
 from maar.model.plan import Elect, Lock
 from maar.model.queues import Queue
@@ -40,7 +41,7 @@ class Gang(msgspec.Struct, frozen=True):
     tasks: tuple[Task, ...]
 
 
-Part = Node | Gang | Queue | Budget | Quota | HyperNode | Elect | Lock | Task
+Part = Node | Gang | Queue | Budget | Quota | HyperNode | Elect | Lock | Load | Task
 
 
 def node(
@@ -172,5 +173,6 @@ def cluster(*parts: Part | Iterable[Part], **fields: Any) -> Cluster:
         hypernodes=tuple(p for p in flat if isinstance(p, HyperNode)),
         elect=next((p for p in flat if isinstance(p, Elect)), None),
         locks=tuple(p for p in flat if isinstance(p, Lock)),
+        loads=tuple(p for p in flat if isinstance(p, Load)),
         **fields,
     )

@@ -257,6 +257,10 @@ VERSIONS: list[list[Json]] = [
     [of_leader_worker_set(0, 1)],
     [of_leader_worker_set(1, 0), of_leader_worker_set(1, 0, spec={"nodeName": "n1"})],
     [{"apiVersion": "autoscaling.x-k8s.io/v1", "kind": "ProvisioningRequest", "metadata": {"name": "train-1"}}],
+    [
+        thing("metrics.k8s.io/v1beta1", "NodeMetrics", "n1", timestamp=NEW, usage=usage)
+        for usage in ({"cpu": "1500000000n", "memory": "1Gi"}, {"cpu": "-1"}, {"memory": "2Gi"})
+    ],
 ]  # fmt: skip
 
 

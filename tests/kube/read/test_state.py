@@ -22,6 +22,7 @@ FULL = State(
     Elect("ns/a", 1.5, "uid-a", (("cpu", 4000), ("pods", 2))),
     (Expired("ns/b", 0.1 + 0.2, "uid-b"),),
     {"default": 1e9 / 3, "a100": 7.0},
+    {"tdm": 1e9 / 7},
 )
 
 
@@ -76,25 +77,25 @@ def test_a_malformed_state_counts_as_empty_with_a_warning(text: str, caplog: pyt
     with caplog.at_level(logging.WARNING):
         for _ in range(2):
             picture.put(STATE, config_map(maar=text))
-            assert (None, (), {}) == remembered(picture.take(0.0).around)
+            assert State() == remembered(picture.take(0.0).around)
             picture.put(*decoded({"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "q"}}))
             picture.take(0.0)
     (warning,) = caplog.messages
     assert "ConfigMap `maar-system/maar-state`: data.maar: malformed state: " in warning
-    assert warning.endswith(": elections and the last changes of pools are forgotten")
+    assert warning.endswith(": elections, the last changes of pools and the last rounds of evictions are forgotten")
     assert len(warning) < 400
 
 
-def remembered(cluster: Cluster) -> tuple[object, object, object]:
-    return cluster.elect, cluster.expired, cluster.resized
+def remembered(cluster: Cluster) -> State:
+    return State(cluster.elect, cluster.expired, cluster.resized, cluster.rounds)
 
 
 def test_the_picture_follows_the_state() -> None:
     picture = Picture(MAAR)
     picture.put(STATE, config_map(maar=write_state(FULL)))
-    assert (FULL.elect, FULL.expired, FULL.resized) == remembered(picture.take(0.0).around)
+    assert FULL == remembered(picture.take(0.0).around)
     picture.drop(STATE, "maar-system/maar-state")
-    assert (None, (), {}) == remembered(picture.take(0.0).around)
+    assert State() == remembered(picture.take(0.0).around)
 
 
 def test_a_state_is_never_too_long() -> None:
@@ -130,7 +131,10 @@ def test_all_entries_together_stay_below_100_kb() -> None:
 
 def test_an_election_that_is_too_long_does_not_take_the_pools_with_it() -> None:
     huge = Elect("ns/" + "a" * MOST_BYTES, 1.0)
-    assert State(resized=FULL.resized) == read_state(config_map(maar=write_state(State(huge, (), FULL.resized))), MAAR)
+    rest = State(resized=FULL.resized, rounds=FULL.rounds)
+    assert rest == read_state(config_map(maar=write_state(State(huge, (), rest.resized, rest.rounds))), MAAR)
+    many = {f"p{i:05}": 1.0 for i in range(10_000)}
+    assert 20 == len(read_state(config_map(maar=write_state(State(rounds=many))), MAAR).rounds)
 
 
 # -- in files
@@ -142,7 +146,7 @@ def test_a_file_with_the_state_is_read_and_other_config_maps_are_not(tmp_path_fa
     file = tmp_path_factory.mktemp("state") / "all.yaml"
     file.write_text(YAML % ("maar-state", "anywhere", write_state(FULL)) + YAML % ("other", "ns", "{"))
     found = read([str(file)])
-    assert (FULL.elect, FULL.expired, FULL.resized) == remembered(found.cluster)
+    assert FULL == remembered(found.cluster)
     assert {"ConfigMap": 1} == found.ignored
 
 

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from maar.config.problems import unknown
 from maar.model.elastic import Elastic
-from maar.model.plan import Evict, Hold, Plan, Target, Wait
+from maar.model.plan import Cause, Evict, Hold, Plan, Target, Wait
 from maar.model.reasons import Reason
 from maar.model.snapshot import Snapshot
 
@@ -82,9 +82,13 @@ class Brakes:
         if not stopped:
             return plan
         of = snapshot.tasks
+        left = tuple(e for e in plan.evict if e.beneficiary not in stopped)
+        shuffles = any(e.cause is Cause.SHUFFLED for e in left)
         return replace(
             plan,
-            evict=tuple(e for e in plan.evict if e.beneficiary not in stopped),
+            evict=left,
+            # A round in which no pod may leave is none: it is tried again when the brakes permit it.
+            rounds=plan.rounds if shuffles else snapshot.cluster.rounds,
             nominate=tuple(n for n in plan.nominate if of.tasks[of.number[n.task]].job not in stopped),
             waiting=tuple(w for w in plan.waiting if w.job not in stopped) + _waits(stopped, by_job, plan),
             wake_at=_first(plan.wake_at, None if self.settings.paused else self._recent),

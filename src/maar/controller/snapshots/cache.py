@@ -91,7 +91,14 @@ class Cache:
         if self._last is not None:
             # The election and locks of the last plan are still on their way to the objects.
             last, resized = self._last, self.pool_times.current()
-            around = replace(around, elect=last.elect, locks=last.locks, expired=last.expired, resized=resized)
+            around = replace(
+                around,
+                elect=last.elect,
+                locks=last.locks,
+                expired=last.expired,
+                resized=resized,
+                rounds=last.rounds,
+            )
         changed = self._without_aside(update.changed)
         self._forget_gone(around)
         around = bare_around(around, self._reasons)

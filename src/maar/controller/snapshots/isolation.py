@@ -29,7 +29,7 @@ TAKES_ROOM = (Status.BOUND, Status.RELEASING)
 
 JOB, NODE, QUEUE, BUDGET, HYPERNODE = "job", "Node", "Queue", "PodDisruptionBudget", "HyperNode"
 IMAGE, WEIGHT, QUOTA, ELECTION, POOL = "image", "namespace weight", "ResourceQuota", "election", "pool"
-VOLUMES = "volumes"
+VOLUMES, LOAD = "volumes", "NodeMetrics"
 
 
 class Suspect(NamedTuple):
@@ -86,6 +86,7 @@ def surroundings(cluster: Cluster) -> list[Suspect]:
     """Everything but jobs that may be to blame; first what is missed least."""
     elected = [*((cluster.elect,) if cluster.elect else ()), *cluster.locks, *cluster.expired]
     keys: dict[str, list[str]] = {
+        LOAD: [load.node for load in cluster.loads],
         IMAGE: [image.name for image in cluster.images],
         WEIGHT: list(cluster.namespace_weights),
         QUOTA: [quota.key for quota in cluster.quotas],
@@ -111,6 +112,7 @@ def bare_around(cluster: Cluster, reasons: Mapping[Suspect, str]) -> Cluster:
     elect = cluster.elect
     return replace(
         cluster,
+        loads=tuple(load for load in cluster.loads if kept(LOAD, load.node)),
         images=tuple(i for i in cluster.images if kept(IMAGE, i.name)),
         namespace_weights={k: w for k, w in cluster.namespace_weights.items() if kept(WEIGHT, k)},
         quotas=tuple(q for q in cluster.quotas if kept(QUOTA, q.key)),

@@ -13,7 +13,7 @@ import msgspec
 
 from maar.kube.client.api import Api
 from maar.kube.client.errors import NotFound, ServerFault
-from maar.kube.kinds import KINDS, AnyKind
+from maar.kube.kinds import WATCHED, AnyKind
 from maar.kube.wire.api_resources import Resource
 from maar.kube.wire.base import Object
 
@@ -26,7 +26,7 @@ class _ResourceList(msgspec.Struct):
     resources: list[_Served] | None = None
 
 
-async def served(api: Api, kinds: Iterable[AnyKind] = KINDS) -> dict[AnyKind, Resource[Object]]:
+async def served(api: Api, kinds: Iterable[AnyKind] = WATCHED) -> dict[AnyKind, Resource[Object]]:
     """The served kinds, each in its newest served version; of two kinds with the same name, the first in the table."""
     wanted = [(kind, resource) for kind in kinds for resource in (kind.resource, *kind.older)]
     roots = sorted({resource.root for _, resource in wanted})

@@ -77,6 +77,7 @@ CLUSTER_KINDS: tuple[AnyKind, ...] = tuple(kind for kind in vars(cluster).values
 JOB_KINDS: tuple[AnyJobKind, ...] = tuple(source for source in SOURCES if isinstance(source, JobKind))
 KINDS: tuple[AnyKind, ...] = (*CLUSTER_KINDS, *(source for source in SOURCES if isinstance(source, Kind)))
 """Every kind of object that Maar reads."""
+WATCHED: tuple[AnyKind, ...] = tuple(kind for kind in KINDS if kind.watched)
 
 _RANKS = {source: rank for rank, source in enumerate(SOURCES)}
 _BY_VERSION = {(r.api_version, r.kind): kind for kind in reversed(KINDS) for r in (kind.resource, *kind.older)}
@@ -186,6 +187,7 @@ __all__ = [
     "JOB_KINDS",
     "KINDS",
     "SOURCES",
+    "WATCHED",
     "Identity",
     "PodGroupKind",
     "kind_named",

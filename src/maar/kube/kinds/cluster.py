@@ -6,6 +6,7 @@ from maar.kube.kinds.kind import Kind, Right
 from maar.kube.wire import api_resources as resources
 
 NODES = Kind(resource=resources.NODES, writes={"": ("patch",)})
+NODE_METRICS = Kind(resource=resources.NODE_METRICS, watched=False)
 PODS = Kind(
     resource=resources.PODS,
     writes={"": ("patch",), "status": ("patch",), "binding": ("create",), "eviction": ("create",)},

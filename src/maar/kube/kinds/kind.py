@@ -26,6 +26,7 @@ from maar.model.jobs import Phase
 T = TypeVar("T", bound=Object)
 
 READ = ("get", "list", "watch")
+READ_UNWATCHED = ("get", "list")
 
 
 class Right(NamedTuple):
@@ -53,6 +54,8 @@ class Kind(Generic[T]):
     """Rights on other kinds that writing this one needs."""
     only: str = ""
     """The name of the only object that Maar reads, in its own namespace; empty if it reads all of them."""
+    watched: bool = True
+    """Whether Maar watches it wherever it is served. The metrics API cannot be watched, and is read on request."""
 
     def __str__(self) -> str:
         return self.resource.kind
@@ -62,7 +65,7 @@ class Kind(Generic[T]):
         """Everything that Maar must be allowed to do with it."""
         group, plural = self.resource.group, self.resource.plural
         writes = (Right(group, f"{plural}/{sub}".rstrip("/"), verbs) for sub, verbs in self.writes.items())
-        return (Right(group, plural, READ), *writes, *self.also)
+        return (Right(group, plural, READ if self.watched else READ_UNWATCHED), *writes, *self.also)
 
     def key(self, namespace: str, name: str) -> str:
         """The key of an object: `namespace/name`, or its name where the kind has no namespaces."""

@@ -29,6 +29,7 @@ from maar.kube.kinds.cluster import (
     CLAIMS,
     HYPERNODES,
     NAMESPACES,
+    NODE_METRICS,
     NODES,
     PODS,
     PRIORITY_CLASSES,
@@ -57,6 +58,7 @@ from maar.kube.wire import cluster as wire
 from maar.kube.wire.api_resources import Resource
 from maar.kube.wire.base import Object, OwnerReference
 from maar.kube.wire.pods import Pod
+from maar.model.loads import Load
 from maar.model.nodes import Node
 from maar.model.plan import Lock
 from maar.model.snapshot import Changed, Cluster
@@ -65,7 +67,7 @@ SETTLING = 2.0
 """Seconds without a new pod after which a gang of unknown size is taken to be complete."""
 
 
-MISSING = frozenset((*STORAGE_KINDS, PRIORITY_CLASSES, HYPERNODES))
+MISSING = frozenset((*STORAGE_KINDS, PRIORITY_CLASSES, HYPERNODES, NODE_METRICS))
 """Kinds whose objects count as missing if they do not decode: pods that need one of them wait."""
 
 
@@ -209,6 +211,10 @@ class Picture:
     def read_again(self, pods: Iterable[str]) -> None:
         """Something that these pods depend on has changed, which no watch shows."""
         self._pods.dirty.update(pods)
+
+    def measured(self, loads: Iterable[Load]) -> None:
+        """The real load of nodes, as monitoring other than the metrics API has measured it; replaces all figures."""
+        self._around.measured(tuple(loads))
 
     def learn(self) -> bool:
         """Something may have become known about elastic jobs: whether it has, about one of them."""

@@ -1,4 +1,5 @@
-"""Everything around jobs: nodes and locks, queues, budgets, hypernodes, namespace weights, images, room for volumes.
+"""Everything around jobs: nodes and locks, queues, budgets, hypernodes, namespace weights, images, room for volumes,
+the real load of nodes.
 
 A part of the picture, which tells it what watches say and takes all of it once a cycle. Nodes and locks are read as
 they come, since most of what is said about a node changes nothing; the rest is small and is read when it is taken.
@@ -10,12 +11,13 @@ from collections.abc import Callable, Collection
 
 import msgspec
 
-from maar.kube.kinds.cluster import BUDGETS, HYPERNODES, NODES, QUEUES, QUOTAS, STATE
+from maar.kube.kinds.cluster import BUDGETS, HYPERNODES, NODE_METRICS, NODES, QUEUES, QUOTAS, STATE
 from maar.kube.picture.images import Images
 from maar.kube.picture.problems import Problems
 from maar.kube.picture.store import Store
 from maar.kube.read.budgets import budget, cover
 from maar.kube.read.hypernodes import checked, hypernode
+from maar.kube.read.loads import load
 from maar.kube.read.nodes import lock, node
 from maar.kube.read.queues import namespace_weight, namespace_weights, queue, quota
 from maar.kube.read.state import State, read_state
@@ -23,6 +25,7 @@ from maar.kube.read.storage import Storage
 from maar.kube.read.tasks import Member
 from maar.kube.wire import cluster as wire
 from maar.kube.wire.errors import FieldError
+from maar.model.loads import Load
 from maar.model.nodes import Node
 from maar.model.plan import Lock
 from maar.model.queues import Queue
@@ -63,6 +66,7 @@ class Surroundings:
         self._full: frozenset[str] = frozenset()
         """Nodes with pods whose requests are unknown."""
         self._budgets: tuple[Budget, ...] = ()
+        self._measured: tuple[Load, ...] = ()
         self._last = Cluster()
 
     # -- what watches say
@@ -74,6 +78,11 @@ class Surroundings:
     def note_queue(self) -> None:
         """A queue changed."""
         self._stale = self.rebuild = True
+
+    def measured(self, loads: tuple[Load, ...]) -> None:
+        """What monitoring other than the metrics API has measured; replaces all earlier figures of it."""
+        self._stale = True
+        self._measured = loads
 
     def close_nodes(self, names: frozenset[str]) -> None:
         """These nodes, and no others, take no more pods: what their pods request is unknown."""
@@ -94,6 +103,7 @@ class Surroundings:
             if held is not None:
                 self.locks[name] = held
         is_ = (self.nodes.get(name), self.locks.get(name))
+        self._stale |= name in self._store.of(NODE_METRICS)  # its capacity may have changed
         if was == is_:
             return False
         self._stale = True
@@ -149,8 +159,10 @@ class Surroundings:
                 locks=tuple(self.locks.values()),
                 expired=state.expired,
                 resized=state.resized,
+                rounds=state.rounds,
                 rooms=self._rooms(),
                 images=self._images.take(),
+                loads=self._loads(),
             )
             self._stale = False
         return self._last
@@ -161,7 +173,12 @@ class Surroundings:
             try:
                 return read_state(item, self._names)
             except FieldError as error:
-                self._problems.found(STATE, item, error, "elections and the last changes of pools are forgotten")
+                self._problems.found(
+                    STATE,
+                    item,
+                    error,
+                    "elections, the last changes of pools and the last rounds of evictions are forgotten",
+                )
             except Exception as bug:
                 self._problems.bug(STATE, item.key, bug)
         return State()
@@ -207,6 +224,22 @@ class Surroundings:
             self._problems.found(QUOTAS, item, error, "groups are admitted without it")
         except Exception as bug:
             self._problems.bug(QUOTAS, item.key, bug)
+        return None
+
+    def _loads(self) -> tuple[Load, ...]:
+        found = {load.node: load for load in self._measured}
+        for item in self._store.of(NODE_METRICS).values():
+            if item.name in self.nodes and (made := self._load(item)) is not None:
+                found[item.name] = made
+        return tuple(found.values())
+
+    def _load(self, item: wire.NodeMetrics) -> Load | None:
+        try:
+            return load(item, self._store.of(NODES)[item.name])
+        except FieldError as error:
+            self._problems.found(NODE_METRICS, item, error, "the load of the node is unknown")
+        except Exception as bug:
+            self._problems.bug(NODE_METRICS, item.name, bug)
         return None
 
     def _rooms(self) -> tuple[Room, ...]:

@@ -1,8 +1,9 @@
 """What Maar remembers about the cluster as a whole: the ConfigMap `maar-state` in Maar's own namespace.
 
-It protects jobs from the jobs of others, so it is where tenants cannot write: the election, jobs that lost one, and
-when the sizes of each pool last changed. Everything else that Maar remembers is on the object it belongs to. Each
-scheduler name has its own entry in `data`, so that several schedulers can share the namespace.
+It protects jobs from the jobs of others, so it is where tenants cannot write: the election, jobs that lost one,
+when the sizes of each pool last changed, and when each plugin that evicts in rounds last did so. Everything else that
+Maar remembers is on the object it belongs to. Each scheduler name has its own entry in `data`, so that several
+schedulers can share the namespace.
 """
 
 from __future__ import annotations
@@ -26,6 +27,8 @@ MOST_EXPIRED = 50
 """How many lost elections are kept, the latest; tuned by hand."""
 MOST_POOLS = 50
 """How many pools are kept if all of them are too many; tuned by hand."""
+MOST_ROUNDS = 20
+"""How many plugins that evict in rounds are kept; tuned by hand."""
 DEFAULT_ENTRY = "maar"
 
 
@@ -35,6 +38,7 @@ class State(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fiel
     elect: Elect | None = None
     expired: tuple[Expired, ...] = ()
     resized: dict[str, float] = {}
+    rounds: dict[str, float] = {}
 
 
 def entry_of(scheduler_names: frozenset[str]) -> str:
@@ -69,8 +73,9 @@ def write_state(state: State, others: int = 0) -> str:
     state = replace(state, expired=tuple(sorted(latest, key=lambda e: e.job)))
     pools = sorted(state.resized, key=lambda pool: (-state.resized[pool], pool))
     few = {p: state.resized[p] for p in pools[:MOST_POOLS]}
+    state = replace(state, rounds=dict(sorted(state.rounds.items())[:MOST_ROUNDS]))
     shorter = (replace(state, expired=(), resized=kept) for kept in (few, {}))
-    for made in (state, *shorter, State(resized=few), State()):
+    for made in (state, *shorter, State(resized=few, rounds=state.rounds), State(rounds=state.rounds), State()):
         text = msgspec.json.encode(made, order="sorted").decode()
         if len(text.encode()) <= most:
             break

@@ -71,6 +71,7 @@ def api_group(api_version: str) -> str:
 
 
 NODES = Resource("", "v1", "nodes", "Node", False, wire.Node)
+NODE_METRICS = Resource("metrics.k8s.io", "v1beta1", "nodes", "NodeMetrics", False, wire.NodeMetrics)
 PODS = Resource("", "v1", "pods", "Pod", True, Pod)
 NAMESPACES = Resource("", "v1", "namespaces", "Namespace", False, wire.Namespace)
 QUOTAS = Resource("", "v1", "resourcequotas", "ResourceQuota", True, wire.ResourceQuota)

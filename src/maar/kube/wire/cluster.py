@@ -1,4 +1,4 @@
-"""Thin structs for nodes, priority classes, namespaces, quotas, budgets, HyperNodes and queues."""
+"""Thin structs for nodes and their load, priority classes, namespaces, quotas, budgets, HyperNodes and queues."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Literal
 
 from msgspec import field
 
-from maar.kube.wire.base import Int, LabelSelector, Long, Object, Percentage, Quantities, Wire
+from maar.kube.wire.base import Int, LabelSelector, Long, Object, Percentage, Quantities, Time, Wire
 
 
 class WireTaint(Wire, frozen=True):
@@ -42,6 +42,13 @@ class NodeStatus(Wire, frozen=True):
 class Node(Object, frozen=True):
     spec: NodeSpec = NodeSpec()
     status: NodeStatus = NodeStatus()
+
+
+class NodeMetrics(Object, frozen=True):
+    """What a node used on average in a window that ended at a time (`metrics.k8s.io`)."""
+
+    timestamp: Time | None = None
+    usage: Quantities = field(default_factory=dict)
 
 
 class PriorityClass(Object, frozen=True):

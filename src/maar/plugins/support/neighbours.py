@@ -16,6 +16,7 @@ from maar.model.resources import Ints, Mask
 from maar.model.selectors import PodSelector, PodTerm, Port
 from maar.model.shapes import Feature
 from maar.model.tasks import Status
+from maar.session.hooks import Obstacle
 from maar.session.session import Session
 
 
@@ -72,6 +73,10 @@ class Neighbours:
         state = self._session.state
         there = state.features[number]
         return np.asarray(there - state.leaving[number] if later else there)
+
+    def obstacle(self, feature: Feature, near: Ints) -> Obstacle:
+        """The pods that show a feature, as an obstacle: `near` says how many there are in the domain of each node."""
+        return Obstacle(self._feature[feature], near)
 
     def present(self, shapes: Iterable[int], later: bool) -> Ints:
         """How many pods of the given shapes are on each node."""

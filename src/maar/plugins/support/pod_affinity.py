@@ -16,7 +16,7 @@ from maar.model.resources import UNLIMITED, Ints, Mask
 from maar.model.selectors import PodTerm
 from maar.model.shapes import Shape
 from maar.plugins.support.neighbours import Neighbours
-from maar.session.hooks import Limit, Rejection
+from maar.session.hooks import Limit, Obstacle, Rejection
 
 MOST_SEEDS = 32
 """How many domains are tried for the first pod of a gang, those with most room first. Tuned by hand: if the largest
@@ -99,20 +99,30 @@ class AntiAffinity:
     def __init__(self, shape: Shape, neighbours: Neighbours, nodes: int, untrusted: bool = False) -> None:
         self._neighbours = neighbours
         self._nodes = nodes
+        self._untrusted = untrusted
         self._own = [(term, term.pods in shape.matches) for term in dict.fromkeys(shape.anti_affinity)]
         self.theirs: list[PodTerm] = [term for pods in shape.matches for term in neighbours.repelling(pods)]
         if untrusted:  # A pod of one tenant must not keep the pods of all others off its nodes.
             self.theirs = [term for term in self.theirs if not term.crosses]
 
     def limit(self, later: bool) -> Limit:
-        """Nodes without a pod nearby that repels the shape or is repelled by it."""
+        """Nodes without a pod nearby that repels the shape or is repelled by it.
+
+        Where tenants are not trusted, pods of other namespaces are no obstacles: they are not evicted for her terms.
+        """
         room = np.full(self._nodes, UNLIMITED, dtype=np.int64)
         refused, coupled = np.zeros(self._nodes, dtype=np.bool_), False
+        lasting, obstacles = np.zeros(self._nodes, dtype=np.bool_), list[Obstacle]()
         for term, self_match in self._own:
             domains = self._neighbours.domains(term.topology_key)
             counts = self._neighbours.counts(term.pods, later)
             if counts is not None:
-                refused |= domains.around(counts) > 0
+                near = domains.around(counts)
+                refused |= near > 0
+                if self._untrusted and term.crosses:
+                    lasting |= near > 0
+                elif later and near.any():
+                    obstacles.append(self._neighbours.obstacle(term.pods, near))
             if self_match:
                 room[domains.has] = 1
                 coupled |= not domains.single
@@ -122,10 +132,14 @@ class AntiAffinity:
         for term in self.theirs:
             counts = self._neighbours.counts(term, later)
             if counts is not None:
-                repelled |= self._neighbours.domains(term.topology_key).around(counts) > 0
+                near = self._neighbours.domains(term.topology_key).around(counts)
+                repelled |= near > 0
+                if later and near.any():
+                    obstacles.append(self._neighbours.obstacle(term, near))
         causes.append(Rejection("ExistingPodsAntiAffinity", "have a pod whose anti-affinity excludes it", repelled))
+        cleared = np.where(lasting, 0, room) if obstacles else None
         room[refused | repelled] = 0
-        return Limit(room, coupled, tuple(causes))
+        return Limit(room, coupled, tuple(causes), obstacles=tuple(obstacles), cleared=cleared)
 
     def _own_keys(self) -> list[str]:
         return sorted({term.topology_key for term, _ in self._own})

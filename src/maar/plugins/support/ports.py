@@ -6,7 +6,7 @@ import numpy as np
 
 from maar.model.shapes import Shape
 from maar.plugins.support.neighbours import Neighbours
-from maar.session.hooks import Limit, Rejection
+from maar.session.hooks import Limit, Obstacle, Rejection
 
 
 class HostPorts:
@@ -22,9 +22,14 @@ class HostPorts:
     def limit(self, later: bool) -> Limit:
         """Nodes on which the ports are free."""
         taken = np.zeros(self._nodes, dtype=np.bool_)
+        obstacles: list[Obstacle] = []
         for other in self._conflicts:
             counts = self._neighbours.counts(other, later)
             if counts is not None:
                 taken |= counts > 0
+                if later and counts.any():
+                    obstacles.append(self._neighbours.obstacle(other, counts))
         room = (~taken).astype(np.int64)
-        return Limit(room, coupled=False, causes=(Rejection("NodePorts", self._words, taken),))
+        cleared = np.ones_like(room) if obstacles else None
+        causes = (Rejection("NodePorts", self._words, taken),)
+        return Limit(room, coupled=False, causes=causes, obstacles=tuple(obstacles), cleared=cleared)

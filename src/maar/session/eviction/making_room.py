@@ -12,7 +12,7 @@ All steps are in one statement, so a failed search changes nothing.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 
@@ -22,9 +22,10 @@ from maar.model.reasons import Reason
 from maar.model.resources import Ints, Mask
 from maar.model.tasks import Status
 from maar.session.eviction.cost import Rank
+from maar.session.eviction.neighbours import Neighbours
 from maar.session.eviction.openings import Openings
 from maar.session.eviction.victims import Candidates, Unit
-from maar.session.hooks import Claim
+from maar.session.hooks import Claim, Limit
 from maar.session.placement import Group, Terms, both, domains_of, groups_of, missing, place
 from maar.session.session import Session
 
@@ -107,25 +108,25 @@ class Search:
         asked = (group.shape, b"" if terms.within is None else terms.within.tobytes())
         known = self._candidates.openings.get(asked)
         if known is None:
+            limits = [limit for _, limit in self._session.limits(group.shape, True)]
+            blocked = any(limit.obstacles for limit in limits)
+            neighbours = Neighbours(self._session, self._candidates, limits) if blocked else None
+            rows = self._promising(group, terms, [neighbours] if neighbours else limits)
             view = self._session.view(group.shape, later=True)
-            known = Openings(self._session, self._candidates, view, self._promising(group, terms))
-            if not self._session.limits(group.shape, True):
+            known = Openings(self._session, self._candidates, view, rows, neighbours)
+            if not limits:
                 self._candidates.openings[asked] = known
         return known
 
     def _has_room(self, group: Group, terms: Terms) -> bool:
         """Whether nodes have room for one more task of the group, so that only the queue refuses it."""
-        return bool(self._usable(self._session.view(group.shape, later=True).fits, group, terms).any())
+        fits = self._session.view(group.shape, later=True).fits
+        return bool(_usable(fits, [limit for _, limit in self._session.limits(group.shape, True)], terms).any())
 
-    def _promising(self, group: Group, terms: Terms) -> Ints:
+    def _promising(self, group: Group, terms: Terms, limits: Sequence[Limit | Neighbours]) -> Ints:
         """The nodes that would take one more task with all candidates gone."""
         fits = room_at_best(self._session, self._candidates, group.shape)
-        return np.flatnonzero(self._usable(fits, group, terms))
-
-    def _usable(self, fits: Ints, group: Group, terms: Terms) -> Ints:
-        for _, limit in self._session.limits(group.shape, True):
-            fits = np.minimum(fits, limit.room)
-        return fits if terms.within is None else fits * terms.within
+        return np.flatnonzero(_usable(fits, limits, terms))
 
     def _free_quota(self) -> bool:
         """Evict the cheapest unit because nodes have room and only the queue's own limit stops the job."""
@@ -171,6 +172,13 @@ class Search:
                 if self._session.state.status[task] == Status.NOMINATED:
                     self._session.state.withdraw(task)
         return all(place(self._session, self._job, group, count, terms) == count for group, count in groups)
+
+
+def _usable(fits: Ints, limits: Iterable[Limit | Neighbours], terms: Terms) -> Ints:
+    """How many tasks the nodes take of those that fit, under limits by placed pods."""
+    for limit in limits:
+        fits = np.minimum(fits, limit.room)
+    return fits if terms.within is None else fits * terms.within
 
 
 def _goes_with(unit: Unit, other: Unit, session: Session) -> bool:

@@ -1,9 +1,9 @@
 """Openings: the cheapest way to make room for one more task of a shape on each node.
 
-On every node where evictions help, units are taken in order of cost until one more task fits; units that are not needed
-are then given back. The cheapest opening of all nodes is the next step of a greedy search. A gang that is already
-broken costs nothing more, and a gang that frees room for several tasks costs less per task. Only changed nodes are
-computed again.
+On every node where evictions help, units are taken in order of cost until one more task fits and no neighbour is in its
+way; units that are not needed are then given back. The cheapest opening of all nodes is the next step of a greedy
+search. A gang that is already broken costs nothing more, and a gang that frees room for several tasks costs less per
+task. Only changed nodes are computed again.
 """
 
 from __future__ import annotations
@@ -15,12 +15,16 @@ import numpy as np
 
 from maar.model.resources import Ints
 from maar.session.eviction.cost import Rank
+from maar.session.eviction.neighbours import Neighbours
 from maar.session.eviction.victims import Candidates, Places, Unit
 from maar.session.session import Session
 from maar.session.view import View
 
 Gift = tuple[int, ...]
-"""What a unit frees on one node, for each resource that is short there."""
+"""What a unit frees on one node: of each resource that is short there, then the neighbours in the way, if any."""
+
+IN_THE_WAY = -1
+"""Stands beside the numbers of resources for the neighbours in the way."""
 
 
 class Opening(NamedTuple):
@@ -42,10 +46,15 @@ class Opening(NamedTuple):
 class Openings:
     """The cheapest opening of each node for one shape."""
 
-    def __init__(self, session: Session, candidates: Candidates, view: View, rows: Ints) -> None:
+    def __init__(
+        self, session: Session, candidates: Candidates, view: View, rows: Ints, neighbours: Neighbours | None = None
+    ) -> None:
         self._session = session
         self._candidates = candidates
         self._view = view
+        self._neighbours = neighbours
+        self._there: frozenset[int] = frozenset()
+        """The neighbours in the way on the node that is looked at."""
         self._dims: list[int] = np.flatnonzero(view.request).tolist()
         self._wants: list[int] = view.request.tolist()
         self._free: dict[int, list[int]] = {d: view.free(slice(None), d).tolist() for d in self._dims}
@@ -108,6 +117,10 @@ class Openings:
 
     def _open(self, row: int) -> Opening | None:
         lack = self._deficit(row)
+        if self._neighbours is not None:
+            self._there = self._neighbours.here(row)
+            if self._there:
+                lack[IN_THE_WAY] = len(self._there)
         if not lack:
             return None
         tasks = self._candidates.here(row)
@@ -124,6 +137,9 @@ class Openings:
 
     def _gift(self, tasks: list[int], lack: dict[int, int]) -> Gift:
         requests = [self._requests[self._shape_of[t]] for t in tasks]
+        if IN_THE_WAY in lack:
+            amounts = (sum(request[dim] for request in requests) for dim in lack if dim != IN_THE_WAY)
+            return (*amounts, len(self._there.intersection(tasks)))
         return tuple(sum(request[dim] for request in requests) for dim in lack)
 
     def _singles(self, tasks: list[int], lack: dict[int, int]) -> list[tuple[Unit, Gift]]:
@@ -168,7 +184,11 @@ class Openings:
         for row, gift in freed.items():
             if self._view.open[row]:
                 fits = min((self._free[d][row] + gift[d]) // self._wants[d] for d in self._dims)
-                more += max(fits, 0) - int(self._view.fits[row])
+                if self._neighbours is None:
+                    more += max(fits, 0) - int(self._view.fits[row])
+                else:
+                    before, after = self._neighbours.room_around(row, tasks)
+                    more += max(min(fits, after), 0) - min(int(self._view.fits[row]), before)
         return more
 
 

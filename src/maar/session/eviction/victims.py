@@ -127,8 +127,11 @@ class Candidates:
 
     def here(self, row: int) -> list[int]:
         """The candidates still bound on a node, cheapest single task first."""
-        there = [t for t in self.by_row.get(row, ()) if self._session.state.status[t] == BOUND]
-        return self._in_order(t for t in there if t not in self._dropped)
+        return self._in_order(t for t in self.bound(row) if t not in self._dropped)
+
+    def bound(self, row: int) -> list[int]:
+        """The candidates still bound on a node, also those that may not be evicted after all."""
+        return [t for t in self.by_row.get(row, ()) if self._session.state.status[t] == BOUND]
 
     def _in_order(self, tasks: Iterable[int]) -> list[int]:
         """Tasks that may leave without their gang, cheapest first."""
