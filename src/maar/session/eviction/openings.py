@@ -187,6 +187,8 @@ def cover(lack: Gift, units: list[tuple[Unit, Gift]]) -> tuple[Unit, ...] | None
             break
         if unit.whole or unit.shrinks:
             taken = [(u, g) for u, g in taken if u.job != unit.job]  # the new unit includes them
+        elif unit.subgroup:
+            taken = [(u, g) for u, g in taken if not set(u.tasks) <= set(unit.tasks)]
         taken.append((unit, gift))
     if not _covers(lack, taken):
         return None
