@@ -59,7 +59,7 @@ def why_waiting(session: Session, job: Job) -> list[Reason]:
     overused = session.overused.get(job.queue)
     if overused is not None and not queues:
         queues.append(overused)
-    reasons = [*nodes, *(r for r in queues if r.never is not None or not nodes or not _is_whole_cluster(session, r))]
+    reasons = _without_the_obvious(session, nodes, queues)
     if not reasons and lacking > 1:
         what = f"its {lacking} missing pods fit one by one but not together"
         reasons.append(Reason("allocate", "NotTogether", what))
@@ -101,26 +101,27 @@ def why_subgroups_wait(session: Session, job: Job) -> list[Reason]:
 
 def _why_part(session: Session, job: Job, part: Part, within: Mask | None, is_needed: bool) -> list[Reason]:
     """Why nodes or the queue refuse a part, with the name of its subgroup. A proof needs all parts to be alike."""
-    found: list[Reason] = []
+    nodes: list[Reason] = []
+    queues: list[Reason] = []
     book = subgroups_of(session, job)
+    closeness = book.closeness(part.subgroup)
     domains = [both(within, domain) for domain in domains_of_part(session, job, part, within)]
     close = [mask for mask in domains if mask is not None]
-    closeness = book.closeness(part.subgroup)
     for group, count in part.needs:
         wanted = count if part.whole else 1
-        refusals = session.hooks.refusals(job, group.shape, wanted)
         asks = (wanted * session.snapshot.shapes.requests[group.shape]).tolist()
-        found.extend(never.by_queue(session, reason, asks) for reason in refusals)
+        refusals = session.hooks.refusals(job, group.shape, wanted)
+        queues.extend(never.by_queue(session, reason, asks) for reason in refusals)
         reason = _count_nodes(session, job, group, wanted, 0, close)
         if reason is not None and is_needed:
             reason = never.by_nodes(session, job, group, wanted, reason, alone=False)
-            alone = len(part.needs) == 1 and closeness is not None and closeness.hard
-            if alone and reason.never is None and not len(book.tasks(part.subgroup, *PROMISED)):
+            alone = len(part.needs) == 1 and not len(book.tasks(part.subgroup, *PROMISED))
+            if alone and reason.never is None and closeness is not None and closeness.hard:
                 masks = [mask for mask in domains_of_part(session, job, part, None) if mask is not None]
-                assert closeness is not None
                 reason = never.by_domains(session, group, wanted, closeness, masks, reason)
         if reason is not None:
-            found.append(reason)
+            nodes.append(reason)
+    found = _without_the_obvious(session, nodes, queues)
     if not found and part.whole:
         what = f"its {part.size} missing pods fit one by one but not together"
         found.append(Reason("allocate", "NotTogether", what))
@@ -160,6 +161,11 @@ def _too_few_pods(session: Session, job: Job) -> list[Reason]:
             )
         ]
     return []
+
+
+def _without_the_obvious(session: Session, nodes: list[Reason], queues: list[Reason]) -> list[Reason]:
+    """The reasons of nodes, and those of queues that say more than the nodes do."""
+    return [*nodes, *(r for r in queues if r.never is not None or not nodes or not _is_whole_cluster(session, r))]
 
 
 def _is_whole_cluster(session: Session, refusal: Reason) -> bool:

@@ -44,8 +44,6 @@ NO_MINIMUM = "spec.minMember: missing, read as 1; write 0 if all pods may start 
 
 MOST_POLICIES = 32
 """Policies of one group; every pod is compared with each of them. Tuned by hand."""
-LARGEST = 2**31 - 1
-"""Larger sizes mean the same: more pods than any cluster has."""
 MOST_KEYS = 16
 """Keys of one policy."""
 OPERATORS = {"In": True, "NotIn": True, "Exists": False, "DoesNotExist": False}
@@ -150,7 +148,7 @@ def _subgroups(made: GangSpec, policies: tuple[SubGroupPolicy, ...]) -> tuple[Su
             if problem := _problem(expression):
                 broken(made, f"{here}.labelSelector.matchExpressions[{j}]", problem)
         close = closeness(made, f"{here}.networkTopology", policy.network_topology)
-        stated = SubgroupPolicy(policy.name, min(max(size, 1), LARGEST), min(max(least, 0), LARGEST), close)
+        stated = SubgroupPolicy(policy.name, max(size, 1), max(least, 0), close)
         found[policy.name] = SubgroupSpec(stated, policy.label_selector, policy.match_label_keys)
     return tuple(found.values())
 

@@ -102,8 +102,8 @@ class Search:
 
     def _make_part(self, part: Part, terms: Terms, tries: int) -> bool:
         """Nominate a part, in the domain of its subgroup where that costs least."""
-        domains = list(domains_of_part(self._session, self._job, part, terms.within)) if part.subgroup >= 0 else [None]
-        if domains == [None]:
+        domains = list(domains_of_part(self._session, self._job, part, terms.within))
+        if domains and domains[0] is None:
             return all(self._make(group, count, terms) for group, count in part.needs)
         needs, before = list(part.needs), list(self._gone)
         places = [

@@ -36,7 +36,7 @@ class Opening(NamedTuple):
     def rank(self, wanted: int) -> Rank:
         """The sort key while `wanted` tasks lack room: room for more tasks than that does not count."""
         room, cost = min(self.brings, wanted), self.alone.cost
-        return self.alone._replace(cost=cost.shared(room)) if cost.breaks and room > 1 else self.alone
+        return self.alone._replace(cost=cost.shared(room)) if cost.gangs and room > 1 else self.alone
 
 
 class Openings:

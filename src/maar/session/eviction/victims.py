@@ -164,10 +164,10 @@ class Candidates:
 
     def cost(self, units: Sequence[Unit], room: int | Fraction = 1) -> Cost:
         """The cost of evicting some units that make room for `room` tasks (or a fraction of one)."""
-        gangs = sum(unit.whole for unit in units)
+        gangs = sum(unit.whole or bool(unit.subgroup) for unit in units)
         return Cost(
             evicts=not all(unit.shrinks for unit in units),
-            breaks=gangs > 0,
+            breaks=any(unit.whole for unit in units),
             queue=self.place(units, self.places()),
             priority=max((self._session.job(unit.job).priority for unit in units), default=0),
             gangs=gangs / room if room else math.inf,
