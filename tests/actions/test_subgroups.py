@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -17,6 +18,7 @@ from tests.support.confs import (
     HELM_RECLAIM,
     PREEMPT,
     RECLAIM,
+    RESERVE,
     SURPLUS_ONLY,
 )
 from tests.support.subgroups import divided, switches
@@ -24,6 +26,7 @@ from tests.support.subgroups import divided, switches
 from maar.decide import decide
 from maar.kube.picture.manifests import Manifests, read
 from maar.model.jobs import Closeness
+from maar.model.outcome import carry_out
 from maar.model.plan import Plan
 from maar.model.queues import Queue
 from maar.model.snapshot import Cluster, Snapshot
@@ -267,6 +270,24 @@ def test_reclaim_takes_surplus_subgroups_whole(config: str) -> None:
     assert {"p-0", "p-1", "p-2", "p-3"} <= set(bound(plans))
 
 
+# -- elect and reserve
+
+
+def test_nodes_are_locked_until_a_subgroup_fits_into_one_hypernode() -> None:
+    """Two locked nodes in different racks hold as many pods as the subgroup has, but not in one rack."""
+    busy = [gang(f"busy{i}", 1, gpu=2 - i % 2, on=[f"n{i}"]) for i in range(1, 5)]
+    world = cluster(WORLD, busy, divided("a", [4], size=4, least=1))
+    config = configured(close(RESERVE))
+    for step in range(6):
+        plan = decide(Snapshot(world), config, float(step))
+        assert () == plan.bind
+        assert () == plan.evict
+        world = carry_out(world, plan, float(step))
+    assert world.elect is not None
+    locked = {lock.node for lock in world.locks}
+    assert any(set(names) <= locked for names in RACKS)
+
+
 # -- after a lost node
 
 
@@ -436,11 +457,30 @@ def test_a_huge_size_waits_for_pods(load: Read) -> None:
     assert {"other"} == started(world).keys()
 
 
-def test_too_many_subgroups_stop_only_their_job(load: Read) -> None:
-    found = load("[{name: p, matchLabelKeys: [part]}]", pods=0)
-    sample = divided("a", [1] * 5, size=1)
-    assert 5 == len({t.subgroup for t in sample.tasks})
-    assert {"other"} == started(found.cluster).keys()
+def test_too_many_subgroups_stop_only_their_job(tmp_path: Path) -> None:
+    room = {"cpu": "2000", "memory": "64Gi", "pods": "2000"}
+    items: list[dict[str, object]] = [
+        {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n1"}, "status": {"allocatable": room}},
+        {
+            "apiVersion": "scheduling.volcano.sh/v1beta1",
+            "kind": "PodGroup",
+            "metadata": {"name": "a"},
+            "spec": {"minMember": 0, "subGroupPolicy": [{"name": "p", "matchLabelKeys": ["part"]}]},
+            "status": {"phase": "Inqueue"},
+        },
+    ]
+    spec = {"containers": [{"name": "c", "resources": {"requests": {"cpu": "1"}}}]}
+    for i in range(1001):
+        meta = {"labels": {"part": str(i)}, "annotations": {"scheduling.k8s.io/group-name": "a"}}
+        items.append({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": f"a-{i}", **meta}, "spec": spec})
+    items.append({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "other"}, "spec": spec})
+    path = tmp_path / "cluster.json"
+    path.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": items}))
+    plan = decide(Snapshot(read([str(path)]).cluster), configured(close(HELM)), 0.0)
+    assert ["default/other"] == [b.task for b in plan.bind]
+    [wait] = plan.waiting
+    what = "spec.subGroupPolicy: expected at most 1000 subgroups, its pods make 1001"
+    assert [("Invalid", what)] == [(r.code, r.message) for r in wait.reasons]
 
 
 def test_a_thousand_subgroups_take_little_time() -> None:
