@@ -26,6 +26,7 @@ from tests.support.subgroups import divided, switches
 from maar.decide import decide
 from maar.kube.picture.manifests import Manifests, read
 from maar.model.jobs import Closeness
+from maar.model.nodes import Node
 from maar.model.outcome import carry_out
 from maar.model.plan import Plan
 from maar.model.queues import Queue
@@ -43,7 +44,7 @@ def close(config: str) -> str:
 
 RACKS = [["n1", "n2"], ["n3", "n4"]]
 NODES = [node(f"n{i}", gpu=2) for i in range(1, 5)]
-WORLD = [*NODES, *switches(*RACKS)]
+WORLD: list[Node | HyperNode] = [*NODES, *switches(*RACKS)]
 EVERY = {"allocate": ALLOCATE, "helm": HELM, "helm-preempt": HELM_PREEMPT, "capacity": CAPACITY_GUIDE}
 every = pytest.mark.parametrize("config", EVERY.values(), ids=EVERY.keys())
 FULL = ["n1", "n1", "n2", "n2", "n3", "n3", "n4", "n4"]
@@ -104,7 +105,7 @@ def test_pods_above_the_size_follow_one_by_one_into_the_same_hypernode() -> None
     first = [task for task in where if task in {f"a-{i}" for i in range(5)}]
     assert 4 == len(first)
     assert 1 == len(racks(where, first))
-    [(code, message)] = reasons(plans[-1], "a")
+    [(_, message)] = reasons(plans[-1], "a")
     assert message.startswith("subgroup `workers/0` (1 more pod): ")
 
 
@@ -270,6 +271,14 @@ def test_reclaim_takes_surplus_subgroups_whole(config: str) -> None:
     assert {"p-0", "p-1", "p-2", "p-3"} <= set(bound(plans))
 
 
+def test_a_pod_above_the_size_leaves_with_its_subgroup() -> None:
+    """It is taken first. When the subgroup has to go too, its room is not needed any more, but it cannot stay alone."""
+    victim = divided("a", [5], size=4, tier=None, on=["n1", "n2", "n3", "n3", "n3"])
+    nodes = [node("n1", gpu=1), node("n2", gpu=1), node("n3", gpu=3)]
+    plans = scene(cluster(nodes, victim, gang("high", 2, gpu=1, priority=5)), configured(SURPLUS_ONLY))
+    assert {f"a-{i}" for i in range(5)} == evicted(plans)
+
+
 # -- elect and reserve
 
 
@@ -297,6 +306,13 @@ def test_a_subgroup_in_part_is_completed_in_its_hypernode() -> None:
     assert {"n4"} == set(bound(plans).values())
 
 
+def test_a_subgroup_in_part_is_completed_before_others_start() -> None:
+    made = divided("a", [3, 3], size=3, least=1, on=["n1", "n1", "n2", "n3", "n3"])
+    first = gang("first", 3, minimum=1, gpu=1, created=-1.0, priority=9)
+    plans = scene(cluster(WORLD, gang("busy", 1, gpu=1, on=["n4"]), first, made), configured(close(ALLOCATE)))
+    assert "n4" == bound(plans[:1])["a-5"]
+
+
 def test_a_subgroup_in_part_that_cannot_be_completed_is_released_alone() -> None:
     """Its gang can do without it; another job has taken the room of its lost pod."""
     made = divided("a", [3, 3], size=3, least=1, on=["n1", "n1", "n2", "n3", "n3"], task={"controlled": True})
@@ -318,7 +334,7 @@ def test_a_promise_is_not_kept_for_a_part_of_a_subgroup() -> None:
 
 # -- manifests
 
-Read = Callable[[str], Manifests]
+Read = Callable[..., Manifests]
 
 
 @pytest.fixture

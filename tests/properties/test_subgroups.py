@@ -8,9 +8,10 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 from tests.support.subgroups import divided, switches, wrongs
 
-from maar.decide import decide
 from maar.config.config import Config
+from maar.decide import decide
 from maar.model.jobs import Closeness, SubgroupPolicy
+from maar.model.nodes import Node
 from maar.model.outcome import carry_out
 from maar.model.snapshot import Cluster, Snapshot
 from maar.model.tasks import Status, Subgroup
@@ -88,7 +89,8 @@ def gangs(draw: st.DrawFn, name: str) -> Gang:
 
 @st.composite
 def worlds(draw: st.DrawFn) -> tuple[Cluster, list[list[str]], list[Gang]]:
-    leaves, nodes = [], []
+    leaves: list[list[str]] = []
+    nodes: list[Node] = []
     for s in range(draw(st.integers(1, 3))):
         names = [f"n{s}{i}" for i in range(draw(st.integers(1, 3)))]
         leaves.append(names)
@@ -99,7 +101,7 @@ def worlds(draw: st.DrawFn) -> tuple[Cluster, list[list[str]], list[Gang]]:
 
 
 @pytest.mark.parametrize("config", [CONFIG, RECLAIM], ids=["preempt", "reclaim"])
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(worlds(), st.data())
 def test_safety_no_subgroup_is_started_in_part_or_crosses_its_domain(
     config: Config, world: tuple[Cluster, list[list[str]], list[Gang]], data: st.DataObject
@@ -122,7 +124,7 @@ def test_safety_no_subgroup_is_started_in_part_or_crosses_its_domain(
 
 
 @pytest.mark.parametrize("config", [CONFIG, RECLAIM], ids=["preempt", "reclaim"])
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(worlds())
 def test_liveness_every_scene_settles(config: Config, world: tuple[Cluster, list[list[str]], list[Gang]]) -> None:
     now, _, later = world

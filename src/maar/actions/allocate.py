@@ -57,8 +57,10 @@ def _release(session: Session) -> None:
 
 
 def is_begun(session: Session, job: Job) -> bool:
-    """Whether the job has a part of its minimum: it holds room and cannot work."""
-    return session.state.job_ready[job.index] > 0 and missing(session, job)[0] > 0
+    """Whether the job has a part of its minimum, or of a subgroup: it holds room and cannot work."""
+    if not session.state.job_ready[job.index]:
+        return False
+    return missing(session, job)[0] > 0 or bool(job.subgroups and subgroups_of(session, job).in_part())
 
 
 def _waits(session: Session, job: Job) -> bool:
