@@ -101,7 +101,7 @@ def worlds(draw: st.DrawFn) -> tuple[Cluster, list[list[str]], list[Gang]]:
 
 
 @pytest.mark.parametrize("config", [CONFIG, RECLAIM], ids=["preempt", "reclaim"])
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(worlds(), st.data())
 def test_safety_no_subgroup_is_started_in_part_or_crosses_its_domain(
     config: Config, world: tuple[Cluster, list[list[str]], list[Gang]], data: st.DataObject
@@ -124,7 +124,7 @@ def test_safety_no_subgroup_is_started_in_part_or_crosses_its_domain(
 
 
 @pytest.mark.parametrize("config", [CONFIG, RECLAIM], ids=["preempt", "reclaim"])
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(worlds())
 def test_liveness_every_scene_settles(config: Config, world: tuple[Cluster, list[list[str]], list[Gang]]) -> None:
     now, _, later = world
