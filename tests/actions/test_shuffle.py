@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from tests.support.confs import ALLOCATE, PREEMPT
 
 from maar.config.config import Config, NoArguments, PluginOption, Registration
-from maar.controller.brakes import Brakes, BrakeSettings
+from maar.controller.settings.brakes import Brakes, BrakeSettings
 from maar.decide import decide
 from maar.model.elastic import Elastic
 from maar.model.plan import Cause, Plan

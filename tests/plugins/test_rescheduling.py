@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from maar.config.config import Config
 from maar.config.file import ConfigError, read_config
-from maar.controller.brakes import Brakes, BrakeSettings
+from maar.controller.settings.brakes import Brakes, BrakeSettings
 from maar.decide import decide
 from maar.model.loads import Load
 from maar.model.nodes import Node

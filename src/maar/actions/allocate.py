@@ -13,9 +13,10 @@ from maar.config.config import NoArguments
 from maar.model.jobs import Job
 from maar.model.resources import Ints
 from maar.model.tasks import Status
-from maar.session.placement import Group, Terms, groups_of, missing, place, start
+from maar.session.placement import Group, Terms, groups_of, grow, missing, place, start
 from maar.session.room import lacks_room
 from maar.session.session import Session
+from maar.session.subgroups import PROMISED, Part, subgroups_of
 from maar.session.turns import Turns
 
 NAME = "allocate"
@@ -56,8 +57,10 @@ def _release(session: Session) -> None:
 
 
 def is_begun(session: Session, job: Job) -> bool:
-    """Whether the job has a part of its minimum: it holds room and cannot work."""
-    return session.state.job_ready[job.index] > 0 and missing(session, job)[0] > 0
+    """Whether the job has a part of its minimum, or of a subgroup: it holds room and cannot work."""
+    if not session.state.job_ready[job.index]:
+        return False
+    return missing(session, job)[0] > 0 or bool(job.subgroups and subgroups_of(session, job).in_part())
 
 
 def _waits(session: Session, job: Job) -> bool:
@@ -100,6 +103,13 @@ def _bind(session: Session, job: Job, promised: Ints, terms: Terms) -> bool:
 
 
 def _place_surplus(session: Session, job: Job, terms: Terms, at_least: int) -> bool:
+    if job.subgroups:
+        best_effort = session.snapshot.shapes.best_effort
+
+        def is_ours(part: Part) -> bool:
+            return not all(best_effort[group.shape] for group, _ in part.needs)
+
+        return grow(session, job, terms, SURPLUS_STEPS, at_least, is_ours) > 0
     for group in groups_of(session, job):
         size = len(group.tasks)
         step = min(size, max(1, at_least, size // SURPLUS_STEPS))
@@ -140,10 +150,20 @@ def _redeem(session: Session, job: Job, promised: Ints, terms: Terms) -> bool:
             if place(session, job, group, len(tasks), terms._replace(within=there)) < len(tasks):
                 return False
         enough = session.hooks.is_nominated(job) if terms.later else session.hooks.is_ready(job)
-        if enough:
+        if enough and _are_whole(session, job, promised):
             statement.commit()
             return True
     return False
+
+
+def _are_whole(session: Session, job: Job, tasks: Ints) -> bool:
+    """Whether the subgroups of these tasks are complete: a pod may have gone since its room was promised."""
+    if not job.subgroups:
+        return True
+    book = subgroups_of(session, job)
+    of = book.of(tasks)
+    of = of[of >= 0]
+    return bool((book.count(PROMISED)[of] >= book.size[of]).all())
 
 
 def _withdraw(session: Session, promised: Ints) -> None:

@@ -10,8 +10,9 @@ from maar.actions.allocate import give
 from maar.config.config import NoArguments
 from maar.model.jobs import Job
 from maar.model.tasks import Status
-from maar.session.placement import Terms, groups_of, missing, place
+from maar.session.placement import Terms, groups_of, grow, missing, place
 from maar.session.session import Session
+from maar.session.subgroups import Part
 from maar.session.turns import Turns
 
 NAME = "backfill"
@@ -52,6 +53,15 @@ def fill(session: Session, job: Job) -> None:
         for task in promised[free].tolist():
             session.state.withdraw(task)
     terms = Terms(within=session.open_to(job))
+    if job.subgroups:
+        best_effort = session.snapshot.shapes.best_effort
+
+        def is_free(part: Part) -> bool:
+            return all(best_effort[group.shape] for group, _ in part.needs)
+
+        waiting = int(session.state.job_pending[job.index])
+        grow(session, job, terms, 1, waiting, is_free)
+        return
     for group in groups_of(session, job):
         if session.snapshot.shapes.best_effort[group.shape]:
             place(session, job, group, len(group.tasks), terms)

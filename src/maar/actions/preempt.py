@@ -2,7 +2,8 @@
 
 Only starving jobs preempt, and only for their missing minimum. Nothing is evicted for pods of preemptionPolicy Never:
 if the minimum needs them, the job does not preempt. `session.eviction` chooses the victims. Nothing is evicted unless
-the whole missing minimum then fits; the freed room is nominated to the job.
+the whole missing minimum then fits; the freed room is nominated to the job. Inside a job with subgroups nothing is
+evicted: its pods depend on each other.
 
 At the end, as in Volcano, pods leave that a plugin wants to leave whatever waits (`tdm` at the end of its window).
 """
@@ -44,7 +45,7 @@ class Preempt:
             if session.hooks.is_starving(job) and take(session, job, book) and session.hooks.is_starving(job):
                 turns.again(job)
         for job in waiting:
-            if session.state.job_ready[job.index]:
+            if session.state.job_ready[job.index] and not job.subgroups:
                 take_inside(session, job)
         evict_named(session, session.hooks.victim_tasks_of_preempt)
 

@@ -54,6 +54,18 @@ class Closeness(msgspec.Struct, frozen=True):
         return f"HyperNode of tier `{self.tier_name}` or lower" if self.tier_name else "HyperNode"
 
 
+class SubgroupPolicy(msgspec.Struct, frozen=True):
+    """Some tasks of a job start in subgroups (`Task.subgroup`): each one whole, and some of them together."""
+
+    name: str
+    size: int = 1
+    """How many tasks of a subgroup start together; more tasks are its surplus."""
+    least: int = 0
+    """How many subgroups start together with the minimum of the job."""
+    closeness: Closeness | None = None
+    """Of each subgroup, besides that of the job."""
+
+
 class Job(msgspec.Struct, frozen=True):
     """One gang."""
 
@@ -76,6 +88,8 @@ class Job(msgspec.Struct, frozen=True):
     preempts: bool = True
     """False for preemptionPolicy Never of its own class, or of all its pods."""
     closeness: Closeness | None = None
+    subgroups: tuple[SubgroupPolicy, ...] = ()
+    """The policies by which its tasks are in subgroups."""
     sla: float | None = None
     """Seconds after creation by which it must be admitted, from its own annotation."""
     promise: float | None = None

@@ -50,6 +50,13 @@ def among(statuses: tuple[Status, ...]) -> Mask:
     return table
 
 
+class Subgroup(msgspec.Struct, frozen=True, order=True, gc=False):
+    """A subgroup of a job: a policy, by its place in `Job.subgroups`, and the values that its tasks have in common."""
+
+    policy: int
+    values: tuple[str, ...] = ()
+
+
 class Task(msgspec.Struct, frozen=True, gc=False):
     """One pod."""
 
@@ -62,6 +69,7 @@ class Task(msgspec.Struct, frozen=True, gc=False):
     node: str = ""
     """Its node; for a nominated task, the node of its reserved room."""
     role: str = ""
+    subgroup: Subgroup | None = None
     priority: int = 0
     created: float = 0.0
     started: float | None = None

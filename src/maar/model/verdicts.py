@@ -54,7 +54,14 @@ ROWS = (
         "the owner names another queue, or a priority class that the queue accepts",
     ),
     Row(
-        ("Settling", "NoPods", "NotEnoughTasks", "NotEnoughPodsOfTask"),
+        (
+            "Settling",
+            "NoPods",
+            "NotEnoughTasks",
+            "NotEnoughPodsOfTask",
+            "NotEnoughSubgroups",
+            "NotEnoughPodsOfSubgroup",
+        ),
         MEMBERS,
         "its controller creates the other pods, or the pods that are blocked are freed",
     ),

@@ -1,10 +1,11 @@
 """gang: a job starts with its whole minimum; an eviction keeps the minimum or takes the whole gang.
 
-The minimum is that of the job, and those of its roles unless the job's minimum is smaller than their sum (then only the
-job's counts, as in Volcano). The argument `gang.eviction` says whether whole gangs may be evicted. Without it the flags
-decide: `enablePreemptable: false` (for reclaim `enableReclaimable: false`) removes the protection of the gang, so whole
-gangs may be evicted. If the flag is unset, preempt evicts only surplus pods. Reclaim then evicts whole gangs if a
-plugin in another tier names its victims: in Volcano that tier decides without this plugin.
+The minimum is that of the job, the least number of its subgroups, and those of its roles unless the job's minimum is
+smaller than their sum (then only the job's counts, as in Volcano). The argument `gang.eviction` says whether whole
+gangs may be evicted. Without it the flags decide: `enablePreemptable: false` (for reclaim `enableReclaimable: false`)
+removes the protection of the gang, so whole gangs may be evicted. If the flag is unset, preempt evicts only surplus
+pods and subgroups. Reclaim then evicts whole gangs if a plugin in another tier names its victims: in Volcano that tier
+decides without this plugin.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from maar.config.gangs import names_victims
 from maar.model.jobs import Job
 from maar.model.reasons import Reason
 from maar.model.tasks import Status
+from maar.session import subgroups
 from maar.session.hooks import GangRules, Vote
 from maar.session.register import Register
 from maar.session.session import Session
@@ -46,7 +48,11 @@ class Gang:
                 whole_for_reclaim=self._whole(on, "reclaimable", unset=is_overruled(session, on.tier)),
             )
         )
-        on.job_order(lambda job: bool(session.state.job_ready[job.index] >= job.min_member))
+        on.job_order(
+            lambda job: bool(
+                session.state.job_ready[job.index] >= job.min_member and self._has_subgroups(job, subgroups.READY)
+            )
+        )
         on.job_valid(self._valid)
         on.job_ready(self._ready)
         on.job_nominated(lambda job: Vote.PERMIT if self._promised(job) else Vote.REJECT)
@@ -65,14 +71,22 @@ class Gang:
         state = self._session.state
         if state.job_ready[job.index] < job.min_member:
             return False
-        return all(state.role_ready[r] >= n for r, n in self._role_minimums(job).items())
+        if not all(state.role_ready[r] >= n for r, n in self._role_minimums(job).items()):
+            return False
+        return self._has_subgroups(job, subgroups.READY)
 
     def _promised(self, job: Job) -> bool:
         state = self._session.state
         if state.job_ready[job.index] + state.job_nominated[job.index] < job.min_member:
             return False
         have = state.role_ready + state.role_nominated
-        return all(have[r] >= n for r, n in self._role_minimums(job).items())
+        if not all(have[r] >= n for r, n in self._role_minimums(job).items()):
+            return False
+        return self._has_subgroups(job, subgroups.PROMISED)
+
+    def _has_subgroups(self, job: Job, statuses: tuple[Status, ...]) -> bool:
+        """Whether each policy has its least number of subgroups in these statuses."""
+        return not job.subgroups or subgroups.subgroups_of(self._session, job).are_enough(statuses)
 
     def _valid(self, job: Job) -> Reason | None:
         """The reason if too few pods exist for the minimum."""
@@ -90,6 +104,27 @@ class Gang:
                 if there < minimum:
                     what = f"role `{role.name}` needs {minimum} pods, only {there} can be placed ({_OTHERS})"
                     return Reason(NAME, "NotEnoughPodsOfTask", what, needs=minimum, has=there, since=since)
+        return self._valid_subgroups(job) if job.subgroups else None
+
+    def _valid_subgroups(self, job: Job) -> Reason | None:
+        """The reason if too few subgroups of a policy have enough pods."""
+        book = subgroups.subgroups_of(self._session, job)
+        there, complete = book.count(subgroups.USABLE), book.complete(subgroups.USABLE)
+        for i, policy in enumerate(job.subgroups):
+            if complete[i] < policy.least:
+                needs = f"policy `{policy.name}` needs {policy.least} subgroups of {policy.size} pods"
+                what = f"{needs}, only {complete[i]} have enough ({_OTHERS})"
+                short = [s for s in range(len(book)) if book.policy[s] == i and there[s] < book.size[s]]
+                if short:
+                    what += f": subgroup `{book.names[short[0]]}` has {there[short[0]]}"
+                return Reason(
+                    NAME,
+                    "NotEnoughSubgroups",
+                    what,
+                    needs=policy.least,
+                    has=int(complete[i]),
+                    since=self._session.waiting_since(job),
+                )
         return None
 
 

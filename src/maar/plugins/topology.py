@@ -5,7 +5,7 @@ This plugin gives the order in which domains are tried. The closest tier comes f
 fewest sufficient free slots comes first, so that large domains stay whole; then domains that lack least, for gangs that
 may evict others. If closeness is only preferred (soft), the last choice is any node. Above the highest tier of
 HyperNodes the whole cluster counts as one more tier. Running pods keep a hard gang in its domain, including its later
-pods.
+pods. The same holds for each subgroup of a gang, inside the domain of the gang.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from maar.session.hooks import Rejection
 from maar.session.placement import Group, groups_of, missing
 from maar.session.register import Register
 from maar.session.session import Session
+from maar.session.subgroups import Part, subgroups_of
 
 NAME = "topology"
 
@@ -46,6 +47,7 @@ class Topology:
         """Register the hooks; domains are computed only when a gang needs them."""
         self._session = session
         on.domains(self._domains)
+        on.subgroup_domains(self._domains_of_part)
         if on.flags.get("hyperNodeGradient", True):
             on.job_valid(self._valid)
             on.job_nodes(self._elsewhere)
@@ -53,17 +55,31 @@ class Topology:
     def _domains(self, job: Job) -> list[list[Mask]] | None:
         if job.closeness is None:
             return None
-        need = Need(self._session, job, self._empty)
-        hard = job.closeness.hard
-        here = self._running(job, Status.BOUND, Status.NOMINATED)
+        lacking, roles = missing(self._session, job)
+        need = Need(self._session, lacking, roles, merged(groups_of(self._session, job)), self._empty)
+        here = self._running(self._session.tasks_of(job, Status.BOUND, Status.NOMINATED))
+        return self._choices(job.closeness, need, here)
+
+    def _domains_of_part(self, job: Job, part: Part, within: Mask | None) -> list[list[Mask]] | None:
+        book = subgroups_of(self._session, job)
+        closeness = book.closeness(part.subgroup)
+        if closeness is None:
+            return None
+        groups = [group._replace(tasks=group.tasks[:count]) for group, count in part.needs]
+        need = Need(self._session, part.size if part.whole else 1, {}, groups, self._empty, within)
+        here = self._running(book.tasks(part.subgroup, Status.BOUND, Status.NOMINATED))
+        return self._choices(closeness, need, here)
+
+    def _choices(self, closeness: Closeness, need: Need, here: Ints) -> list[list[Mask]]:
+        """The domains to try, the closest first."""
         found = [
-            [tier.mask(i) for i in choose(tier, need, here, hard, self._most_crowded)]
-            for tier in self._tiers_of(job.closeness)
+            [tier.mask(i) for i in choose(tier, need, here, closeness.hard, self._most_crowded)]
+            for tier in self._tiers_of(closeness)
         ]
         found = [masks for masks in found if masks]
-        if not hard:
+        if not closeness.hard:
             return [*found, [np.ones(len(self._session.snapshot.nodes), dtype=np.bool_)]]
-        return found or self._roomiest(job.closeness, need, here)
+        return found or self._roomiest(closeness, need, here)
 
     def _roomiest(self, closeness: Closeness, need: Need, here: Ints) -> list[list[Mask]]:
         """The domain with most room, if none can ever hold the gang: the reason then tells how much is missing."""
@@ -76,6 +92,11 @@ class Topology:
 
     def _valid(self, job: Job) -> Reason | None:
         """The reason if a hard gang has no domain, or its running pods are not within one."""
+        for policy in job.subgroups:
+            close = policy.closeness
+            if close is not None and close.hard and not self._tiers_of(close):
+                what = f"subgroups of `{policy.name}`: {no_domain(close)}"
+                return Reason(NAME, "NoDomain", what, since=self._session.waiting_since(job))
         closeness = job.closeness
         if closeness is None or not closeness.hard:
             return None
@@ -85,7 +106,7 @@ class Topology:
             holds = all(self._empty(group.shape).any() for group in groups_of(self._session, job))
             code = "NoDomain" if holds else "NoNodeInDomain"
             return Reason(NAME, code, no_domain(closeness), since=self._session.waiting_since(job))
-        here = self._running(job, Status.BOUND)
+        here = self._running(self._session.tasks_of(job, Status.BOUND))
         if any((tier.sums(here) == here.sum()).any() for tier in tiers):
             return None
         what = f"its running pods are not within one {closeness.words}, so no further pod can join them"
@@ -96,7 +117,7 @@ class Topology:
         closeness = job.closeness
         if closeness is None or not closeness.hard:
             return None
-        here = self._running(job, Status.BOUND)
+        here = self._running(self._session.tasks_of(job, Status.BOUND))
         if not here.any():
             return None
         inside = np.zeros(len(here), dtype=np.bool_)
@@ -105,9 +126,9 @@ class Topology:
                 inside |= tier.mask(i)
         return Rejection("OtherDomain", f"outside the {closeness.words} of its running pods", ~inside)
 
-    def _running(self, job: Job, *statuses: Status) -> Ints:
-        """How many tasks of a gang each node has."""
-        rows = self._session.state.node[self._session.tasks_of(job, *statuses)]
+    def _running(self, tasks: Ints) -> Ints:
+        """How many of these tasks each node has."""
+        rows = self._session.state.node[tasks]
         return np.bincount(rows[rows >= 0], minlength=len(self._session.snapshot.nodes))
 
     def _empty(self, shape: int) -> Ints:
@@ -152,15 +173,26 @@ class Topology:
 
 
 class Need:
-    """What a gang lacks, compared with the free slots of domains."""
+    """What a gang or a subgroup lacks, compared with the free slots of domains; only nodes `within` count."""
 
-    def __init__(self, session: Session, job: Job, empty: Callable[[int], Ints]) -> None:
-        lacking, self._roles = missing(session, job)
+    def __init__(
+        self,
+        session: Session,
+        lacking: int,
+        roles: dict[int, int],
+        groups: list[Group],
+        empty: Callable[[int], Ints],
+        within: Mask | None = None,
+    ) -> None:
         self._lacking = max(lacking, 1)
-        self._groups: list[Group] = groups_of(session, job)
+        self._roles = roles
+        self._groups = groups
         # Releasing room counts: the caller decides whether the gang is bound now or gets a promise.
-        self._free = [session.view(g.shape, later=True).fits for g in self._groups]
-        self._empty = [empty(g.shape) for g in self._groups]
+        self._free = [session.view(g.shape, later=True).fits for g in groups]
+        self._empty = [empty(g.shape) for g in groups]
+        if within is not None:
+            self._free = [free * within for free in self._free]
+            self._empty = [free * within for free in self._empty]
 
     def slots(self, tier: Tier) -> Ints:
         """How many tasks of its shapes each domain has room for, not limited by the size of the gang."""
@@ -180,6 +212,16 @@ class Need:
 
     def _sum(self, parts: list[Ints], tier: Tier) -> Ints:
         return sum(parts, np.zeros(len(tier.names), dtype=np.int64))
+
+
+def merged(groups: list[Group]) -> list[Group]:
+    """The groups of a gang whatever their subgroups: tasks of one role and shape share the same slots."""
+    found: dict[tuple[int, int], list[Ints]] = {}
+    for group in groups:
+        found.setdefault((group.role, group.shape), []).append(group.tasks)
+    if len(found) == len(groups):
+        return groups
+    return [Group(role, shape, np.concatenate(tasks)) for (role, shape), tasks in found.items()]
 
 
 def choose(tier: Tier, need: Need, here: Ints, hard: bool, most_crowded: int) -> list[int]:

@@ -17,10 +17,23 @@ from msgspec.structs import replace
 from maar.model.jobs import Job
 from maar.model.reasons import LOCKED, Reason
 from maar.model.resources import PODS, Ints, Mask, in_words, scarce_first
+from maar.model.tasks import Status
 from maar.session import never
 from maar.session.hooks import Limit
-from maar.session.placement import Group, Terms, both, domains_of, groups_of, missing, place
+from maar.session.placement import (
+    Group,
+    Terms,
+    both,
+    domains_of,
+    domains_of_part,
+    groups_of,
+    lack_of,
+    missing,
+    place,
+    put,
+)
 from maar.session.session import Session
+from maar.session.subgroups import PROMISED, USABLE, Assembly, Part, subgroups_of
 
 OWNER = "explain"
 NEIGHBOUR = "PodAffinity"
@@ -29,6 +42,8 @@ NEIGHBOUR = "PodAffinity"
 
 def why_waiting(session: Session, job: Job) -> list[Reason]:
     """Everything that keeps a job's pending tasks from starting, in the current state of the session."""
+    if job.subgroups:
+        return why_subgroups_wait(session, job)
     kind = _kind_of(session, job)
     found = _why(session, job) if kind is None else session.memo.current(OWNER, kind, lambda: _why(session, job))
     since = session.waiting_since(job)
@@ -70,13 +85,113 @@ def _why(session: Session, job: Job) -> list[Reason]:
     overused = session.overused.get(job.queue)
     if overused is not None and not queues:
         queues.append(overused)
-    reasons = [*nodes, *(r for r in queues if r.never is not None or not nodes or not _is_whole_cluster(session, r))]
+    reasons = _without_the_obvious(session, nodes, queues)
     if not reasons and lacking > 1:
         what = f"its {lacking} missing pods fit one by one but not together"
         reasons.append(Reason("allocate", "NotTogether", what))
     if not reasons and not session.state.job_nominated[job.index]:
         reasons.append(Reason("allocate", "NotReached", "fits, but was not reached in this cycle"))
     return reasons
+
+
+def why_subgroups_wait(session: Session, job: Job) -> list[Reason]:
+    """The same for a job with subgroups: why its next subgroup, or its next task in none, does not start."""
+    reasons: list[Reason] = []
+    lacking, _ = missing(session, job)
+    terms = Terms(within=both(next(domains_of(session, job), None), session.open_to(job)))
+
+    def try_(part: Part) -> int:
+        placed = put(session, job, part, terms)
+        if not placed and not reasons:
+            reasons.extend(_why_part(session, job, part, terms.within, bool(lacking) and assembly.is_typical(part)))
+        return placed
+
+    assembly = Assembly(session, job, groups_of(session, job), try_)
+    with session.statement():  # not committed: place part after part to find the first that does not fit
+        if lacking:
+            assembly.complete(lack_of(session, job))
+        else:
+            assembly.grow(1, int(session.state.job_pending[job.index]), lambda _: True)
+    if not reasons and session.state.job_pending[job.index]:
+        reasons.extend(_too_few_pods(session, job))
+    overused = session.overused.get(job.queue)
+    if overused is not None and not reasons:
+        reasons.append(overused)
+    if not reasons and lacking > 1:
+        what = f"its {lacking} missing pods fit one by one but not together"
+        reasons.append(Reason("allocate", "NotTogether", what))
+    if not reasons and not session.state.job_nominated[job.index]:
+        reasons.append(Reason("allocate", "NotReached", "fits, but was not reached in this cycle"))
+    return [replace(reason, since=session.waiting_since(job)) for reason in reasons]
+
+
+def _why_part(session: Session, job: Job, part: Part, within: Mask | None, is_needed: bool) -> list[Reason]:
+    """Why nodes or the queue refuse a part, with the name of its subgroup. A proof needs all parts to be alike."""
+    nodes: list[Reason] = []
+    queues: list[Reason] = []
+    book = subgroups_of(session, job)
+    closeness = book.closeness(part.subgroup)
+    domains = [both(within, domain) for domain in domains_of_part(session, job, part, within)]
+    close = [mask for mask in domains if mask is not None]
+    for group, count in part.needs:
+        wanted = count if part.whole else 1
+        asks = (wanted * session.snapshot.shapes.requests[group.shape]).tolist()
+        refusals = session.hooks.refusals(job, group.shape, wanted)
+        queues.extend(never.by_queue(session, reason, asks) for reason in refusals)
+        reason = _count_nodes(session, job, group, wanted, 0, close)
+        if reason is not None and is_needed:
+            reason = never.by_nodes(session, job, group, wanted, reason, alone=False)
+            alone = len(part.needs) == 1 and not len(book.tasks(part.subgroup, *PROMISED))
+            if alone and reason.never is None and closeness is not None and closeness.hard:
+                masks = [mask for mask in domains_of_part(session, job, part, None) if mask is not None]
+                reason = never.by_domains(session, group, wanted, closeness, masks, reason)
+        if reason is not None:
+            nodes.append(reason)
+    found = _without_the_obvious(session, nodes, queues)
+    if not found and part.whole:
+        what = f"its {part.size} missing pods fit one by one but not together"
+        found.append(Reason("allocate", "NotTogether", what))
+    if part.subgroup < 0:
+        return found
+    near = f" within one {closeness.words}" if closeness is not None and closeness.hard else ""
+    pods = "1 more pod" if not part.whole else f"{part.size} pod{'' if part.size == 1 else 's'}{near}"
+    head = f"subgroup `{book.names[part.subgroup]}` ({pods})"
+    policy = book.policies[int(book.policy[part.subgroup])]
+    lasting = f"a subgroup of `{policy.name}`"
+    return [
+        replace(
+            reason,
+            message=f"{head}: {reason.message}",
+            lasting=f"{lasting}: {reason.lasting}" if reason.lasting else reason.lasting,
+        )
+        for reason in found
+    ]
+
+
+def _too_few_pods(session: Session, job: Job) -> list[Reason]:
+    """The first subgroup that cannot start because some of its pods do not exist."""
+    book = subgroups_of(session, job)
+    there, pending = book.count(USABLE), book.count((Status.PENDING,))
+    for s in np.flatnonzero((pending > 0) & (there < book.size)).tolist():
+        needs = f"subgroup `{book.names[s]}` needs {book.size[s]} pods, only {there[s]} can be placed"
+        others = "the others do not exist, are blocked or have ended"
+        lasting = f"a subgroup of `{book.policies[int(book.policy[s])].name}` has too few pods"
+        return [
+            Reason(
+                "gang",
+                "NotEnoughPodsOfSubgroup",
+                f"{needs} ({others})",
+                needs=int(book.size[s]),
+                has=int(there[s]),
+                lasting=lasting,
+            )
+        ]
+    return []
+
+
+def _without_the_obvious(session: Session, nodes: list[Reason], queues: list[Reason]) -> list[Reason]:
+    """The reasons of nodes, and those of queues that say more than the nodes do."""
+    return [*nodes, *(r for r in queues if r.never is not None or not nodes or not _is_whole_cluster(session, r))]
 
 
 def _is_whole_cluster(session: Session, refusal: Reason) -> bool:
@@ -127,14 +242,19 @@ def _locked(session: Session, group: Group, wanted: int, reason: Reason) -> Reas
     return replace(reason, plugin="allocate", code=LOCKED, lasting=lasting)
 
 
-def _count_nodes(session: Session, job: Job, group: Group, wanted: int, placed: int) -> Reason | None:
-    """Nodes counted by what refuses one more task; `placed` of the wanted tasks have room already."""
+def _count_nodes(
+    session: Session, job: Job, group: Group, wanted: int, placed: int, close: list[Mask] | None = None
+) -> Reason | None:
+    """Nodes counted by what refuses one more task; `placed` of the wanted tasks have room already.
+
+    `close` are the domains in which all must be; by default those of the gang.
+    """
     view = session.view(group.shape)
     limits = session.limits(group.shape, False)
     fits = view.fits
     for _, limit in limits:
         fits = np.minimum(fits, limit.room)
-    close = [m for m in domains_of(session, job) if m is not None]
+    close = [m for m in domains_of(session, job) if m is not None] if close is None else close
     unlocked, fits = fits.copy(), fits.copy()
     for _, rejection in session.closed_to(job):
         fits[rejection.nodes] = 0

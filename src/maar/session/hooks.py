@@ -31,6 +31,7 @@ from maar.model.jobs import Job
 from maar.model.queues import Queue
 from maar.model.reasons import Reason
 from maar.model.resources import Floats, Ints, Mask
+from maar.session.subgroups import Part
 
 F = TypeVar("F", bound=Callable[..., Any])
 T = TypeVar("T")
@@ -131,6 +132,7 @@ Allowance = Callable[[Job, int, int], int]
 Refusal = Callable[[Job, int, int], Reason]
 RowScore = Callable[[int, Ints | slice], Floats]
 Departures = Callable[[], Iterable[Departure]]
+SubgroupDomains = Callable[[Job, Part, "Mask | None"], "Sequence[Sequence[Mask]] | None"]
 Share = Sequence["int | None"]
 """What a queue deserves of each resource; `None` where its share does not depend on the resource."""
 
@@ -163,6 +165,7 @@ class Hooks:
         self.job_scores: list[Entry[Callable[[Job], Floats | None]]] = []
         self.job_nodes: list[Entry[Callable[[Job], Rejection | None]]] = []
         self.domains: list[Entry[Callable[[Job], Sequence[Sequence[Mask]] | None]]] = []
+        self.subgroup_domains: list[Entry[SubgroupDomains]] = []
         self.target_job: list[Entry[Callable[[Sequence[Job]], Job | None]]] = []
         self.reserved_nodes: list[Entry[Callable[[Job], None]]] = []
         self.victim_tasks: list[Entry[Departures]] = []

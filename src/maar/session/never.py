@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 from msgspec.structs import replace
 
-from maar.model.jobs import Job
+from maar.model.jobs import Closeness, Job
 from maar.model.reasons import LOCKED, Never, Reason
 from maar.model.resources import PODS, UNLIMITED, Ints, Mask, in_words, scarce_first
 from maar.model.tasks import Status
@@ -50,12 +50,24 @@ def by_nodes(session: Session, job: Job, group: Group, count: int, reason: Reaso
     if int(holds.sum()) < count:
         what = f"needs {pods}, all nodes hold {holds.sum()} if nothing else runs"
         return _proved(reason, CLUSTER, f"{NOW}: {what}: add nodes, or lower its minimum")
-    most = _largest_domain(session, job, group.shape) if alone else None
-    if most is not None and most < count:
-        assert job.closeness is not None
-        what = f"needs {pods} within one {job.closeness.words}, the largest holds {most} if nothing else runs"
-        return _proved(reason, DOMAIN, f"{NOW}: {what}: allow a wider domain, or lower its minimum")
-    return reason
+    if not alone or job.closeness is None or not job.closeness.hard:
+        return reason
+    if len(session.tasks_of(job, Status.BOUND, Status.NOMINATED)):
+        return reason
+    masks = [mask for mask in domains_of(session, job) if mask is not None]
+    return by_domains(session, group, count, job.closeness, masks, reason)
+
+
+def by_domains(
+    session: Session, group: Group, count: int, closeness: Closeness, masks: list[Mask], reason: Reason
+) -> Reason:
+    """The same for tasks that must be in one of some domains, of which none of them runs yet."""
+    most = _largest_domain(session, group.shape, masks)
+    if most is None or most >= count:
+        return reason
+    pods = "1 pod" if count == 1 else f"{count} pods together"
+    what = f"needs {pods} within one {closeness.words}, the largest holds {most} if nothing else runs"
+    return _proved(reason, DOMAIN, f"{NOW}: {what}: allow a wider domain, or lower its minimum")
 
 
 def by_queue(session: Session, reason: Reason, asks: list[int]) -> Reason:
@@ -147,18 +159,15 @@ def _too_large(session: Session, shape: int, usable: Mask) -> str:
     return f"1 pod needs {asks}, and no node has all of it: {change}"
 
 
-def _largest_domain(session: Session, job: Job, shape: int) -> int | None:
-    """How many tasks of a gang's only shape the largest domain holds; `None` if it is unknown, or may start anywhere.
+def _largest_domain(session: Session, shape: int, masks: list[Mask]) -> int | None:
+    """How many tasks of a gang's only shape the largest domain holds; `None` if it is unknown.
 
     The domains to try have one that could hold the gang if there is one. They leave out nodes that are closed now.
     """
-    if job.closeness is None or not job.closeness.hard or len(session.tasks_of(job, Status.BOUND, Status.NOMINATED)):
-        return None
     closed = ~session.view(shape).open
     if (closed & _usable(session, shape)).any():
         return None
     holds = _holds(session, shape)
-    masks = [mask for mask in domains_of(session, job) if mask is not None]
     return max((int(holds[mask].sum()) for mask in masks), default=None)
 
 

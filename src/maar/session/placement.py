@@ -2,8 +2,8 @@
 
 Tasks of one job with the same role and shape are a *group*. A group is placed by counting: how many tasks fit on each
 node, best nodes first. Role minimums come first, then the minimum of the job, which any group may fill. If the network
-matters, whole domains are tried in turn. The caller decides what a placement becomes: `allocate` binds, `preempt` and
-`reclaim` nominate.
+matters, whole domains are tried in turn. A job with subgroups is placed part by part (`subgroups`). The caller decides
+what a placement becomes: `allocate` binds, `preempt` and `reclaim` nominate.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from maar.model.resources import Ints, Mask
 from maar.model.tasks import Status
 from maar.session.hooks import Limit
 from maar.session.session import Session
+from maar.session.subgroups import PROMISED, Assembly, Lack, Part, bundles, pods_lacking, subgroups_of
 from maar.session.view import best_first
 
 PREFERRED = 1e9
@@ -31,6 +32,8 @@ class Group(NamedTuple):
     role: int
     shape: int
     tasks: Ints
+    subgroup: int = -1
+    """Its number among the subgroups of the job; -1 if the tasks are in none."""
 
 
 class Terms(NamedTuple):
@@ -54,12 +57,13 @@ def groups_of(session: Session, job: Job) -> list[Group]:
     if len(tasks) == 0:
         return []
     shapes, roles = snapshot.tasks.shape[tasks], snapshot.jobs.task_role[tasks]
-    if (shapes == shapes[0]).all() and (roles == roles[0]).all():
+    if not job.subgroups and (shapes == shapes[0]).all() and (roles == roles[0]).all():
         return [Group(int(roles[0]), int(shapes[0]), tasks)]
-    groups: dict[tuple[int, int], list[int]] = {}
-    for task, role, shape in zip(tasks.tolist(), roles.tolist(), shapes.tolist(), strict=True):
-        groups.setdefault((role, shape), []).append(task)
-    found = [Group(role, shape, np.array(members)) for (role, shape), members in groups.items()]
+    parts = subgroups_of(session, job).of(tasks).tolist() if job.subgroups else [-1] * len(tasks)
+    groups: dict[tuple[int, int, int], list[int]] = {}
+    for task, role, shape, part in zip(tasks.tolist(), roles.tolist(), shapes.tolist(), parts, strict=True):
+        groups.setdefault((role, shape, part), []).append(task)
+    found = [Group(role, shape, np.array(members), part) for (role, shape, part), members in groups.items()]
     return sorted(found, key=lambda g: bool(snapshot.shapes.best_effort[g.shape]))
 
 
@@ -74,13 +78,34 @@ def missing(session: Session, job: Job) -> tuple[int, dict[int, int]]:
         for role, minimum in gang.role_minimums(job).items()
         if (lacking := minimum - int(state.role_ready[role] + state.role_nominated[role])) > 0
     }
-    return max(gang.minimum(job) - have, sum(roles.values()), 0), roles
+    lacking = max(gang.minimum(job) - have, sum(roles.values()), 0)
+    return (max(lacking, pods_lacking(session, job)) if job.subgroups else lacking), roles
+
+
+def lack_of(session: Session, job: Job) -> Lack:
+    """What a job with subgroups lacks of its minimum."""
+    gang, state, book = session.hooks.gang, session.state, subgroups_of(session, job)
+    have = int(state.job_ready[job.index] + state.job_nominated[job.index])
+    pods = 0 if gang is None else max(gang.minimum(job) - have, 0)
+    policies = np.maximum(book.least - book.complete(PROMISED), 0).tolist()
+    return Lack(pods, missing(session, job)[1], policies)
 
 
 def domains_of(session: Session, job: Job) -> Iterator[Mask | None]:
     """The domains in which a gang may start, the closest first; `None` means anywhere."""
     for entry in session.hooks.domains:
         tiers = entry.call(job)
+        if tiers is not None:
+            for tier in tiers:
+                yield from tier
+            return
+    yield None
+
+
+def domains_of_part(session: Session, job: Job, part: Part, within: Mask | None) -> Iterator[Mask | None]:
+    """The domains inside `within` in which the subgroup of a part may be; `None` means anywhere."""
+    for entry in session.hooks.subgroup_domains if part.subgroup >= 0 else ():
+        tiers = entry.call(job, part, within)
         if tiers is not None:
             for tier in tiers:
                 yield from tier
@@ -106,6 +131,8 @@ def start(session: Session, job: Job, terms: Terms) -> bool:
 
 
 def _fill(session: Session, job: Job, terms: Terms) -> bool:
+    if job.subgroups:
+        return _fill_parts(session, job, terms)
     lacking, roles = missing(session, job)
     groups = groups_of(session, job)
     if lacking == 0:
@@ -124,6 +151,42 @@ def _fill(session: Session, job: Job, terms: Terms) -> bool:
         if lacking > 0 and len(group.tasks):
             lacking -= place(session, job, group, min(lacking, len(group.tasks)), terms)
     return lacking <= 0
+
+
+def _fill_parts(session: Session, job: Job, terms: Terms) -> bool:
+    if missing(session, job)[0] == 0:
+        return grow(session, job, terms, 1, 1, lambda _: True) > 0
+    assembly = Assembly(session, job, groups_of(session, job), lambda part: put(session, job, part, terms))
+    return assembly.complete(lack_of(session, job))
+
+
+def grow(session: Session, job: Job, terms: Terms, steps: int, at_least: int, chosen: Callable[[Part], bool]) -> int:
+    """Place more of a job with subgroups that has its minimum; returns how many tasks were placed."""
+    assembly = Assembly(session, job, groups_of(session, job), lambda part: put(session, job, part, terms))
+    return assembly.grow(steps, at_least, chosen)
+
+
+def put(session: Session, job: Job, part: Part, terms: Terms) -> int:
+    """Place a part in a domain of its subgroup: all of it or, if it is not whole, as much as fits there."""
+    for domain in domains_of_part(session, job, part, terms.within):
+        inside = terms if domain is None else terms._replace(within=both(terms.within, domain))
+        with session.statement() as statement:
+            placed = 0
+            for group, count in part.needs:
+                done = place(session, job, group, count, inside)
+                placed += done
+                if done < count and part.whole:
+                    break
+            else:
+                if placed:
+                    statement.commit()
+                    return placed
+    return 0
+
+
+def lay(session: Session, job: Job, needs: list[tuple[Group, int]], terms: Terms) -> bool:
+    """Place exactly these tasks, each subgroup in one of its domains; on False some may be placed."""
+    return all(put(session, job, part, terms) == part.size for part in bundles(needs))
 
 
 def place(session: Session, job: Job, group: Group, wanted: int, terms: Terms) -> int:

@@ -30,6 +30,7 @@ from maar.session.hooks import (
     Rejection,
     RowScore,
     Share,
+    SubgroupDomains,
     Victims,
     Vote,
 )
@@ -145,6 +146,10 @@ class Register:
     def domains(self, domains: Callable[[Job], Sequence[Sequence[Mask]] | None]) -> None:
         """The domains in which a whole gang must fit: lists to try in turn, the closest first."""
         self._add("domains", self._hooks.domains, domains)
+
+    def subgroup_domains(self, domains: SubgroupDomains) -> None:
+        """The same for a part of a subgroup, inside some nodes."""
+        self._add("domains", self._hooks.subgroup_domains, domains)
 
     def target_job(self, choose: Callable[[Sequence[Job]], Job | None]) -> None:
         """The waiting job for which nodes should be locked."""

@@ -20,7 +20,7 @@ from maar.model.jobs import Phase
 from maar.model.outcome import carry_out
 from maar.model.plan import Cause, Plan
 from maar.model.snapshot import Cluster, Snapshot
-from maar.model.tasks import Status
+from maar.model.tasks import Status, Subgroup
 from maar.registry import catalog
 
 STABLE_ROUNDS = 5
@@ -74,6 +74,7 @@ def check_invariants(before: Cluster, plan: Plan, after: Cluster) -> None:
     _check_room(before, after)
     _check_sizes(before, plan)
     _check_gangs(before, plan, after)
+    _check_subgroups(before, plan, after)
     doubled = [t for t, n in Counter([b.task for b in plan.bind] + [e.task for e in plan.evict]).items() if n > 1]
     assert not doubled, f"named twice in one plan: {doubled}"
 
@@ -113,6 +114,40 @@ def _check_gangs(before: Cluster, plan: Plan, after: Cluster) -> None:
         begun = 0 < was[job] < minimum[job]
         whole = now[job] == 0 or now[job] >= minimum[job]
         assert whole or begun, f"gang in part: {job} has {now[job]} of {minimum[job]}"
+
+
+def _check_subgroups(before: Cluster, plan: Plan, after: Cluster) -> None:
+    """A subgroup in the plan ends with its size or without a pod, unless it was partial before; nor are there too few.
+
+    Domains are not checked: they need a plugin.
+    """
+    policies = {job.key: job.subgroups for job in before.jobs if job.subgroups}
+    if not policies:
+        return
+    of = {task.key: task for task in before.tasks}
+    touched = [of[key] for key in (*(b.task for b in plan.bind), *(e.task for e in plan.evict))]
+    touched = [task for task in touched if task.job in policies]
+    was, now = _subgroups(before), _subgroups(after)
+    for task in touched:
+        if task.subgroup is not None:
+            size, at = policies[task.job][task.subgroup.policy].size, (task.job, task.subgroup)
+            whole = now[at] == 0 or now[at] >= size or 0 < was[at] < size
+            assert whole, f"subgroup in part: {task.job} {task.subgroup} has {now[at]} of {size}"
+    left = _ready(after)
+    for job in {task.job for task in touched if left[task.job]}:
+        for i, policy in enumerate(policies[job]):
+            had, has = (
+                sum(n >= policy.size for (key, sub), n in counts.items() if (key, sub.policy) == (job, i))
+                for counts in (was, now)
+            )
+            assert has >= min(policy.least, max(had, 0)), f"too few subgroups: {job} has {has} of {policy.least}"
+            assert has >= policy.least or left[job] <= _ready(before)[job], f"begun without its subgroups: {job}"
+
+
+def _subgroups(cluster: Cluster) -> Counter[tuple[str, Subgroup]]:
+    """How many tasks of each subgroup are ready."""
+    ready = (t for t in cluster.tasks if t.status in (Status.BOUND, Status.SUCCEEDED))
+    return Counter((t.job, t.subgroup) for t in ready if t.subgroup is not None)
 
 
 def _ready(cluster: Cluster) -> Counter[str]:

@@ -7,12 +7,21 @@ from collections.abc import Mapping
 import msgspec
 
 from maar.kube.kinds.elastic import ElasticSpec
-from maar.kube.wire.base import Int, Object, OwnerReference, Quantities, Wire
-from maar.model.jobs import Closeness, Phase
+from maar.kube.wire.base import Int, LabelSelector, Object, OwnerReference, Quantities, Wire
+from maar.model.jobs import Closeness, Phase, SubgroupPolicy
 from maar.model.resources import QuantityError, counted_as, units
 
 LONGEST_NAME = 253
 """Characters of a name in Kubernetes; an annotation can have more."""
+
+
+class SubgroupSpec(msgspec.Struct, frozen=True):
+    """A policy, and the pods that are in its subgroups: selected by labels, and divided by the values of some."""
+
+    policy: SubgroupPolicy
+    selector: LabelSelector | None = None
+    """`None`: all pods."""
+    keys: tuple[str, ...] = ()
 
 
 class GangSpec(msgspec.Struct, kw_only=True):
@@ -35,6 +44,7 @@ class GangSpec(msgspec.Struct, kw_only=True):
     min_resources: dict[str, int] | None = None
     quota_needs: dict[str, int] = {}
     closeness: Closeness | None = None
+    subgroups: tuple[SubgroupSpec, ...] = ()
     phase: Phase = Phase.INQUEUE
     created: float | None = None
     uid: str = ""
@@ -107,16 +117,21 @@ def set_min_resources(gang: GangSpec, field: str, quantities: Quantities | None)
 
 
 def set_closeness(gang: GangSpec, field: str, wire: NetworkTopology | None) -> None:
+    """The closeness that the object states; an invalid one makes the job invalid."""
+    gang.closeness = closeness(gang, field, wire)
+
+
+def closeness(gang: GangSpec, field: str, wire: NetworkTopology | None) -> Closeness | None:
     """Volcano's networkTopology; `hard` without a tier asks for nothing, as in Volcano."""
     if wire is None:
-        return
+        return None
     if wire.mode not in ("", "hard", "soft"):
         broken(gang, f"{field}.mode", f"expected `hard` or `soft`, got `{wire.mode}`")
-        return
+        return None
     hard = wire.mode != "soft"
     if hard and wire.highest_tier_allowed is None and not wire.highest_tier_name:
-        return
-    gang.closeness = Closeness(tier=wire.highest_tier_allowed, tier_name=wire.highest_tier_name, hard=hard)
+        return None
+    return Closeness(tier=wire.highest_tier_allowed, tier_name=wire.highest_tier_name, hard=hard)
 
 
 def broken(gang: GangSpec, field: str, problem: str) -> None:

@@ -185,8 +185,14 @@ class Gangs:
                 self._problems.invalid(own.kind, own.item.key, gang.job.broken)
             gang.job = self._learning.laid_over(identity, gang.job, gang.elastic)
             finished = ((m, shapes.finish(m.draft, m.pod, matcher), covered.get(m.pod.key, ())) for m in members)
-            tasks = tuple(task(m, key, shape, budgets, gang.promise, gang.checkpoint) for m, shape, budgets in finished)
+            of = gang.divided.of if gang.divided is not None else {}
+            tasks = tuple(
+                task(m, key, shape, budgets, gang.promise, gang.checkpoint, of.get(m.pod.key))
+                for m, shape, budgets in finished
+            )
             self._problems.valid(GANG, key)
+            if gang.divided is not None and gang.divided.doubt and not gang.job.broken:
+                self._problems.doubtful(GANG, key, gang.divided.doubt)
         except Exception as error:
             gang = Gang(Job(key, broken=self._problems.bug(GANG, key, error)), members)
             tasks = tuple(bare_task(m, key, covered.get(m.pod.key, ())) for m in members)

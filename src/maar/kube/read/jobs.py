@@ -11,6 +11,7 @@ import msgspec
 from maar.kube.kinds.elastic import ElasticSpec
 from maar.kube.kinds.gang import GangSpec
 from maar.kube.read.priorities import Priorities, Priority
+from maar.kube.read.subgroups import Divided, divide
 from maar.kube.read.tasks import Member
 from maar.kube.wire import annotations as known
 from maar.kube.wire import values
@@ -37,6 +38,8 @@ class Gang(msgspec.Struct):
     checkpoint: float | None = None
     elastic: ElasticSpec | None = None
     """What its elastic job states."""
+    divided: Divided | None = None
+    """Its pods in subgroups."""
 
 
 def alone(member: Member) -> GangSpec:
@@ -73,13 +76,16 @@ def gang_of(key: str, stated: GangSpec, members: list[Member], priorities: Prior
         preempts=preempts,
         declared=stated.stands,
         closeness=stated.closeness or _closeness(notes),
+        subgroups=tuple(spec.policy for spec in stated.subgroups),
         sla=notes.read(known.SLA, duration),
         promise=_promise(promise, members),
     )
+    divided = divide(stated, members) if stated.subgroups else None
     broken = stated.broken or unknown_class or notes.problem or own.problem or _pods_problem(members)
+    broken = broken or (divided.broken if divided is not None else "")
     if broken:
         job = msgspec.structs.replace(job, broken=broken)
-    return Gang(job, members, promise, checkpoint, stated.elastic)
+    return Gang(job, members, promise, checkpoint, stated.elastic, divided)
 
 
 def _from_pods(members: list[Member]) -> dict[str, str]:

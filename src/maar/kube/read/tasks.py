@@ -23,7 +23,7 @@ from maar.kube.wire.values import moment, seconds, whole, yes
 from maar.model.durations import duration
 from maar.model.resources import PODS
 from maar.model.shapes import Shape
-from maar.model.tasks import Status, Task
+from maar.model.tasks import Status, Subgroup, Task
 
 SLOT = Shape(requests=((PODS, 1),))
 """The shape of a pod whose requests cannot be read."""
@@ -153,6 +153,7 @@ def task(
     budgets: tuple[str, ...],
     promise: float | None,
     checkpoint: float | None,
+    subgroup: Subgroup | None = None,
 ) -> Task:
     """The task of a member, with what is stated for its whole gang; the same object if nothing changed."""
     made = of.made
@@ -161,6 +162,7 @@ def task(
         and made.shape is shape
         and made.job == job
         and made.budgets == budgets
+        and made.subgroup == subgroup
         and of.said == (promise, checkpoint)
     ):
         return made
@@ -175,6 +177,7 @@ def task(
         status=of.status,
         node=of.node,
         role=role(pod),
+        subgroup=subgroup,
         priority=of.task_priority,
         created=of.created,
         started=None if started is None else started.timestamp(),

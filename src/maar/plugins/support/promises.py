@@ -12,8 +12,9 @@ from maar.model.jobs import Job
 from maar.model.resources import Ints, Mask
 from maar.model.tasks import Status
 from maar.session.eviction.making_room import needs_of
-from maar.session.placement import Group
+from maar.session.placement import Group, domains_of_part
 from maar.session.session import Session
+from maar.session.subgroups import Part, bundles
 
 NO_TASKS: Ints = np.zeros(0, dtype=np.int64)
 STARTS = 60.0
@@ -22,9 +23,27 @@ bound after the lock."""
 
 
 def fits(session: Session, needs: list[tuple[Group, int]], free: Ints, rows: Mask) -> bool:
-    """Whether the given numbers of tasks fit together on the nodes `rows`, with `free` resources."""
+    """Whether the given numbers of tasks fit together on the nodes `rows`, with `free` resources.
+
+    Tasks of one subgroup must fit in one of its domains.
+    """
     free = np.where(rows[:, None], free, 0)
-    for group, count in needs:
+    for part in bundles(needs):
+        job = session.job(int(session.snapshot.tasks.job[part.needs[0][0].tasks[0]]))
+        for domain in domains_of_part(session, job, part, rows):
+            then = _after(session, part, free, rows if domain is None else rows & domain)
+            if then is not None:
+                free = then
+                break
+        else:
+            return False
+    return True
+
+
+def _after(session: Session, part: Part, free: Ints, rows: Mask) -> Ints | None:
+    """The free resources after a part is placed on the nodes `rows`; `None` if it does not fit."""
+    free = free.copy()
+    for group, count in part.needs:
         request = session.snapshot.shapes.requests[group.shape]
         dims = np.flatnonzero(request)
         takes = np.maximum((free[:, dims] // request[dims]).min(axis=1), 0)
@@ -32,9 +51,9 @@ def fits(session: Session, needs: list[tuple[Group, int]], free: Ints, rows: Mas
         order = np.argsort(-takes, kind="stable")
         counts = np.diff(np.minimum(np.cumsum(takes[order]), count), prepend=0)
         if counts.sum() < count:
-            return False
+            return None
         free[order] -= counts[:, None] * request
-    return True
+    return free
 
 
 def promised_runtime(session: Session, job: Job) -> float | None:

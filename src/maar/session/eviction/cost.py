@@ -8,7 +8,7 @@ Fields are compared from first to last; smaller is cheaper:
     breaks        a whole gang leaves; otherwise only surplus pods      `Unit.whole`
     queue         the place of the last victim queue, for reclaim only  `Hooks.victim_places`
     priority      the highest priority among the victims' jobs          `Job.priority`
-    gangs         gangs that leave, per task that then fits             whole units, and the room that they free
+    gangs         gangs and subgroups that leave, per task that fits    their units, and the room that they free
     pod_priority  the priority of the pod itself                        `Task.priority`; when single pods of one node,
                                                                         or all units of a claim are sorted
     work          GPU seconds lost, then CPU seconds                    time since the start or the last checkpoint;

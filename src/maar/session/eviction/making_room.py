@@ -26,11 +26,26 @@ from maar.session.eviction.neighbours import Neighbours
 from maar.session.eviction.openings import Openings
 from maar.session.eviction.victims import Candidates, Unit
 from maar.session.hooks import Claim, Limit
-from maar.session.placement import Group, Terms, both, domains_of, groups_of, missing, place
+from maar.session.placement import (
+    Group,
+    Terms,
+    both,
+    domains_of,
+    domains_of_part,
+    groups_of,
+    lack_of,
+    lay,
+    missing,
+    place,
+)
 from maar.session.session import Session
+from maar.session.subgroups import Assembly, Part, bundles
 
 MOST_DOMAINS = 8
 """How many network domains one search tries; the default of Volcano's `maxDomains`."""
+
+MOST_TRIES = 64
+"""How many domains of subgroups one attempt tries, over all subgroups of the job; tuned by hand."""
 
 Why = Callable[[Unit], str]
 """The reason text for the eviction of a unit."""
@@ -76,13 +91,40 @@ class Search:
             # Openings for a later group were made while earlier groups of another search were nominated.
             self._candidates.openings.clear()
         with session.statement() as statement:
-            made = all(self._make(group, count, terms) for group, count in groups)
+            parts = list(bundles(groups))
+            tries = min(max(MOST_TRIES // len(parts), 1), MOST_DOMAINS)
+            made = all(self._make_part(part, terms, tries) for part in parts)
             if not made or not session.hooks.is_nominated(self._job):
                 return None
             self._give_back(groups, terms)
             if keep:
                 statement.commit()
             return self._gone
+
+    def _make_part(self, part: Part, terms: Terms, tries: int) -> bool:
+        """Nominate a part, in the domain of its subgroup where that costs least."""
+        domains = list(domains_of_part(self._session, self._job, part, terms.within))
+        if domains and domains[0] is None:
+            return all(self._make(group, count, terms) for group, count in part.needs)
+        needs, before = list(part.needs), list(self._gone)
+        places = [
+            terms._replace(within=within)
+            for domain in domains
+            if shortfall(self._session, self._candidates, needs, within := both(terms.within, domain)) is None
+        ][:tries]
+        ranks: list[Rank] = []
+        for i, inside in enumerate(places if len(places) > 1 else ()):
+            with self._session.statement():  # not committed
+                if self._make_inside(needs, inside):
+                    ranks.append(Rank(self._candidates.cost(self._gone), (), i))
+            self._gone = list(before)
+        if len(places) > 1:
+            places = [places[min(ranks).number]] if ranks else []
+        return bool(places) and self._make_inside(needs, places[0])
+
+    def _make_inside(self, needs: list[tuple[Group, int]], terms: Terms) -> bool:
+        self._candidates.openings.clear()
+        return all(self._make(group, count, terms) for group, count in needs)
 
     def _make(self, group: Group, wanted: int, terms: Terms) -> bool:
         """Nominate `wanted` tasks of a group, and open nodes as needed."""
@@ -171,7 +213,7 @@ class Search:
             for task in group.tasks.tolist():
                 if self._session.state.status[task] == Status.NOMINATED:
                     self._session.state.withdraw(task)
-        return all(place(self._session, self._job, group, count, terms) == count for group, count in groups)
+        return lay(self._session, self._job, groups, terms)
 
 
 def _usable(fits: Ints, limits: Iterable[Limit | Neighbours], terms: Terms) -> Ints:
@@ -182,10 +224,12 @@ def _usable(fits: Ints, limits: Iterable[Limit | Neighbours], terms: Terms) -> I
 
 
 def _goes_with(unit: Unit, other: Unit, session: Session) -> bool:
-    """Whether a unit must leave with another unit of its job: its whole gang, or workers with lower indices."""
+    """Whether a unit must leave with another of its job: its whole gang or subgroup, or workers with lower indices."""
     if other is unit or other.job != unit.job:
         return False
     table = session.snapshot.tasks.tasks
+    if other.subgroup and table[other.tasks[0]].subgroup == table[unit.tasks[0]].subgroup:
+        return True
     return other.whole or (other.shrinks and table[other.tasks[0]].index < table[unit.tasks[0]].index)
 
 
@@ -200,6 +244,8 @@ def needs_of(session: Session, job: Job, claims: bool = False) -> list[tuple[Gro
     groups, table = groups_of(session, job), session.snapshot.tasks
     if claims and not table.all_preempt:
         groups = [group._replace(tasks=group.tasks[table.preempts[group.tasks]]) for group in groups]
+    if job.subgroups:
+        return _needs_of_parts(session, job, [group for group in groups if len(group.tasks)])
     counts = [0] * len(groups)
     for i, group in enumerate(groups):
         counts[i] = min(roles.get(group.role, 0), len(group.tasks))
@@ -213,6 +259,21 @@ def needs_of(session: Session, job: Job, claims: bool = False) -> list[tuple[Gro
             needs.append((group, counts[i] + more))
     complete = lacking <= 0 and not (claims and any(left > 0 for left in roles.values()))
     return needs if complete else []
+
+
+def _needs_of_parts(session: Session, job: Job, groups: list[Group]) -> list[tuple[Group, int]]:
+    """The same for a job with subgroups: tasks of one subgroup are next to each other."""
+    needs: list[tuple[Group, int]] = []
+
+    def put(part: Part) -> int:
+        needs.extend(part.needs)
+        return part.size
+
+    assembly = Assembly(session, job, groups, put)
+    if missing(session, job)[0]:
+        return needs if assembly.complete(lack_of(session, job)) else []
+    part = assembly.first(lambda _: True)
+    return [] if part is None else list(part.needs)
 
 
 def room_at_best(session: Session, candidates: Candidates, shape: int) -> Ints:

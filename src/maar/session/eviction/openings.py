@@ -40,7 +40,7 @@ class Opening(NamedTuple):
     def rank(self, wanted: int) -> Rank:
         """The sort key while `wanted` tasks lack room: room for more tasks than that does not count."""
         room, cost = min(self.brings, wanted), self.alone.cost
-        return self.alone._replace(cost=cost.shared(room)) if cost.breaks and room > 1 else self.alone
+        return self.alone._replace(cost=cost.shared(room)) if cost.gangs and room > 1 else self.alone
 
 
 class Openings:
@@ -207,6 +207,8 @@ def cover(lack: Gift, units: list[tuple[Unit, Gift]]) -> tuple[Unit, ...] | None
             break
         if unit.whole or unit.shrinks:
             taken = [(u, g) for u, g in taken if u.job != unit.job]  # the new unit includes them
+        elif unit.subgroup:
+            taken = [(u, g) for u, g in taken if not set(u.tasks) <= set(unit.tasks)]
         taken.append((unit, gift))
     if not _covers(lack, taken):
         return None

@@ -1,15 +1,16 @@
 """Victims: which tasks may be evicted for a claim, in which units, and at what cost.
 
-Tasks are evicted in *units*: one task above the minimum of its job and role, or a whole gang at once. A gang is never
-reduced below its minimum, and a whole gang is evicted only if every member may be. An elastic job shrinks instead: its
-workers from one index on leave together and are not evicted. Plugins vote twice: once on each task alone, to find
-candidates, and again on a whole unit just before its eviction, because earlier evictions count (budgets, queue shares).
-`cost` defines what victims cost.
+Tasks are evicted in *units*: one task above the minimum of its job, role and subgroup, a whole subgroup above the least
+number of subgroups, or a whole gang at once. A gang is never reduced below its minimum, and a whole gang is evicted
+only if every member may be. An elastic job shrinks instead: its workers from one index on leave together and are not
+evicted. Plugins vote twice: once on each task alone, to find candidates, and again on a whole unit just before its
+eviction, because earlier evictions count (budgets, queue shares). `cost` defines what victims cost.
 """
 
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Hashable, Iterable, Sequence
 from fractions import Fraction
 from typing import TYPE_CHECKING, NamedTuple
@@ -26,6 +27,7 @@ from maar.session.eviction.protection import beyond_share, limits_claims, unprot
 from maar.session.hooks import Claim
 from maar.session.resizing.workers import is_ending, workers_of
 from maar.session.session import Session
+from maar.session.subgroups import READY, subgroups_of
 
 if TYPE_CHECKING:
     from maar.session.eviction.openings import Openings
@@ -47,9 +49,13 @@ class Unit(NamedTuple):
     whole: bool
     shrinks: bool = False
     """Workers of an elastic job, from an index on: the job shrinks, no pod is evicted."""
+    subgroup: str = ""
+    """The name of a subgroup that leaves whole."""
 
     @property
     def words(self) -> str:
+        if self.subgroup:
+            return f"surplus subgroup `{self.subgroup}`"
         return "gang" if self.whole else "workers" if self.shrinks else "surplus pod"
 
 
@@ -161,10 +167,10 @@ class Candidates:
 
     def cost(self, units: Sequence[Unit], room: int | Fraction = 1) -> Cost:
         """The cost of evicting some units that make room for `room` tasks (or a fraction of one)."""
-        gangs = sum(unit.whole for unit in units)
+        gangs = sum(unit.whole or bool(unit.subgroup) for unit in units)
         return Cost(
             evicts=not all(unit.shrinks for unit in units),
-            breaks=gangs > 0,
+            breaks=any(unit.whole for unit in units),
             queue=self.place(units, self.places()),
             priority=max((self._session.job(unit.job).priority for unit in units), default=0),
             gangs=gangs / room if room else math.inf,
@@ -195,6 +201,7 @@ class Candidates:
         jobs, roles = self._session.snapshot.tasks.job, self._session.snapshot.jobs.task_role
         left: dict[int, int] = {}
         left_of_role: dict[int, int] = {}
+        divided: dict[int, Surplus] = {}
         chosen = []
         for task in tasks:
             job, role = int(jobs[task]), int(roles[task])
@@ -205,12 +212,23 @@ class Candidates:
                 unit = self._from_index(job, task)
                 if unit is not None and len(unit.tasks) <= min(left[job], left_of_role.get(role, left[job])):
                     chosen.append(unit)
+            elif self._session.job(job).subgroups:
+                if job not in divided:
+                    divided[job] = Surplus(self._session, self._session.job(job), left[job], left_of_role)
+                unit = divided[job].take(task)
+                if unit is not None and (len(unit.tasks) == 1 or self._may_all_leave(unit)):
+                    chosen.append(unit)
             elif left[job] > 0 and left_of_role.get(role, 1) > 0:
                 left[job] -= 1
                 if role in left_of_role:
                     left_of_role[role] -= 1
                 chosen.append(Unit(job, (task,), False))
+        if divided:
+            chosen.sort(key=lambda unit: self._rank(unit).cost[:4] + (bool(unit.subgroup),))
         return chosen
+
+    def _may_all_leave(self, unit: Unit) -> bool:
+        return not self._dropped.intersection(unit.tasks) and set(unit.tasks) <= set(self.by_job.get(unit.job, ()))
 
     def _from_index(self, job: int, task: int) -> Unit | None:
         """A worker and all workers with a higher index, if each of them may leave."""
@@ -246,7 +264,7 @@ class Candidates:
 
     def _rank(self, unit: Unit) -> Rank:
         """The sort key of a unit among all units: single tasks also by their own priority."""
-        if unit.whole or unit.shrinks:
+        if unit.whole or unit.shrinks or unit.subgroup:
             return Rank(self.cost([unit]), self.key(unit.tasks), unit.tasks[0])
         return self._single_rank(unit.tasks[0], self.places())
 
@@ -278,6 +296,60 @@ class Candidates:
             if any(vote is not None and not vote.all() for vote in (entry.call(claim, tasks) for entry in votes)):
                 return job
         return None
+
+
+class Surplus:
+    """What may leave a job with subgroups, task by task: the tasks given to `take` are assumed to leave."""
+
+    def __init__(self, session: Session, job: Job, left: int, left_of_role: dict[int, int]) -> None:
+        self._session = session
+        self._job = job
+        self._book = subgroups_of(session, job)
+        self._left, self._left_of_role = left, dict(left_of_role)
+        ready = self._book.count(READY)
+        self._spare: list[int] = np.maximum(ready - self._book.size, 0).tolist()
+        """How many tasks of each subgroup are above its size."""
+        self._in_part: list[bool] = (ready < self._book.size).tolist()
+        complete = self._book.complete(READY)
+        self._least: list[int] = (complete - self._book.least).tolist()
+        """How many subgroups of each policy are above the least number."""
+        self._taken: dict[int, list[int]] = {}
+        """Single tasks that leave, by subgroup."""
+        self._gone: set[int] = set()
+        """Subgroups that leave whole."""
+
+    def take(self, task: int) -> Unit | None:
+        """The unit with which a task leaves: itself or its subgroup; `None` if it may not leave, or leaves already."""
+        subgroup = int(self._book.of(np.array([task]))[0])
+        if subgroup in self._gone:
+            return None
+        if subgroup < 0 or self._spare[subgroup] > 0:
+            if not self._pay([task]):
+                return None
+            if subgroup >= 0:
+                self._spare[subgroup] -= 1
+                self._taken.setdefault(subgroup, []).append(task)
+            return Unit(self._job.index, (task,), False)
+        policy = int(self._book.policy[subgroup])
+        if not self._in_part[subgroup] and self._least[policy] <= 0:
+            return None
+        tasks = self._book.tasks(subgroup, Status.BOUND).tolist()
+        if not self._pay([t for t in tasks if t not in self._taken.get(subgroup, ())]):
+            return None
+        self._gone.add(subgroup)
+        if not self._in_part[subgroup]:
+            self._least[policy] -= 1
+        return Unit(self._job.index, tuple(tasks), False, subgroup=self._book.names[subgroup])
+
+    def _pay(self, tasks: list[int]) -> bool:
+        """Whether tasks are above the minimum of the job and of their roles; then they count as gone."""
+        roles = Counter(self._session.snapshot.jobs.task_role[tasks].tolist())
+        if len(tasks) > self._left or any(n > self._left_of_role.get(role, n) for role, n in roles.items()):
+            return False
+        self._left -= len(tasks)
+        for role in roles.keys() & self._left_of_role.keys():
+            self._left_of_role[role] -= roles[role]
+        return True
 
 
 def find(session: Session, claim: Claim) -> Candidates:
