@@ -2,8 +2,8 @@
 
 Written in the background, after the cycle, to `events.k8s.io/v1`. Events are for people and may be lost: they never
 raise, never hold anything up, and rather than pile up they are dropped and counted. A repetition is no new event: it is
-counted in the `series` of the first one, which is written once per window. Other texts of the same reason are few events,
-and the rest are repetitions. Every object has a budget of writes, and so have all of them together.
+counted in the `series` of the first one, which is written once per window. Other texts of the same reason are few
+events, and the rest are repetitions. Every object has a budget of writes, and so have all of them together.
 """
 
 from __future__ import annotations
