@@ -22,6 +22,7 @@ from maar.embedded.http.faults import all_binds
 from maar.embedded.server import EmbeddedServer
 from maar.kube.client.errors import Conflict, Invalid
 from maar.kube.kinds import batchjob
+from maar.kube.kinds.cluster import PODS as PODS_KIND
 from maar.kube.kinds.elastic import Kept
 from maar.kube.kinds.kind import Wanted, json_patch, merge
 from maar.kube.wire.api_resources import LEASES, PODS
@@ -199,6 +200,30 @@ def test_a_gang_of_which_one_pod_has_changed_is_decided_again_as_a_whole(kubecon
             assert 4 == scheduler.outbox.counts["failed:Bind"]
             assert {} == scheduler.picture.assumed
         assert {""} == set(where(await cluster.pods()).values())
+
+    tell(kubeconfig, story)
+
+
+def test_a_gang_whose_pods_a_foreign_client_has_changed_is_bound_without_another_decision(kubeconfig: Path) -> None:
+    """The server refuses each bind with 409, because it names the version that was decided on."""
+
+    async def story(cluster: Live) -> None:
+        await cluster.gang("a", 4, gpu=4)
+        async with watching(cluster, Settings()) as scheduler:
+            await cluster.eventually(lambda: _sees(scheduler, 4), "all pods are seen")
+            names = [f"a-{i}" for i in range(4)]
+            decided_on = [scheduler.picture.objects.of(PODS_KIND)[f"{NAMESPACE}/{name}"] for name in names]
+            for name in names:
+                note = {"metadata": {"annotations": {"example.com/number": "1"}}}
+                await cluster.api.patch(PODS.path(NAMESPACE, name), note)
+            for pod in decided_on:  # if watches were fast
+                scheduler.picture.put(PODS_KIND, pod)
+            plan = Plan(bind=tuple(Bind(f"{NAMESPACE}/{name}", f"n{i // 2}") for i, name in enumerate(names)))
+            scheduler.cache.assume(plan)
+            scheduler.outbox.send(plan, time.time())
+            await cluster.eventually(lambda: scheduler.executor.pending == 0)
+            assert (4, 0) == tuple(scheduler.outbox.counts[f"{how}:Bind"] for how in ("done", "failed"))
+        assert {"n0", "n1"} == set(where(await cluster.pods()).values())
 
     tell(kubeconfig, story)
 

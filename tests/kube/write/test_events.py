@@ -13,7 +13,7 @@ from maar.kube.client.api import Api
 from maar.kube.wire.api_resources import PODS
 from maar.kube.wire.base import Metadata
 from maar.kube.wire.pods import Pod
-from maar.kube.write.events import AT_ONCE, PER_OBJECT, PER_SECOND, REFILL, EventWriter, Reference
+from maar.kube.write.events import AT_ONCE, PER_OBJECT, PER_SECOND, REFILL, TEXTS, EventWriter, Reference
 
 POD = Reference.to(PODS, Pod(Metadata("a", "ns", "u1")))
 PATH = "/apis/events.k8s.io/v1/namespaces/ns/events"
@@ -37,8 +37,8 @@ class Scene:
             await self.hold.wait()
         return refusal(self.refuse, "", self.why) if self.refuse else answer({}, 201)
 
-    def emit(self, message: str = "why", regarding: Reference = POD) -> None:
-        self.writer.emit(regarding, "Warning", "FailedScheduling", message)
+    def emit(self, message: str = "why", regarding: Reference = POD, code: str = "") -> None:
+        self.writer.emit(regarding, "Warning", "FailedScheduling", message, code=code)
 
 
 def play(act: Any, **options: Any) -> Scene:
@@ -139,7 +139,7 @@ def test_too_many_are_dropped_and_counted() -> None:
         scene.emit("first")
         await until(lambda: bool(scene.writes))
         for i in range(100):
-            scene.emit(f"message {i}")
+            scene.emit(regarding=POD._replace(name=f"p{i}"))
         assert 90 == scene.writer.counts.dropped
         scene.hold.set()
 
@@ -150,7 +150,7 @@ def test_too_many_are_dropped_and_counted() -> None:
 def test_what_is_remembered_is_bounded() -> None:
     async def act(scene: Scene) -> None:
         for name in "abca":
-            scene.emit(name)
+            scene.emit(code=name)
 
     assert 4 == len(play(act, most_remembered=2).writes)
 
@@ -163,7 +163,7 @@ def test_it_never_raises(status: int) -> None:
             scene.emit(f"message {i}")
         await until(lambda: scene.writer.counts.failed == 3)
         scene.refuse = 0
-        scene.emit("at last")
+        scene.emit("at last", code="Last")
         await until(lambda: scene.writer.counts.written == 1)
 
     assert "at last" == play(act).writes[3][2]["note"]
@@ -178,7 +178,7 @@ def test_a_missing_right_is_named_once(caplog: pytest.LogCaptureFixture) -> None
             scene.emit(f"message {i}")
         await until(lambda: scene.writer.counts.failed == 3)
         scene.why = 'events "a.1" is forbidden: the namespace is being terminated'
-        scene.emit("and then")
+        scene.emit("and then", code="Then")
         await until(lambda: scene.writer.counts.failed == 4)
 
     play(act)
@@ -218,15 +218,44 @@ def test_an_event_is_one_per_object_reason_and_code_whatever_its_text() -> None:
     assert ["short of 4", "no quota"] == [event["note"] for _, _, event in writes[:2]]
 
 
+def test_a_text_that_is_another_each_time_is_few_events_and_does_not_use_up_the_budget() -> None:
+    async def act(scene: Scene) -> None:
+        for i in range(100):
+            scene.writer.emit(POD, "Warning", "FailedResize", f"request {i} was refused")
+        scene.writer.emit(POD, "Normal", "Resized", "from 2 to 4 workers")
+        scene.writer.emit(POD._replace(name="b"), "Warning", "FailedResize", "request 100 was refused")
+        await until(lambda: scene.writer.counts.written == TEXTS + 2)
+        assert (0, 100 - TEXTS) == (scene.writer.counts.dropped, scene.writer.counts.repeated)
+        scene.now += REFILL
+        for i in range(101, 103):
+            scene.writer.emit(POD, "Warning", "FailedResize", f"request {i} was refused")
+
+    created = [event for verb, _, event in play(act).writes if verb == "POST"]
+    numbers = [event["note"].split()[1] for event in created if event["reason"] == "FailedResize"]
+    assert ["0", "1", "2", "100", "101"] == numbers
+    assert 1 + 100 - TEXTS == created[2]["series"]["count"], "the others count as repetitions of the latest"
+
+
+def test_texts_that_alternate_are_no_new_events() -> None:
+    async def act(scene: Scene) -> None:
+        for _ in range(100):
+            for text in ("one", "two"):
+                scene.emit(text)
+            scene.now += 1.0
+
+    created = [event["note"] for verb, _, event in play(act).writes if verb == "POST"]
+    assert ["one", "two"] == created
+
+
 def test_an_object_has_a_budget_of_writes() -> None:
     async def act(scene: Scene) -> None:
         for i in range(100):
-            scene.emit(f"message {i}")
+            scene.emit(code=f"code {i}")
         scene.emit("another object", NODE)
         assert 100 - PER_OBJECT == scene.writer.counts.dropped
         scene.now += REFILL
-        scene.emit("later")
-        scene.emit("and no more")
+        scene.emit(code="later")
+        scene.emit(code="and no more")
         assert 100 - PER_OBJECT + 1 == scene.writer.counts.dropped
 
     assert PER_OBJECT + 2 == len(play(act).writes)

@@ -2,8 +2,8 @@
 
 Written in the background, after the cycle, to `events.k8s.io/v1`. Events are for people and may be lost: they never
 raise, never hold anything up, and rather than pile up they are dropped and counted. A repetition is no new event: it is
-counted in the `series` of the first one, which is written once per window. Every object has a budget of writes, and so
-have all of them together.
+counted in the `series` of the first one, which is written once per window. Other texts of the same reason are few
+events, and the rest are repetitions. Every object has a budget of writes, and so have all of them together.
 """
 
 from __future__ import annotations
@@ -30,6 +30,9 @@ PER_OBJECT = 20
 """Writes about one object at once; after that one per `REFILL` seconds. Tuned by hand: a job that waits and runs needs
 fewer than 10."""
 REFILL = 60.0
+TEXTS = 3
+"""Texts of one reason about one object that are events of their own at once; after that one per `REFILL` seconds. As
+many as changes of a verdict; tuned by hand."""
 ACTION = "Scheduling"
 """What Maar was doing, which every event must say."""
 AT_ONCE, PER_SECOND = 1000.0, 25.0
@@ -107,6 +110,15 @@ class _Tokens:
         return True
 
 
+@dataclass(slots=True)
+class _Texts:
+    """The texts of one reason about one object."""
+
+    tokens: _Tokens
+    last: _Key
+    """The latest that became an event."""
+
+
 class EventWriter:
     """Writes events. Create it inside the event loop, and close it."""
 
@@ -133,6 +145,7 @@ class EventWriter:
         self._most_remembered = most_remembered
         self._clock = clock
         self._said: OrderedDict[_Key, _Said] = OrderedDict()
+        self._texts: OrderedDict[tuple[Reference, str], _Texts] = OrderedDict()
         self._budgets: OrderedDict[Reference, _Tokens] = OrderedDict()
         self._all = _Tokens(AT_ONCE, clock())
         self._waiting: deque[_Said] = deque()
@@ -155,12 +168,12 @@ class EventWriter:
     ) -> None:
         """Emit an event; `type` is `Normal` or `Warning`.
 
-        Events about the same object with the same reason and code (without one, the same message) are one event: the
-        repetitions are counted, and written once per window.
+        Events about the same object with the same reason and code are one event: the repetitions are counted, and
+        written once per window. Without a code, another message is another event, as long as they are few.
         """
-        key = _Key(regarding, reason, code or message)
-        said = self._said.get(key)
         now = self._clock()
+        key = _Key(regarding, reason, code) if code else self._key_of(regarding, reason, message, now)
+        said = self._said.get(key)
         if said is not None:
             self._said.move_to_end(key)
             said.count += 1
@@ -201,6 +214,22 @@ class EventWriter:
         self._waiting.append(said)
         self._nothing.clear()
         self._something.set()
+
+    def _key_of(self, regarding: Reference, reason: str, message: str, now: float) -> _Key:
+        """The key of this text, or that of the latest one with this reason if there were too many texts."""
+        key = _Key(regarding, reason, message)
+        if key in self._said:
+            return key
+        about = (regarding, reason)
+        texts = self._texts.get(about)
+        if texts is None:
+            texts = self._texts[about] = _Texts(_Tokens(TEXTS, now), key)
+            if len(self._texts) > self._most_remembered:
+                self._texts.popitem(last=False)
+        self._texts.move_to_end(about)
+        if texts.tokens.take(now, TEXTS, 1 / REFILL) or texts.last not in self._said:
+            texts.last = key
+        return texts.last
 
     def _has_budget(self, regarding: Reference, now: float) -> bool:
         budget = self._budgets.get(regarding)
