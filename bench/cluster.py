@@ -17,6 +17,7 @@ import socket
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
 import urllib.request
 from collections.abc import Callable, Iterator
@@ -193,9 +194,10 @@ class Maar:
             self.port: int = free.getsockname()[1]
         command = [sys.executable, "-m", "maar.cli.main", "run", "--kubeconfig", str(kubeconfig)]
         self.begun = time.time()
+        self._log = tempfile.TemporaryFile()
         self._process = subprocess.Popen(
             [*command, "--history", "none", "--http-port", str(self.port), *(options or ("--no-leader-elect",))],
-            stderr=subprocess.DEVNULL,
+            stderr=self._log,
         )
 
     def first_cycle(self) -> float:
@@ -223,7 +225,9 @@ class Maar:
     def rss_mb(self, field: str = "VmHWM") -> float:
         """Peak memory; with `VmRSS`, memory now."""
         if self._process.poll() is not None:
-            raise RuntimeError(f"maar ended with exit code {self._process.returncode}")
+            self._log.seek(0)
+            last = self._log.read().decode(errors="replace")[-2000:]
+            raise RuntimeError(f"maar ended with exit code {self._process.returncode}: {last}")
         status = Path(f"/proc/{self._process.pid}/status").read_text().splitlines()
         return int(next(line for line in status if line.startswith(field)).split()[1]) / 1024
 
