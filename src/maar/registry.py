@@ -47,6 +47,7 @@ from maar.plugins import (
     resourcequota,
     sla,
     topology,
+    usage,
 )
 
 PLUGINS: tuple[Registration, ...] = (
@@ -69,6 +70,7 @@ PLUGINS: tuple[Registration, ...] = (
     Registration(
         resource_strategy_fit.NAME, resource_strategy_fit.ResourceStrategyFit, resource_strategy_fit.Arguments
     ),
+    Registration(usage.NAME, usage.Usage, usage.Arguments),
     Registration(topology.NAME, topology.Topology, topology.Arguments),
 )
 
@@ -127,8 +129,6 @@ MISSING = {
     # Harmless: pods that ask for a share wait with a reason, and are never bound blindly (maar.kube.read.devices).
     "deviceshare": Missing("a GPU cannot be shared: pods get whole GPUs, by count, and pods that ask for a share wait"),
     "rescheduling": Missing("running pods are not moved away from busy nodes"),
-    # Its filter guards against load, not against the wrong tenant, and is off in Volcano too when figures are stale.
-    "usage": Missing("nodes are compared by what pods request, not by real usage; busy nodes are not avoided"),
     # The service may be what forbids nodes.
     "extender": Missing("no external HTTP service is asked, not even for the nodes that it forbids", misplaces=True),
     # Huawei's plugin for Ascend; the version is part of its name. Its filter knows which NPUs may be used together.

@@ -84,6 +84,8 @@ ROWS = (
             "NodeVolumeLimits",
             "NodePorts",
             "KeptForDevices",
+            "CpuLoad",
+            "MemoryLoad",
             "PodAntiAffinity",
             "ExistingPodsAntiAffinity",
             "PodTopologySpread",
