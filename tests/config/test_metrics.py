@@ -82,8 +82,8 @@ def test_an_interval_longer_than_figures_last_warns() -> None:
         ("{type: metrics_server, interval: -1}", "metrics.interval: not a duration: `-1`"),
         ("{type: metrics_server, tls: {insecureSkipVerify: perhaps}}", "expected `true` or `false`, got `perhaps`"),
         ("{type: metrics_server, tls: yes}", "metrics.tls: expected a mapping"),
-        ("{type: promethues, address: 'http://p'}", "unknown source `promethues`; did you mean `prometheus`"),
-        ("{type: metrics_server, intervall: 1s}", "unknown key `intervall`; did you mean `interval`?"),
+        ("{type: prometeus, address: 'http://p'}", "unknown source `prometeus`; did you mean `prometheus`"),
+        ("{type: metrics_server, intervalle: 1s}", "unknown key `intervalle`; did you mean `interval`?"),
         ("5", "metrics: expected a mapping, got `5`"),
     ],
 )
@@ -102,5 +102,7 @@ def test_lenient_reading_skips_an_unknown_source() -> None:
 def test_the_plugin_without_figures_warns() -> None:
     usage = ", {name: usage}"
     (warning,) = read("", usage).warnings
-    assert warning.startswith("conf.yaml: tiers[0].plugins[1]: `usage` has no effect without `metrics`: the real load")
+    assert warning.startswith(
+        "conf.yaml: tiers[0].plugins[1]: `usage` needs the section `metrics`: without it the real load"
+    )
     assert [] == read("{type: metrics_server}", usage).warnings

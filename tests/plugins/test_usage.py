@@ -349,3 +349,43 @@ def test_masks_and_scores_are_those_of_plain_python(
     for row in range(4):
         alone = sum(entry.call(shape_number, np.array([row]))[0] for entry in session.hooks.scores)
         assert scores[row] == alone
+
+
+@given(st.lists(PODS_ON, max_size=8), st.lists(st.integers(0, 3), min_size=1, max_size=4), ARGUMENTS)
+def test_placements_count_at_once_and_a_rollback_restores_the_scores(
+    pods: list[Any], places: list[int], arguments: usage.Arguments
+) -> None:
+    """The same points as if the pods had been there from the beginning."""
+    figures = [Load(f"n{i}", 0.2 * i, 0.1, 0.0) for i in range(4)]
+
+    def world(on: list[str]) -> Cluster:
+        old = [
+            Task(f"ns/p{i}", f"ns/p{i}", Shape(requests=((CPU, cpu or 1), (PODS, 1))), Status.BOUND, f"n{where}")
+            for i, (where, cpu, *_) in enumerate(pods)
+        ]
+        nodes = [node(f"n{i}", cpu=100) for i in range(4)]
+        new = gang("new", len(places), on=on, task={"started": None})
+        return cluster(nodes, old, figures, new)
+
+    def opened(made: Cluster) -> Session:
+        session = Session(Snapshot(made), configured(text()), 0.0)
+        usage.Usage(arguments).open(session, Register(session.hooks, "usage", 0, {}))
+        return session
+
+    def points(session: Session) -> list[float]:
+        (entry,) = session.hooks.scores
+        scores: list[float] = entry.call(0, slice(None)).tolist()
+        return scores
+
+    session = opened(world([]))
+    before = points(session)
+    job = session.snapshot.jobs.number["ns/new"]
+    tasks = session.tasks_of(session.job(job), Status.PENDING)
+    shape = int(session.snapshot.tasks.shape[tasks[0]])
+    with session.statement():
+        for task, place in zip(tasks.tolist(), places, strict=True):
+            session.state.bind(job, shape, np.array([task]), np.array([place]), np.array([1]))
+            points(session)
+        there = opened(world([f"n{place}" for place in places]))
+        assert points(there) == points(session)
+    assert before == points(session)

@@ -299,7 +299,7 @@ class _Reader:
         raw = self._mapping(top.get("metrics"), "metrics")
         user = next((plugin for plugin in plugins if plugin.name in USERS), None)
         if not raw and user is not None:
-            self._warn(user.path, f"`{user.name}` has no effect without `metrics`: {NOT_GATHERED}")
+            self._warn(user.path, f"`{user.name}` needs the section `metrics`: without it {NOT_GATHERED}")
         return read_metrics(raw, self._findings)
 
     def _config(

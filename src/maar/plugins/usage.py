@@ -116,6 +116,8 @@ class Usage:
             needed = np.isnan(self._real) & (self._weights > 0)
             self._known: Mask = fresh & ~needed.any(axis=1)
             self._real = np.nan_to_num(self._real)
+            self._points: Floats | None = None
+            self._cursor = session.state.cursor
             on.score(self._score)
             on.one_by_one(len(nodes))
 
@@ -139,28 +141,36 @@ class Usage:
     # -- the score
 
     def _score(self, shape: int, rows: Ints | slice) -> Floats:
-        return self._session.memo.current(NAME, "points", self._points)[rows]
-
-    def _points(self) -> Floats:
         """100 for an idle node, 0 for a busy one and for one without figures, times the weight."""
-        full = with_estimates(self._real, self._estimates(), self._capacity)
-        idle = (1.0 - mean(full, self._weights)) * (100.0 * self._arguments.weight)
-        return np.where(self._known, idle, 0.0)
+        state = self._session.state
+        changed, self._cursor = state.touched_since(self._cursor)
+        if self._points is None:
+            self._points = self._of(np.arange(len(self._known)))
+        elif changed is not None:
+            self._points[changed] = self._of(changed)
+        return self._points[rows]
 
-    def _estimates(self) -> Ints:
-        """The estimated CPU and memory of pods on each node that are not in its figures yet."""
+    def _of(self, rows: Ints) -> Floats:
+        """The points of some nodes, with the estimates of pods that are not in their figures yet."""
+        real, capacity = self._real[rows], self._capacity[rows]
+        full = with_estimates(real, self._estimates(rows, real, capacity), capacity)
+        idle = (1.0 - mean(full, self._weights)) * (100.0 * self._arguments.weight)
+        return np.where(self._known[rows], idle, 0.0)
+
+    def _estimates(self, rows: Ints, real: Floats, capacity: Floats) -> Ints:
+        """The estimated CPU and memory of pods on each of these nodes that are not in its figures yet."""
         session, state = self._session, self._session.state
-        tasks = session.snapshot.tasks
-        unseen = among((Status.BOUND, Status.NOMINATED)).take(state.status) & (state.node >= 0)
-        unseen &= session.memo.fixed(NAME, "unseen", self._unseen)
+        place = np.full(len(self._known) + 1, -1, dtype=np.int64)  # the last entry is for tasks without a node
+        place[rows] = np.arange(len(rows))
+        unseen = session.memo.fixed(NAME, "unseen", self._unseen) & (place[state.node] >= 0)
         chosen = np.flatnonzero(unseen)
-        chosen = chosen[np.argsort(state.node[chosen], kind="stable")]
+        chosen = chosen[among((Status.BOUND, Status.NOMINATED)).take(state.status[chosen])]
+        of = place[state.node[chosen]]
+        order = np.argsort(of, kind="stable")
         usual, risky = session.memo.fixed(NAME, "shapes", self._of_shapes)
-        shapes, rows = tasks.shape[chosen], state.node[chosen]
-        return on_nodes(
-            rows, usual[shapes], risky[shapes], self._real, self._capacity, self._weights,
-            self._arguments.estimator.risk_threshold,
-        )  # fmt: skip
+        shapes = session.snapshot.tasks.shape[chosen[order]]
+        threshold = self._arguments.estimator.risk_threshold
+        return on_nodes(of[order], usual[shapes], risky[shapes], real, capacity, self._weights, threshold)
 
     def _unseen(self) -> Mask:
         """Tasks that the figures of their node do not contain; true for all that have no node yet."""
