@@ -194,7 +194,7 @@ class Maar:
             self.port: int = free.getsockname()[1]
         command = [sys.executable, "-m", "maar.cli.main", "run", "--kubeconfig", str(kubeconfig)]
         self.begun = time.time()
-        self._log = tempfile.TemporaryFile()
+        self._log = tempfile.TemporaryFile()  # noqa: SIM115 - open as long as the process runs
         self._process = subprocess.Popen(
             [*command, "--history", "none", "--http-port", str(self.port), *(options or ("--no-leader-elect",))],
             stderr=self._log,

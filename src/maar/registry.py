@@ -48,6 +48,7 @@ from maar.plugins import (
     resourcequota,
     sla,
     topology,
+    usage,
 )
 
 PLUGINS: tuple[Registration, ...] = (
@@ -71,6 +72,7 @@ PLUGINS: tuple[Registration, ...] = (
     Registration(
         resource_strategy_fit.NAME, resource_strategy_fit.ResourceStrategyFit, resource_strategy_fit.Arguments
     ),
+    Registration(usage.NAME, usage.Usage, usage.Arguments),
     Registration(topology.NAME, topology.Topology, topology.Arguments),
 )
 
@@ -128,8 +130,6 @@ MISSING = {
     "numa-aware": Missing("pods are not kept within one NUMA node", misplaces=True),
     # Harmless: pods that ask for a share wait with a reason, and are never bound blindly (maar.kube.read.devices).
     "deviceshare": Missing("a GPU cannot be shared: pods get whole GPUs, by count, and pods that ask for a share wait"),
-    # Its filter guards against load, not against the wrong tenant, and is off in Volcano too when figures are stale.
-    "usage": Missing("nodes are compared by what pods request, not by real usage; busy nodes are not avoided"),
     # The service may be what forbids nodes.
     "extender": Missing("no external HTTP service is asked, not even for the nodes that it forbids", misplaces=True),
     # Huawei's plugin for Ascend; the version is part of its name. Its filter knows which NPUs may be used together.

@@ -277,3 +277,26 @@ def test_unknown_fields_and_annotations_are_warned_about(write: Write) -> None:
     missing = "document 1: spec.minMember: missing, read as 1; write 0 if all pods may start one by one"
     assert 1 == result.stderr.count(missing)
     assert missing not in run(write(group.replace("minMemebr: 3", "minMember: 0"))).stderr
+
+
+USAGE = "actions: allocate\ntiers: [{plugins: [{name: gang}, {name: usage}]}]\nmetrics: {type: metrics_server}\n"
+METRICS = """
+---
+apiVersion: metrics.k8s.io/v1beta1
+kind: NodeMetricsList
+items:
+- {metadata: {name: n1}, timestamp: "2026-11-01T10:00:00Z", window: 20s, usage: {cpu: 15500000000n, memory: 1Gi}}
+- {metadata: {name: n2}, timestamp: "2026-11-01T10:00:00Z", window: 20s, usage: {cpu: 15500000000n, memory: 1Gi}}
+"""
+
+
+@pytest.mark.parametrize(("now", "binds"), [("2026-11-01T10:01:00Z", 0), ("2026-11-01T10:06:00Z", 4)])
+def test_the_real_load_of_nodes_counts_while_it_is_fresh(tmp_path: Path, now: str, binds: int) -> None:
+    (tmp_path / "maar.yaml").write_text(USAGE)
+    (tmp_path / "cluster.yaml").write_text(FITS + METRICS)
+    options = ["--config", str(tmp_path / "maar.yaml"), "--now", now, "-o", "json", str(tmp_path / "cluster.yaml")]
+    result = CliRunner().invoke(main, ["plan", *options])
+    (cycle,) = json.loads(result.stdout)["cycles"]
+    assert binds == len(cycle["bind"])
+    if not binds:
+        assert "2 above 80 % CPU use" in json.dumps(cycle)

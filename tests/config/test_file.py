@@ -180,11 +180,6 @@ def test_configurations_are_the_arguments_of_actions() -> None:
     ] == loaded.warnings
 
 
-def test_metrics_are_ignored_with_a_warning() -> None:
-    loaded = read(ALLOCATE + TIERS + "metrics: {type: prometheus, address: somewhere}\n")
-    assert ["conf.yaml: metrics: ignored: Maar uses requests, not measured usage"] == loaded.warnings
-
-
 def test_what_maar_has_not_yet_is_skipped() -> None:
     loaded = read(
         """

@@ -174,7 +174,7 @@ KEEPS_PODS_AWAY = {"tdm", "numa-aware", "extender", ASCEND}
 
 @pytest.mark.parametrize(
     "name",
-    ["tdm", "task-topology", "numa-aware", "deviceshare", "usage", "extender", ASCEND],
+    ["tdm", "task-topology", "numa-aware", "deviceshare", "extender", ASCEND],
 )
 def test_what_maar_has_not_yet_is_skipped(name: str) -> None:
     text = f"actions: allocate\ntiers: [{{plugins: [{{name: gang}}, {{name: {name}}}]}}]"

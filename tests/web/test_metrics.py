@@ -133,6 +133,7 @@ def test_invalid_objects_bugs_and_restarts(kubeconfig: Path, tmp_path: Path) -> 
                     "maar_bugs_total 1.0",
                     'maar_restarts_total{part="recording"} 0.0',
                     'maar_restarts_total{part="history"} 0.0',
+                    'maar_restarts_total{part="load"} 0.0',
                 } == found
 
     asyncio.run(story())

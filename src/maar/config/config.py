@@ -158,6 +158,30 @@ class Autoscaling(msgspec.Struct, frozen=True, forbid_unknown_fields=True, renam
     """The class of the ProvisioningRequest for each gang that needs new nodes; empty: no such requests."""
 
 
+class Source(enum.Enum):
+    """Where the real load of nodes comes from."""
+
+    PROMETHEUS = "prometheus"
+    """Prometheus itself, by its HTTP API."""
+    ADAPTOR = "prometheus_adaptor"
+    """The API `custom.metrics.k8s.io`, as Prometheus Adapter serves it with the rules of Volcano's guide."""
+    METRICS_SERVER = "metrics_server"
+    """The API `metrics.k8s.io`. Only Maar has it."""
+
+
+class Metrics(msgspec.Struct, frozen=True):
+    """How the real load of nodes is gathered."""
+
+    source: Source | None = None
+    """`None`: not at all."""
+    address: str = ""
+    """The URL of Prometheus."""
+    interval: float = 30.0
+    """Seconds between two readings. A pod that has started more recently is not believed to be in the figures."""
+    insecure: bool = False
+    """Whether the certificate of the server is not checked."""
+
+
 class Config(msgspec.Struct, frozen=True):
     """A whole configuration."""
 
@@ -167,6 +191,7 @@ class Config(msgspec.Struct, frozen=True):
     """How elastic jobs share the nodes; the last pool has the nodes that no other pool selects."""
     tenants: Tenants = Tenants.TRUSTED
     autoscaling: Autoscaling = Autoscaling()
+    metrics: Metrics = Metrics()
 
     def has_action(self, *names: str) -> bool:
         return any(a.name in names for a in self.actions)

@@ -25,6 +25,7 @@ from maar.config.config import (
     Catalog,
     Config,
     Ignored,
+    Metrics,
     Missing,
     PluginOption,
     PoolOption,
@@ -32,6 +33,7 @@ from maar.config.config import (
     Tenants,
 )
 from maar.config.flags import ARGUMENT_BESIDE_NAME, FLAG_UNDER_ARGUMENTS, HIERARCHY, read_flags, spellings
+from maar.config.metrics import NOT_GATHERED, USERS, read_metrics
 from maar.config.pools import read_pools
 from maar.config.problems import ConfigError, Findings, shown, unknown
 from maar.config.yaml_text import read_yaml
@@ -128,10 +130,11 @@ class _Reader:
             gangs.permit_whole(whole, {e.name for e in actions}, entry.arguments, entry.flags)
         pools = read_pools(self._list(top.get("pools"), "pools"), dict(self._catalog.algorithms), self._findings)
         autoscaling = self._autoscaling(top)
-        self._lost(top)
+        metrics = self._metrics(top, [e for tier in tiers for e in tier])
+        self._findings.warnings.extend(self._catalog.broken.values())
         self._check_reclaim(actions, [e for tier in tiers for e in tier])
         tenants = self._tenants(top, [e for tier in tiers for e in tier])
-        return self._config(actions, tiers, pools, tenants, autoscaling)
+        return self._config(actions, tiers, pools, tenants, autoscaling, metrics)
 
     # -- actions
 
@@ -291,10 +294,13 @@ class _Reader:
             return replace(read, provisioning_class=f"{name}.{PROVISIONING_GROUP}")
         return read
 
-    def _lost(self, top: dict[str, object]) -> None:
-        if top.get("metrics") is not None:
-            self._warn("metrics", "ignored: Maar uses requests, not measured usage")
-        self._findings.warnings.extend(self._catalog.broken.values())
+    def _metrics(self, top: dict[str, object], plugins: list[_Entry]) -> Metrics:
+        """Where the real load of nodes comes from; a warning if a plugin needs it and the file does not say."""
+        raw = self._mapping(top.get("metrics"), "metrics")
+        user = next((plugin for plugin in plugins if plugin.name in USERS), None)
+        if not raw and user is not None:
+            self._warn(user.path, f"`{user.name}` needs the section `metrics`: without it {NOT_GATHERED}")
+        return read_metrics(raw, self._findings)
 
     def _config(
         self,
@@ -303,6 +309,7 @@ class _Reader:
         pools: tuple[PoolOption, ...],
         tenants: Tenants,
         asks: Autoscaling,
+        metrics: Metrics,
     ) -> Config | None:
         acting = [(e.registration, e.build(self._findings)) for e in actions]
         asked = [[(e, e.build(self._findings)) for e in tier] for tier in tiers]
@@ -319,6 +326,7 @@ class _Reader:
             pools,
             tenants,
             asks,
+            metrics,
         )
 
     # -- names, mappings and lists

@@ -20,6 +20,7 @@ from maar.controller.foreign import ForeignBinds
 from maar.controller.history.accounting import Accounting
 from maar.controller.history.gang_accounting import GangAccounting
 from maar.controller.history.knowledge import FromHistory, Learner
+from maar.controller.loads.gatherer import Gatherer
 from maar.controller.loop import Loop
 from maar.controller.record import Recorder
 from maar.controller.reporting.reports import Reports
@@ -123,6 +124,7 @@ class Scheduler:
             self._recorder,
             self._clock,
         )
+        self.loads = Gatherer(api, self.picture, lambda: config.config.metrics, self.look_again, self._clock)
         self._learner = Learner(self.picture.learn, self._trigger, settings.learn_every)
         if known is not None:
             self._remember(known)
@@ -136,6 +138,7 @@ class Scheduler:
         self._failed = asyncio.Event()
         self._closing = False
         config.on_changed.append(self._trigger)
+        config.on_changed.append(self.loads.look)
 
     def _leads(self) -> bool:
         """Whether no other instance of Maar decides: false at once after this one was frozen for too long."""
@@ -307,6 +310,7 @@ class Scheduler:
 
     async def lead(self) -> None:
         """Decide until cancelled; then let writes in flight finish, unless the lease is lost."""
+        gathering = asyncio.create_task(self.loads.run())
         try:
             if self._intents is not None:
                 await take_over(self._writer, self._intents, self.informers[PODS].list_again, self._paths)
@@ -314,6 +318,8 @@ class Scheduler:
             await self.loop.run()
         finally:
             self.leading = False
+            gathering.cancel()
+            await asyncio.gather(gathering, return_exceptions=True)
             if self._intents is None or not self._intents.lost:
                 await self.executor.drain(LAST_WRITES)
             self.executor.stop()
@@ -345,6 +351,7 @@ class Scheduler:
         return {
             "recording": 0 if self._recorder is None else self._recorder.restarts,
             "history": 0 if self._history is None else self._history.restarts,
+            "load": self.loads.restarts,
         }
 
     async def close(self) -> None:

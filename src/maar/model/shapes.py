@@ -59,6 +59,8 @@ class Shape(msgspec.Struct, frozen=True, cache_hash=True):
     volume_needs: tuple[VolumeNeed, ...] = ()
     """Volumes that it takes and whose number on a node is limited."""
     strategy: Strategy | None = None
+    limits: tuple[tuple[str, int], ...] = ()
+    """What a pod may use of CPU and memory, where that is more than it requests."""
 
     @property
     def best_effort(self) -> bool:

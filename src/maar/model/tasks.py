@@ -137,6 +137,11 @@ class TaskTable:
         return {task.key: i for i, task in enumerate(self.tasks)}
 
     @cached_property
+    def unstarted(self) -> Mask:
+        """Tasks whose start is not known."""
+        return np.array([task.started is None for task in self.tasks], dtype=np.bool_)
+
+    @cached_property
     def all_preempt(self) -> bool:
         return bool(self.preempts.all())
 

@@ -91,6 +91,8 @@ ROWS = (
             "NodeVolumeLimits",
             "NodePorts",
             "KeptForDevices",
+            "CpuLoad",
+            "MemoryLoad",
             "PodAntiAffinity",
             "ExistingPodsAntiAffinity",
             "PodTopologySpread",

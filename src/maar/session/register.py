@@ -15,7 +15,7 @@ from maar.config.flags import FLAGS
 from maar.model.jobs import Job
 from maar.model.queues import Queue
 from maar.model.reasons import Reason
-from maar.model.resources import Floats, Ints, Mask
+from maar.model.resources import UNLIMITED, Floats, Ints, Mask
 from maar.session.hooks import (
     Allowance,
     Departures,
@@ -126,6 +126,11 @@ class Register:
     def limit(self, limit: Callable[[int, bool], Limit | None]) -> None:
         """How placed pods limit a shape, now or (True) after releasing pods are gone; `None`: no limit."""
         self._add("predicate", self._hooks.limits, limit)
+
+    def one_by_one(self, nodes: int) -> None:
+        """Place pods one by one, because each placement changes the score of its node."""
+        limit = Limit(np.full(nodes, UNLIMITED, dtype=np.int64), coupled=True)
+        self._add("score", self._hooks.limits, lambda shape, later: limit)
 
     def score(self, score: RowScore) -> None:
         """The score of each node for a shape; called again only for rows that changed."""

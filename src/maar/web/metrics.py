@@ -53,6 +53,7 @@ class Metrics:
         self._invalid: Gauge = made(Gauge, "invalid_objects", "Objects that cannot be used, by kind", "kind")
         self._bugs: Counter = made(Counter, "bugs", "Unexpected errors that affected one object or job only")
         self._restarts: Counter = made(Counter, "restarts", "Restarts of parts that decisions do not depend on", "part")
+        self._measured: Gauge = made(Gauge, "measured_nodes", "Nodes whose real load is known")
         self._counted: Tally[str] = Tally()
         """What counters of other parts were when they were last read."""
         self._tasks: Gauge = made(Gauge, "tasks", "Tasks of the event loop")
@@ -101,6 +102,7 @@ class Metrics:
         for resource, seconds in self._scheduler.lags().items():
             self._lag.labels(resource).set(seconds)
         self._leader.set(int(self._scheduler.leading))
+        self._measured.set(self._scheduler.loads.known())
         self._tasks.set(len(asyncio.all_tasks(self._event_loop)))
         self._foreign.inc(self._scheduler.foreign.count - self._foreign_before)
         self._foreign_before = self._scheduler.foreign.count

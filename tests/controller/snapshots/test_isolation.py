@@ -80,6 +80,7 @@ class Picky:
             around.elect is not None and around.elect.since == 13,
             any(lock.since == 13 for lock in around.locks),
             any(expired.at == 13 for expired in around.expired),
+            any(load.at == 13 for load in around.loads),
         )
         if any(bugs):
             raise ZeroDivisionError("a bug")
@@ -223,6 +224,7 @@ CSI_NODE = thing("storage.k8s.io/v1", "CSINode", "n1", "", spec={"drivers": [DRI
 ELECTED = {"job": "ns/x", "since": 13}
 LOCK = {"maar.dev/locked-for": "ns/x", "maar.dev/locked-since": "1970-01-01T00:00:13Z"}
 NODE_GROUPS: list[tuple[str, Json | None]] = [("cpu", None), ("gpu", {"fatal": ""})]
+METRICS = thing("metrics.k8s.io/v1beta1", "NodeMetrics", "n1", "", timestamp="1970-01-01T00:00:13Z", usage={"cpu": 1})
 LOST = {"job": "ns/x", "at": 13}
 
 
@@ -241,6 +243,7 @@ LOST = {"job": "ns/x", "at": 13}
         (memory(expired=[LOST]), "election", "ns/x"),
         (node("n0", 0, annotations=LOCK), "election", "ns/x"),
         (memory(resized={"p": 13}), "pool", "p"),
+        (METRICS, "NodeMetrics", "n1"),
     ],
 )
 def test_safety_one_object_does_not_stop_the_decisions(

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 import yaml
 
-from maar.kube.read.requests import negative_request, pod_requests
+from maar.kube.read.requests import negative_request, pod_limits, pod_requests
 from maar.kube.wire.decoding import decode
 from maar.kube.wire.errors import FieldError
 from maar.kube.wire.pods import Pod
@@ -166,3 +166,36 @@ def test_a_negative_request_is_found_and_counts_as_nothing() -> None:
     expected = "spec.containers[0].resources.requests.cpu: expected an amount of at least 0, got `-1`"
     assert expected == negative_request(pod(text))
     assert "" == negative_request(pod("spec: {containers: [{resources: {requests: {cpu: 1}}}]}"))
+
+
+@pytest.mark.parametrize(
+    ("spec", "expected"),
+    [
+        ("containers: [{resources: {requests: {cpu: 1}, limits: {cpu: 2, memory: 1Gi}}}]", {"cpu": 2000}),
+        ("containers: [{resources: {requests: {cpu: 2}, limits: {cpu: 2}}}]", {}),
+        ("containers: [{resources: {requests: {cpu: 2}}}, {resources: {limits: {nvidia.com/gpu: 2}}}]", {}),
+        # A container without a limit adds nothing.
+        (
+            "containers: [{resources: {requests: {cpu: 1}}}, {resources: {requests: {cpu: 1}, limits: {cpu: 4}}}]",
+            {"cpu": 4000},
+        ),
+        (
+            "containers: [{resources: {requests: {memory: 1}, limits: {memory: 5}}}], "
+            "initContainers: [{resources: {limits: {memory: 8}, requests: {memory: 1}}}, "
+            "{restartPolicy: Always, resources: {requests: {memory: 1}, limits: {memory: 4}}}], overhead: {memory: 3}",
+            {"memory": 12},
+        ),
+        (
+            "containers: [{resources: {requests: {memory: 1}, limits: {memory: 5}}}], "
+            "initContainers: [{resources: {limits: {memory: 8}, requests: {memory: 1}}}]",
+            {"memory": 8},
+        ),
+        (
+            "containers: [{resources: {requests: {cpu: 1}, limits: {cpu: 2}}}], resources: {limits: {cpu: 3}}",
+            {"cpu": 3000},
+        ),
+    ],
+)
+def test_limits_count_where_they_are_above_the_requests(spec: str, expected: dict[str, int]) -> None:
+    found = pod(f"spec: {{{spec}}}")
+    assert expected == dict(pod_limits(found, pod_requests(found)))

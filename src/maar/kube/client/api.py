@@ -80,6 +80,10 @@ class Api:
     async def get(self, path: str, *, params: Mapping[str, str] | None = None, timeout: float = TIMEOUT) -> bytes:
         return await self.request("GET", path, params=params, timeout=timeout)
 
+    async def read(self, path: str, *, timeout: float, most: int) -> bytes:
+        """The same with an upper bound for its bytes, for servers behind the API server that are not trusted."""
+        return await self._transport.read(path, {}, timeout, most)
+
     async def create(self, path: str, obj: Body) -> bytes:
         """Creates an object under the path of its kind."""
         return await self.request("POST", path, body=obj)

@@ -37,6 +37,8 @@ JSON = "application/json"
 CONNECTIONS = 160
 """Maximum for short requests: the executor's 64, one list per kind at the start, and a reserve. Tuned by hand. Further
 requests wait. Watches, about 25, do not count."""
+LONGEST_REFUSAL = 1024 * 1024
+"""Bytes that are read of the body of a refused stream."""
 _STRANGE = re.compile(r"[^!-~]")
 """Characters that must be quoted in a request head: spaces, control characters and everything beyond ASCII."""
 _SAFE = "/?&=%:@!$'()*+,;~"
@@ -120,12 +122,26 @@ class Transport:
                     raise refusal(response.status, response.body, verb, path, response.retry_after)
                 renewed = True
 
+    async def read(self, path: str, params: Mapping[str, str], timeout: float, most: int) -> bytes:
+        """The body of a successful response to a GET; an `ApiError` if it has more than `most` bytes."""
+        try:
+            async with asyncio.timeout(timeout), self.stream(path, params, timeout, "GET") as chunks:
+                body = await _some(chunks, most + 1)
+        except TimeoutError as error:
+            raise Unreachable(f"no response from {self.access.server} in time", verb="GET", path=path) from error
+        if len(body) > most:
+            raise ApiError(f"the response exceeds {most} bytes", verb="GET", path=path)
+        return body
+
     @asynccontextmanager
     async def stream(
-        self, path: str, params: Mapping[str, str], patience: float | None
+        self, path: str, params: Mapping[str, str], patience: float | None, verb: str = "WATCH"
     ) -> AsyncIterator[AsyncIterator[bytes]]:
-        """The body of a successful response to a GET, as it arrives; every failure is an `ApiError`, also later on."""
-        with self._failures("WATCH", path):
+        """The body of a successful response to a GET, as it arrives; every failure is an `ApiError`, also later on.
+
+        `verb` is what errors call it.
+        """
+        with self._failures(verb, path):
             renewed = False
             while True:
                 head = await self._current()
@@ -134,10 +150,10 @@ class Transport:
                     if connection.status < 400:
                         yield connection.chunks(patience)
                         return
-                    body = b"".join([chunk async for chunk in connection.chunks(patience)])
+                    body = await _some(connection.chunks(patience), LONGEST_REFUSAL)
                     response = connection.take()
                 if response.status != 401 or renewed or not await self.access.renew(_used(head)):
-                    raise refusal(response.status, body, "WATCH", path, response.retry_after)
+                    raise refusal(response.status, body, verb, path, response.retry_after)
                 renewed = True
 
     async def _current(self) -> Head:
@@ -161,6 +177,17 @@ class Transport:
         except ApiError as error:
             error.verb, error.path = verb, path
             raise
+
+
+async def _some(chunks: AsyncIterator[bytes], most: int) -> bytes:
+    """What arrives, until it has `most` bytes or a little more."""
+    parts, size = [], 0
+    async for chunk in chunks:
+        parts.append(chunk)
+        size += len(chunk)
+        if size >= most:
+            break
+    return b"".join(parts)
 
 
 def _used(head: Head) -> Mapping[str, str]:

@@ -6,7 +6,14 @@ from maar.kube.kinds.kind import Kind, Right
 from maar.kube.wire import api_resources as resources
 
 NODES = Kind(resource=resources.NODES, writes={"": ("patch",)})
-NODE_METRICS = Kind(resource=resources.NODE_METRICS, watched=False)
+NODE_METRICS = Kind(
+    resource=resources.NODE_METRICS,
+    watched=False,
+    also=tuple(
+        Right(resources.CUSTOM_METRICS, f"nodes/{name}", ("get",))
+        for name in (resources.NODE_CPU_USAGE, resources.NODE_MEMORY_USAGE)
+    ),
+)
 PODS = Kind(
     resource=resources.PODS,
     writes={"": ("patch",), "status": ("patch",), "binding": ("create",), "eviction": ("create",)},

@@ -51,7 +51,7 @@ class Kind(Generic[T]):
     unread: frozenset[str] | None = None
     """Fields of its spec that Maar does not read. With those of its struct these are all; `None`: there are others."""
     also: tuple[Right, ...] = ()
-    """Rights on other kinds that writing this one needs."""
+    """Rights on other kinds that writing this one, or reading the same from elsewhere, needs."""
     only: str = ""
     """The name of the only object that Maar reads, in its own namespace; empty if it reads all of them."""
     watched: bool = True

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from maar.kube.wire.base import Quantities
 from maar.kube.wire.errors import FieldError
 from maar.kube.wire.pods import Container, ContainerStatus, Pod, Resources
-from maar.model.resources import LARGEST_POD, PODS, QuantityError, units
+from maar.model.resources import CPU, LARGEST_POD, MEMORY, PODS, QuantityError, units
 
 Requests = tuple[tuple[str, int], ...]
 Read = Callable[[Quantities, str], dict[str, int]]
@@ -21,6 +21,38 @@ Read = Callable[[Quantities, str], dict[str, int]]
 def pod_requests(pod: Pod) -> Requests:
     """The requests of a pod, sorted by name, without zeros, and with one pod slot."""
     return _requests(pod, amounts)
+
+
+def pod_limits(pod: Pod, requests: Requests) -> Requests:
+    """What a pod may use of CPU and memory, where that is more than it requests, sorted by name.
+
+    A container without a limit adds nothing, as in Volcano.
+    """
+    spec = pod.spec
+    containers = (*spec.containers, *spec.init_containers)
+    if spec.resources is None and not any(c.resources.limits for c in containers):
+        return ()
+    total: dict[str, int] = {}
+    most: dict[str, int] = {}
+    for i, container in enumerate(containers):
+        first = i - len(spec.containers)
+        field = f"containers[{i}]" if first < 0 else f"initContainers[{first}]"
+        limits = amounts(container.resources.limits, f"spec.{field}.resources.limits")
+        if first < 0 or container.restart_policy == "Always":
+            _add(total, limits)
+        else:
+            _take_larger(most, limits)
+    _take_larger(total, most)
+    if spec.resources is not None:
+        total.update(amounts(spec.resources.limits, "spec.resources.limits"))
+    overhead, asked = amounts(spec.overhead, "spec.overhead"), dict(requests)
+    found = []
+    for name in (CPU, MEMORY):
+        limit = total.get(name, 0)
+        limit = min(limit + max(overhead.get(name, 0), 0), LARGEST_POD) if limit > 0 else 0
+        if limit > asked.get(name, 0):
+            found.append((name, limit))
+    return tuple(found)
 
 
 def room_taken(pod: Pod, has: Mapping[str, int] | None) -> Requests:

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from maar.kube.read.limits import check
 from maar.kube.read.neighbours import Matcher, Namespaces, pod_term, spread
-from maar.kube.read.requests import pod_requests
+from maar.kube.read.requests import pod_limits, pod_requests
 from maar.kube.read.selectors import has, node_term
 from maar.kube.read.volumes import Needs
 from maar.kube.wire import annotations as known
@@ -53,8 +53,10 @@ class Shapes:
         """
         spec = pod.spec
         check(spec)
+        requests = pod_requests(pod)
         shape = Shape(
-            requests=pod_requests(pod),
+            requests=requests,
+            limits=pod_limits(pod, requests),
             node_selector=tuple(has(k, v) for k, v in sorted(spec.node_selector.items())),
             tolerations=tuple(map(_toleration, spec.tolerations)),
             ports=_ports(spec),

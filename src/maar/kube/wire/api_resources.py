@@ -72,6 +72,12 @@ def api_group(api_version: str) -> str:
 
 NODES = Resource("", "v1", "nodes", "Node", False, wire.Node)
 NODE_METRICS = Resource("metrics.k8s.io", "v1beta1", "nodes", "NodeMetrics", False, wire.NodeMetrics)
+CUSTOM_METRICS, NODE_CPU_USAGE, NODE_MEMORY_USAGE = (
+    "custom.metrics.k8s.io",
+    "node_cpu_usage_avg",
+    "node_memory_usage_avg",
+)
+"""The group of metrics by name, and the names that Volcano's guide gives to the load of nodes."""
 PODS = Resource("", "v1", "pods", "Pod", True, Pod)
 NAMESPACES = Resource("", "v1", "namespaces", "Namespace", False, wire.Namespace)
 QUOTAS = Resource("", "v1", "resourcequotas", "ResourceQuota", True, wire.ResourceQuota)
