@@ -46,6 +46,7 @@ from maar.plugins import (
     resource_strategy_fit,
     resourcequota,
     sla,
+    tdm,
     topology,
 )
 
@@ -69,6 +70,7 @@ PLUGINS: tuple[Registration, ...] = (
     Registration(
         resource_strategy_fit.NAME, resource_strategy_fit.ResourceStrategyFit, resource_strategy_fit.Arguments
     ),
+    Registration(tdm.NAME, tdm.Tdm, tdm.Arguments),
     Registration(topology.NAME, topology.Topology, topology.Arguments),
 )
 
@@ -118,8 +120,6 @@ ALIASES = {
 """Names that Volcano uses for entries with another name in Maar."""
 
 MISSING = {
-    # Its filter keeps ordinary pods off the nodes of revocable zones, and all pods outside of their hours.
-    "tdm": Missing("the hours in which a node may be used, and by which pods, are ignored", misplaces=True),
     # Only scores.
     "task-topology": Missing("affinity between the roles of a job is ignored"),
     # Its filter keeps pods with a NUMA policy off nodes that cannot hold to it; the kubelet there refuses such pods.

@@ -1,8 +1,8 @@
 """From a plan to the memory of the cluster: what the next cycle must find again, wherever it runs.
 
-This is part of the outbox. The election, lost elections, the last change of each pool and the last round of evictions of
-each plugin go to the ConfigMap `maar-state` in Maar's own namespace; locks go to the nodes. Tenants can write neither.
-Written is what differs from what the watches show, so that a deleted ConfigMap or a removed lock comes back. Every
+This is part of the outbox. The election, lost elections, the last change of each pool and the last round of evictions
+of each plugin go to the ConfigMap `maar-state` in Maar's own namespace; locks go to the nodes. Tenants can write
+neither. Written is what differs from what the watches show, so that a deleted ConfigMap or a removed lock comes back. Every
 write to the ConfigMap states the version that it replaces.
 """
 

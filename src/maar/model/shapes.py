@@ -59,6 +59,8 @@ class Shape(msgspec.Struct, frozen=True, cache_hash=True):
     volume_needs: tuple[VolumeNeed, ...] = ()
     """Volumes that it takes and whose number on a node is limited."""
     strategy: Strategy | None = None
+    revocable: bool = False
+    """Whether it may use nodes of revocable zones, which it must leave when their hours end (plugin `tdm`)."""
 
     @property
     def best_effort(self) -> bool:
