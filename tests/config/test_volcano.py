@@ -174,7 +174,7 @@ KEEPS_PODS_AWAY = {"numa-aware", "extender", ASCEND}
 
 @pytest.mark.parametrize(
     "name",
-    ["task-topology", "numa-aware", "deviceshare", "rescheduling", "usage", "extender", ASCEND],
+    ["numa-aware", "deviceshare", "rescheduling", "usage", "extender", ASCEND],
 )
 def test_what_maar_has_not_yet_is_skipped(name: str) -> None:
     text = f"actions: allocate\ntiers: [{{plugins: [{{name: gang}}, {{name: {name}}}]}}]"

@@ -2,8 +2,8 @@
 
 This is part of the outbox. The election, lost elections, the last change of each pool and the last round of evictions
 of each plugin go to the ConfigMap `maar-state` in Maar's own namespace; locks go to the nodes. Tenants can write
-neither. Written is what differs from what the watches show, so that a deleted ConfigMap or a removed lock comes back. Every
-write to the ConfigMap states the version that it replaces.
+neither. Written is what differs from what the watches show, so that a deleted ConfigMap or a removed lock comes back.
+Every write to the ConfigMap states the version that it replaces.
 """
 
 from __future__ import annotations

@@ -45,19 +45,24 @@ class Terms(NamedTuple):
     """The held room is for a pod beside the workers of an elastic job."""
 
 
-def groups_of(session: Session, job: Job) -> list[Group]:
-    """The pending tasks of a job by role and shape; best-effort groups last."""
+def groups_of(session: Session, job: Job, *, bundled: bool = False) -> list[Group]:
+    """The pending tasks of a job by role and shape; best-effort groups last.
+
+    With `bundled`, as they are placed: if a plugin bundles tasks, each bundle has its own groups.
+    """
     snapshot = session.snapshot
     tasks = session.hooks.sort_tasks(session.tasks_of(job, Status.PENDING))
     if len(tasks) == 0:
         return []
     shapes, roles = snapshot.tasks.shape[tasks], snapshot.jobs.task_role[tasks]
-    if (shapes == shapes[0]).all() and (roles == roles[0]).all():
+    bundles = session.hooks.bundled(job, tasks) if bundled and session.hooks.bundles else None
+    if bundles is None and (shapes == shapes[0]).all() and (roles == roles[0]).all():
         return [Group(int(roles[0]), int(shapes[0]), tasks)]
-    groups: dict[tuple[int, int], list[int]] = {}
-    for task, role, shape in zip(tasks.tolist(), roles.tolist(), shapes.tolist(), strict=True):
-        groups.setdefault((role, shape), []).append(task)
-    found = [Group(role, shape, np.array(members)) for (role, shape), members in groups.items()]
+    of_task = [0] * len(tasks) if bundles is None else bundles.tolist()
+    groups: dict[tuple[int, int, int], list[int]] = {}
+    for task, *key in zip(tasks.tolist(), of_task, roles.tolist(), shapes.tolist(), strict=True):
+        groups.setdefault((key[0], key[1], key[2]), []).append(task)
+    found = [Group(role, shape, np.array(members)) for (_, role, shape), members in groups.items()]
     return sorted(found, key=lambda g: bool(snapshot.shapes.best_effort[g.shape]))
 
 
@@ -105,7 +110,7 @@ def start(session: Session, job: Job, terms: Terms) -> bool:
 
 def _fill(session: Session, job: Job, terms: Terms) -> bool:
     lacking, roles = missing(session, job)
-    groups = groups_of(session, job)
+    groups = groups_of(session, job, bundled=True)
     if lacking == 0:
         return any(place(session, job, group, 1, terms) for group in groups)
     left: list[Group] = []
@@ -180,6 +185,10 @@ def _put(session: Session, job: Job, group: Group, wanted: int, terms: Terms, li
             score = score + extra
     for of_job in session.hooks.job_scores:
         extra = of_job.call(job)
+        if extra is not None:
+            score = score + extra
+    for of_bundle in session.hooks.bundle_scores:
+        extra = of_bundle.call(job, group.tasks)
         if extra is not None:
             score = score + extra
     if terms.prefer is not None and len(terms.prefer):
