@@ -101,7 +101,7 @@ def jobs_of(made: Cluster) -> list[Gang]:
 
 
 def test_the_order_of_roles_decides_who_is_placed_first() -> None:
-    one = {"roles": {"chief": 1, "ps": 1, "worker": 1}, "nodes": 1, "minimum": 1, "cpu": 2}
+    one: dict[str, Any] = {"roles": {"chief": 1, "ps": 1, "worker": 1}, "nodes": 1, "minimum": 1, "cpu": 2}
     both = (("chief", "ps", "worker"),)
     for order in (("worker", "ps"), ("ps", "worker"), ("chief", "worker")):
         plans = scene(world(TaskTopology(both, order=order), **one), config())

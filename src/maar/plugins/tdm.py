@@ -24,6 +24,7 @@ from maar.model.resources import Floats, Ints, Mask
 from maar.model.tasks import Status
 from maar.plugins.support.hours import Hours, Opening, clock, opening, parse_hours, parse_zone
 from maar.session.eviction.departures import surplus_for, unit_for
+from maar.session.eviction.protection import unprotected
 from maar.session.hooks import Claim, Departure, Rejection, Vote
 from maar.session.register import Register
 from maar.session.session import Session
@@ -204,11 +205,16 @@ class Tdm:
         """The running pods on some nodes that must leave when their hours end, by number."""
         session = self._session
         table = session.snapshot.tasks
-        there = (session.state.status == Status.BOUND) & (table.status == Status.BOUND) & table.preemptable
         rows = session.state.node
-        there &= (rows >= 0) & nodes[rows]
-        tasks = table.tasks
-        return [t for t in np.flatnonzero(there).tolist() if tasks[t].yields or tasks[t].shape.revocable]
+        there = (session.state.status == Status.BOUND) & (table.status == Status.BOUND) & (rows >= 0) & nodes[rows]
+        found = np.flatnonzero(there)
+        # Whoever takes her word back while her pod runs: it counts up to the share of her queue.
+        beyond, tasks = unprotected(session, found).tolist(), table.tasks
+        return [
+            t
+            for t, must in zip(found.tolist(), beyond, strict=True)
+            if must or (tasks[t].preemptable and (tasks[t].yields or tasks[t].shape.revocable))
+        ]
 
 
 def most_leaving(session: Session, job: Job) -> int:
