@@ -126,6 +126,21 @@ def test_new_pods_join_the_bucket_of_the_node_where_theirs_run() -> None:
     assert {"n2": ["worker-1"]} == layout(scene(apart, config()))
 
 
+def test_surplus_is_placed_by_buckets_too() -> None:
+    each = Counter(ps=1, worker=2)
+    assert {"n1": each, "n2": each} == roles_on(scene(world(cpu=3, minimum=1), config()))
+
+
+def test_pods_of_other_sizes_fill_the_same_node() -> None:
+    """A core is left on the node where the first two pods of three are."""
+    parts = [gang("j", cpu=cpu, roles={role: 1}).tasks[0] for role, cpu in (("a", 1), ("b", 2), ("c", 2))]
+    job = replace(gang("j").job, task_topology=TaskTopology((("a", "b", "c"),)))
+    made = cluster(node("n1", cpu=4), node("n2", cpu=5), Gang(job, tuple(parts)))
+    session = Session(Snapshot(made), config(), 0.0)
+    session.open()
+    assert [2.0, 3.0] == points_of(session, plan_of(session, session.job(0)), 0).tolist()
+
+
 def test_flags_switch_the_score_off() -> None:
     assert 1 == len(layout(scene(world(cpu=8), config(more=", enableNodeOrder: false"))))
 

@@ -193,6 +193,7 @@ def test_surplus_leaves_first_by_the_default_budget_of_one_a_round() -> None:
         (plan,), made = cycles(made, config(), 1, now)
         if plan.evict:
             left.append((i, gone(plan)))
+            assert plan.wake_at == (now + 60 if made.tasks else None)
         elif made.tasks:
             assert plan.wake_at == 21 * HOUR + 60 * len(left)
     assert [(0, ["batch-3"]), (60, ["batch-2"]), (120, ["batch-0", "batch-1"])] == left
@@ -259,6 +260,17 @@ def test_protected_pods_stay(protected: dict[str, Any]) -> None:
 def test_a_disruption_budget_lets_surplus_leave_one_by_one() -> None:
     some = revocable("batch", 4, minimum=0, on=["n2"] * 4, task={"budgets": ("ns/pdb",)}, budget=JobBudget(0))
     assert ["batch-3"] == gone(decide(Snapshot(cluster(TWO, some, Budget("ns/pdb", 1))), config(), NIGHT))
+
+
+def test_surplus_of_a_role_leaves_and_its_minimum_stays() -> None:
+    roles, least = {"ps": 1, "worker": 3}, {"ps": 1, "worker": 2}
+    made = revocable("batch", roles=roles, minimum=3, role_min=least, on=["n2"] * 4, budget=JobBudget(0))
+    assert ["batch-worker-2"] == gone(decide(Snapshot(cluster(TWO, made)), config(), NIGHT))
+    made = revocable(
+        "batch", roles={"ps": 3, "worker": 3}, minimum=3, role_min=least, on=["n2"] * 6, budget=JobBudget(0)
+    )
+    left = gone(decide(Snapshot(cluster(TWO, made)), config(), NIGHT))
+    assert (3, 1) == (len(left), sum("worker" in pod for pod in left))
 
 
 def test_pods_that_are_not_preemptable_stay() -> None:

@@ -140,11 +140,11 @@ def on_revocable(size: int = 2, notes: dict[str, str] | None = None, **said: str
 def test_a_pod_that_takes_its_word_back_keeps_a_revocable_node_within_the_share_of_its_queue_only() -> None:
     items = good()
     assert ["evil/e0", "evil/e1"] == evicted(plan(items, on_revocable(revocable_zone="*"), text=TDM))
-    kept = {"revocable_zone": "*", "preemptable": "false"}
-    assert [] == evicted(plan(items, on_revocable(**kept), text=TDM))
+    kept = on_revocable(revocable_zone="*", preemptable="false")
+    assert [] == evicted(plan(items, kept, text=TDM))
     poor = [item for item in items if item["metadata"]["name"] != "evil"]
     no_share = queue("evil", deserved={GPU: "0"}, weight=1, capability={GPU: "0"})
-    made = plan(poor, no_share, on_revocable(**kept), text=TDM, tenants="untrusted")
+    made = plan(poor, no_share, kept, text=TDM, tenants="untrusted")
     assert ["evil/e0", "evil/e1"] == evicted(made)
     good_is_well(made)
 
