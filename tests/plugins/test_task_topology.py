@@ -132,10 +132,10 @@ def test_surplus_is_placed_by_buckets_too() -> None:
 
 
 def test_pods_of_other_sizes_fill_the_same_node() -> None:
-    """A core is left on the node where the first two pods of three are."""
-    parts = [gang("j", cpu=cpu, roles={role: 1}).tasks[0] for role, cpu in (("a", 1), ("b", 2), ("c", 2))]
+    """On `n1` two cores are left beside the first two pods, and the third needs three."""
+    parts = [gang("j", cpu=cpu, roles={role: 1}).tasks[0] for role, cpu in (("a", 1), ("b", 2), ("c", 3))]
     job = replace(gang("j").job, task_topology=TaskTopology((("a", "b", "c"),)))
-    made = cluster(node("n1", cpu=4), node("n2", cpu=5), Gang(job, tuple(parts)))
+    made = cluster(node("n1", cpu=5), node("n2", cpu=6), Gang(job, tuple(parts)))
     session = Session(Snapshot(made), config(), 0.0)
     session.open()
     assert [2.0, 3.0] == points_of(session, plan_of(session, session.job(0)), 0).tolist()

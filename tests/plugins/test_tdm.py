@@ -190,7 +190,7 @@ def test_surplus_leaves_first_by_the_default_budget_of_one_a_round() -> None:
     left = []
     for i in range(200):
         now = 21 * HOUR + i
-        (plan,), made = cycles(made, config(), 1, now)
+        (plan,), made = cycles(made, config(actions="allocate, shuffle"), 1, now)
         if plan.evict:
             left.append((i, gone(plan)))
             assert plan.wake_at == (now + 60 if made.tasks else None)
