@@ -47,6 +47,8 @@ from maar.plugins import (
     resource_strategy_fit,
     resourcequota,
     sla,
+    task_topology,
+    tdm,
     topology,
     usage,
 )
@@ -72,6 +74,8 @@ PLUGINS: tuple[Registration, ...] = (
     Registration(
         resource_strategy_fit.NAME, resource_strategy_fit.ResourceStrategyFit, resource_strategy_fit.Arguments
     ),
+    Registration(task_topology.NAME, task_topology.TaskTopologyPlugin, task_topology.Arguments),
+    Registration(tdm.NAME, tdm.Tdm, tdm.Arguments),
     Registration(usage.NAME, usage.Usage, usage.Arguments),
     Registration(topology.NAME, topology.Topology, topology.Arguments),
 )
@@ -122,10 +126,6 @@ ALIASES = {
 """Names that Volcano uses for entries with another name in Maar."""
 
 MISSING = {
-    # Its filter keeps ordinary pods off the nodes of revocable zones, and all pods outside of their hours.
-    "tdm": Missing("the hours in which a node may be used, and by which pods, are ignored", misplaces=True),
-    # Only scores.
-    "task-topology": Missing("affinity between the roles of a job is ignored"),
     # Its filter keeps pods with a NUMA policy off nodes that cannot hold to it; the kubelet there refuses such pods.
     "numa-aware": Missing("pods are not kept within one NUMA node", misplaces=True),
     # Harmless: pods that ask for a share wait with a reason, and are never bound blindly (maar.kube.read.devices).

@@ -168,13 +168,13 @@ def test_all_of_volcanos_arguments_are_known() -> None:
 
 
 ASCEND = "volcano-npu_v6.0.RC1_linux-x86_64"
-KEEPS_PODS_AWAY = {"tdm", "numa-aware", "extender", ASCEND}
+KEEPS_PODS_AWAY = {"numa-aware", "extender", ASCEND}
 """Without them, pods could land where they must not."""
 
 
 @pytest.mark.parametrize(
     "name",
-    ["tdm", "task-topology", "numa-aware", "deviceshare", "extender", ASCEND],
+    ["numa-aware", "deviceshare", "extender", ASCEND],
 )
 def test_what_maar_has_not_yet_is_skipped(name: str) -> None:
     text = f"actions: allocate\ntiers: [{{plugins: [{{name: gang}}, {{name: {name}}}]}}]"

@@ -117,3 +117,58 @@ def test_a_group_may_be_in_a_queue_that_accepts_its_namespace() -> None:
 def test_a_network_topology_matters_to_her_gang_only() -> None:
     for topology in ({"mode": "hard", "highestTierAllowed": -5}, {"mode": "soft"}, {"mode": "x"}):
         good_is_well(plan(good(), group("evil", "g", networkTopology=topology)))
+
+
+TDM = """
+actions: "allocate, shuffle"
+tiers:
+- plugins: [{name: priority}, {name: gang}, {name: predicates}, {name: proportion}, {name: task-topology}]
+- plugins: [{name: tdm, arguments: {tdm.revocable-zone.rz: "00:00-12:00"}}]
+"""
+"""Closed at `NOW`, which is 13:46."""
+REVOCABLE = node("n3", metadata={"labels": {"volcano.sh/revocable-zone": "rz"}})
+
+
+def on_revocable(size: int = 2, notes: dict[str, str] | None = None, **said: str) -> list[Any]:
+    """A gang of `evil` that still runs on a revocable node after its hours."""
+    names = {"scheduling.k8s.io/group-name": "g", **{f"volcano.sh/{k.replace('_', '-')}": v for k, v in said.items()}}
+    pods = (pod("evil", f"e{i}", on="n3", annotations=names) for i in range(size))
+    return [REVOCABLE, group("evil", "g", phase="Running", minMember=size, annotations=notes or {}), *pods]
+
+
+@row("pod-revocable")
+def test_a_pod_that_takes_its_word_back_keeps_a_revocable_node_within_the_share_of_its_queue_only() -> None:
+    items = good()
+    assert ["evil/e0", "evil/e1"] == evicted(plan(items, on_revocable(revocable_zone="*"), text=TDM))
+    kept = on_revocable(revocable_zone="*", preemptable="false")
+    assert [] == evicted(plan(items, kept, text=TDM))
+    poor = [item for item in items if item["metadata"]["name"] != "evil"]
+    no_share = queue("evil", deserved={GPU: "0"}, weight=1, capability={GPU: "0"})
+    made = plan(poor, no_share, kept, text=TDM, tenants="untrusted")
+    assert ["evil/e0", "evil/e1"] == evicted(made)
+    good_is_well(made)
+
+
+@row("group-budget")
+@pytest.mark.parametrize("budget", ["2", "100%", "99999999999", "-1", "no"])
+def test_a_budget_keeps_a_gang_on_a_revocable_node_only_if_tenants_are_trusted(budget: str) -> None:
+    evil = on_revocable(notes={"volcano.sh/jdb-min-available": budget}, preemptable="true")
+    made = plan(good(), evil, text=TDM)
+    assert ([] if budget in ("2", "100%") else ["evil/e0", "evil/e1"]) == evicted(made)
+    good_is_well(made)
+    made = plan(good(), evil, text=TDM, tenants="untrusted")
+    assert ["evil/e0", "evil/e1"] == evicted(made)
+    good_is_well(made)
+
+
+@row("group-task-topology")
+@pytest.mark.parametrize("text", ["a,b;c", "a,a", "a;b", ";,;,", "x" * 100_000, ",".join(map(str, range(300)))])
+def test_a_task_topology_matters_to_her_gang_only(text: str) -> None:
+    notes = {f"volcano.sh/task-topology-{name}": text for name in ("affinity", "anti-affinity", "task-order")}
+    evil = [
+        group("evil", "g", phase="Inqueue", minMember=2, annotations=notes),
+        *(pod("evil", f"e{i}", gpus=0, annotations={"scheduling.k8s.io/group-name": "g"}) for i in range(2)),
+    ]
+    made = plan(good(), evil, text=TDM)
+    good_is_well(made)
+    assert ["evil/e0", "evil/e1"] == bound(made, "evil/"), "it is scheduled without its topology"

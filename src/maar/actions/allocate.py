@@ -94,7 +94,7 @@ def _bind(session: Session, job: Job, promised: Ints, terms: Terms) -> bool:
         placed = start(session, job, terms) if short else _place_surplus(session, job, terms, len(promised))
         if placed and job.elastic is not None:
             # The size is already decided and its room is kept: place all of it in one turn.
-            for group in groups_of(session, job):
+            for group in groups_of(session, job, bundled=True):
                 place(session, job, group, len(group.tasks), terms)
         if placed and session.hooks.is_ready(job):
             statement.commit()
@@ -110,7 +110,7 @@ def _place_surplus(session: Session, job: Job, terms: Terms, at_least: int) -> b
             return not all(best_effort[group.shape] for group, _ in part.needs)
 
         return grow(session, job, terms, SURPLUS_STEPS, at_least, is_ours) > 0
-    for group in groups_of(session, job):
+    for group in groups_of(session, job, bundled=True):
         size = len(group.tasks)
         step = min(size, max(1, at_least, size // SURPLUS_STEPS))
         if not session.snapshot.shapes.best_effort[group.shape] and place(session, job, group, step, terms):

@@ -88,6 +88,10 @@ def default_text() -> str:
     return files("maar").joinpath("default.yaml").read_text(encoding="utf-8")
 
 
+EVICTED_BY = {"tdm": ("shuffle", "preempt")}
+"""Plugins that name pods to evict, and the actions that evict them."""
+
+
 class _Entry:
     """One plugin or action of the file while it is read."""
 
@@ -133,6 +137,7 @@ class _Reader:
         metrics = self._metrics(top, [e for tier in tiers for e in tier])
         self._findings.warnings.extend(self._catalog.broken.values())
         self._check_reclaim(actions, [e for tier in tiers for e in tier])
+        self._check_rounds(actions, [e for tier in tiers for e in tier])
         tenants = self._tenants(top, [e for tier in tiers for e in tier])
         return self._config(actions, tiers, pools, tenants, autoscaling, metrics)
 
@@ -267,6 +272,14 @@ class _Reader:
         if any(gangs.names_victims(plugin.name, plugin.flags) for plugin in plugins):
             return
         self._warn("actions", f"`reclaim` lets any queue take from any other: {WITHOUT_SHARES}")
+
+    def _check_rounds(self, actions: list[_Entry], plugins: list[_Entry]) -> None:
+        """Warn if no action evicts the pods that a plugin names."""
+        for plugin in plugins:
+            wanted = EVICTED_BY.get(plugin.name, ())
+            if wanted and not any(action.name in wanted for action in actions):
+                names = " or ".join(f"`{name}`" for name in wanted)
+                self._warn("actions", f"`{plugin.name}` evicts nothing: no action does it: add {names}")
 
     def _tenants(self, top: dict[str, object], plugins: list[_Entry]) -> Tenants:
         said = top.get("tenants", Tenants.TRUSTED.value)

@@ -66,6 +66,34 @@ class SubgroupPolicy(msgspec.Struct, frozen=True):
     """Of each subgroup, besides that of the job."""
 
 
+class TaskTopology(msgspec.Struct, frozen=True):
+    """Which roles of a job should share nodes or avoid each other, as its owner states (plugin `task-topology`)."""
+
+    affinity: tuple[tuple[str, ...], ...] = ()
+    """Lists of roles. A list of one: its pods together."""
+    anti_affinity: tuple[tuple[str, ...], ...] = ()
+    order: tuple[str, ...] = ()
+    """Roles in the order in which they are placed."""
+    problem: str = ""
+    """Why it cannot be read; it then counts as missing."""
+
+
+class JobBudget(msgspec.Struct, frozen=True):
+    """How many pods of a job must stay, or may be missing, as its owner states (plugin `tdm`)."""
+
+    amount: int
+    percent: bool = False
+    """Whether `amount` is a part of all its pods, in percent."""
+    stays: bool = True
+    """True: so many must stay. False: so many may be missing."""
+    problem: str = ""
+    """Why it cannot be read; it then counts as missing."""
+
+    def of(self, pods: int) -> int:
+        """The number of pods, rounded up."""
+        return -(-self.amount * pods // 100) if self.percent else self.amount
+
+
 class Job(msgspec.Struct, frozen=True):
     """One gang."""
 
@@ -94,6 +122,10 @@ class Job(msgspec.Struct, frozen=True):
     """Seconds after creation by which it must be admitted, from its own annotation."""
     promise: float | None = None
     """Its longest run time in seconds after its start, as promised by its owner."""
+    yields: bool = False
+    """Its owner says that the whole job is preemptable."""
+    budget: JobBudget | None = None
+    task_topology: TaskTopology | None = None
     declared: bool = True
     """Whether it has an object of its own (a PodGroup), so that it also exists without pods."""
     settles: float | None = None

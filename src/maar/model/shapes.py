@@ -61,6 +61,8 @@ class Shape(msgspec.Struct, frozen=True, cache_hash=True):
     strategy: Strategy | None = None
     limits: tuple[tuple[str, int], ...] = ()
     """What a pod may use of CPU and memory, where that is more than it requests."""
+    revocable: bool = False
+    """Whether it may use nodes of revocable zones, which it must leave when their hours end (plugin `tdm`)."""
 
     @property
     def best_effort(self) -> bool:

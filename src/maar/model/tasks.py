@@ -77,6 +77,8 @@ class Task(msgspec.Struct, frozen=True, gc=False):
     """The number at the end of its name. Workers start in this order and stop in reverse."""
     uid: str = ""
     preemptable: bool = True
+    yields: bool = False
+    """Its owner says that it is preemptable; without a word it only may be evicted."""
     preempts: bool = True
     """False for preemptionPolicy Never: no pod is evicted for it."""
     critical: bool = False

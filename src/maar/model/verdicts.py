@@ -85,6 +85,8 @@ ROWS = (
             "NodeAffinity",
             "NodeGroup",
             "NoNodeGroup",
+            "RevocableZone",
+            "RevocableZoneClosed",
             "TaintToleration",
             "NodeUnschedulable",
             "VolumeBinding",
@@ -113,6 +115,7 @@ ROWS = (
     Row(("GaveWay", "NotReached", "Unread"), "WaitingForTurn", "wait: a more important job goes first"),
     Row(("Blocked",), BLOCKED, "remove the scheduling gate, or create the claim that the message names"),
     Row(VICTIMS, UNSCHEDULABLE, "wait, or an autoscaler adds nodes"),
+    Row(("TaskTopologyIgnored",), OTHER, "the owner corrects the annotation; the job is scheduled without it"),
 )
 """The first row that has one of a job's codes decides. Shares come after nodes: with more nodes each queue has more."""
 

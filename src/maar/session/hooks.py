@@ -163,6 +163,8 @@ class Hooks:
         self.scores: list[Entry[RowScore]] = []
         self.cluster_scores: list[Entry[Callable[[int], Floats | None]]] = []
         self.job_scores: list[Entry[Callable[[Job], Floats | None]]] = []
+        self.bundles: list[Entry[Callable[[Job, Ints], Ints | None]]] = []
+        self.bundle_scores: list[Entry[Callable[[Job, Ints], Floats | None]]] = []
         self.job_nodes: list[Entry[Callable[[Job], Rejection | None]]] = []
         self.domains: list[Entry[Callable[[Job], Sequence[Sequence[Mask]] | None]]] = []
         self.subgroup_domains: list[Entry[SubgroupDomains]] = []
@@ -205,6 +207,10 @@ class Hooks:
             return tasks
         keys = [e.call(tasks) for e in self.task_order]
         return np.asarray(tasks[np.lexsort((tasks, *reversed(keys)))])
+
+    def bundled(self, job: Job, tasks: Ints) -> Ints | None:
+        """A number for each task by the first plugin that bundles the tasks of the job; `None`: no plugin does."""
+        return next((found for e in self.bundles if (found := e.call(job, tasks)) is not None), None)
 
     def is_valid(self, job: Job) -> Reason | None:
         """The first objection of a plugin, or `None`."""

@@ -50,20 +50,26 @@ class Terms(NamedTuple):
     """How many more tasks of a shape each node may get now, besides all other limits."""
 
 
-def groups_of(session: Session, job: Job) -> list[Group]:
-    """The pending tasks of a job by role and shape; best-effort groups last."""
+def groups_of(session: Session, job: Job, *, bundled: bool = False) -> list[Group]:
+    """The pending tasks of a job by role and shape; best-effort groups last.
+
+    With `bundled`, as they are placed: if a plugin bundles tasks, each bundle has its own groups.
+    """
     snapshot = session.snapshot
     tasks = session.hooks.sort_tasks(session.tasks_of(job, Status.PENDING))
     if len(tasks) == 0:
         return []
     shapes, roles = snapshot.tasks.shape[tasks], snapshot.jobs.task_role[tasks]
-    if not job.subgroups and (shapes == shapes[0]).all() and (roles == roles[0]).all():
+    bundles = session.hooks.bundled(job, tasks) if bundled and session.hooks.bundles else None
+    if bundles is None and not job.subgroups and (shapes == shapes[0]).all() and (roles == roles[0]).all():
         return [Group(int(roles[0]), int(shapes[0]), tasks)]
-    parts = subgroups_of(session, job).of(tasks).tolist() if job.subgroups else [-1] * len(tasks)
-    groups: dict[tuple[int, int, int], list[int]] = {}
-    for task, role, shape, part in zip(tasks.tolist(), roles.tolist(), shapes.tolist(), parts, strict=True):
-        groups.setdefault((role, shape, part), []).append(task)
-    found = [Group(role, shape, np.array(members), part) for (role, shape, part), members in groups.items()]
+    none = [-1] * len(tasks)
+    of_task = none if bundles is None else bundles.tolist()
+    parts = subgroups_of(session, job).of(tasks).tolist() if job.subgroups else none
+    groups: dict[tuple[int, int, int, int], list[int]] = {}
+    for task, *key in zip(tasks.tolist(), of_task, roles.tolist(), shapes.tolist(), parts, strict=True):
+        groups.setdefault((key[0], key[1], key[2], key[3]), []).append(task)
+    found = [Group(role, shape, np.array(members), part) for (_, role, shape, part), members in groups.items()]
     return sorted(found, key=lambda g: bool(snapshot.shapes.best_effort[g.shape]))
 
 
@@ -134,7 +140,7 @@ def _fill(session: Session, job: Job, terms: Terms) -> bool:
     if job.subgroups:
         return _fill_parts(session, job, terms)
     lacking, roles = missing(session, job)
-    groups = groups_of(session, job)
+    groups = groups_of(session, job, bundled=True)
     if lacking == 0:
         return any(place(session, job, group, 1, terms) for group in groups)
     left: list[Group] = []
@@ -247,6 +253,10 @@ def _put(session: Session, job: Job, group: Group, wanted: int, terms: Terms, li
             score = score + extra
     for of_job in session.hooks.job_scores:
         extra = of_job.call(job)
+        if extra is not None:
+            score = score + extra
+    for of_bundle in session.hooks.bundle_scores:
+        extra = of_bundle.call(job, group.tasks)
         if extra is not None:
             score = score + extra
     if terms.prefer is not None and len(terms.prefer):

@@ -144,6 +144,14 @@ class Register:
         """The score of each node for a job, whatever its shapes; `None` adds nothing."""
         self._add("score", self._hooks.job_scores, score)
 
+    def bundles(self, bundles: Callable[[Job, Ints], Ints | None]) -> None:
+        """A number for each given task of a job: tasks are placed bundle by bundle, in the order of tasks."""
+        self._add("bundles", self._hooks.bundles, bundles)
+
+    def bundle_score(self, score: Callable[[Job, Ints], Floats | None]) -> None:
+        """The score of each node for tasks of one bundle; `None` adds nothing."""
+        self._add("score", self._hooks.bundle_scores, score)
+
     def job_nodes(self, refuse: Callable[[Job], Rejection | None]) -> None:
         """The nodes that a job may not use."""
         self._add("job_nodes", self._hooks.job_nodes, refuse)

@@ -5,6 +5,7 @@ Stories run on both servers. A story ends with nothing left over: no lock, no el
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -205,3 +206,37 @@ def test_a_config_map_in_another_namespace_means_nothing(box: EmbeddedServer, tm
         assert text == (await cluster.get(CONFIG_MAPS.path(NAMESPACE, "maar-state")))["data"]["maar"]
 
     tell(box.kubeconfig(tmp_path / "kubeconfig"), story, nodes=3)
+
+
+def test_a_new_leader_knows_when_pods_last_left_a_revocable_zone(box: EmbeddedServer, tmp_path: Path) -> None:
+    """Three surplus pods run there when the hours end: one leaves, and none more after a restart."""
+
+    def configured(hours: str) -> Path:
+        file = tmp_path / f"{hours[:2]}.yaml"
+        arguments = f"tdm.revocable-zone.rz: '{hours}', tdm.evict.period: 1h"
+        plugins = f"{{name: gang}}, {{name: predicates}}, {{name: tdm, arguments: {{{arguments}}}}}"
+        file.write_text(f"actions: allocate, shuffle\ntiers: [{{plugins: [{plugins}]}}]\n")
+        return file
+
+    later = (datetime.now(UTC) + timedelta(hours=3)).hour
+    closed = configured(f"{later:02}:00-{later:02}:30")
+
+    async def story(cluster: Live) -> None:
+        await cluster.nodes(1, first=9, labels={"volcano.sh/revocable-zone": "rz"})
+        await cluster.group("batch", 0)
+        for i in range(3):
+            notes = {"scheduling.k8s.io/group-name": "batch", "volcano.sh/preemptable": "true"}
+            await cluster.pod(f"batch-{i}", metadata={"annotations": notes})
+        async with scheduling(cluster, SLEEPY, configured("00:00-00:00")):
+            await cluster.until(lambda ps: [*where(ps).values()] == ["n9"] * 3, "they run in the zone")
+            assert {} == await state(cluster)
+        async with scheduling(cluster, SLEEPY, closed) as scheduler:
+            await cluster.until(lambda ps: len(ps) == 2, "one pod leaves")
+            await cluster.eventually(lambda: scheduler.outbox.memory.due() is None, "the round is written")
+            before = await state(cluster)
+            assert ["tdm"] == list(before["rounds"])
+        async with scheduling(cluster, RESTLESS, closed) as again:
+            await many_cycles(cluster, again)
+            assert ({"batch-0", "batch-1"}, before) == ({p.name for p in await cluster.pods()}, await state(cluster))
+
+    tell(box.kubeconfig(tmp_path / "kubeconfig"), story, nodes=1)

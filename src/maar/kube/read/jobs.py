@@ -10,13 +10,14 @@ import msgspec
 
 from maar.kube.kinds.elastic import ElasticSpec
 from maar.kube.kinds.gang import GangSpec
+from maar.kube.read.annotated import budget_of, topology_of
 from maar.kube.read.priorities import Priorities, Priority
 from maar.kube.read.subgroups import Divided, divide
 from maar.kube.read.tasks import Member
 from maar.kube.wire import annotations as known
 from maar.kube.wire import values
 from maar.kube.wire.annotations import Notes, text
-from maar.kube.wire.values import first, moment
+from maar.kube.wire.values import first, moment, yes
 from maar.model.durations import duration
 from maar.model.jobs import Closeness, Job
 from maar.model.queues import DEFAULT
@@ -79,6 +80,9 @@ def gang_of(key: str, stated: GangSpec, members: list[Member], priorities: Prior
         subgroups=tuple(spec.policy for spec in stated.subgroups),
         sla=notes.read(known.SLA, duration),
         promise=_promise(promise, members),
+        yields=Notes(stated.annotations, stated.labels).read(known.PREEMPTABLE, yes) is True,
+        budget=budget_of(stated.annotations),
+        task_topology=topology_of(stated.annotations),
     )
     divided = divide(stated, members) if stated.subgroups else None
     broken = stated.broken or unknown_class or notes.problem or own.problem or _pods_problem(members)

@@ -20,11 +20,14 @@ from maar.kube.read.volumes import Needs
 from maar.kube.wire import annotations as known
 from maar.kube.wire.annotations import Notes
 from maar.kube.wire.pods import Container, Pod, PodSpec, WireToleration
+from maar.kube.wire.values import yes
 from maar.model.selectors import PodSelector, Port, Toleration
 from maar.model.shapes import MOST_NEW, Shape, Strategy
 
 STRATEGIES = {"MostAllocated": True, "LeastAllocated": False}
 """Volcano's names, and whether pods are packed."""
+ANY_ZONE = "*"
+"""The only value of `volcano.sh/revocable-zone` on pods that means something, as in Volcano."""
 MOST_WEIGHT = 1e6
 """Larger weights count as this: anyone may write one whose sums are infinite."""
 
@@ -63,6 +66,7 @@ class Shapes:
             spread=tuple(spread(s, pod.namespace, pod.metadata.labels) for s in spec.topology_spread_constraints),
             images=images,
             strategy=_strategy(pod.metadata.annotations) if pod.metadata.annotations else None,
+            revocable=is_revocable(pod.metadata.annotations) if pod.metadata.annotations else False,
         )
         if spec.affinity is not None:
             shape = self._with_affinity(shape, pod)
@@ -147,6 +151,12 @@ def _strategy(annotations: Mapping[str, str]) -> Strategy | None:
     pack = notes.read(known.STRATEGY_TYPE, STRATEGIES.get)
     weights = notes.read(known.STRATEGY_WEIGHTS, _weights)
     return None if pack is None and not weights else Strategy(pack, weights or ())
+
+
+def is_revocable(annotations: Mapping[str, str]) -> bool:
+    """Whether a pod may use revocable nodes: as it says, else if it says that it is preemptable. As in Volcano."""
+    zone = annotations.get(known.REVOCABLE_ZONE)
+    return zone == ANY_ZONE if zone else Notes(annotations).read(known.PREEMPTABLE, yes) is True
 
 
 def _weights(text: str) -> tuple[tuple[str, float], ...]:

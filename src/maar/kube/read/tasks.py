@@ -40,6 +40,7 @@ class Member(msgspec.Struct, gc=False):
     priority: Priority
     task_priority: int
     preemptable: bool
+    yields: bool
     cooldown: float
     checkpoint: float | None
     promise: float | None
@@ -108,6 +109,7 @@ def member(
         priority=priority,
         task_priority=priority.value if task_priority is None else task_priority,
         preemptable=not foreign and preemptable is not False,
+        yields=preemptable is True,
         cooldown=(both.read(known.COOLDOWN, duration) or 0.0) if both.maps else 0.0,
         checkpoint=notes.read(known.CHECKPOINT, moment) if notes.maps else None,
         promise=smaller(promise, values.kept(pod.spec.active_deadline_seconds)),
@@ -135,6 +137,7 @@ def unread_member(pod: Pod, reason: str, now: float, foreign: bool, room: Reques
         priority=Priority(pod.spec.priority or 0),
         task_priority=0,
         preemptable=False,
+        yields=False,
         cooldown=0.0,
         checkpoint=None,
         promise=None,
@@ -184,6 +187,7 @@ def task(
         index=index(pod),
         uid=pod.metadata.uid,
         preemptable=of.preemptable,
+        yields=of.yields,
         preempts=of.priority.preempts,
         critical=pod.namespace == "kube-system" or pod.spec.priority_class_name in SYSTEM,
         resident=_is_resident(pod),

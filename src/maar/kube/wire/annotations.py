@@ -16,6 +16,13 @@ QUEUE_NAME = ("scheduling.volcano.sh/queue-name", "volcano.sh/queue-name")
 TASK_SPEC = "volcano.sh/task-spec"
 TASK_PRIORITY = ("volcano.sh/task-priority",)
 PREEMPTABLE = ("volcano.sh/preemptable",)
+REVOCABLE_ZONE = "volcano.sh/revocable-zone"
+"""On a pod: `*` if it may use nodes of revocable zones. On a node, as a label: the zone."""
+JDB_MIN_AVAILABLE = "volcano.sh/jdb-min-available"
+JDB_MAX_UNAVAILABLE = "volcano.sh/jdb-max-unavailable"
+TASK_AFFINITY = "volcano.sh/task-topology-affinity"
+TASK_ANTI_AFFINITY = "volcano.sh/task-topology-anti-affinity"
+TASK_ORDER = "volcano.sh/task-topology-task-order"
 COOLDOWN = ("volcano.sh/cooldown-time",)
 SLA = ("volcano.sh/sla-waiting-time",)
 HIERARCHY = "volcano.sh/hierarchy"

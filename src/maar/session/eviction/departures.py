@@ -12,6 +12,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from maar.model.jobs import Job
+from maar.model.resources import Ints, Mask
 from maar.model.tasks import Status
 from maar.session.eviction.protection import unprotected
 from maar.session.resizing.workers import workers_of
@@ -34,19 +35,64 @@ def unit_for(session: Session, tasks: Sequence[int]) -> tuple[int, ...]:
     return tuple(sorted(going)) if going and may_leave(session, sorted(going)) else ()
 
 
+def surplus_for(session: Session, tasks: Sequence[int], most: int) -> tuple[int, ...]:
+    """Up to `most` of these running tasks of one job, the first ones, that may leave while the job keeps its minimum.
+
+    Empty for an elastic job, which shrinks by `unit_for`.
+    """
+    table, roles, gang = session.snapshot.tasks, session.snapshot.jobs.task_role, session.hooks.gang
+    job = session.job(int(table.job[tasks[0]]))
+    if job.elastic is not None or (table.status[session.tasks_of(job, Status.BOUND)] != BOUND).any():
+        return ()
+    state = session.state
+    minimums = {} if gang is None else gang.role_minimums(job)
+    left = min(most, int(state.job_ready[job.index]) - (0 if gang is None else gang.minimum(job)))
+    of_role = {role: int(state.role_ready[role]) - least for role, least in minimums.items()}
+    budgets, rows = _budgets_left(session), np.array(tasks, dtype=np.int64)
+    free, may = unprotected(session, rows).tolist(), _may_leave(session, rows).tolist()
+    going: list[int] = []
+    for i, task in enumerate(tasks):
+        if left <= 0:
+            break
+        role, covered = int(roles[task]), set(table.tasks[task].budgets) & budgets.keys()
+        if of_role.get(role, 1) <= 0 or not may[i]:
+            continue
+        if not free[i] and any(budgets[key] <= 0 for key in covered):
+            continue
+        for key in covered:
+            budgets[key] -= 1
+        if role in of_role:
+            of_role[role] -= 1
+        left -= 1
+        going.append(task)
+    return tuple(sorted(going))
+
+
 def may_leave(session: Session, tasks: Sequence[int]) -> bool:
     """Whether none of these tasks is protected, and their disruption budgets allow that all of them leave."""
     table, rows = session.snapshot.tasks, np.array(tasks, dtype=np.int64)
-    free = unprotected(session, rows)
-    may = (table.preemptable[rows] & ~table.resident[rows] & ~table.critical[rows]) | free
-    if not (may & ~table.foreign[rows] & (session.state.node[rows] >= 0)).all():
+    if not _may_leave(session, rows).all():
         return False
-    wants = Counter(key for t in rows[~free].tolist() for key in set(table.tasks[t].budgets))
+    guarded = rows[~unprotected(session, rows)].tolist()
+    wants = Counter(key for t in guarded for key in set(table.tasks[t].budgets))
     if not wants:
         return True
-    spent = Counter(key for t in session.evictions for key in set(table.tasks[t].budgets))
-    budgets = session.snapshot.budgets
-    return all(key not in budgets or budgets[key].allowed - spent[key] >= count for key, count in wants.items())
+    budgets = _budgets_left(session)
+    return all(key not in budgets or budgets[key] >= count for key, count in wants.items())
+
+
+def _may_leave(session: Session, rows: Ints) -> Mask:
+    """Which tasks are not protected, apart from disruption budgets."""
+    table = session.snapshot.tasks
+    may = (table.preemptable[rows] & ~table.resident[rows] & ~table.critical[rows]) | unprotected(session, rows)
+    return np.asarray(may & ~table.foreign[rows] & (session.state.node[rows] >= 0))
+
+
+def _budgets_left(session: Session) -> dict[str, int]:
+    """How many more pods of each disruption budget may leave; the evictions of this session count."""
+    table = session.snapshot.tasks.tasks
+    spent = Counter(key for t in session.evictions for key in set(table[t].budgets))
+    return {key: budget.allowed - spent[key] for key, budget in session.snapshot.budgets.items()}
 
 
 def _with_higher_workers(session: Session, job: Job, tasks: set[int]) -> set[int]:
