@@ -102,6 +102,7 @@ ROWS = (
     Row(("GangWaits",), "Reserved", "wait: the room is left for a gang that waits for it"),
     Row(("NoWorkers",), "NoWorkers", "wait: the pool's algorithm gives the elastic job no workers now"),
     Row(("GaveWay", "NotReached", "Unread"), "WaitingForTurn", "wait: a more important job goes first"),
+    Row(("Gated",), "NotAdmitted", "wait, until the queue has quota for its pods"),
     Row(("Blocked",), BLOCKED, "remove the scheduling gate, or create the claim that the message names"),
     Row(VICTIMS, UNSCHEDULABLE, "wait, or an autoscaler adds nodes"),
 )

@@ -47,8 +47,13 @@ class Terms(NamedTuple):
 
 def groups_of(session: Session, job: Job) -> list[Group]:
     """The pending tasks of a job by role and shape; best-effort groups last."""
+    return grouped(session, session.tasks_of(job, Status.PENDING))
+
+
+def grouped(session: Session, tasks: Ints) -> list[Group]:
+    """Tasks of one job by role and shape; best-effort groups last."""
     snapshot = session.snapshot
-    tasks = session.hooks.sort_tasks(session.tasks_of(job, Status.PENDING))
+    tasks = session.hooks.sort_tasks(tasks)
     if len(tasks) == 0:
         return []
     shapes, roles = snapshot.tasks.shape[tasks], snapshot.jobs.task_role[tasks]

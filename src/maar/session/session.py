@@ -75,6 +75,10 @@ class Session:
         """Caches of other modules."""
         self.admitted: dict[int, Job] = {}
         """Job row to the job."""
+        self.ungated: dict[int, Job] = {}
+        """Task to its job: tasks whose gate is removed."""
+        self.gated: dict[int, tuple[Reason, ...]] = {}
+        """Job row to the reasons why gates of its tasks stay."""
         self.evictions: dict[int, Eviction] = {}
         self.notes: dict[int, tuple[Reason, ...]] = {}
         """Job row to the reasons that actions noted for its waiting."""
@@ -158,6 +162,15 @@ class Session:
         self.clear_notes(job)
         for entry in self.hooks.job_enqueued:
             entry.call(job)
+
+    def ungate(self, job: Job, tasks: Ints) -> None:
+        """Remove the gates of tasks, so that the next cycles may place them."""
+        for task in tasks.tolist():
+            self.state.put(self.ungated, task, job)
+
+    def keep_gated(self, job: Job, *reasons: Reason) -> None:
+        """Record why gates of a job stay."""
+        self.state.put(self.gated, job.index, reasons)
 
     def waiting_since(self, job: Job) -> float:
         return job.created if job.waiting_since is None else job.waiting_since
