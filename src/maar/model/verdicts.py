@@ -63,7 +63,7 @@ ROWS = (
     Row(("QuotaExceeded",), "QuotaExceeded", "wait for other pods of the namespace, or raise its ResourceQuota"),
     Row(("Braked",), "Held", "the cluster's owner releases the brakes"),
     Row(("Nominated",), NOMINATED, "wait: victims are leaving"),
-    Row(("OverCapability",), "QueueLimit", "wait for other jobs of the queue, or use another queue"),
+    Row(("OverCapability", "NodeGroupLimit"), "QueueLimit", "wait for other jobs of the queue, or use another queue"),
     Row((LOCKED,), "Reserved", "wait, or state a `maar.dev/max-runtime`: nodes are kept for a job that waited longer"),
     Row(("NodeName",), "NodeNotFound", "the owner names nodes that exist"),
     Row(("PodAffinity",), "NeighbourNotFound", "the pods that it must be near have to run first"),

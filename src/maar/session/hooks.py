@@ -80,6 +80,16 @@ class Limit(msgspec.Struct, frozen=True):
     """Alternative domains to try in turn, if the first pod decides the domain of all."""
 
 
+class SharedRoom(msgspec.Struct, frozen=True):
+    """Nodes that together take only so many more tasks of one shape of one job."""
+
+    code: str
+    words: str
+    """As of a `Rejection`: for the nodes that take no task because of it."""
+    nodes: Mask
+    count: int
+
+
 class GangRules(msgspec.Struct, frozen=True):
     """What the gang plugin defines: minimums, and whether whole gangs may be victims."""
 
@@ -139,6 +149,7 @@ class Hooks:
         self.cluster_scores: list[Entry[Callable[[int], Floats | None]]] = []
         self.job_scores: list[Entry[Callable[[Job], Floats | None]]] = []
         self.job_nodes: list[Entry[Callable[[Job], Rejection | None]]] = []
+        self.shared_rooms: list[Entry[Callable[[Job, int], Sequence[SharedRoom]]]] = []
         self.domains: list[Entry[Callable[[Job], Sequence[Sequence[Mask]] | None]]] = []
         self.target_job: list[Entry[Callable[[Sequence[Job]], Job | None]]] = []
         self.reserved_nodes: list[Entry[Callable[[Job], None]]] = []

@@ -8,16 +8,16 @@ matters, whole domains are tried in turn. The caller decides what a placement be
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from maar.elastic.placement import best_fit
 from maar.model.jobs import Job
-from maar.model.resources import Ints, Mask
+from maar.model.resources import Floats, Ints, Mask
 from maar.model.tasks import Status
-from maar.session.hooks import Limit
+from maar.session.hooks import Limit, SharedRoom
 from maar.session.session import Session
 from maar.session.view import best_first
 
@@ -190,6 +190,8 @@ def _put(session: Session, job: Job, group: Group, wanted: int, terms: Terms, li
     if terms.prefer is not None and len(terms.prefer):
         score = score.copy()
         score[terms.prefer] += PREFERRED
+    if session.hooks.shared_rooms:
+        fits = capped(fits, session.shared_rooms(job, group.shape), score)
     if job.elastic is None:
         rows, counts = best_first(fits, score, wanted)
     else:
@@ -202,6 +204,20 @@ def _put(session: Session, job: Job, group: Group, wanted: int, terms: Terms, li
         act = session.state.nominate if terms.later else session.state.bind
         act(job.index, group.shape, tasks, rows, counts)
     return placed
+
+
+def capped(fits: Ints, rooms: Sequence[SharedRoom], score: Floats | None = None) -> Ints:
+    """How many tasks fit on each node if nodes share room: the best nodes get it first."""
+    for room in rooms:
+        rows = np.flatnonzero(room.nodes & (fits > 0))
+        if int(fits[rows].sum()) <= room.count:
+            continue
+        if score is not None:
+            rows = rows[np.argsort(-score[rows], kind="stable")]
+        fits = fits.copy()
+        before = np.cumsum(fits[rows]) - fits[rows]
+        fits[rows] = np.clip(room.count - before, 0, fits[rows])
+    return fits
 
 
 def _own(session: Session, job: Job, terms: Terms) -> Ints:

@@ -29,6 +29,7 @@ from maar.session.hooks import (
     Rejection,
     RowScore,
     Share,
+    SharedRoom,
     Victims,
     Vote,
 )
@@ -140,6 +141,10 @@ class Register:
     def job_nodes(self, refuse: Callable[[Job], Rejection | None]) -> None:
         """The nodes that a job may not use."""
         self._add("job_nodes", self._hooks.job_nodes, refuse)
+
+    def shared_rooms(self, rooms: Callable[[Job, int], Sequence[SharedRoom]]) -> None:
+        """How many more tasks of a shape of a job some nodes take together, in the current state."""
+        self._add("predicate", self._hooks.shared_rooms, rooms)
 
     def domains(self, domains: Callable[[Job], Sequence[Sequence[Mask]] | None]) -> None:
         """The domains in which a whole gang must fit: lists to try in turn, the closest first."""

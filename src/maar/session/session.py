@@ -21,7 +21,7 @@ from maar.model.resources import Ints, Mask, total
 from maar.model.snapshot import Snapshot
 from maar.model.tasks import Status, among
 from maar.session.extension import Plugin
-from maar.session.hooks import Hooks, Limit, Rejection
+from maar.session.hooks import Hooks, Limit, Rejection, SharedRoom
 from maar.session.memo import Memo
 from maar.session.register import Register
 from maar.session.state import State
@@ -216,6 +216,10 @@ class Session:
         """How placed pods limit a shape; empty if they do not."""
         found = ((e.plugin, e.call(shape, later)) for e in self.hooks.limits)
         return [(plugin, limit) for plugin, limit in found if limit is not None]
+
+    def shared_rooms(self, job: Job, shape: int) -> list[SharedRoom]:
+        """What nodes take together for a job; empty if nothing limits them."""
+        return [room for entry in self.hooks.shared_rooms for room in entry.call(job, shape)]
 
     def closed_to(self, job: Job) -> list[tuple[str, Rejection]]:
         """The nodes that a job may not use, for any shape."""

@@ -25,7 +25,7 @@ from maar.session.eviction.cost import Rank
 from maar.session.eviction.openings import Openings
 from maar.session.eviction.victims import Candidates, Unit
 from maar.session.hooks import Claim
-from maar.session.placement import Group, Terms, both, domains_of, groups_of, missing, place
+from maar.session.placement import Group, Terms, both, capped, domains_of, groups_of, missing, place
 from maar.session.session import Session
 
 MOST_DOMAINS = 8
@@ -109,7 +109,7 @@ class Search:
         if known is None:
             view = self._session.view(group.shape, later=True)
             known = Openings(self._session, self._candidates, view, self._promising(group, terms))
-            if not self._session.limits(group.shape, True):
+            if not self._session.limits(group.shape, True) and not self._session.hooks.shared_rooms:
                 self._candidates.openings[asked] = known
         return known
 
@@ -125,6 +125,7 @@ class Search:
     def _usable(self, fits: Ints, group: Group, terms: Terms) -> Ints:
         for _, limit in self._session.limits(group.shape, True):
             fits = np.minimum(fits, limit.room)
+        fits = capped(fits, self._session.shared_rooms(self._job, group.shape))
         return fits if terms.within is None else fits * terms.within
 
     def _free_quota(self) -> bool:
