@@ -57,8 +57,8 @@ class Nodegroup:
         self._inherit = on.flags.get("hierarchy", False)
         if on.flags.get("predicate", True):
             on.job_valid(self._valid)
-            on.job_nodes(self._ungrouped)
-            on.job_nodes(self._others)
+            on.job_nodes(self._ungrouped, fixed=True)
+            on.job_nodes(self._others, fixed=True)
             if any(queue.group_limits.amounts for queue in session.snapshot.queues.queues):
                 on.shared_rooms(self._rooms)
         on.job_score(lambda job: self._of(job).scores)

@@ -149,6 +149,8 @@ class Hooks:
         self.cluster_scores: list[Entry[Callable[[int], Floats | None]]] = []
         self.job_scores: list[Entry[Callable[[Job], Floats | None]]] = []
         self.job_nodes: list[Entry[Callable[[Job], Rejection | None]]] = []
+        self.fixed_nodes: list[Entry[Callable[[Job], Rejection | None]]] = []
+        """The part of `job_nodes` that placed pods and locks do not change."""
         self.shared_rooms: list[Entry[Callable[[Job, int], Sequence[SharedRoom]]]] = []
         self.domains: list[Entry[Callable[[Job], Sequence[Sequence[Mask]] | None]]] = []
         self.target_job: list[Entry[Callable[[Sequence[Job]], Job | None]]] = []

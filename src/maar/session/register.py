@@ -138,9 +138,11 @@ class Register:
         """The score of each node for a job, whatever its shapes; `None` adds nothing."""
         self._add("score", self._hooks.job_scores, score)
 
-    def job_nodes(self, refuse: Callable[[Job], Rejection | None]) -> None:
-        """The nodes that a job may not use."""
+    def job_nodes(self, refuse: Callable[[Job], Rejection | None], fixed: bool = False) -> None:
+        """The nodes that a job may not use; `fixed` if placed pods and locks never change the answer."""
         self._add("job_nodes", self._hooks.job_nodes, refuse)
+        if fixed:
+            self._add("job_nodes", self._hooks.fixed_nodes, refuse)
 
     def shared_rooms(self, rooms: Callable[[Job, int], Sequence[SharedRoom]]) -> None:
         """How many more tasks of a shape of a job some nodes take together, in the current state."""

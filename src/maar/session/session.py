@@ -236,6 +236,16 @@ class Session:
             mask &= ~rejection.nodes
         return mask
 
+    def ground_of(self, job: Job) -> Mask | None:
+        """The nodes that a job may use when no node is locked and nothing of it is placed; `None` means all."""
+        if not self.hooks.fixed_nodes:
+            return None
+        return self.memo.fixed("session", ("ground", job.index), lambda: self._ground(job))
+
+    def _ground(self, job: Job) -> Mask | None:
+        closed = [r for entry in self.hooks.fixed_nodes if (r := entry.call(job)) is not None]
+        return ~np.logical_or.reduce([rejection.nodes for rejection in closed]) if closed else None
+
     # -- acting
 
     def statement(self) -> Statement:
