@@ -39,15 +39,21 @@ class Terms(NamedTuple):
     later: bool = False
     within: Mask | None = None
     prefer: Ints | None = None
+    first: Ints | None = None
+    """Tasks that go before the others, because room was made for them."""
     hold: bool = False
     """Keep room for pods that do not exist yet, instead of placing tasks."""
     beside: bool = False
     """The held room is for a pod beside the workers of an elastic job."""
 
 
-def groups_of(session: Session, job: Job) -> list[Group]:
-    """The pending tasks of a job by role and shape; best-effort groups last."""
-    return grouped(session, session.tasks_of(job, Status.PENDING))
+def groups_of(session: Session, job: Job, first: Ints | None = None) -> list[Group]:
+    """The pending tasks of a job by role and shape; best-effort groups last. Groups of the tasks `first` go first."""
+    tasks = session.tasks_of(job, Status.PENDING)
+    if first is None or len(first) == 0:
+        return grouped(session, tasks)
+    chosen = np.isin(tasks, first)
+    return [*grouped(session, tasks[chosen]), *grouped(session, tasks[~chosen])]
 
 
 def grouped(session: Session, tasks: Ints) -> list[Group]:
@@ -110,7 +116,7 @@ def start(session: Session, job: Job, terms: Terms) -> bool:
 
 def _fill(session: Session, job: Job, terms: Terms) -> bool:
     lacking, roles = missing(session, job)
-    groups = groups_of(session, job)
+    groups = groups_of(session, job, terms.first)
     if lacking == 0:
         return any(place(session, job, group, 1, terms) for group in groups)
     left: list[Group] = []

@@ -26,7 +26,8 @@ class WaitingGangs:
         self._nodes = nodes
         self._rigid = session.memo.fixed("waiting_gangs", "rigid", lambda: _rigid(session))
         self._may_have: dict[tuple[int, bytes], bool | None] = {}
-        """Gang and nodes of the elastic job, to whether its queue allows the room it waits for; `None`: it does not wait for room here."""
+        """Gang and nodes of the elastic job, to whether the gang's queue allows the room that it waits for; `None`: it
+        does not wait for room here."""
 
     def ahead_of(self, job: Job) -> Job | None:
         """The first gang that has priority over the growth of an elastic job."""
