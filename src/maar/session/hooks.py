@@ -6,7 +6,7 @@ question (`Hooks`). The rules of combination:
     orders      lexicographic: the first plugin that distinguishes two decides; then creation time, then the key
     votes       a reject refuses at once; a tier with a permit accepts; if all abstain, the answer is accept
     all         every plugin must agree (ready, allocatable, preemptive)
-    any         one plugin is enough (overused)
+    any         one plugin is enough (overused, beyond evictions)
     first       the first failure is the answer (valid, predicates: a node's cause is the first refusal)
     sums        scores are added
     victims     the intersection of all votes that are not abstentions, over all tiers; it may be empty
@@ -136,6 +136,7 @@ class Hooks:
         self.job_nominated: list[Entry[Callable[[Job], Vote]]] = []
         self.job_starving: list[Entry[Callable[[Job], bool]]] = []
         self.job_enqueueable: list[Entry[JobVote]] = []
+        self.beyond_evictions: list[Entry[Callable[[Job], bool]]] = []
         self.job_enqueued: list[Entry[Callable[[Job], None]]] = []
         self.allocatable: list[tuple[Entry[Allowance], Refusal]] = []
         self.overused: list[tuple[Entry[Callable[[Queue], bool]], Callable[[Queue], Reason]]] = []
@@ -213,6 +214,10 @@ class Hooks:
             return False
         tier = self.job_starving[0].tier
         return all(e.call(job) for e in self.job_starving if e.tier == tier)
+
+    def is_beyond_evictions(self, job: Job) -> bool:
+        """Whether one plugin refuses to admit a group for a cause that no eviction changes."""
+        return any(e.call(job) for e in self.beyond_evictions)
 
     def allowed(self, job: Job, shape: int, wanted: int) -> int:
         """How many more tasks of a shape the job's queue may have: the minimum over all plugins."""

@@ -88,6 +88,10 @@ class Register:
         """Whether a pending group may be admitted; a `Reason` is a reject."""
         self._add("job_enqueueable", self._hooks.job_enqueueable, vote)
 
+    def beyond_evictions(self, check: Callable[[Job], bool]) -> None:
+        """Whether the plugin refuses to admit a group for a cause that no eviction changes."""
+        self._add("beyond_evictions", self._hooks.beyond_evictions, check)
+
     def job_enqueued(self, note: Callable[[Job], None]) -> None:
         """Called when a group is admitted in this session."""
         self._add("job_enqueued", self._hooks.job_enqueued, note)
