@@ -9,6 +9,7 @@ from __future__ import annotations
 from maar.config.config import Config
 from maar.model.plan import Plan
 from maar.model.snapshot import Snapshot
+from maar.session.gates import open_gates
 from maar.session.lingering import count_lingering
 from maar.session.plan import plan_of
 from maar.session.release import release
@@ -24,10 +25,12 @@ def decide(snapshot: Snapshot, config: Config, now: float) -> Plan:
     session.open()
     count_lingering(session)
     take_up_holds(session)
-    # 3 act: actions in the configured order; then gangs that cannot be completed release their room
+    # 3 act: actions in the configured order; then gangs that cannot be completed release their room, and pods
+    #   that their queue admits lose its gate
     for option in config.actions:
         option.build().execute(session)
     release(session)
+    open_gates(session)
     # 4 plan: everything that was committed
     plan = plan_of(session)
     session.close()

@@ -408,3 +408,30 @@ def test_a_large_job_that_cannot_fit_does_not_hide_nodes_from_a_small_one() -> N
     assert {"ns/small"} == {
         bind.task.rpartition("-")[0].removesuffix("-a").removesuffix("-b") for bind in plans[1].bind
     }
+
+
+def _with_never(name: str, count: int, minimum: int) -> Gang:
+    """A gang of high priority whose first pod has preemptionPolicy Never."""
+    made = gang(name, count, gpu=4, minimum=minimum, priority=9)
+    return replace(made, tasks=(replace(made.tasks[0], preempts=False), *made.tasks[1:]))
+
+
+@pytest.mark.parametrize("slow", [False, True])
+def test_room_made_for_a_pod_does_not_go_to_its_sibling_that_may_not_preempt(slow: bool) -> None:
+    """Also while the victim is still leaving."""
+    low = gang("low", 1, gpu=4, on=["n1"], priority=1)
+    parts = cluster(node("n1", gpu=4), low, _with_never("high", 2, 1))
+    if slow:
+        plans, after = cycles(parts, CONFIG, 1)
+        leaving = replace(low.tasks[0], status=Status.RELEASING)
+        plans, _ = cycles(replace(after, tasks=(*after.tasks, leaving)), CONFIG, 1)
+        assert [("ns/high-1", "n1")] == [(n.task, n.node) for n in plans[0].nominate]
+        return
+    plans = scene(parts, CONFIG)
+    assert [("ns/high-1", "n1")] == [(b.task, b.node) for plan in plans for b in plan.bind]
+
+
+def test_sibling_that_may_not_preempt_takes_room_that_is_free() -> None:
+    low = gang("low", 1, gpu=4, on=["n1"], priority=1)
+    plans = scene(cluster(node("n1", gpu=4), node("n2", gpu=4), low, _with_never("high", 2, 1)), CONFIG)
+    assert ["ns/high-0"] == [b.task for b in plans[0].bind]

@@ -185,3 +185,40 @@ def test_check_names_the_option_if_it_helps(file: Path) -> None:
         result = run("check", *options, str(file))
         assert (1, "") == (result.exit_code, result.stdout)
         assert hint not in result.stderr
+
+
+RECLAIMS = """
+actions: "allocate, reclaim"
+tiers:
+- plugins:
+  - name: priority
+  - {name: gang, enablePreemptable: false%s}
+%s  - name: proportion
+  - name: predicates
+"""
+OTHER_TIER = "- plugins:\n"
+NOTE = (
+    "`reclaim` may evict whole gangs, and jobs of one pod, of queues that have more than their share: "
+    "`enableReclaimable` of `gang` is not set, and `proportion` is in another tier. "
+    "As in Volcano; `enableReclaimable: true` protects the minimum of every gang"
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "noted"),
+    [
+        (RECLAIMS % ("", OTHER_TIER), True),
+        (RECLAIMS % ("", ""), False),
+        (RECLAIMS % (", enableReclaimable: true", OTHER_TIER), False),
+        (RECLAIMS % (", enableReclaimable: false", OTHER_TIER), False),
+        (RECLAIMS % (", arguments: {gang.eviction: surplus}", OTHER_TIER), False),
+        ((RECLAIMS % ("", OTHER_TIER)).replace("allocate, reclaim", "allocate"), False),
+        ((RECLAIMS % ("", OTHER_TIER)).replace("reclaim", "gangreclaim"), False),
+    ],
+)
+def test_check_notes_where_whole_gangs_may_be_reclaimed(file: Path, text: str, noted: bool) -> None:
+    file.write_text(text)
+    found = run("check", str(file))
+    assert 0 == found.exit_code
+    assert noted == (f"note: {file.name}: {NOTE}" in found.output or f"note: {file}: {NOTE}" in found.output)
+    assert noted == ("note:" in found.output)

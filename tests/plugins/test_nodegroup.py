@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from maar.config.config import Config, PluginOption, Registration
 from maar.model.plan import Plan
-from maar.model.queues import NodeGroups, Queue
+from maar.model.queues import GroupLimits, NodeGroups, Queue
 from maar.model.snapshot import Cluster, Snapshot
 from maar.plugins import nodegroup
 from maar.plugins.nodegroup import LABEL, Arguments
@@ -191,3 +193,97 @@ def value(wanted: NodeGroups, name: str, in_order: bool) -> float:
             size = len(wanted.preferred)
             score += 50.0 * (size - place) / size if in_order else 50.0
     return score
+
+
+# -- limits of a queue in each group
+
+
+def limited(amounts: dict[str, dict[str, int]], **groups: tuple[str, ...]) -> Queue:
+    made = NodeGroups(**groups) if groups else NodeGroups(preferred=("a", "b", "c"))
+    return Queue("q", node_groups=made, group_limits=GroupLimits(amounts))
+
+
+IN_GROUPS = [node(f"{group}{i}", cpu=2, gpu=2, labels={LABEL: group}) for group in "ab" for i in (1, 2)]
+"""Two nodes in each of two groups, with two CPUs and GPUs each."""
+ORDERED = "{enablePreferredOrder: true}"
+
+
+@pytest.mark.parametrize(
+    ("amounts", "pods", "expected"),
+    [
+        ({}, 8, {"a": 4, "b": 4}),
+        ({"a": {"cpu": 3000}}, 4, {"a": 3, "b": 1}),
+        ({"a": {"cpu": 3000}}, 8, {"a": 3, "b": 4}),
+        ({"a": {"cpu": 1500}}, 2, {"a": 1, "b": 1}),
+        ({"a": {"cpu": 0}}, 2, {"b": 2}),
+        ({"a": {"cpu": 2000, "nvidia.com/gpu": 1}, "b": {"cpu": 1000}}, 4, {"a": 1, "b": 1}),
+        ({"a": {"nvidia.com/unknown": 0}, "z": {"cpu": 0}}, 4, {"a": 4}),
+    ],
+)
+def test_limit_of_a_queue_in_a_group(amounts: dict[str, dict[str, int]], pods: int, expected: dict[str, int]) -> None:
+    scenery = cluster(IN_GROUPS, limited(amounts), gang("j", pods, gpu=1, minimum=1, queue="q"))
+    assert expected == Counter(name[0] for name in used(scene(scenery, config(ORDERED))))
+
+
+def test_gang_overflows_as_a_whole_or_waits_with_the_reason() -> None:
+    whole = gang("j", 4, gpu=1, queue="q")
+    one = cluster(IN_GROUPS, limited({"a": {"cpu": 1000}, "b": {"cpu": 3000}}), whole)
+    assert {"a": 1, "b": 3} == Counter(name[0] for name in used(scene(one, config(ORDERED))))
+    plans = scene(cluster(IN_GROUPS, limited({"a": {"cpu": 0}, "b": {"cpu": 3000}}), whole), config(ORDERED))
+    assert [] == used(plans)
+    words = "in node group `a`, where queue `q` has reached its limit"
+    text = f"needs 4 pods together, there is room for 3: 2/4 nodes fit: 2 {words}"
+    assert [("NotEnoughResources", text)] == code_and_text(plans)
+    plans = scene(cluster(IN_GROUPS, limited({"a": {"cpu": 0}}, required=("a",)), whole), config(ORDERED))
+    other = "2 in a node group that queue `q` may not use"
+    assert [("NodeGroup", f"0/4 nodes fit: {other}, 2 {words}")] == code_and_text(plans)
+
+
+def test_limit_counts_running_pods_of_the_same_queue_only() -> None:
+    others = gang("other", 2, gpu=1, on=["a1", "a2"], queue="p")
+    own = gang("own", 2, gpu=1, on=["a1", "a2"], queue="q")
+    new = gang("j", 2, gpu=1, minimum=1, queue="q")
+    queues = (limited({"a": {"cpu": 2000}}), queue("p", preferred=("a", "b")))
+    assert ["b1", "b1"] == used(scene(cluster(IN_GROUPS, queues, others, own, new), config(ORDERED)))
+    assert {"a": 2} == Counter(n[0] for n in used(scene(cluster(IN_GROUPS, queues, others, new), config(ORDERED))))
+
+
+def test_nothing_is_evicted_for_room_that_the_limit_forbids() -> None:
+    """As in Volcano, also not pods of the same queue."""
+    low = gang("low", 8, gpu=1, minimum=1, on=[n.name for n in IN_GROUPS for _ in (0, 1)], queue="q")
+    high = gang("high", 2, gpu=1, priority=9, queue="q")
+    closed = limited({"a": {"cpu": 4000}, "b": {"cpu": 4000}})
+    plans = scene(cluster(IN_GROUPS, closed, low, high), config(ORDERED, actions="allocate, preempt"))
+    assert () == plans[0].evict
+
+
+def test_malformed_limits_stop_the_jobs_of_the_queue_with_the_place() -> None:
+    broken = replace(queue(required=("a",)), group_limits=GroupLimits(problem="`x`: a.cpu: expected, got"))
+    plans = scene(world(broken), config())
+    assert [("QueueInvalid", "queue `q`: `x`: a.cpu: expected, got")] == code_and_text(plans)
+    assert ["n2"] == used(scene(world(broken), config(more=", enablePredicate: false")))
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from("abc"), st.integers(1, 4)), min_size=1, max_size=8),
+    st.dictionaries(st.sampled_from("abcz"), st.integers(0, 9), max_size=3),
+    st.integers(1, 14),
+    st.integers(1, 3),
+)
+def test_limits_agree_with_a_plain_reference(
+    nodes: list[tuple[str, int]], limits: dict[str, int], pods: int, cpu: int
+) -> None:
+    """One pod after the other on the first node with room in its group."""
+    made = [node(f"n{i}", cpu=has, labels={LABEL: group}) for i, (group, has) in enumerate(nodes)]
+    amounts = {group: {"cpu": 1000 * most} for group, most in limits.items()}
+    job = gang("j", pods, cpu=cpu, minimum=1, queue="q")
+    plans = scene(cluster(made, limited(amounts), job), config())
+    free, left, fit = [has for _, has in nodes], dict(limits), 0
+    for row, (group, _) in enumerate(nodes):
+        while fit < pods and free[row] >= cpu and left.get(group, 99) >= cpu:
+            free[row] -= cpu
+            left[group] = left.get(group, 99) - cpu
+            fit += 1
+    found = Counter(nodes[int(name[1:])][0] for name in used(plans))
+    assert fit == found.total()
+    assert all(found[group] * cpu <= most for group, most in limits.items())

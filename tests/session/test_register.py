@@ -23,6 +23,7 @@ POINTS: dict[str, tuple[str, tuple[Callable[..., Any], ...]]] = {
     "job_nominated": ("job_nominated", (lambda job: Vote.PERMIT,)),
     "job_starving": ("job_starving", (lambda job: True,)),
     "job_enqueueable": ("job_enqueueable", (lambda job: Vote.PERMIT,)),
+    "beyond_evictions": ("beyond_evictions", (lambda job: True,)),
     "allocatable": ("allocatable", (lambda *_: 1, lambda *_: None)),
     "overused": ("overused", (lambda queue: True, lambda queue: None)),
     "preemptive": ("preemptive", (lambda *_: True,)),

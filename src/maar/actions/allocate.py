@@ -76,7 +76,9 @@ def _waits(session: Session, job: Job) -> bool:
 def give(session: Session, job: Job) -> bool:
     """Bind the missing minimum of a job, or part of its surplus. Returns False if nothing can be bound now."""
     promised = session.promised(job)
-    terms = Terms(within=session.open_to(job), prefer=session.state.node[promised])
+    # Room made by evictions is for the tasks that may preempt, not for others of the same job.
+    first = None if session.snapshot.tasks.all_preempt else promised
+    terms = Terms(within=session.open_to(job), prefer=session.state.node[promised], first=first)
     if _bind(session, job, promised, terms) or _redeem(session, job, promised, terms):
         session.clear_notes(job)
         return True
@@ -110,7 +112,7 @@ def _place_surplus(session: Session, job: Job, terms: Terms, at_least: int) -> b
             return not all(best_effort[group.shape] for group, _ in part.needs)
 
         return grow(session, job, terms, SURPLUS_STEPS, at_least, is_ours) > 0
-    for group in groups_of(session, job, bundled=True):
+    for group in groups_of(session, job, terms.first, bundled=True):
         size = len(group.tasks)
         step = min(size, max(1, at_least, size // SURPLUS_STEPS))
         if not session.snapshot.shapes.best_effort[group.shape] and place(session, job, group, step, terms):

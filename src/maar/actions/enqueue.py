@@ -164,7 +164,7 @@ class Desk:
         queue = int(self._session.snapshot.jobs.queue[job.index])
         kind = queue, job.priority, tuple(n > 0 for n in needs)
         tried = self._hopeless.setdefault(kind, [])
-        if not job.preempts or self._is_silent(job) or self._is_over_quota(job):
+        if not job.preempts or self._is_silent(job) or self._session.hooks.is_beyond_evictions(job):
             return False
         if not self._session.queue_of(job).open or any(_covers(needs, less) for less in tried):
             return False
@@ -174,11 +174,6 @@ class Desk:
             return True
         tried.append(needs)
         return False
-
-    def _is_over_quota(self, job: Job) -> bool:
-        """Whether a quota of its namespace refuses the group: trial evictions do not change what is in use."""
-        votes = (e.call(job) for e in self._session.hooks.job_enqueueable if e.plugin == "resourcequota")
-        return any(isinstance(vote, Reason) for vote in votes)
 
     def _is_silent(self, job: Job) -> bool:
         """Whether all its pods exist, and its minimum needs some for which nothing may be evicted."""

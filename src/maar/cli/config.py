@@ -18,6 +18,7 @@ from maar.cli.output import escaped, say
 from maar.cli.printing import lines, printed
 from maar.config.config import ActionOption, Config, PluginOption, Registration
 from maar.config.file import ConfigError, default_text, read_config
+from maar.config.gangs import unstated_reclaim
 from maar.registry import catalog
 
 WIDTH = 160
@@ -50,6 +51,8 @@ def check(file: str, lenient: bool) -> None:
     _print_config(source, loaded.config)
     for warning in loaded.warnings:
         say(escaped(f"warning: {warning}"))
+    if note := unstated_reclaim(loaded.config):
+        say(escaped(f"note: {source}: {note}"))
 
 
 @config.command()

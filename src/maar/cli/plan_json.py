@@ -26,12 +26,13 @@ def as_json(cycles: Iterable[Cycle], without_pods: WithoutPods | None = None, wa
 
 
 def plan_data(plan: Plan) -> dict[str, Any]:
-    """The plan of one cycle, in JSON types; `hold` is present only if room is held for new workers."""
+    """The plan of one cycle, in JSON types; `hold` and `ungate` are present only if there are any."""
     holds = [{"job": h.job, "node": h.node, "pods": h.count} for h in sorted(plan.hold, key=lambda h: (h.job, h.node))]
     return {
         "bind": dict(sorted((b.task, b.node) for b in plan.bind)),
         "nominate": dict(sorted((n.task, n.node) for n in plan.nominate)),
         "admit": sorted(a.job for a in plan.admit),
+        **({"ungate": sorted(u.task for u in plan.ungate)} if plan.ungate else {}),
         "evict": [
             {"pod": e.task, "for": e.beneficiary, "reason": e.reason} for e in sorted(plan.evict, key=lambda e: e.task)
         ],

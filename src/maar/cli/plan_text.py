@@ -67,7 +67,8 @@ def _tidy(line: str) -> str:
 
 def _parts(cycle: Cycle) -> Iterator[RenderableType]:
     plan = cycle.plan
-    tables = (_bound(cycle), _evicted(cycle), _nominated(cycle), _admitted(plan), _resized(plan), _locked(plan))
+    pods = (_bound(cycle), _evicted(cycle), _nominated(cycle))
+    tables = (*pods, _admitted(plan), _ungated(cycle), _resized(plan), _locked(plan))
     for table in tables:
         if table.row_count:
             yield table
@@ -126,6 +127,16 @@ def _admitted(plan: Plan) -> Table:
     table = _table("admitted")
     for admit in sorted(plan.admit, key=lambda a: a.job):
         table.add_row(admit.job)
+    return table
+
+
+def _ungated(cycle: Cycle) -> Table:
+    table = _table("gate removed", "pods")
+    pods: dict[str, list[str]] = {}
+    for task in sorted(u.task for u in cycle.plan.ungate):
+        pods.setdefault(_job_of(cycle, task), []).append(task.partition("/")[2])
+    for job, names in sorted(pods.items()):
+        table.add_row(job, f"{len(names)}: {_few(names)}")
     return table
 
 

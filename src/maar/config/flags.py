@@ -19,6 +19,7 @@ FLAGS = {
     "job_nominated": "jobPipelined",
     "job_starving": "jobStarving",
     "job_enqueueable": "jobEnqueued",
+    "beyond_evictions": "jobEnqueued",
     "allocatable": "allocatable",
     "overused": "overused",
     "preemptive": "preemptive",

@@ -9,6 +9,7 @@ It also knows which plugins name the victims of `reclaim`, because the gang plug
 
 from __future__ import annotations
 
+from maar.config.config import Config
 from maar.config.flags import HIERARCHY, as_bool
 from maar.config.problems import Findings, shown
 
@@ -27,6 +28,31 @@ def names_victims(plugin: str, flags: dict[str, bool]) -> bool:
     """Whether a plugin with these flags decides which queues lose pods to `reclaim`."""
     shares = plugin in SHARING or (plugin == "drf" and flags.get(HIERARCHY) is True)
     return shares and flags.get("reclaimable", True)
+
+
+def unstated_reclaim(config: Config) -> str:
+    """A note if `reclaim` evicts whole gangs although the file does not say so; empty if it does not.
+
+    An unset `enableReclaimable` of the gang plugin means that, if the plugin that names victims is in another tier.
+    """
+    if not config.has_action("reclaim"):
+        return ""
+    for tier, options in enumerate(config.tiers):
+        gang = next((option for option in options if option.name == GANG), None)
+        if gang is not None and getattr(gang.arguments, "eviction", None) is None and "reclaimable" not in gang.flags:
+            sharing = victims_named_outside(config, tier)
+            if sharing:
+                cause = f"`enableReclaimable` of `{GANG}` is not set, and `{sharing}` is in another tier"
+                what = "`reclaim` may evict whole gangs, and jobs of one pod, of queues that have more than their share"
+                return f"{what}: {cause}. As in Volcano; `enableReclaimable: true` protects the minimum of every gang"
+    return ""
+
+
+def victims_named_outside(config: Config, tier: int) -> str:
+    """The first plugin of another tier that names the victims of `reclaim`; empty if there is none."""
+    others = (options for number, options in enumerate(config.tiers) if number != tier)
+    names = (option.name for options in others for option in options if names_victims(option.name, option.flags))
+    return next(names, "")
 
 
 def take_whole_bundle(raw: dict[str, object], path: str, findings: Findings) -> bool:

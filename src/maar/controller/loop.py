@@ -192,7 +192,7 @@ class Loop:
 
         def attempt(reduced: Cluster) -> int:
             plan = decide(Snapshot(reduced), config, now)
-            return len(plan.bind) + len(plan.nominate) + len(plan.admit)
+            return len(plan.bind) + len(plan.nominate) + len(plan.admit) + len(plan.ungate)
 
         found = await asyncio.to_thread(self._cache.find_culprits, cluster, attempt)
         if found is None:

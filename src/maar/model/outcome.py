@@ -1,8 +1,8 @@
 """The cluster after a plan is carried out, where no executor does it: `maar plan` between cycles, tests, the simulator.
 
-Bound pods run. Evicted and deleting pods are gone and not created again. Admitted groups are in the queue. Elastic jobs
-have their new sizes and pods. The next snapshot finds the plan's nominations, holds, election and locks, and when the
-sizes of each pool changed and each plugin evicted.
+Bound pods run. Pods lose the gates that the plan removes. Evicted and deleting pods are gone and not created again.
+Admitted groups are in the queue. Elastic jobs have their new sizes and pods. The next snapshot finds the plan's
+nominations, holds, election and locks, and when the sizes of each pool changed and each plugin evicted.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from maar.model.jobs import Job, Phase
 from maar.model.outcome_elastic import jobs_after, tasks_after
 from maar.model.plan import Plan
 from maar.model.snapshot import Budget, Cluster
-from maar.model.tasks import Status, Task
+from maar.model.tasks import Gate, Status, Task
 
 
 def carry_out(cluster: Cluster, plan: Plan, now: float) -> Cluster:
@@ -23,8 +23,9 @@ def carry_out(cluster: Cluster, plan: Plan, now: float) -> Cluster:
     bound = {b.task: b.node for b in plan.bind}
     nominated = {n.task: n.node for n in plan.nominate}
     gone = {e.task for e in plan.evict}
+    ungated = {u.task for u in plan.ungate}
     tasks = tuple(
-        _after(task, bound, nominated, now)
+        _after(_open(task) if task.key in ungated else task, bound, nominated, now)
         for task in cluster.tasks
         if task.key not in gone and task.status is not Status.RELEASING
     )
@@ -52,6 +53,10 @@ def _after(task: Task, bound: dict[str, str], nominated: dict[str, str], now: fl
     node = nominated.get(task.key, "")
     status = Status.NOMINATED if node else Status.PENDING
     return task if (task.status, task.node) == (status, node) else replace(task, status=status, node=node)
+
+
+def _open(task: Task) -> Task:
+    return replace(task, status=Status.PENDING, gate=Gate.OPENED, blocked="")
 
 
 def _budgets_after(cluster: Cluster, gone: set[str]) -> tuple[Budget, ...]:

@@ -1,8 +1,8 @@
 """The plan: the decision of one cycle, as plain data.
 
-`bind`, `evict`, `admit`, `resize`, `suspend` and `resume` are operations. `nominate`, `hold`, `targets`, `elect`,
-`locks`, `expired` and `rounds` are the complete state that the next cycle must find again: the executor writes the
-changed parts to Kubernetes objects. `wake_at` is when the decision would change because of time alone.
+`bind`, `evict`, `admit`, `ungate`, `resize`, `suspend` and `resume` are operations. `nominate`, `hold`, `targets`,
+`elect`, `locks`, `expired` and `rounds` are the complete state that the next cycle must find again: the executor writes
+the changed parts to Kubernetes objects. `wake_at` is when the decision would change because of time alone.
 """
 
 from __future__ import annotations
@@ -120,6 +120,12 @@ class Admit(msgspec.Struct, frozen=True):
     job: str
 
 
+class Ungate(msgspec.Struct, frozen=True, gc=False):
+    """Removes the gate of Volcano's queue admission from a task, which has no other gate."""
+
+    task: str
+
+
 class Elect(msgspec.Struct, frozen=True):
     """The job for which nodes are being locked."""
 
@@ -172,6 +178,7 @@ class Plan(msgspec.Struct, frozen=True):
     nominate: tuple[Nominate, ...] = ()
     evict: tuple[Evict, ...] = ()
     admit: tuple[Admit, ...] = ()
+    ungate: tuple[Ungate, ...] = ()
     hold: tuple[Hold, ...] = ()
     resize: tuple[Resize, ...] = ()
     suspend: tuple[Suspend, ...] = ()
@@ -191,7 +198,8 @@ class Plan(msgspec.Struct, frozen=True):
     @property
     def moves(self) -> bool:
         """Whether the plan has any operation; state that stays does not count."""
-        return bool(self.bind or self.evict or self.admit or self.resize or self.suspend or self.resume)
+        pods = self.bind or self.evict or self.ungate
+        return bool(pods or self.admit or self.resize or self.suspend or self.resume)
 
     @property
     def pools(self) -> dict[str, str]:

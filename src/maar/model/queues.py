@@ -33,6 +33,14 @@ class NodeGroups(msgspec.Struct, frozen=True):
         return bool(self.required or self.preferred or self.forbidden or self.avoided)
 
 
+class GroupLimits(msgspec.Struct, frozen=True):
+    """How much of each resource the jobs of a queue may have in node groups, or why that cannot be read."""
+
+    amounts: dict[str, dict[str, int]] = {}
+    """By node group, then by resource."""
+    problem: str = ""
+
+
 class Queue(msgspec.Struct, frozen=True):
     """One queue. Amounts are whole units; `None` means not specified."""
 
@@ -58,6 +66,8 @@ class Queue(msgspec.Struct, frozen=True):
     """The priority classes that it accepts besides the default class; `None`: all."""
     node_groups: NodeGroups | None = None
     """From `spec.affinity`; `None` if the queue has no affinity, so that it may inherit the one of its parent."""
+    group_limits: GroupLimits = GroupLimits()
+    """From `volcano.sh/nodegroup-resource-limits`."""
 
 
 class Refusal(NamedTuple):

@@ -19,6 +19,9 @@ from maar.model.resources import Floats, Ints, Mask
 from maar.model.shapes import Shape
 from maar.model.splice import Splice
 
+QUEUE_GATE = "scheduling.volcano.sh/queue-allocation-gate"
+"""The name of the gate, and of the annotation with which a pod asks for it."""
+
 
 class Status(enum.IntEnum):
     """The state of a pod for decisions.
@@ -39,6 +42,16 @@ class Status(enum.IntEnum):
     FAILED = 5
     BLOCKED = 6
     """Not to be placed: it has a scheduling gate, or needs something that Maar does not account for."""
+
+
+class Gate(enum.IntEnum):
+    """The gate of Volcano's queue admission (`QUEUE_GATE`) on a pod."""
+
+    NONE = 0
+    CLOSED = 1
+    """It is the only gate of the pod: Maar removes it when the queue admits the pod."""
+    OPENED = 2
+    """The pod asked for the gate and has no gate any more: while it waits, the queue's next gates count it."""
 
 
 @lru_cache
@@ -97,6 +110,7 @@ class Task(msgspec.Struct, frozen=True, gc=False):
     """Keys of the disruption budgets that cover it."""
     blocked: str = ""
     """Why it is BLOCKED, for its owner."""
+    gate: Gate = Gate.NONE
     grace: float = 30.0
     """Seconds that it may take to stop after an eviction, as its owner states."""
     leaves: float | None = None
@@ -123,6 +137,7 @@ class TaskTable:
         self.critical = np.array([t.critical for t in tasks], dtype=np.bool_)
         self.resident = np.array([t.resident for t in tasks], dtype=np.bool_)
         self.foreign = np.array([t.foreign for t in tasks], dtype=np.bool_)
+        self.gate: npt.NDArray[np.int8] = np.array([t.gate for t in tasks], dtype=np.int8)
         self.started: Floats = np.array(
             [t.created if t.started is None else t.started for t in tasks], dtype=np.float64
         )
@@ -167,7 +182,7 @@ class TaskTable:
 
 PER_TASK = (
     *("shape", "status", "node", "priority", "preemptable", "preempts", "critical", "resident"),
-    *("foreign", "started", "checkpoint"),
+    *("foreign", "gate", "started", "checkpoint"),
 )
 
 

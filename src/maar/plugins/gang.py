@@ -15,7 +15,7 @@ from typing import Literal
 
 import msgspec
 
-from maar.config.gangs import names_victims
+from maar.config.gangs import victims_named_outside
 from maar.model.jobs import Job
 from maar.model.reasons import Reason
 from maar.model.tasks import Status
@@ -45,7 +45,9 @@ class Gang:
                 minimum=lambda job: job.min_member,
                 role_minimums=self._role_minimums,
                 whole_for_preempt=self._whole(on, "preemptable"),
-                whole_for_reclaim=self._whole(on, "reclaimable", unset=is_overruled(session, on.tier)),
+                whole_for_reclaim=self._whole(
+                    on, "reclaimable", unset=bool(victims_named_outside(session.config, on.tier))
+                ),
             )
         )
         on.job_order(
@@ -126,12 +128,6 @@ class Gang:
                     since=self._session.waiting_since(job),
                 )
         return None
-
-
-def is_overruled(session: Session, tier: int) -> bool:
-    """Whether a plugin of another tier names the victims of reclaim."""
-    others = (options for number, options in enumerate(session.config.tiers) if number != tier)
-    return any(names_victims(option.name, option.flags) for options in others for option in options)
 
 
 def role_minimums(session: Session, job: Job) -> dict[int, int]:

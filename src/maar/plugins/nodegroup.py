@@ -1,8 +1,9 @@
 """nodegroup: the jobs of a queue run on the node groups of that queue.
 
 A node is in the group that its label names. A queue names groups in `spec.affinity`: its jobs may use required and
-preferred groups, must not use forbidden groups, and use avoided groups last. The answers depend on the queue and on the
-group only, so they are computed once for each queue, over all nodes.
+preferred groups, must not use forbidden groups, and use avoided groups last. These answers depend on the queue and on
+the group only, so they are computed once for each queue, over all nodes. An annotation of the queue limits what its own
+jobs have in a group; tasks that are bound or promised count, as does room that is kept.
 """
 
 from __future__ import annotations
@@ -16,8 +17,9 @@ from maar.model.jobs import Job
 from maar.model.nodes import LabelColumn
 from maar.model.queues import NodeGroups, QueueTree
 from maar.model.reasons import Reason
-from maar.model.resources import Floats, Mask
-from maar.session.hooks import Rejection
+from maar.model.resources import Floats, Ints, Mask
+from maar.model.tasks import Status, among
+from maar.session.hooks import Rejection, SharedRoom
 from maar.session.register import Register
 from maar.session.session import Session
 
@@ -55,13 +57,18 @@ class Nodegroup:
         self._inherit = on.flags.get("hierarchy", False)
         if on.flags.get("predicate", True):
             on.job_valid(self._valid)
-            on.job_nodes(self._ungrouped)
-            on.job_nodes(self._others)
+            on.job_nodes(self._ungrouped, fixed=True)
+            on.job_nodes(self._others, fixed=True)
+            if any(queue.group_limits.amounts for queue in session.snapshot.queues.queues):
+                on.shared_rooms(self._rooms)
         on.job_score(lambda job: self._of(job).scores)
 
     def _valid(self, job: Job) -> Reason | None:
         """The reason if the queue may use no node at all, whatever nodes there are."""
         queue = self._session.queue_of(job)
+        if queue.group_limits.problem:
+            what = f"queue `{queue.name}`: {queue.group_limits.problem}"
+            return Reason(NAME, "QueueInvalid", what, queue=queue.name, since=self._session.waiting_since(job))
         if not self._arguments.strict or self._groups(job):
             return None
         what = f"queue `{queue.name}` names no node group (`spec.affinity`), so its jobs may use no node"
@@ -77,6 +84,27 @@ class Nodegroup:
             return None
         return Rejection("NodeGroup", f"in a node group that queue `{job.queue}` may not use", nodes)
 
+    def _rooms(self, job: Job, shape: int) -> list[SharedRoom]:
+        """How many more tasks each limited group takes."""
+        limits = self._session.queue_of(job).group_limits.amounts
+        if not limits:
+            return []
+        used, column = self._used(job), self._session.snapshot.nodes.label(LABEL)
+        axes, request = self._session.snapshot.axes, self._session.snapshot.shapes.requests[shape].tolist()
+        rooms = []
+        for code, group in enumerate(column.values):
+            counted = {axes.index[name]: most for name, most in limits.get(group, {}).items() if name in axes.index}
+            left = [(most - int(used[code, d])) // request[d] for d, most in counted.items() if request[d] > 0]
+            if left:
+                words = f"in node group `{group}`, where queue `{job.queue}` has reached its limit"
+                rooms.append(SharedRoom("NodeGroupLimit", words, column.codes == code, max(min(left), 0)))
+        return rooms
+
+    def _used(self, job: Job) -> Ints:
+        """What the jobs of a queue have in each group."""
+        number = int(self._session.snapshot.jobs.queue[job.index])
+        return self._session.memo.current(NAME, ("used", number), lambda: used_by(self._session, number))
+
     def _groups(self, job: Job) -> NodeGroups:
         queues = self._session.snapshot.queues
         return groups_of(queues, int(self._session.snapshot.jobs.queue[job.index]), self._inherit)
@@ -88,6 +116,26 @@ class Nodegroup:
             column = self._session.snapshot.nodes.label(LABEL)
             found = self._answers[number] = answers(self._groups(job), column, self._arguments)
         return found
+
+
+def used_by(session: Session, queue: int) -> Ints:
+    """What the own jobs of a queue have, are promised or is kept for them: a row for each node group."""
+    snapshot, state = session.snapshot, session.state
+    column = snapshot.nodes.label(LABEL)
+    groups = np.append(column.codes, -1)  # a task on an unknown node has row -1
+    used: Ints = np.zeros((len(column.values) + 1, len(snapshot.axes)), dtype=np.int64)
+    tasks = session.memo.fixed(NAME, ("tasks", queue), lambda: _tasks_of(session, queue))
+    tasks = tasks[among((Status.BOUND, Status.NOMINATED)).take(state.status[tasks])]
+    np.add.at(used, groups[state.node[tasks]], snapshot.shapes.requests[snapshot.tasks.shape[tasks]])
+    for job, held in state.held.items():
+        if snapshot.jobs.queue[job] == queue:
+            for kept in held:
+                np.add.at(used, groups[kept.rows], kept.counts[:, None] * snapshot.shapes.requests[kept.shape])
+    return used
+
+
+def _tasks_of(session: Session, queue: int) -> Ints:
+    return np.flatnonzero(session.snapshot.jobs.queue[session.snapshot.tasks.job] == queue)
 
 
 def groups_of(queues: QueueTree, number: int, inherit: bool) -> NodeGroups:

@@ -21,7 +21,7 @@ from maar.model.jobs import Job
 from maar.model.queues import Queue
 from maar.model.reasons import Reason
 from maar.model.resources import UNLIMITED, Ints, Mask
-from maar.model.tasks import Status, among
+from maar.model.tasks import Gate, Status, among
 from maar.plugins.support.admission import Admission
 from maar.plugins.support.quotas import (
     closed,
@@ -200,7 +200,8 @@ def requested(session: Session) -> list[Row]:
     snapshot = session.snapshot
     rows = [has_own(session, q) for q in range(len(snapshot.queues))]
     asking = _asking(session)
-    pending = (session.state.status == int(Status.PENDING)).nonzero()[0]
+    # Pods with only the gate of their queue wait for its quota: without their requests it would have none.
+    pending = ((session.state.status == int(Status.PENDING)) | (snapshot.tasks.gate == int(Gate.CLOSED))).nonzero()[0]
     pending = pending[asking[snapshot.tasks.job[pending]]]
     pending = pending[~Whole.of(session).too_small_for(pending)[snapshot.tasks.job[pending]]]
     queues, shapes = snapshot.jobs.queue[snapshot.tasks.job[pending]], snapshot.tasks.shape[pending]

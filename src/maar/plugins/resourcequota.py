@@ -43,6 +43,8 @@ class Resourcequota:
                     self._promise(job)
             on.job_enqueued(self._promise)
         on.job_enqueueable(self._vote)
+        # Trial evictions do not change what the API server counts as used.
+        on.beyond_evictions(lambda job: isinstance(self._vote(job), Reason))
 
     def _vote(self, job: Job) -> Vote | Reason:
         promised = self._promised.get(job.namespace, {})

@@ -19,11 +19,12 @@ from maar.model.reasons import LOCKED, Reason
 from maar.model.resources import PODS, Ints, Mask, in_words, scarce_first
 from maar.model.tasks import Status
 from maar.session import never
-from maar.session.hooks import Limit
+from maar.session.hooks import Limit, Rejection
 from maar.session.placement import (
     Group,
     Terms,
     both,
+    capped,
     domains_of,
     domains_of_part,
     groups_of,
@@ -206,6 +207,7 @@ def _why_nodes(session: Session, job: Job, group: Group, wanted: int) -> Reason 
         if job.closeness is not None:
             return _count_nodes(session, job, group, wanted, 0)
         closed = tuple((r.words, r.nodes.tobytes()) for _, r in session.closed_to(job))
+        closed += tuple((f"{r.words} {r.count}", r.nodes.tobytes()) for r in session.shared_rooms(job, group.shape))
         asked = (group.shape, wanted, closed)
         return session.memo.current(OWNER, asked, lambda: _count_nodes(session, job, group, wanted, 0))
     if session.hooks.allowed(job, group.shape, wanted) < wanted:
@@ -260,6 +262,8 @@ def _count_nodes(
         fits[rejection.nodes] = 0
         if rejection.code != LOCKED:
             unlocked[rejection.nodes] = 0
+    shared = session.shared_rooms(job, group.shape)
+    fits, unlocked = capped(fits, shared), capped(unlocked, shared)
     room = placed or _room(fits, close)
     if room >= wanted:
         return None
@@ -355,10 +359,10 @@ def _causes(
             text = f"short of {name} (needs {in_words(name, need)}, best has {in_words(name, best)} free)"
             causes.append((f"short:{name}", text, int(here.sum()), best))
             left &= ~here
-    for _, limit in limits:
-        for rejection in limit.causes:
-            here = left & rejection.nodes
-            if here.any():
-                causes.append((rejection.code, rejection.words, int(here.sum()), None))
-                left &= ~here
+    shared = [Rejection(r.code, r.words, r.nodes) for r in session.shared_rooms(job, group.shape)]
+    for rejection in (*shared, *(cause for _, limit in limits for cause in limit.causes)):
+        here = left & rejection.nodes
+        if here.any():
+            causes.append((rejection.code, rejection.words, int(here.sum()), None))
+            left &= ~here
     return sorted(causes, key=lambda c: (-c[2], c[0]))

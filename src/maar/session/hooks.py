@@ -6,7 +6,7 @@ question (`Hooks`). The rules of combination:
     orders      lexicographic: the first plugin that distinguishes two decides; then creation time, then the key
     votes       a reject refuses at once; a tier with a permit accepts; if all abstain, the answer is accept
     all         every plugin must agree (ready, allocatable, preemptive)
-    any         one plugin is enough (overused)
+    any         one plugin is enough (overused, beyond evictions)
     first       the first failure is the answer (valid, predicates: a node's cause is the first refusal)
     sums        scores are added
     victims     the intersection of all votes that are not abstentions, over all tiers; it may be empty
@@ -103,6 +103,16 @@ class Departure(msgspec.Struct, frozen=True):
     """For the owner of the job: what evicts it."""
 
 
+class SharedRoom(msgspec.Struct, frozen=True):
+    """Nodes that together take only so many more tasks of one shape of one job."""
+
+    code: str
+    words: str
+    """As of a `Rejection`: for the nodes that take no task because of it."""
+    nodes: Mask
+    count: int
+
+
 class GangRules(msgspec.Struct, frozen=True):
     """What the gang plugin defines: minimums, and whether whole gangs may be victims."""
 
@@ -151,6 +161,7 @@ class Hooks:
         self.job_nominated: list[Entry[Callable[[Job], Vote]]] = []
         self.job_starving: list[Entry[Callable[[Job], bool]]] = []
         self.job_enqueueable: list[Entry[JobVote]] = []
+        self.beyond_evictions: list[Entry[Callable[[Job], bool]]] = []
         self.job_enqueued: list[Entry[Callable[[Job], None]]] = []
         self.allocatable: list[tuple[Entry[Allowance], Refusal]] = []
         self.overused: list[tuple[Entry[Callable[[Queue], bool]], Callable[[Queue], Reason]]] = []
@@ -166,6 +177,9 @@ class Hooks:
         self.bundles: list[Entry[Callable[[Job, Ints], Ints | None]]] = []
         self.bundle_scores: list[Entry[Callable[[Job, Ints], Floats | None]]] = []
         self.job_nodes: list[Entry[Callable[[Job], Rejection | None]]] = []
+        self.fixed_nodes: list[Entry[Callable[[Job], Rejection | None]]] = []
+        """The part of `job_nodes` that placed pods and locks do not change."""
+        self.shared_rooms: list[Entry[Callable[[Job, int], Sequence[SharedRoom]]]] = []
         self.domains: list[Entry[Callable[[Job], Sequence[Sequence[Mask]] | None]]] = []
         self.subgroup_domains: list[Entry[SubgroupDomains]] = []
         self.target_job: list[Entry[Callable[[Sequence[Job]], Job | None]]] = []
@@ -235,6 +249,10 @@ class Hooks:
             return False
         tier = self.job_starving[0].tier
         return all(e.call(job) for e in self.job_starving if e.tier == tier)
+
+    def is_beyond_evictions(self, job: Job) -> bool:
+        """Whether one plugin refuses to admit a group for a cause that no eviction changes."""
+        return any(e.call(job) for e in self.beyond_evictions)
 
     def allowed(self, job: Job, shape: int, wanted: int) -> int:
         """How many more tasks of a shape the job's queue may have: the minimum over all plugins."""

@@ -8,16 +8,16 @@ what a placement becomes: `allocate` binds, `preempt` and `reclaim` nominate.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from maar.elastic.placement import best_fit
 from maar.model.jobs import Job
-from maar.model.resources import Ints, Mask
+from maar.model.resources import Floats, Ints, Mask
 from maar.model.tasks import Status
-from maar.session.hooks import Limit
+from maar.session.hooks import Limit, SharedRoom
 from maar.session.session import Session
 from maar.session.subgroups import PROMISED, Assembly, Lack, Part, bundles, pods_lacking, subgroups_of
 from maar.session.view import best_first
@@ -42,6 +42,8 @@ class Terms(NamedTuple):
     later: bool = False
     within: Mask | None = None
     prefer: Ints | None = None
+    first: Ints | None = None
+    """Tasks that go before the others, because room was made for them."""
     hold: bool = False
     """Keep room for pods that do not exist yet, instead of placing tasks."""
     beside: bool = False
@@ -50,13 +52,23 @@ class Terms(NamedTuple):
     """How many more tasks of a shape each node may get now, besides all other limits."""
 
 
-def groups_of(session: Session, job: Job, *, bundled: bool = False) -> list[Group]:
-    """The pending tasks of a job by role and shape; best-effort groups last.
+def groups_of(session: Session, job: Job, first: Ints | None = None, *, bundled: bool = False) -> list[Group]:
+    """The pending tasks of a job by role and shape; best-effort groups last. Groups of the tasks `first` go first.
 
     With `bundled`, as they are placed: if a plugin bundles tasks, each bundle has its own groups.
     """
+    tasks = session.tasks_of(job, Status.PENDING)
+    if first is None or len(first) == 0:
+        return grouped(session, job, tasks, bundled=bundled)
+    chosen = np.isin(tasks, first)
+    parts = (tasks[chosen], tasks[~chosen])
+    return [group for part in parts for group in grouped(session, job, part, bundled=bundled)]
+
+
+def grouped(session: Session, job: Job, tasks: Ints, *, bundled: bool = False) -> list[Group]:
+    """Tasks of one job by role and shape; best-effort groups last."""
     snapshot = session.snapshot
-    tasks = session.hooks.sort_tasks(session.tasks_of(job, Status.PENDING))
+    tasks = session.hooks.sort_tasks(tasks)
     if len(tasks) == 0:
         return []
     shapes, roles = snapshot.tasks.shape[tasks], snapshot.jobs.task_role[tasks]
@@ -140,7 +152,7 @@ def _fill(session: Session, job: Job, terms: Terms) -> bool:
     if job.subgroups:
         return _fill_parts(session, job, terms)
     lacking, roles = missing(session, job)
-    groups = groups_of(session, job, bundled=True)
+    groups = groups_of(session, job, terms.first, bundled=True)
     if lacking == 0:
         return any(place(session, job, group, 1, terms) for group in groups)
     left: list[Group] = []
@@ -262,6 +274,8 @@ def _put(session: Session, job: Job, group: Group, wanted: int, terms: Terms, li
     if terms.prefer is not None and len(terms.prefer):
         score = score.copy()
         score[terms.prefer] += PREFERRED
+    if session.hooks.shared_rooms:
+        fits = capped(fits, session.shared_rooms(job, group.shape), score)
     if job.elastic is None:
         rows, counts = best_first(fits, score, wanted)
     else:
@@ -274,6 +288,20 @@ def _put(session: Session, job: Job, group: Group, wanted: int, terms: Terms, li
         act = session.state.nominate if terms.later else session.state.bind
         act(job.index, group.shape, tasks, rows, counts)
     return placed
+
+
+def capped(fits: Ints, rooms: Sequence[SharedRoom], score: Floats | None = None) -> Ints:
+    """How many tasks fit on each node if nodes share room: the best nodes get it first."""
+    for room in rooms:
+        rows = np.flatnonzero(room.nodes & (fits > 0))
+        if int(fits[rows].sum()) <= room.count:
+            continue
+        if score is not None:
+            rows = rows[np.argsort(-score[rows], kind="stable")]
+        fits = fits.copy()
+        before = np.cumsum(fits[rows]) - fits[rows]
+        fits[rows] = np.clip(room.count - before, 0, fits[rows])
+    return fits
 
 
 def _own(session: Session, job: Job, terms: Terms) -> Ints:

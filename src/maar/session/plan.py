@@ -9,9 +9,9 @@ from __future__ import annotations
 import numpy as np
 
 from maar.model.jobs import Job
-from maar.model.plan import Admit, Bind, Deserves, Evict, Nominate, Plan, Wait
+from maar.model.plan import Admit, Bind, Deserves, Evict, Nominate, Plan, Ungate, Wait
 from maar.model.reasons import Reason
-from maar.model.tasks import Status
+from maar.model.tasks import QUEUE_GATE, Gate, Status
 from maar.session import never
 from maar.session.eviction.making_room import needs_of
 from maar.session.eviction.protection import beyond_share
@@ -33,6 +33,7 @@ def plan_of(session: Session) -> Plan:
         nominate=_nominations(session),
         evict=_evictions(session, sizes),
         admit=tuple(Admit(job.key) for job in sorted(session.admitted.values(), key=lambda j: j.key)),
+        ungate=tuple(Ungate(session.snapshot.tasks.tasks[t].key) for t in sorted(session.ungated)),
         hold=sizes.holds() if session.state.held else (),
         resize=tuple(sizes.resizes),
         suspend=tuple(sizes.suspends),
@@ -139,9 +140,28 @@ def _reasons(session: Session, job: Job) -> list[Reason]:
         reasons.extend(_gave_way(session, job))
     if session.state.job_pending[job.index]:
         reasons.extend(_why_pending(session, job, notes))
-    for t in session.tasks_of(job, Status.BLOCKED).tolist() if session.snapshot.jobs.blocked[job.index] else ():
-        task = session.snapshot.tasks.tasks[t]
-        reasons.append(Reason("maar", "Blocked", f"pod `{task.key}` is held back: {task.blocked}", since=since))
+    if session.snapshot.jobs.blocked[job.index]:
+        reasons.extend(_why_blocked(session, job))
+    return reasons
+
+
+def _why_blocked(session: Session, job: Job) -> list[Reason]:
+    """Why tasks may not be placed at all; those with only the gate of their queue have one reason together."""
+    tasks, since = session.snapshot.tasks, session.waiting_since(job)
+    blocked = session.tasks_of(job, Status.BLOCKED)
+    closed = tasks.gate[blocked] == Gate.CLOSED
+    others = (tasks.tasks[t] for t in blocked[~closed].tolist())
+    reasons = [
+        Reason("maar", "Blocked", f"pod `{task.key}` is held back: {task.blocked}", since=since) for task in others
+    ]
+    if closed.any():
+        opened = sum(t in session.ungated for t in blocked.tolist())
+        until = f", removed from {opened} in this cycle" if opened else " until the queue admits them"
+        count = int(closed.sum())
+        what = f"{count} pod{'' if count == 1 else 's'} gated by `{QUEUE_GATE}`{until}"
+        lasting = f"pods are gated by `{QUEUE_GATE}` until the queue admits them"
+        reasons.extend(session.gated.get(job.index, ()))
+        reasons.append(Reason("maar", "Gated", what, queue=job.queue, since=since, lasting=lasting))
     return reasons
 
 

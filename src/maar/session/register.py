@@ -30,6 +30,7 @@ from maar.session.hooks import (
     Rejection,
     RowScore,
     Share,
+    SharedRoom,
     SubgroupDomains,
     Victims,
     Vote,
@@ -88,6 +89,10 @@ class Register:
     def job_enqueueable(self, vote: JobVote) -> None:
         """Whether a pending group may be admitted; a `Reason` is a reject."""
         self._add("job_enqueueable", self._hooks.job_enqueueable, vote)
+
+    def beyond_evictions(self, check: Callable[[Job], bool]) -> None:
+        """Whether the plugin refuses to admit a group for a cause that no eviction changes."""
+        self._add("beyond_evictions", self._hooks.beyond_evictions, check)
 
     def job_enqueued(self, note: Callable[[Job], None]) -> None:
         """Called when a group is admitted in this session."""
@@ -152,9 +157,15 @@ class Register:
         """The score of each node for tasks of one bundle; `None` adds nothing."""
         self._add("score", self._hooks.bundle_scores, score)
 
-    def job_nodes(self, refuse: Callable[[Job], Rejection | None]) -> None:
-        """The nodes that a job may not use."""
+    def job_nodes(self, refuse: Callable[[Job], Rejection | None], fixed: bool = False) -> None:
+        """The nodes that a job may not use; `fixed` if placed pods and locks never change the answer."""
         self._add("job_nodes", self._hooks.job_nodes, refuse)
+        if fixed:
+            self._add("job_nodes", self._hooks.fixed_nodes, refuse)
+
+    def shared_rooms(self, rooms: Callable[[Job, int], Sequence[SharedRoom]]) -> None:
+        """How many more tasks of a shape of a job some nodes take together, in the current state."""
+        self._add("predicate", self._hooks.shared_rooms, rooms)
 
     def domains(self, domains: Callable[[Job], Sequence[Sequence[Mask]] | None]) -> None:
         """The domains in which a whole gang must fit: lists to try in turn, the closest first."""

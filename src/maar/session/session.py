@@ -22,7 +22,7 @@ from maar.model.resources import Ints, Mask, total
 from maar.model.snapshot import Snapshot
 from maar.model.tasks import Status, among
 from maar.session.extension import Plugin
-from maar.session.hooks import Hooks, Limit, Rejection
+from maar.session.hooks import Hooks, Limit, Rejection, SharedRoom
 from maar.session.memo import Memo
 from maar.session.register import Register
 from maar.session.state import State
@@ -76,6 +76,10 @@ class Session:
         """Caches of other modules."""
         self.admitted: dict[int, Job] = {}
         """Job row to the job."""
+        self.ungated: dict[int, Job] = {}
+        """Task to its job: tasks whose gate is removed."""
+        self.gated: dict[int, tuple[Reason, ...]] = {}
+        """Job row to the reasons why gates of its tasks stay."""
         self.evictions: dict[int, Eviction] = {}
         self.notes: dict[int, tuple[Reason, ...]] = {}
         """Job row to the reasons that actions noted for its waiting."""
@@ -179,6 +183,15 @@ class Session:
         for entry in self.hooks.job_enqueued:
             entry.call(job)
 
+    def ungate(self, job: Job, tasks: Ints) -> None:
+        """Remove the gates of tasks, so that the next cycles may place them."""
+        for task in tasks.tolist():
+            self.state.put(self.ungated, task, job)
+
+    def keep_gated(self, job: Job, *reasons: Reason) -> None:
+        """Record why gates of a job stay."""
+        self.state.put(self.gated, job.index, reasons)
+
     def waiting_since(self, job: Job) -> float:
         return job.created if job.waiting_since is None else job.waiting_since
 
@@ -224,6 +237,10 @@ class Session:
         found = ((e.plugin, e.call(shape, later)) for e in self.hooks.limits)
         return [(plugin, limit) for plugin, limit in found if limit is not None]
 
+    def shared_rooms(self, job: Job, shape: int) -> list[SharedRoom]:
+        """What nodes take together for a job; empty if nothing limits them."""
+        return [room for entry in self.hooks.shared_rooms for room in entry.call(job, shape)]
+
     def closed_to(self, job: Job) -> list[tuple[str, Rejection]]:
         """The nodes that a job may not use, for any shape."""
         found = ((e.plugin, e.call(job)) for e in self.hooks.job_nodes)
@@ -238,6 +255,16 @@ class Session:
         for _, rejection in closed[1:]:
             mask &= ~rejection.nodes
         return mask
+
+    def ground_of(self, job: Job) -> Mask | None:
+        """The nodes that a job may use when no node is locked and nothing of it is placed; `None` means all."""
+        if not self.hooks.fixed_nodes:
+            return None
+        return self.memo.fixed("session", ("ground", job.index), lambda: self._ground(job))
+
+    def _ground(self, job: Job) -> Mask | None:
+        closed = [r for entry in self.hooks.fixed_nodes if (r := entry.call(job)) is not None]
+        return ~np.logical_or.reduce([rejection.nodes for rejection in closed]) if closed else None
 
     # -- acting
 

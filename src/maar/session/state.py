@@ -138,6 +138,10 @@ class State(Journal):
         if charged:
             self._pay(job, shape, 1)
 
+    def charge(self, job: int, shape: int, count: int) -> None:
+        """Count tasks without a node against their job and queue, to try what the queue may still have."""
+        self._pay(job, shape, count)
+
     def soften(self, soft: bool = True) -> None:
         """Set whether current room and room to come may differ."""
         if self.soft != soft:

@@ -5,10 +5,10 @@ from collections.abc import Callable
 import msgspec
 import pytest
 
-from maar.kube.read.queues import may_admit
+from maar.kube.read.queues import group_limits, may_admit
 from maar.kube.wire.cluster import ResourceQuota
 from maar.kube.wire.errors import ManifestError
-from maar.model.queues import NodeGroups, Queue
+from maar.model.queues import GroupLimits, NodeGroups, Queue
 from maar.model.snapshot import Cluster, Quota
 
 Load = Callable[..., Cluster]
@@ -164,3 +164,38 @@ def test_a_namespace_has_the_largest_weight_of_its_quotas(load: Load) -> None:
         + quota % ("d", "blue", "cpu: 4")
     )
     assert {"red": 5} == load(text).namespace_weights
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("", GroupLimits()),
+        (
+            '{"a": {"cpu": "1500m", "memory": 1024}, "b": {}}',
+            GroupLimits({"a": {"cpu": 1500, "memory": 1024}, "b": {}}),
+        ),
+        ('{"a": {"nvidia.com/gpu": "0"}}', GroupLimits({"a": {"nvidia.com/gpu": 0}})),
+    ],
+)
+def test_limits_of_node_groups(text: str, expected: GroupLimits) -> None:
+    assert expected == group_limits(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("{a: 1}", """expected JSON like `{"group": {"cpu": "8"}}`, got `{a: 1}`"""),
+        ('["a"]', """expected JSON like `{"group": {"cpu": "8"}}`, got `["a"]`"""),
+        ('{"a": {"cpu": true}}', """expected JSON like `{"group": {"cpu": "8"}}`, got `{"a": {"cpu": true}}`"""),
+        ('{"a": {"cpu": "-1"}}', "a.cpu: expected an amount of at least 0, got `-1`"),
+    ],
+)
+def test_malformed_limits_of_node_groups_say_what_is_wrong(text: str, problem: str) -> None:
+    assert f"`volcano.sh/nodegroup-resource-limits`: {problem}" == group_limits(text).problem
+
+
+def test_limit_that_is_no_quantity_names_its_place() -> None:
+    problem = group_limits('{"a": {"cpu": "1"}, "b": {"memory": "many"}}').problem
+    assert problem.startswith("`volcano.sh/nodegroup-resource-limits`: b.memory: ")
+    assert "many" in problem
+    assert "[" * 5000 not in group_limits("[" * 5000).problem

@@ -6,7 +6,7 @@ import pytest
 
 from maar.model.jobs import Job
 from maar.model.snapshot import Cluster
-from maar.model.tasks import Status, Task
+from maar.model.tasks import Gate, Status, Task
 
 Load = Callable[..., Cluster]
 
@@ -102,6 +102,26 @@ def test_a_deleted_pod_without_a_node_is_gone(load: Load) -> None:
 def test_what_maar_does_not_account_for_is_blocked(load: Load, meta: str, spec: str, why: str) -> None:
     found = task(load, meta, spec)
     assert (Status.BLOCKED, why) == (found.status, found.blocked)
+
+
+ASKS = 'annotations: {scheduling.volcano.sh/queue-allocation-gate: "true"}'
+GATES = "schedulingGates: [{name: scheduling.volcano.sh/queue-allocation-gate}%s]"
+
+
+@pytest.mark.parametrize(
+    ("meta", "spec", "expected"),
+    [
+        ("", "", (Status.PENDING, Gate.NONE)),
+        (ASKS, "", (Status.PENDING, Gate.OPENED)),
+        (ASKS.replace("true", "yes"), "", (Status.PENDING, Gate.NONE)),
+        (ASKS, GATES % "", (Status.BLOCKED, Gate.CLOSED)),
+        ("", GATES % "", (Status.BLOCKED, Gate.CLOSED)),
+        (ASKS, GATES % ", {name: x}", (Status.BLOCKED, Gate.NONE)),
+    ],
+)
+def test_gate_of_the_queue(load: Load, meta: str, spec: str, expected: tuple[Status, Gate]) -> None:
+    found = task(load, meta, spec)
+    assert expected == (found.status, found.gate)
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""From a plan to writes: binds, evictions, sizes, nominations, statuses and events.
+"""From a plan to writes: binds, evictions, gates, sizes, nominations, statuses and events.
 
 The executor carries out all writes in the background. If one fails for good, the cache forgets the assumption, and the
 next cycle decides again.
@@ -16,6 +16,7 @@ from maar.controller.reporting.telling import Writes
 from maar.controller.settings.settings import Settings
 from maar.controller.snapshots.cache import Cache
 from maar.controller.writing.batches import Batch, Batches
+from maar.controller.writing.gates import Gates
 from maar.controller.writing.hand_over import HandOvers
 from maar.controller.writing.memory import Memory
 from maar.controller.writing.provisioning import Provisioning
@@ -64,6 +65,7 @@ class Outbox:
         )
         self._hand_overs.on_left.append(partial(self._batches.ended, given=False))
         self.resizes = Resizes(cache, subjects, self._submit_patch, events.emit, trigger, reports.pace)
+        self._gates = Gates(cache, self._submit_patch, trigger)
         self.memory = Memory(cache, self._submit_patch, trigger, settings.namespace, settings.scheduler_names)
 
     def send(self, plan: Plan, now: float) -> None:
@@ -72,6 +74,7 @@ class Outbox:
         self._send_binds(plan, now)
         self._hand_overs.go_on(now)
         self._send_evictions(plan)
+        self._gates.send(plan, now)
         self.memory.send(plan, now)
         for writes in self._reports.after(plan, now):
             for patch in writes.patches:
@@ -98,7 +101,7 @@ class Outbox:
     def due(self, now: float) -> float | None:
         """When a write is due because of time alone."""
         parts = (self._reports.due(now), self._hand_overs.due(now), self.resizes.due(now))
-        moments = (*parts, self.memory.due(), self._provisioning.due())
+        moments = (*parts, self.memory.due(), self._gates.due(now), self._provisioning.due())
         return min((moment for moment in moments if moment is not None), default=None)
 
     def _submit(self, work: Work, task: str | None, then: Callable[[], None] | None = None) -> None:

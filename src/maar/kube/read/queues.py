@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from maar.kube.read.requests import amounts
+import msgspec
+
+from maar.kube.read.requests import amounts, quantity_error
 from maar.kube.wire import annotations as known
 from maar.kube.wire.base import Quantities
 from maar.kube.wire.cluster import Queue as WireQueue
 from maar.kube.wire.cluster import QueueAffinity, ResourceQuota
 from maar.kube.wire.errors import FieldError
 from maar.kube.wire.values import seconds
-from maar.model.queues import NodeGroups, Queue
+from maar.model.queues import GroupLimits, NodeGroups, Queue
 from maar.model.resources import QuantityError, counted_as, units
 from maar.model.snapshot import Quota
 
@@ -43,6 +45,7 @@ def queue(wire: WireQueue, now: float = 0.0) -> Queue:
         namespaces=_names(wire, known.NAMESPACES),
         priority_classes=_names(wire, known.PRIORITY_CLASSES),
         node_groups=None if spec.affinity is None else node_groups(spec.affinity),
+        group_limits=group_limits(wire.metadata.annotations.get(known.GROUP_LIMITS, "")),
     )
 
 
@@ -51,6 +54,28 @@ def node_groups(wire: QueueAffinity) -> NodeGroups:
     for_, against = wire.node_group_affinity, wire.node_group_anti_affinity
     lists = (for_.required, for_.preferred, against.required, against.preferred)
     return NodeGroups(*(tuple(dict.fromkeys(names)) for names in lists))
+
+
+def group_limits(text: str) -> GroupLimits:
+    """What jobs of a queue may have in node groups; a malformed text is a problem for the plugin that needs it."""
+    if not text:
+        return GroupLimits()
+    try:
+        written = msgspec.json.decode(text, type=dict[str, dict[str, str | int | float]])
+    except (msgspec.DecodeError, RecursionError):
+        example = '{"group": {"cpu": "8"}}'
+        return GroupLimits(problem=f"`{known.GROUP_LIMITS}`: expected JSON like `{example}`, got `{text[:60]}`")
+    found: dict[str, dict[str, int]] = {}
+    for group, quantities in written.items():
+        try:
+            found[group] = {name: units(name, value, up=False) for name, value in quantities.items()}
+            negative = next((name for name, amount in found[group].items() if amount < 0), None)
+        except QuantityError:
+            return GroupLimits(problem=f"`{known.GROUP_LIMITS}`: {quantity_error(quantities, group)}")
+        if negative is not None:
+            wrong = f"expected an amount of at least 0, got `{quantities[negative]}`"
+            return GroupLimits(problem=f"`{known.GROUP_LIMITS}`: {group}.{negative}: {wrong}")
+    return GroupLimits(found)
 
 
 def namespace_weight(quota: ResourceQuota) -> int | None:

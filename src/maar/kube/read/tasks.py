@@ -23,7 +23,7 @@ from maar.kube.wire.values import moment, seconds, whole, yes
 from maar.model.durations import duration
 from maar.model.resources import PODS
 from maar.model.shapes import Shape
-from maar.model.tasks import Status, Subgroup, Task
+from maar.model.tasks import QUEUE_GATE, Gate, Status, Subgroup, Task
 
 SLOT = Shape(requests=((PODS, 1),))
 """The shape of a pod whose requests cannot be read."""
@@ -52,6 +52,7 @@ class Member(msgspec.Struct, gc=False):
     """The task last made from it."""
     unread: bool = False
     """What it requests is unknown."""
+    gate: Gate = Gate.NONE
     fills: bool = False
     """What it requests cannot be read, and is taken from what its node has."""
     said: tuple[float | None, float | None] = (None, None)
@@ -116,6 +117,7 @@ def member(
         created=seconds(pod.metadata.creation_timestamp, now),
         foreign=foreign,
         problem=problem,
+        gate=Gate.NONE if foreign else _gate(pod),
     )
     if not problem and (broken := notes.problem or both.problem):
         made.problem = broken
@@ -198,6 +200,7 @@ def task(
         budgets=budgets,
         blocked=of.blocked,
         foreign=of.foreign,
+        gate=of.gate,
         grace=30.0 if grace is None else float(max(grace, 0)),
         leaves=None if going is None else going.timestamp(),
     )
@@ -255,6 +258,14 @@ def _stands(pod: Pod, draft: Shape, nodes: Container[str], volumes: Needs | None
     if nominated and nominated in nodes:
         return Status.NOMINATED, nominated, ""
     return Status.PENDING, "", ""
+
+
+def _gate(pod: Pod) -> Gate:
+    """The gate of Volcano's queue admission: closed even without the annotation, because nobody else removes it."""
+    gates = pod.spec.scheduling_gates
+    if gates:
+        return Gate.CLOSED if all(gate.name == QUEUE_GATE for gate in gates) else Gate.NONE
+    return Gate.OPENED if pod.metadata.annotations.get(QUEUE_GATE) == "true" else Gate.NONE
 
 
 def _is_resident(pod: Pod) -> bool:

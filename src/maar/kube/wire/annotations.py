@@ -27,6 +27,7 @@ COOLDOWN = ("volcano.sh/cooldown-time",)
 SLA = ("volcano.sh/sla-waiting-time",)
 HIERARCHY = "volcano.sh/hierarchy"
 HIERARCHY_WEIGHTS = "volcano.sh/hierarchy-weights"
+GROUP_LIMITS = "volcano.sh/nodegroup-resource-limits"
 STRATEGY_TYPE = ("volcano.sh/resource-strategy-scoring-type",)
 STRATEGY_WEIGHTS = ("volcano.sh/resource-strategy-weight",)
 NAMESPACE_WEIGHT = "volcano.sh/namespace.weight"

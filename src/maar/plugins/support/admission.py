@@ -10,7 +10,7 @@ import numpy as np
 
 from maar.model.jobs import Job, Phase
 from maar.model.resources import UNLIMITED, Ints
-from maar.model.tasks import Status
+from maar.model.tasks import Gate, Status
 from maar.plugins.support.quotas import may_be_promised, minimum_row, own_of
 from maar.plugins.support.shares import Row
 from maar.session.journal import Array
@@ -89,13 +89,17 @@ class Admission:
     def _askable(self, job: Job) -> Ints:
         """What its pods may still request: anything while some are not created, then what the pending pods request.
 
-        So a group with blocked or finished pods keeps no room from others (as in Volcano).
+        So a group with blocked or finished pods keeps no room from others (as in Volcano). Pods with only the gate of
+        their queue count as pending.
         """
         snapshot = self._session.snapshot
         members = snapshot.jobs.members[job.index]
         if int((self._session.state.status[members] != Status.FAILED).sum()) < job.min_member or len(members) == 0:
             return np.full(len(snapshot.axes), UNLIMITED, dtype=np.int64)
         waiting = self._session.tasks_of(job, Status.PENDING)
+        if snapshot.jobs.blocked[job.index]:
+            blocked = self._session.tasks_of(job, Status.BLOCKED)
+            waiting = np.concatenate([waiting, blocked[snapshot.tasks.gate[blocked] == Gate.CLOSED]])
         return np.asarray(snapshot.shapes.requests[snapshot.tasks.shape[waiting]].sum(axis=0, dtype=np.int64))
 
     def _changed(self, job: int, shape: int, count: int) -> None:

@@ -30,6 +30,7 @@ from maar.session.placement import (
     Group,
     Terms,
     both,
+    capped,
     domains_of,
     domains_of_part,
     groups_of,
@@ -156,18 +157,20 @@ class Search:
             rows = self._promising(group, terms, [neighbours] if neighbours else limits)
             view = self._session.view(group.shape, later=True)
             known = Openings(self._session, self._candidates, view, rows, neighbours)
-            if not limits:
+            if not limits and not self._session.hooks.shared_rooms:
                 self._candidates.openings[asked] = known
         return known
 
     def _has_room(self, group: Group, terms: Terms) -> bool:
         """Whether nodes have room for one more task of the group, so that only the queue refuses it."""
         fits = self._session.view(group.shape, later=True).fits
+        fits = capped(fits, self._session.shared_rooms(self._job, group.shape))
         return bool(_usable(fits, [limit for _, limit in self._session.limits(group.shape, True)], terms).any())
 
     def _promising(self, group: Group, terms: Terms, limits: Sequence[Limit | Neighbours]) -> Ints:
         """The nodes that would take one more task with all candidates gone."""
         fits = room_at_best(self._session, self._candidates, group.shape)
+        fits = capped(fits, self._session.shared_rooms(self._job, group.shape))
         return np.flatnonzero(_usable(fits, limits, terms))
 
     def _free_quota(self) -> bool:

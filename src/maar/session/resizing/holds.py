@@ -15,7 +15,7 @@ import numpy as np
 from maar.model.jobs import Job
 from maar.model.resources import Ints
 from maar.model.tasks import Status
-from maar.session.placement import Group
+from maar.session.placement import Group, capped
 from maar.session.resizing.workers import above, elastic_of, have, last_change, send_away, worker_shape, workers_of
 from maar.session.session import Session
 
@@ -42,14 +42,17 @@ def _take_up(session: Session, job: Job) -> None:
     elastic, nodes = elastic_of(job), session.snapshot.nodes
     wanted = min(elastic.size, elastic.max) - have(session, job)
     waiting = workers_of(session, job, Status.PENDING).tolist()
-    shape = worker_shape(session, job)
+    shape, ground = worker_shape(session, job), session.ground_of(job)
     for name, count in elastic.holds:
         row = nodes.row.get(name)
-        if row is None or wanted <= 0:
+        # A node may have changed its group, or the queue its groups, since the room was promised.
+        if row is None or wanted <= 0 or (ground is not None and not ground[row]):
             continue
         task = waiting[0] if waiting else None
         wanted_shape = shape if task is None else int(session.snapshot.tasks.shape[task])
-        room = min(count, wanted, int(session.view(wanted_shape, later=True).fits[row]))
+        here = session.view(wanted_shape, later=True).fits * (np.arange(len(nodes)) == row)
+        here = capped(here, session.shared_rooms(job, wanted_shape))
+        room = min(count, wanted, int(here[row]))
         # The object of the job is its owner's: what it says must not exceed what her queue may have.
         room = session.hooks.allowed(job, wanted_shape, room) if room > 0 else 0
         if room <= 0:

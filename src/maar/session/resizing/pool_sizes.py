@@ -115,18 +115,30 @@ class PoolSizes:
                 np.add.at(free, kept.rows, kept.counts[:, None] * shapes.requests[kept.shape])
                 mine[queue] = mine[queue] + kept.counts.sum() * shapes.requests[kept.shape]
         job_shapes = [worker_shape(session, job) for job in self._jobs]
-        width = dict(zip(job_shapes, self._table.gpus.tolist(), strict=True))
-        grounds = {shape: self._ground(shape, gpus, free) for shape, gpus in width.items()}
+        kinds = self._kinds(job_shapes)
+        grounds = {}
+        for kind, job, shape, gpus in zip(kinds, self._jobs, job_shapes, self._table.gpus.tolist(), strict=True):
+            if kind not in grounds:
+                grounds[kind] = self._ground(job, shape, gpus, free)
         gpus = int(np.maximum.reduce([ground.gpus for ground in grounds.values()]).sum())
-        caps = [*caps_of_queues(session, self._jobs, mine, gpus), *caps_of_grounds(job_shapes, grounds, gpus)]
+        caps = [*caps_of_queues(session, self._jobs, mine, gpus), *caps_of_grounds(kinds, grounds, gpus)]
         return gpus, Shares(caps, self._table.gpus, shapes.requests[job_shapes])
 
-    def _ground(self, shape: int, width: int, free: Ints) -> Ground:
-        """Where workers of a shape can run, and how many GPUs or slots are free for them there."""
+    def _kinds(self, shapes: list[int]) -> list[int]:
+        """A number for each job: equal if workers have the same shape and may use the same nodes."""
+        numbers: dict[tuple[int, bytes], int] = {}
+        grounds = (self._session.ground_of(job) for job in self._jobs)
+        kinds = [(s, b"" if g is None else g.tobytes()) for s, g in zip(shapes, grounds, strict=True)]
+        return [numbers.setdefault(kind, len(numbers)) for kind in kinds]
+
+    def _ground(self, job: Job, shape: int, width: int, free: Ints) -> Ground:
+        """Where workers of a job can run, and how many GPUs or slots are free for them there."""
         snapshot = self._session.snapshot
         request = snapshot.shapes.requests[shape]
         dims = np.flatnonzero(request)
         nodes = self._pool.nodes & self._session.view(shape).open
+        if (ground := self._session.ground_of(job)) is not None:
+            nodes &= ground
         nodes &= (snapshot.nodes.allocatable[:, dims] >= request[dims]).all(axis=1)
         fits = np.maximum(np.min(free[:, dims] // request[dims], axis=1), 0) * nodes
         return Ground(bool(snapshot.shapes.gpus[shape]), nodes, fits * width)

@@ -52,12 +52,12 @@ GROUNDS = 64
 """The largest number of distinct grounds; with more, only placement shows which jobs fit. Tuned by hand."""
 
 
-def caps_of_grounds(shapes: list[int], grounds: dict[int, Ground], gpus: int) -> list[Cap]:
-    """Caps of jobs that share a ground smaller than the pool; `shapes` has the shape of each job."""
-    kinds = {shape: (ground.accelerated, ground.nodes.tobytes()) for shape, ground in grounds.items()}
+def caps_of_grounds(of_jobs: list[int], grounds: dict[int, Ground], gpus: int) -> list[Cap]:
+    """Caps of jobs that share a ground smaller than the pool; `of_jobs` has the number of each job's ground."""
+    kinds = {number: (ground.accelerated, ground.nodes.tobytes()) for number, ground in grounds.items()}
     most: dict[tuple[bool, bytes], Ints] = {}
-    for shape, ground in grounds.items():
-        kind = kinds[shape]
+    for number, ground in grounds.items():
+        kind = kinds[number]
         most[kind] = np.maximum(most[kind], ground.gpus) if kind in most else ground.gpus
     if not 1 < len(most) <= GROUNDS:
         return []
@@ -67,7 +67,7 @@ def caps_of_grounds(shapes: list[int], grounds: dict[int, Ground], gpus: int) ->
         inside = {k for k in most if k[0] == accelerated and not (np.frombuffer(k[1], dtype=np.bool_) & outside).any()}
         room = int(np.maximum.reduce([most[kind] for kind in inside]).sum())
         if room < gpus:
-            found[frozenset(row for row, shape in enumerate(shapes) if kinds[shape] in inside)] = room
+            found[frozenset(row for row, number in enumerate(of_jobs) if kinds[number] in inside)] = room
     return [Cap(rows, room) for rows, room in sorted(found.items(), key=lambda f: sorted(f[0]))]
 
 

@@ -2,7 +2,8 @@
 
 A rigid gang stops the growth of elastic jobs in a pool if its priority is equal or higher, it lacks part of its
 minimum, and it would fit the pool's nodes when they are empty. It stops a job that has not started only if it comes
-before that job in the job order. A gang that can never fit stops no job. A gang whose queue may have no more stops only
+before that job in the job order. A gang that can never fit stops no job, and a gang stops only jobs that can use nodes
+on which it may run (node groups). A gang whose queue may have no more stops only
 growth in its own queue, since it waits for the room of those jobs.
 """
 
@@ -24,21 +25,25 @@ class WaitingGangs:
         self._session = session
         self._nodes = nodes
         self._rigid = session.memo.fixed("waiting_gangs", "rigid", lambda: _rigid(session))
-        self._may_have: dict[int, bool | None] = {}
-        """Gang to whether its queue allows the room it waits for; `None`: it does not wait for room here."""
+        self._may_have: dict[tuple[int, bytes], bool | None] = {}
+        """Gang and nodes of the elastic job, to whether the gang's queue allows the room that it waits for; `None`: it
+        does not wait for room here."""
 
     def ahead_of(self, job: Job) -> Job | None:
         """The first gang that has priority over the growth of an elastic job."""
+        ground = self._session.ground_of(job)
+        nodes, key = (self._nodes, b"") if ground is None else (self._nodes & ground, ground.tobytes())
         for gang in self._rigid:
             if gang.priority < job.priority:
                 continue
             if gang.priority == job.priority and job.elastic and not job.elastic.now and not _comes_first(gang, job):
                 continue
             # Computed only for gangs that matter to some job.
-            if gang.index not in self._may_have:
-                needs = _lacks(self._session, gang, self._nodes)
-                self._may_have[gang.index] = _allowed(self._session, gang, needs) if needs else None
-            may_have = self._may_have[gang.index]
+            asked = gang.index, key
+            if asked not in self._may_have:
+                needs = _lacks(self._session, gang, nodes)
+                self._may_have[asked] = _allowed(self._session, gang, needs) if needs else None
+            may_have = self._may_have[asked]
             if may_have or (may_have is False and gang.queue == job.queue):
                 return gang
         return None
@@ -60,11 +65,11 @@ def _lacks(session: Session, gang: Job, nodes: Mask) -> list[tuple[Group, int]]:
         return []
     if session.hooks.gang is not None and not missing(session, gang)[0]:
         return []
-    needs = needs_of(session, gang)
+    needs, ground = needs_of(session, gang), session.ground_of(gang)
     for group, count in needs:
         request = session.snapshot.shapes.requests[group.shape]
         dims = np.flatnonzero(request)
-        usable = session.view(group.shape).open
+        usable = session.view(group.shape).open if ground is None else session.view(group.shape).open & ground
         fits = np.min(session.snapshot.nodes.allocatable[:, dims] // request[dims], axis=1) * usable
         if not (fits * nodes).any() or int(fits.sum()) < count:
             return []
