@@ -216,13 +216,14 @@ def test_what_would_misplace_pods_is_refused_unless_lenient(name: str, lost: str
 
 
 def test_an_installed_plugin_wins_over_a_missing_or_another_name() -> None:
-    installed = {**CATALOG.plugins, **registrations(usage=NoArguments, **{"network-topology-aware": NoArguments})}
+    installed = {**CATALOG.plugins, **registrations(deviceshare=NoArguments, **{"network-topology-aware": NoArguments})}
     catalog = msgspec.structs.replace(CATALOG, plugins=installed)
     loaded = read(
-        ALLOCATE + "tiers: [{plugins: [{name: usage}, {name: topology}, {name: network-topology-aware}]}]", catalog
+        ALLOCATE + "tiers: [{plugins: [{name: deviceshare}, {name: topology}, {name: network-topology-aware}]}]",
+        catalog,
     )
     assert [] == loaded.warnings
-    assert [["usage", "topology", "network-topology-aware"]] == names(loaded.config)[1]
+    assert [["deviceshare", "topology", "network-topology-aware"]] == names(loaded.config)[1]
 
 
 @pytest.mark.parametrize(

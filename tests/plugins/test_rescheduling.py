@@ -26,6 +26,7 @@ from maar.testing.scenario import configured, cycles, scene
 NOW = 1000.0
 TEXT = """
 actions: "allocate, shuffle"
+metrics: {type: metrics_server}
 tiers:
 - plugins:
   - {name: priority}
