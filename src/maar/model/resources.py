@@ -144,6 +144,17 @@ def in_words(name: str, amount: int) -> str:
     return str(amount)
 
 
+def quantity(name: str, amount: int) -> str:
+    """An amount as Kubernetes writes it, exactly."""
+    if name == CPU:
+        return str(amount // 1000) if amount % 1000 == 0 else f"{amount}m"
+    if name in (MEMORY, EPHEMERAL) or name.startswith("hugepages-"):
+        for suffix, size in (("Ti", 2**40), ("Gi", 2**30), ("Mi", 2**20), ("Ki", 2**10)):
+            if amount and amount % size == 0:
+                return f"{amount // size}{suffix}"
+    return str(amount)
+
+
 MOST_STRANGE = 64
 """Resources that no node has and that get a column of their own. Tuned by hand: anyone may request any number of them,
 and every column costs every node."""
