@@ -202,10 +202,17 @@ class Axes:
         return {name: int(x) for name, x in zip(self.names, row, strict=True) if x}
 
 
+_LAST = {CPU: 1, MEMORY: 2, EPHEMERAL: 3, PODS: 4}
+
+
+def devices_first(names: Iterable[str]) -> list[str]:
+    """Resources, devices first, then CPU and memory: jobs mostly wait for devices."""
+    return sorted(names, key=lambda name: (_LAST.get(name, 0), name))
+
+
 def scarce_first(axes: Axes, request: Ints) -> list[int]:
-    """The requested dimensions, devices first, then CPU and memory: jobs mostly wait for devices."""
-    last = {CPU: 1, MEMORY: 2, EPHEMERAL: 3, PODS: 4}
-    return sorted(np.flatnonzero(request).tolist(), key=lambda d: (last.get(axes.names[d], 0), axes.names[d]))
+    """The requested dimensions in the same order."""
+    return sorted(np.flatnonzero(request).tolist(), key=lambda d: (_LAST.get(axes.names[d], 0), axes.names[d]))
 
 
 def total(rows: Ints) -> list[int]:

@@ -7,7 +7,7 @@ before changes that take from others, and these before changes that cost money.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import NamedTuple
 
@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from maar.model.jobs import Phase
 from maar.model.nodes import HOSTNAME, Node
 from maar.model.queues import ROOT, Queue
-from maar.model.resources import CPU, EPHEMERAL, MEMORY, PODS, total
+from maar.model.resources import CPU, EPHEMERAL, MEMORY, PODS, devices_first, total
 from maar.model.tasks import Status
 from maar.whatif.edit import Edit
 from maar.whatif.job_edits import HIGHEST, UNPLACED, EndJob, SetMinimum, SetPriority, SetQueue, SetRequest
@@ -35,8 +35,6 @@ HEAVIEST = 1024
 """The largest factor by which a weight is raised. Tuned by hand."""
 COARSE = {CPU: 100, MEMORY: 2**20, EPHEMERAL: 2**20}
 """The step in which requests are lowered: a tenth of a CPU, and Mi; all else in units."""
-LAST = {CPU: 1, MEMORY: 2, EPHEMERAL: 3, PODS: 4}
-"""Resources that come after devices: jobs mostly wait for devices."""
 
 Edits = list[Edit] | None
 
@@ -136,7 +134,7 @@ def request(search: Search) -> Edits:
     now: dict[str, int] = {}
     for name, amount in (pair for shape in shapes for pair in shape.requests):
         now[name] = max(now.get(name, 0), amount)
-    for name in _scarce_first(name for name in now if name != PODS):
+    for name in devices_first(name for name in now if name != PODS):
         step = COARSE.get(name, 1)
         highest = (now[name] - 1) // step * step
         if (edits := search.least(highest // step, partial(_capped, search, name, highest + step, step))) is not None:
@@ -266,11 +264,7 @@ def _asks(search: Search) -> list[str]:
     """The resources that the job requests, with pod slots."""
     elastic = search.job.elastic
     shapes = {task.shape for task in search.tasks} | (set() if elastic is None else {elastic.shape})
-    return _scarce_first({PODS, *(search.job.min_resources or ()), *(n for s in shapes for n, a in s.requests if a)})
-
-
-def _scarce_first(names: Iterable[str]) -> list[str]:
-    return sorted(names, key=lambda name: (LAST.get(name, 0), name))
+    return devices_first({PODS, *(search.job.min_resources or ()), *(n for s in shapes for n, a in s.requests if a)})
 
 
 def _templates(search: Search) -> list[Node]:

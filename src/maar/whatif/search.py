@@ -37,14 +37,16 @@ class OutOfBudget(Exception):
 class Search:
     """Asks whether edits start a job, and counts the decisions."""
 
-    def __init__(self, scene: Scene, now: float, job: str, go_on: Callable[[], bool]) -> None:
+    def __init__(
+        self, scene: Scene, now: float, job: str, go_on: Callable[[], bool], before: Decided | None = None
+    ) -> None:
         self.scene = scene
         self.cluster = scene.cluster
         self.decisions = 0
         self._now = now
         self._go_on = go_on
         self._known: dict[bytes, bool] = {}
-        self.before = self.decide(())
+        self.before = before or self.decide(())
         self.snapshot = self.before.snapshot
         self.queues: QueueTree = self.snapshot.queues
         self.start = self.before.outcome.of(job)

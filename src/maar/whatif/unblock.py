@@ -12,7 +12,7 @@ import msgspec
 
 from maar.config.config import Config
 from maar.model.snapshot import Cluster
-from maar.whatif.answer import losers
+from maar.whatif.answer import Decided, losers
 from maar.whatif.changes import KINDS
 from maar.whatif.edit import Edit, Scene
 from maar.whatif.edits import in_words
@@ -51,10 +51,20 @@ class Unblocked(msgspec.Struct, frozen=True):
 
 
 def unblock(
-    cluster: Cluster, config: Config, now: float, job: str, go_on: Callable[[], bool] = lambda: True, most: int = MOST
+    cluster: Cluster,
+    config: Config,
+    now: float,
+    job: str,
+    go_on: Callable[[], bool] = lambda: True,
+    *,
+    most: int = MOST,
+    before: Decided | None = None,
 ) -> Unblocked:
-    """Up to `most` changes that start a job of the cluster. `go_on` is asked before each decision."""
-    search = Search(Scene(cluster, config), now, job, go_on)
+    """Up to `most` changes that start a job of the cluster.
+
+    `go_on` is asked before each decision. `before` is the plan without any change, if the caller has it.
+    """
+    search = Search(Scene(cluster, config), now, job, go_on, before)
     if search.start.ok:
         return Unblocked(search.start, decisions=search.decisions)
     changes: list[Change] = []
