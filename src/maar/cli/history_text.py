@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import UTC, datetime
 
 from rich import box
 from rich.console import RenderableType
 from rich.table import Table
 
 from maar.cli.history_view import Category, Everything, Job
-from maar.cli.printing import apart, printed
+from maar.cli.printing import apart, printed, when
 
 
 def as_text(seen: Everything, *, detailed: bool) -> str:
@@ -58,9 +57,9 @@ def _jobs(jobs: tuple[Job, ...]) -> Table:
             job.job,
             job.state,
             str(job.workers),
-            _when(job.submitted),
-            _when(job.first_start),
-            _when(job.ended),
+            when(job.submitted),
+            when(job.first_start),
+            when(job.ended),
             "-" if job.submitted is None else _long(job.waited_seconds),
             str(job.resizes),
             str(job.evictions),
@@ -75,7 +74,7 @@ def _life(job: Job) -> Table:
     table = _table(job.job, "what", "workers")
     for event in job.events:
         workers = f"{event.before} -> {event.after}" if event.before != event.after else ""
-        table.add_row(_when(event.at), event.kind + (f": {event.how}" if event.how else ""), workers)
+        table.add_row(when(event.at), event.kind + (f": {event.how}" if event.how else ""), workers)
     return table
 
 
@@ -100,10 +99,6 @@ def _sizes(category: Category) -> Table:
             "█" * max(1, round(20 * size.curve / most)),
         )
     return table
-
-
-def _when(at: float | None) -> str:
-    return "-" if at is None else datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M:%SZ")
 
 
 def _long(seconds: float) -> str:

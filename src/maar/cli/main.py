@@ -17,6 +17,7 @@ from maar.cli.logs import tame_stray_records
 
 COMMANDS = {
     "plan": "maar.cli.plan",
+    "why": "maar.cli.why",
     "allocate": "maar.cli.allocate",
     "config": "maar.cli.config",
     "run": "maar.cli.run",

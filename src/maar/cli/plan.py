@@ -6,72 +6,41 @@ time to the decision: an option, or the clock. It prints nothing on standard out
 
 from __future__ import annotations
 
-import gc
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from pathlib import Path
 
 import click
 
 from maar.cli.exits import BadInput, Problem
-from maar.cli.inputs import LENIENT, OUTPUT, read_text, source_of
-from maar.cli.output import say, say_json, tell
+from maar.cli.inputs import LENIENT, OUTPUT
+from maar.cli.manifests import CONFIG, SCHEDULER_NAMES, as_moment, chosen_config, read_cluster
+from maar.cli.output import say, say_json
 from maar.cli.plan_json import as_json
 from maar.cli.plan_text import Cycle, WithoutPods, as_text
 from maar.config.config import Config
-from maar.config.file import ConfigError, default_config, read_config
+from maar.config.file import ConfigError, read_config
 from maar.controller.record import RecordingError, is_recording, length, read_recording
 from maar.decide import decide
-from maar.kube.picture.manifests import read
-from maar.kube.wire.errors import ManifestError
-from maar.kube.wire.values import moment
 from maar.model.outcome import carry_out
 from maar.model.snapshot import Cluster, Snapshot
 from maar.registry import catalog
 
-NO_NODES = "the input has no nodes: nothing can start (`kubectl get nodes -o yaml` lists them)"
-
-
-def _moment(ctx: click.Context, param: click.Parameter, value: str | None) -> float | None:
-    """Unix seconds of an option: RFC 3339, or the seconds themselves."""
-    if value is None:
-        return None
-    try:
-        seconds = float(value)
-    except ValueError:
-        seconds = -1.0
-    if 0 <= seconds < 1e11:
-        return seconds
-    try:
-        return moment(value)
-    except ValueError:
-        expected = "expected a time such as `2030-01-31T12:00:00Z` or seconds since 1970"
-        raise click.BadParameter(f"{expected}, got `{value}`", ctx, param) from None
-
 
 @click.command()
 @click.argument("paths", nargs=-1, required=True, metavar="PATH...")
-@click.option(
-    "--config", "config_file", metavar="FILE", help="Configuration. Default: Maar's own (`maar config show`)."
-)
+@CONFIG
 @LENIENT
 @click.option(
     "--cycles", type=click.IntRange(1), default=1, show_default=True, metavar="N",
     help="Number of cycles to decide, one second apart.",
 )  # fmt: skip
 @click.option(
-    "--now", callback=_moment, metavar="TIME",
+    "--now", callback=as_moment, metavar="TIME",
     help="Time of the first cycle, in RFC 3339 or in seconds since 1970. Default: now.",
 )  # fmt: skip
 @OUTPUT
-@click.option(
-    "--scheduler-name",
-    "names",
-    multiple=True,
-    metavar="NAME",
-    help="Schedule only pods with this schedulerName. May be repeated. Default: all pods.",
-)
+@SCHEDULER_NAMES
 def plan(
     paths: tuple[str, ...],
     config_file: str | None,
@@ -95,21 +64,7 @@ def plan(
     if len(paths) == 1 and is_recording(Path(paths[0])):
         _replay(Path(paths[0]), config_file, lenient, output)
         return
-    try:
-        config, warnings = _config(config_file, lenient)
-        with _no_garbage():
-            given = read(paths, frozenset(names) if names else None, start)
-    except ManifestError as error:
-        raise BadInput(str(error)) from None
-    except ConfigError as error:
-        raise BadInput(*error.problems) from None
-    warnings += given.warnings
-    if not given.cluster.nodes:
-        warnings.append(NO_NODES)
-    for warning in warnings:
-        tell(f"warning: {warning}")
-    if given.ignored:
-        tell(f"ignored: {', '.join(f'{count} {kind}' for kind, count in given.ignored.items())}")
+    config, given, warnings = read_cluster(paths, config_file, lenient, names, start)
     without_pods = WithoutPods(given.expected, given.skipped)
     _show(_decide(given.cluster, config, cycles, start), cycles, output, without_pods, warnings)
 
@@ -145,7 +100,7 @@ def _decide_again(path: Path, config_file: str | None, lenient: bool, differ: li
 
     The recorded configuration was in use, perhaps by `maar run --lenient`, so it is always read leniently.
     """
-    config, text = _config(config_file, lenient)[0], None
+    config, text = chosen_config(config_file, lenient)[0], None
     for number, cycle in enumerate(read_recording(path), 1):
         if config_file is None and cycle.config is not None and cycle.config != text:
             source = f"{path}: configuration"
@@ -157,23 +112,6 @@ def _decide_again(path: Path, config_file: str | None, lenient: bool, differ: li
         if config_file is None and plan != cycle.plan:
             differ.append(str(number))
         yield Cycle(plan, snapshot, Snapshot(carry_out(cycle.cluster, plan, cycle.now)))
-
-
-@contextmanager
-def _no_garbage() -> Iterator[None]:
-    """Disable the garbage collector: it takes almost half of the reading time and finds nothing."""
-    gc.disable()
-    try:
-        yield
-    finally:
-        gc.enable()
-
-
-def _config(file: str | None, lenient: bool) -> tuple[Config, list[str]]:
-    if file is None:
-        return default_config(catalog()), []
-    loaded = read_config(read_text(file), source_of(file), catalog(), lenient)
-    return loaded.config, loaded.warnings
 
 
 def _decide(cluster: Cluster, config: Config, cycles: int, now: float) -> Iterator[Cycle]:

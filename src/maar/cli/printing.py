@@ -9,6 +9,7 @@ import errno
 import os
 import sys
 from collections.abc import Iterable
+from datetime import UTC, datetime
 from io import StringIO
 from typing import Any
 
@@ -55,3 +56,8 @@ def apart(parts: Iterable[RenderableType]) -> Iterable[RenderableType]:
     """The parts, with an empty line after each."""
     for part in parts:
         yield from (part, "")
+
+
+def when(at: float | None) -> str:
+    """A time, in UTC."""
+    return "-" if at is None else datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M:%SZ")

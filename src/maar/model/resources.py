@@ -144,6 +144,17 @@ def in_words(name: str, amount: int) -> str:
     return str(amount)
 
 
+def quantity(name: str, amount: int) -> str:
+    """An amount as Kubernetes writes it, exactly."""
+    if name == CPU:
+        return str(amount // 1000) if amount % 1000 == 0 else f"{amount}m"
+    if name in (MEMORY, EPHEMERAL) or name.startswith("hugepages-"):
+        for suffix, size in (("Ti", 2**40), ("Gi", 2**30), ("Mi", 2**20), ("Ki", 2**10)):
+            if amount and amount % size == 0:
+                return f"{amount // size}{suffix}"
+    return str(amount)
+
+
 MOST_STRANGE = 64
 """Resources that no node has and that get a column of their own. Tuned by hand: anyone may request any number of them,
 and every column costs every node."""
@@ -191,10 +202,17 @@ class Axes:
         return {name: int(x) for name, x in zip(self.names, row, strict=True) if x}
 
 
+_LAST = {CPU: 1, MEMORY: 2, EPHEMERAL: 3, PODS: 4}
+
+
+def devices_first(names: Iterable[str]) -> list[str]:
+    """Resources, devices first, then CPU and memory: jobs mostly wait for devices."""
+    return sorted(names, key=lambda name: (_LAST.get(name, 0), name))
+
+
 def scarce_first(axes: Axes, request: Ints) -> list[int]:
-    """The requested dimensions, devices first, then CPU and memory: jobs mostly wait for devices."""
-    last = {CPU: 1, MEMORY: 2, EPHEMERAL: 3, PODS: 4}
-    return sorted(np.flatnonzero(request).tolist(), key=lambda d: (last.get(axes.names[d], 0), axes.names[d]))
+    """The requested dimensions in the same order."""
+    return sorted(np.flatnonzero(request).tolist(), key=lambda d: (_LAST.get(axes.names[d], 0), axes.names[d]))
 
 
 def total(rows: Ints) -> list[int]:

@@ -26,11 +26,12 @@ from maar.kube.wire.api_resources import PODS
 from maar.kube.wire.cluster import Node, Queue
 from maar.kube.wire.pods import Pod, PodCondition
 from maar.kube.write.events import Reference
-from maar.kube.write.status import QUEUE_EVERY, QueueShows, QueueStatus, quantity
+from maar.kube.write.status import QUEUE_EVERY, QueueShows, QueueStatus
 from maar.kube.write.work import Patch
 from maar.model.jobs import Job, Phase
 from maar.model.plan import Admit, Bind, Deserves, Evict, Plan, Wait
 from maar.model.reasons import Reason
+from maar.model.resources import quantity
 from maar.model.snapshot import Snapshot
 from maar.testing.builders import GPU, cluster, gang, node
 

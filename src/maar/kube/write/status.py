@@ -15,7 +15,7 @@ from maar.kube.wire import cluster as wire
 from maar.kube.wire.api_resources import PODS, QUEUES
 from maar.kube.wire.cluster import QueueSummary
 from maar.kube.write.work import Patch
-from maar.model.resources import CPU, EPHEMERAL, MEMORY, is_accelerator
+from maar.model.resources import CPU, MEMORY, is_accelerator, quantity
 
 QUEUE_EVERY = 5.0
 """Minimum seconds between two writes of the status of one queue."""
@@ -149,14 +149,3 @@ def _read(status: wire.QueueStatus | None) -> Written | None:
 def in_short(amounts: Mapping[str, int], accelerators: Collection[str]) -> str:
     """Amounts in one line: `8 nvidia.com/gpu`, or without accelerators in the cluster `12 cpu, 64Gi memory`."""
     return ", ".join(f"{quantity(name, amounts.get(name, 0))} {name}" for name in accelerators or (CPU, MEMORY))
-
-
-def quantity(name: str, amount: int) -> str:
-    """An amount as Kubernetes writes it, exactly."""
-    if name == CPU:
-        return str(amount // 1000) if amount % 1000 == 0 else f"{amount}m"
-    if name in (MEMORY, EPHEMERAL) or name.startswith("hugepages-"):
-        for suffix, size in (("Ti", 2**40), ("Gi", 2**30), ("Mi", 2**20), ("Ki", 2**10)):
-            if amount and amount % size == 0:
-                return f"{amount // size}{suffix}"
-    return str(amount)

@@ -1,0 +1,52 @@
+"""All edits, and how several are made one after the other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from maar.whatif.config_edits import SetAlgorithm, UseConfig
+from maar.whatif.edit import Edit, EditError, Scene
+from maar.whatif.job_edits import AddJobs, EndJob, SetMinimum, SetPriority, SetQueue, SetRequest
+from maar.whatif.node_edits import AddNodes, Cordon, EndReservation, RemoveNodes, Uncordon
+from maar.whatif.queue_edits import AddQueues, OpenQueue, SetAmounts, SetQuota, SetWeight
+
+AnyEdit = (
+    AddJobs
+    | EndJob
+    | SetMinimum
+    | SetPriority
+    | SetQueue
+    | SetRequest
+    | AddNodes
+    | Cordon
+    | EndReservation
+    | RemoveNodes
+    | Uncordon
+    | AddQueues
+    | OpenQueue
+    | SetAmounts
+    | SetQuota
+    | SetWeight
+    | SetAlgorithm
+    | UseConfig
+)
+"""What an API reads from JSON: `msgspec.json.decode(body, type=list[AnyEdit])`."""
+
+
+def applied(scene: Scene, edits: Iterable[Edit]) -> Scene:
+    """The scene after all edits in turn; the error of a bad one names it: `edits[2].queue: ...`."""
+    for i, edit in enumerate(edits):
+        try:
+            scene = edit.applied(scene)
+        except EditError as error:
+            raise error.inside(f"edits[{i}]") from None
+    return scene
+
+
+def in_words(scene: Scene, edits: Sequence[Edit]) -> list[str]:
+    """Each edit in words, as a change of what the edits before it leave."""
+    lines = []
+    for edit in edits:
+        lines.append(edit.words(scene))
+        scene = edit.applied(scene)
+    return lines

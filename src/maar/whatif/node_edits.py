@@ -1,0 +1,124 @@
+"""Edits of nodes: add, remove, cordon, uncordon; and the end of a reservation, which locks nodes."""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from maar.model.nodes import Node
+from maar.model.tasks import Status, Task
+from maar.whatif.edit import Edit, EditError, Scene, found, new, quoted, swapped
+
+CORDONED = "node.kubernetes.io/unschedulable"
+"""The taint that Kubernetes gives a cordoned node."""
+
+
+class AddNodes(Edit, frozen=True):
+    """Add empty nodes."""
+
+    nodes: tuple[Node, ...]
+    like: str = ""
+    """The node of which they are copies, for people."""
+
+    def applied(self, scene: Scene) -> Scene:
+        cluster = scene.cluster
+        new("nodes", "node", [node.name for node in self.nodes], [node.name for node in cluster.nodes])
+        return replace(scene, cluster=replace(cluster, nodes=(*cluster.nodes, *self.nodes)))
+
+    def words(self, scene: Scene) -> str:
+        plural = "" if len(self.nodes) == 1 else "s"
+        if self.like:
+            return f"add {len(self.nodes)} node{plural} like `{self.like}`"
+        return f"add node{plural} {quoted(node.name for node in self.nodes)}"
+
+
+class _Nodes(Edit, frozen=True):
+    """An edit of nodes by name."""
+
+    nodes: tuple[str, ...]
+
+    def check(self, scene: Scene) -> None:
+        if not self.nodes:
+            raise EditError("nodes", "expected the names of nodes, got nothing")
+        known = [node.name for node in scene.cluster.nodes]
+        for i, name in enumerate(self.nodes):
+            found(f"nodes[{i}]", "node", name, known)
+
+    def _named(self) -> str:
+        return f"node{'' if len(self.nodes) == 1 else 's'} {quoted(self.nodes)}"
+
+
+class Cordon(_Nodes, frozen=True):
+    """Nodes get no new pods; their pods stay."""
+
+    def applied(self, scene: Scene) -> Scene:
+        self.check(scene)
+        names = set(self.nodes)
+        nodes = swapped(scene.cluster.nodes, lambda n: n.name in names, lambda n: replace(n, unschedulable=True))
+        return replace(scene, cluster=replace(scene.cluster, nodes=nodes))
+
+    def words(self, scene: Scene) -> str:
+        return f"cordon {self._named()}"
+
+
+class Uncordon(_Nodes, frozen=True):
+    """Nodes that are cordoned take pods again."""
+
+    def applied(self, scene: Scene) -> Scene:
+        self.check(scene)
+        names = set(self.nodes)
+        nodes = swapped(scene.cluster.nodes, lambda n: n.name in names, _uncordoned)
+        return replace(scene, cluster=replace(scene.cluster, nodes=nodes))
+
+    def words(self, scene: Scene) -> str:
+        return f"uncordon {self._named()}"
+
+
+def _uncordoned(node: Node) -> Node:
+    return replace(node, unschedulable=False, taints=tuple(t for t in node.taints if t.key != CORDONED))
+
+
+class RemoveNodes(_Nodes, frozen=True):
+    """Nodes are gone. Their pods wait again if a controller creates them again, else they are gone too."""
+
+    def applied(self, scene: Scene) -> Scene:
+        self.check(scene)
+        cluster, names = scene.cluster, set(self.nodes)
+        tasks = tuple(after for task in cluster.tasks if (after := _without(task, names)) is not None)
+        alive = {task.job for task in tasks}
+        jobs = []
+        for job in cluster.jobs:
+            if job.elastic is not None and any(node in names for node, _ in job.elastic.holds):
+                holds = tuple(hold for hold in job.elastic.holds if hold[0] not in names)
+                job = replace(job, elastic=replace(job.elastic, holds=holds))
+            if job.declared or job.key in alive:
+                jobs.append(job)
+        nodes = tuple(node for node in cluster.nodes if node.name not in names)
+        locks = tuple(lock for lock in cluster.locks if lock.node not in names)
+        return replace(scene, cluster=replace(cluster, nodes=nodes, tasks=tasks, jobs=tuple(jobs), locks=locks))
+
+    def words(self, scene: Scene) -> str:
+        return f"remove {self._named()}"
+
+
+def _without(task: Task, nodes: set[str]) -> Task | None:
+    """A task after its node is gone; `None` if it is gone too."""
+    if task.node not in nodes or task.status in (Status.SUCCEEDED, Status.FAILED):
+        return task
+    if task.status is Status.NOMINATED or (task.status is Status.BOUND and task.controlled and not task.resident):
+        return replace(task, status=Status.PENDING, node="", started=None)
+    return None
+
+
+class EndReservation(Edit, frozen=True):
+    """The job for which nodes are locked loses its election, and the nodes are free for others."""
+
+    job: str
+
+    def applied(self, scene: Scene) -> Scene:
+        elect = scene.cluster.elect
+        found("job", "elected job", self.job, [] if elect is None else [elect.job])
+        return replace(scene, cluster=replace(scene.cluster, elect=None, locks=()))
+
+    def words(self, scene: Scene) -> str:
+        nodes = quoted(sorted(lock.node for lock in scene.cluster.locks))
+        return f"release the nodes that are reserved for `{self.job}`" + (f": {nodes}" if nodes else "")

@@ -1,0 +1,81 @@
+"""Whether a job starts by a plan: its minimum is bound or nominated afterwards.
+
+A group without pods starts when it is admitted, a suspended elastic job when it is resumed.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections import Counter
+
+from maar.config.config import Config
+from maar.model.jobs import Job, Phase
+from maar.model.plan import Plan
+from maar.model.snapshot import Snapshot
+from maar.model.tasks import Status, Task
+
+GANG = "gang"
+"""The plugin without which jobs have no minimum."""
+
+
+class Start(enum.StrEnum):
+    """How far a job is after a plan."""
+
+    WAITS = "waits"
+    ADMITTED = "admitted"
+    """Its operator may create its pods now."""
+    NOMINATED = "nominated"
+    """Room for its minimum is being freed."""
+    STARTS = "starts"
+    RUNS = "runs"
+    """Already before the plan."""
+
+    @property
+    def ok(self) -> bool:
+        return self is not Start.WAITS
+
+
+class Outcome:
+    """How far each job is after a plan."""
+
+    def __init__(self, snapshot: Snapshot, config: Config, plan: Plan) -> None:
+        self._snapshot = snapshot
+        self._gang = any(option.name == GANG for tier in config.tiers for option in tier)
+        self._evicted = {evict.task for evict in plan.evict}
+        self._bound = {bind.task for bind in plan.bind}
+        self._promised = {nominate.task for nominate in plan.nominate}
+        self._admitted = {admit.job for admit in plan.admit}
+        self._suspended = {suspend.job for suspend in plan.suspend}
+        self._resumed = {resume.job for resume in plan.resume}
+
+    def of(self, key: str) -> Start:
+        row = self._snapshot.jobs.number[key]
+        job = self._snapshot.jobs.jobs[row]
+        if key in self._suspended:
+            return Start.WAITS
+        if key in self._resumed:
+            return Start.STARTS
+        first, last = self._snapshot.jobs.members.span(row)
+        return self._with_pods(job, self._snapshot.tasks.tasks[first:last]) if first < last else self._without(job)
+
+    def _with_pods(self, job: Job, tasks: list[Task]) -> Start:
+        ready = (Status.BOUND, Status.SUCCEEDED)
+        runs = Counter(t.role for t in tasks if t.status in ready and t.key not in self._evicted)
+        starts = runs + Counter(t.role for t in tasks if t.key in self._bound)
+        later = starts + Counter(t.role for t in tasks if t.key in self._promised)
+        for have, start in ((runs, Start.RUNS), (starts, Start.STARTS), (later, Start.NOMINATED)):
+            if self._enough(job, have):
+                return start
+        return Start.WAITS
+
+    def _without(self, job: Job) -> Start:
+        if job.elastic is not None and job.elastic.suspended:
+            return Start.WAITS
+        admitted = job.phase is not Phase.PENDING and not job.broken
+        return Start.ADMITTED if admitted or job.key in self._admitted else Start.WAITS
+
+    def _enough(self, job: Job, have: Counter[str]) -> bool:
+        if not self._gang:
+            return have.total() > 0
+        roles = job.role_min if job.min_member >= sum(job.role_min.values()) else {}
+        return have.total() >= max(job.min_member, 1) and all(have[role] >= least for role, least in roles.items())

@@ -1,0 +1,87 @@
+"""What would start a waiting job: up to five changes of a fixed list, each shown to work by a whole decision.
+
+No part of a change works, and its amount is the smallest that works. The search ends when five are found, when its
+budget ends, or with the list (`changes.KINDS`). "None found" is an answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import msgspec
+
+from maar.config.config import Config
+from maar.model.snapshot import Cluster
+from maar.whatif.answer import Decided, losers
+from maar.whatif.changes import KINDS
+from maar.whatif.edit import Edit, Scene
+from maar.whatif.edits import in_words
+from maar.whatif.search import OutOfBudget, Search
+from maar.whatif.started import Start
+
+MOST = 5
+"""Changes in an answer."""
+
+
+class Change(msgspec.Struct, frozen=True):
+    """A change that starts the job."""
+
+    kind: str
+    """Its name in `changes.KINDS`."""
+    edits: tuple[Edit, ...]
+    words: str
+    start: Start
+    """How far the job is with it: bound, waiting for room that is being freed, or admitted."""
+    evicts: tuple[str, ...] = ()
+    """Jobs that lose pods or workers by it."""
+    delays: tuple[str, ...] = ()
+    """Jobs that would start now and no longer do."""
+
+
+class Unblocked(msgspec.Struct, frozen=True):
+    """The answer of a search."""
+
+    start: Start
+    """How far the job is without any change. If it does not wait, nothing is searched."""
+    changes: tuple[Change, ...] = ()
+    """None: no change of the list starts the job, or none was found in time."""
+    complete: bool = True
+    """False: the budget ended before the list."""
+    decisions: int = 0
+
+
+def unblock(
+    cluster: Cluster,
+    config: Config,
+    now: float,
+    job: str,
+    go_on: Callable[[], bool] = lambda: True,
+    *,
+    most: int = MOST,
+    before: Decided | None = None,
+) -> Unblocked:
+    """Up to `most` changes that start a job of the cluster.
+
+    `go_on` is asked before each decision. `before` is the plan without any change, if the caller has it.
+    """
+    search = Search(Scene(cluster, config), now, job, go_on, before)
+    if search.start.ok:
+        return Unblocked(search.start, decisions=search.decisions)
+    changes: list[Change] = []
+    complete = True
+    try:
+        for kind, find in KINDS.items():
+            edits = find(search) if len(changes) < most else None
+            if edits is not None:
+                changes.append(_change(search, kind, edits))
+    except OutOfBudget:
+        complete = False
+    return Unblocked(search.start, tuple(changes), complete, search.decisions)
+
+
+def _change(search: Search, kind: str, edits: Sequence[Edit]) -> Change:
+    """The change with what it costs others; `edits` are known to work."""
+    after = search.decide(edits)
+    evicts, delays = losers(search.before, after)
+    words = " and ".join(in_words(search.scene, edits))
+    return Change(kind, tuple(edits), words, after.outcome.of(search.job.key), evicts, delays)
