@@ -1,8 +1,8 @@
 """One roll-out: one possible future of the cluster, in which every job has a drawn run time.
 
 The same cycle as in `maar.sim.cluster`, but from the state of a live cluster, and only until every waiting job has started
-once. At each event `decide` gets a snapshot of the virtual cluster, and its plan takes effect at once. Ends that are close
-together are one event.
+once. At each event `decide` gets a snapshot of the virtual cluster, and its plan takes effect at once. Events that are
+close together are one moment.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from msgspec.structs import replace
 
 from maar.config.config import Config
 from maar.decide import decide
+from maar.forecast.alike import Alike
 from maar.forecast.start import Begin, State, made_pods, size_of
 from maar.model.jobs import Job, Phase
 from maar.model.plan import Plan
@@ -29,7 +30,9 @@ ROUNDS = 20
 SOON = 1.0
 """Minimum seconds until the next cycle that only time causes, as in the simulator."""
 BATCH = 60.0
-"""Ends within this many seconds are one event."""
+"""Events within this many seconds are one moment."""
+NEXT = 100
+"""How many arrivals a moment can have. Tuned by hand."""
 HORIZON = 30 * 86400.0
 """A roll-out ends after this time."""
 MayGoOn = Callable[[], bool]
@@ -83,6 +86,7 @@ class Rollout:
             key for key, b in begins.items() if b.job.elastic is not None and b.job.elastic.remaining < math.inf
         }
         self._awaited = {key for key, b in begins.items() if b.state is State.WAITING}
+        self._alike = Alike(self._virtual.jobs[key] for key in sorted(self._awaited))
         self._arrivals = sorted(arrivals, key=lambda a: (a.at, a.job.key), reverse=True)
         self._resting: frozenset[str] = frozenset()
         self._wake = math.inf
@@ -109,13 +113,12 @@ class Rollout:
         return Outcome(self.starts, {**ends, **self.ends}, self._decisions)
 
     def _next(self) -> float:
-        """The time of the next event. Ends shortly after the first one are waited for."""
-        first = min((work.end for work in self._works.values()), default=math.inf)
-        other = min(self._wake, self._arrivals[-1].at if self._arrivals else math.inf)
-        if other <= first or not self._batch:
-            return min(first, other)
-        latest = min(first + self._batch, other)
-        return max(work.end for work in self._works.values() if work.end <= latest)
+        """The time of the next moment: that of the last event shortly after the first one."""
+        events = [work.end for work in self._works.values()]
+        events.append(self._wake)
+        events.extend(arrival.at for arrival in self._arrivals[-NEXT:])
+        latest = min(events) + self._batch
+        return max((at for at in events if at <= latest), default=math.inf)
 
     def _end(self, now: float) -> None:
         for key in [key for key, work in self._works.items() if work.end <= now]:
@@ -134,7 +137,8 @@ class Rollout:
             self._report(now)
             snapshot = self._virtual.snapshot()
             number = snapshot.jobs.number
-            snapshot.resting = frozenset(number[key] for key in self._resting if key in number)
+            rest = self._resting | self._alike.resting(snapshot)
+            snapshot.resting = frozenset(number[key] for key in rest if key in number)
             snapshot.is_read = False  # only whether a job waits is used, not the reason
             plan = decide(snapshot, self._config, now)
             self._decisions += 1
@@ -174,6 +178,8 @@ class Rollout:
         if work is None or size == work.size:
             return
         work.resize(now, size, self._setting, lost)
+        if size:
+            self._alike.started(key)
         if size and key in self._awaited:
             self._awaited.discard(key)
             self.starts[key] = now
