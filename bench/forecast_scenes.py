@@ -20,7 +20,7 @@ DURATION = Lognormal(median=3600.0, sigma=1.5)
 LIMIT = Uniform(1.5, 10.0)
 """Declared limits, in run times."""
 QUEUES = (("research", 2.0), ("production", 1.0))
-ELASTIC = 0.2
+ELASTIC = 0.1
 WEEK = 7 * 86400.0
 
 

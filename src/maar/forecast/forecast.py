@@ -21,6 +21,7 @@ from maar.forecast.runtimes import RunTimes
 from maar.forecast.start import Begin, State, begin, settled
 from maar.model.plan import Plan
 from maar.model.snapshot import Cluster, Snapshot
+from maar.model.tasks import Task
 
 ROLLOUTS = 32
 HOUR = 3600.0
@@ -101,7 +102,8 @@ def forecast(
     """
     never = _never(decide(Snapshot(cluster), config, now))
     cluster = settled(cluster, now)
-    begins = _begins(cluster, now, categories or {})
+    begins = begins_of(cluster, now, categories)
+    first = Rollout(cluster, config, now, begins, {}).prelude()
     outcomes: list[Outcome] = []
     for number in range(options.rollouts):
         seconds = {
@@ -109,8 +111,9 @@ def forecast(
             for key, b in begins.items()
         }
         future = arrivals[number % len(arrivals)] if arrivals else ()
+        batch, horizon = options.batch, options.horizon
         rollout = Rollout(
-            cluster, config, now, begins, seconds, arrivals=future, batch=options.batch, horizon=options.horizon
+            cluster, config, now, begins, seconds, arrivals=future, batch=batch, horizon=horizon, prelude=first
         )
         try:
             outcomes.append(rollout.play(may_go_on, never))
@@ -129,14 +132,13 @@ def _never(plan: Plan) -> dict[str, str]:
     return {wait.job: r.never.message for wait in plan.waiting for r in wait.reasons if r.never is not None}
 
 
-def _begins(cluster: Cluster, now: float, categories: Mapping[str, str]) -> dict[str, Begin]:
-    members: dict[str, list[int]] = {job.key: [] for job in cluster.jobs}
-    for number, task in enumerate(cluster.tasks):
-        members[task.job].append(number)
-    return {
-        job.key: begin(job, tuple(cluster.tasks[i] for i in members[job.key]), now, categories.get(job.key, ""))
-        for job in cluster.jobs
-    }
+def begins_of(cluster: Cluster, now: float, categories: Mapping[str, str] | None = None) -> dict[str, Begin]:
+    """The state of every job at the start of a forecast."""
+    known = categories or {}
+    members: dict[str, list[Task]] = {job.key: [] for job in cluster.jobs}
+    for task in cluster.tasks:
+        members[task.job].append(task)
+    return {job.key: begin(job, tuple(members[job.key]), now, known.get(job.key, "")) for job in cluster.jobs}
 
 
 def _of_job(begin: Begin, now: float, outcomes: Sequence[Outcome], never: str) -> JobForecast:

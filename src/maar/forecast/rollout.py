@@ -57,6 +57,16 @@ class Outcome(msgspec.Struct, frozen=True):
     decisions: int
 
 
+class Prelude(msgspec.Struct, frozen=True):
+    """The first moment, which is the same in all roll-outs."""
+
+    cluster: Cluster
+    resting: frozenset[str]
+    wake: float
+    lost: frozenset[str]
+    """Jobs with evicted pods."""
+
+
 class Ended(Exception):
     """The time for forecasts is used up."""
 
@@ -75,9 +85,10 @@ class Rollout:
         arrivals: Sequence[Arrival] = (),
         batch: float = BATCH,
         horizon: float = HORIZON,
+        prelude: Prelude | None = None,
     ) -> None:
         """`seconds` has the drawn run time of each job at its requested size; `None` if nothing is known of it."""
-        self._virtual = Virtual.of(cluster)
+        self._virtual = Virtual.of(cluster if prelude is None else prelude.cluster)
         self._config, self._now, self._batch, self._until = config, now, batch, now + horizon
         pools = [pool.restart for pool in config.pools]
         self._setting = Setting(len(cluster.nodes), 0, restart=max(pools, default=0.0))
@@ -86,30 +97,49 @@ class Rollout:
             key for key, b in begins.items() if b.job.elastic is not None and b.job.elastic.remaining < math.inf
         }
         self._awaited = {key for key, b in begins.items() if b.state is State.WAITING}
-        self._alike = Alike(self._virtual.jobs[key] for key in sorted(self._awaited))
+        there = self._virtual.jobs
+        self._alike = Alike(there[key] for key in sorted(self._awaited & there.keys()))
         self._arrivals = sorted(arrivals, key=lambda a: (a.at, a.job.key), reverse=True)
         self._resting: frozenset[str] = frozenset()
         self._wake = math.inf
         self._decisions = 0
         self.starts: dict[str, float] = {}
         self.ends: dict[str, float] = {}
+        self._lost: set[str] = set()
+        self._last = now
+        if prelude is None:
+            self._decide(now)
+        else:
+            self._take(prelude)
+
+    def prelude(self) -> Prelude:
+        """The state of a roll-out that has not been played: after the cycles of its first moment."""
+        return Prelude(self._virtual.cluster(), self._resting, self._wake, frozenset(self._lost))
+
+    def _take(self, prelude: Prelude) -> None:
+        self._resting, self._wake = prelude.resting, prelude.wake
+        for key in sorted(self._works):
+            if key in self._virtual.jobs:
+                self._resize(self._now, key, size_of(*self._virtual.jobs[key]), key in prelude.lost)
+            else:
+                del self._works[key]
 
     def play(self, may_go_on: MayGoOn, except_for: Iterable[str] = ()) -> Outcome:
         """Play until all waiting jobs, except for those that never start, have started once."""
         self._awaited.difference_update(except_for)
-        self._decide(self._now)
         while self._awaited:
             if not may_go_on():
                 raise Ended
             now = self._next()
             if now > self._until:
                 break
+            self._last = now
             self._end(now)
             self._arrive(now)
             if now >= self._wake:
                 self._resting = frozenset()
             self._decide(now)
-        ends = {key: work.end for key, work in self._works.items() if work.end < math.inf}
+        ends = {key: end for key, work in self._works.items() if (end := _expected_end(work, self._last)) < math.inf}
         return Outcome(self.starts, {**ends, **self.ends}, self._decisions)
 
     def _next(self) -> float:
@@ -161,6 +191,7 @@ class Rollout:
     def _apply(self, now: float, plan: Plan) -> None:
         owner = {task.key: key for key, (_, tasks) in self._virtual.jobs.items() for task in tasks} if plan.evict else {}
         lost = {owner[e.task] for e in plan.evict}
+        self._lost |= lost
         for key in sorted(self._virtual.carry_out(plan, now)):
             if key not in self._virtual.jobs:
                 self._works.pop(key, None)  # a pod without a controller was evicted
@@ -183,6 +214,13 @@ class Rollout:
         if size and key in self._awaited:
             self._awaited.discard(key)
             self.starts[key] = now
+
+
+def _expected_end(work: Work, now: float) -> float:
+    """The end of a job at its current size; one that is stopped now starts again soon, as it was first asked for."""
+    if work.size or not work.started:
+        return work.end
+    return now + work.left / work.speeds[-1]
 
 
 def _work(begin: Begin, seconds: float | None, now: float) -> Work:
