@@ -2,22 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
+
+from maar.model.stems import stem_of
 
 CATEGORY = "maar.dev/category"
 """Annotation or label that sets the category of a job."""
-
-_RUN = re.compile(
-    r"""[-_.](?:
-        [0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}     # a UUID
-      | \d{8}t?\d{4,6}z?                                # a time: 20261101t100000z
-      | \d+                                             # a number, a date, seconds since 1970
-      | (?=[0-9a-f]*\d)[0-9a-f]{7,64}                   # a hash, in hexadecimal: with a digit, so that words stay
-      | [bcdfghjklmnpqrstvwxz2456789]{5}                # what Kubernetes appends to a generateName
-    )$""",
-    re.VERBOSE,
-)
 
 
 def scoped(namespace: str, category: str) -> str:
@@ -51,7 +41,4 @@ def category_of(
     for category in (annotations or {}).get(CATEGORY, ""), (labels or {}).get(CATEGORY, ""):
         if category:
             return scoped(namespace, category)
-    stem = name
-    while (end := _RUN.search(stem)) and end.start():
-        stem = stem[: end.start()]
-    return f"{namespace}/{stem}"
+    return f"{namespace}/{stem_of(name)}"

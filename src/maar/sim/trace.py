@@ -41,6 +41,8 @@ class TraceJob(msgspec.Struct, frozen=True):
     """CPUs per worker."""
     memory: int | None = None
     """Bytes per worker."""
+    limit: float | None = None
+    """The longest run time that its owner promises, in seconds. It does not end the job."""
 
     @property
     def elastic(self) -> bool:

@@ -57,7 +57,6 @@ def key_of(job: TraceJob) -> str:
 def make_job(job: TraceJob, now: float, managed: bool, restart: float) -> tuple[Job, tuple[Task, ...]]:
     """A gang with pending pods, or a suspended elastic job. With `managed`, rigid jobs too can be suspended."""
     shape = shape_of(job)
-    key = key_of(job)
     if job.elastic or managed:
         elastic = Elastic(
             job.min,
@@ -70,9 +69,13 @@ def make_job(job: TraceJob, now: float, managed: bool, restart: float) -> tuple[
             restart=restart,
             speedup=job.speedup,
         )
-        return Job(key, job.queue, job.min, priority=job.priority, created=now, elastic=elastic), ()
-    gang = Job(key, job.queue, job.workers, priority=job.priority, created=now)
+        return replace(_gang(job, now), min_member=job.min, elastic=elastic), ()
+    gang = _gang(job, now)
     return gang, tuple(_pod(gang, shape, i, now) for i in range(job.workers))
+
+
+def _gang(job: TraceJob, now: float) -> Job:
+    return Job(key_of(job), job.queue, job.workers, priority=job.priority, created=now, promise=job.limit)
 
 
 def shape_of(job: TraceJob) -> Shape:
@@ -102,6 +105,23 @@ class Virtual:
         self._touchy: set[str] = set()
         """Jobs with a nomination or a hold: each plan states these again."""
         self._snapshot: Snapshot | None = None
+
+    @classmethod
+    def of(cls, cluster: Cluster) -> Virtual:
+        """A virtual cluster in the state of `cluster`, of which it keeps everything."""
+        virtual = cls((), ())
+        virtual._rest = replace(cluster, jobs=(), tasks=())
+        members: dict[str, list[Task]] = {job.key: [] for job in cluster.jobs}
+        for task in cluster.tasks:
+            members[task.job].append(task)
+        for job in cluster.jobs:
+            virtual.put(job, tuple(members[job.key]))
+        return virtual
+
+    def cluster(self) -> Cluster:
+        """The current state as plain data."""
+        jobs = tuple(job for job, _ in self.jobs.values())
+        return replace(self._rest, jobs=jobs, tasks=tuple(task for _, tasks in self.jobs.values() for task in tasks))
 
     def put(self, job: Job, tasks: tuple[Task, ...]) -> None:
         old = self.jobs.get(job.key)
@@ -133,9 +153,7 @@ class Virtual:
             changed: dict[str, Changed] = {key: self.jobs.get(key) for key in sorted(self._changed)}
             following = self._snapshot.after(self._rest, changed)
         if following is None:
-            jobs = tuple(job for job, _ in self.jobs.values())
-            tasks = tuple(task for _, members in self.jobs.values() for task in members)
-            following = Snapshot(replace(self._rest, jobs=jobs, tasks=tasks))
+            following = Snapshot(self.cluster())
         self._snapshot = following
         self._changed.clear()
         return following
@@ -154,6 +172,8 @@ class Virtual:
             made = self._recreated(job, by_job[job.key], now) if job.key in evicted else by_job[job.key]
             if (job, tuple(made)) != self.jobs[job.key]:
                 self.put(job, tuple(made))
+        for key in sorted(touched - by_job.keys()):
+            self.remove(key)  # it had no object of its own, and no controller creates its pods again
         self._rest = replace(
             self._rest,
             elect=after.elect,
@@ -171,9 +191,14 @@ class Virtual:
         return {*(self._job_of[task] for task in tasks), *sizes, *others, *self._touchy}
 
     def _recreated(self, job: Job, left: list[Task], now: float) -> list[Task]:
-        """The remaining pods and, for a gang, its evicted pods as new pending pods."""
+        """The remaining pods and, for a gang, its evicted pods as new pending pods if a controller creates them."""
         if job.elastic is not None:
             return left
         remaining = {task.key for task in left}
-        gone = [task for task in self.jobs[job.key][1] if task.key not in remaining]
-        return [*left, *(_pod(job, task.shape, task.index, now) for task in gone)]
+        gone = [task for task in self.jobs[job.key][1] if task.key not in remaining and task.controlled]
+        return [*left, *(pending_again(task, now) for task in gone)]
+
+
+def pending_again(task: Task, now: float) -> Task:
+    """The pod that a controller creates in the place of one that is gone."""
+    return replace(task, status=Status.PENDING, node="", started=None, created=now, checkpoint=None, leaves=None)

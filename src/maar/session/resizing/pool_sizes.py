@@ -30,7 +30,7 @@ from maar.session.resizing.pools import SharedPool
 from maar.session.resizing.shares import Ground, Shares, caps_of_grounds, caps_of_queues, is_closed
 from maar.session.resizing.standing import columns
 from maar.session.resizing.waiting_gangs import WaitingGangs
-from maar.session.resizing.workers import are_leaving, elastic_of, last_change, set_size, worker_shape
+from maar.session.resizing.workers import are_leaving, elastic_of, is_settled, last_change, set_size, worker_shape
 from maar.session.session import Decision, Session
 
 ROUNDS = 8
@@ -151,6 +151,7 @@ class PoolSizes:
         frozen = self._frozen(gpus, shares)
         target = self._now
         least_first = False
+        self._settled = np.array([is_settled(self._session, job) for job in self._jobs], dtype=np.bool_)
         for round_ in range(ROUNDS):
             target = self._ask(gpus, shares, most, frozen)
             if round_ == 0:
@@ -229,7 +230,7 @@ class PoolSizes:
             if sizes[row] and self._now[row] < table.min[row]:
                 set_size(self._session, self._jobs[row], int(table.min[row]), self._pool.nodes)
         for row in order.tolist():
-            if sizes[row]:
+            if sizes[row] and not (self._settled[row] and sizes[row] == self._now[row]):
                 reached[row] = set_size(self._session, self._jobs[row], int(sizes[row]), self._pool.nodes)
         return reached
 

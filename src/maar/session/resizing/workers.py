@@ -133,6 +133,12 @@ def above(session: Session, job: Job, size: int) -> Ints:
     return np.array([t for t, index in zip(tasks.tolist(), indices, strict=True) if index >= size], dtype=np.int64)
 
 
+def is_settled(session: Session, job: Job) -> bool:
+    """Whether the job has exactly the workers of its current size, so that setting this size changes nothing."""
+    now = elastic_of(job).now
+    return bool(now) and now == have(session, job) and not len(above(session, job, now)) and not held(session, job)
+
+
 def send_away(session: Session, tasks: Ints) -> None:
     """Remove pods without an eviction: their operator deletes them."""
     for task in tasks.tolist():

@@ -1,0 +1,74 @@
+"""Waiting gangs that are alike but for their age: only the oldest of them need to be looked at.
+
+Two gangs of one queue with the same priority, pods and rules differ only in their turn, so a younger one cannot start
+before an older one. In a roll-out, of each set of alike gangs only as many take part in a cycle as the idle room of the
+whole cluster could hold, and a few more; the others rest. Their requests still count for the shares of queues.
+
+The one exception is a promise to end in time, which may let a younger gang use locked nodes first. `make bench-forecast`
+measures what this costs.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+
+import numpy as np
+
+from maar.model.jobs import Job, Phase
+from maar.model.snapshot import Snapshot
+from maar.model.tasks import Status, Task
+
+MORE = 2
+"""Gangs of each set that take part beyond what idle room could hold: evictions may make room. Tuned by hand."""
+
+
+class Alike:
+    """The waiting gangs of a roll-out, in sets."""
+
+    def __init__(self, waiting: Iterable[tuple[Job, tuple[Task, ...]]]) -> None:
+        found: dict[object, list[Job]] = {}
+        self._needs: dict[object, Counter[str]] = {}
+        for job, tasks in waiting:
+            if job.elastic is None and job.phase is Phase.INQUEUE and all(t.status is Status.PENDING for t in tasks):
+                key = _key(job, tasks)
+                found.setdefault(key, []).append(job)
+                self._needs[key] = _minimum(job, tasks)
+        self._sets = {
+            key: dict.fromkeys(job.key for job in sorted(jobs, key=lambda job: (job.created, job.key)))
+            for key, jobs in found.items()
+        }
+        self._set_of = {job: key for key, jobs in self._sets.items() for job in jobs}
+
+    def started(self, job: str) -> None:
+        if job in self._set_of:
+            self._sets[self._set_of.pop(job)].pop(job)
+
+    def resting(self, snapshot: Snapshot) -> set[str]:
+        """The gangs that cannot start in this cycle, because older gangs like them come first."""
+        idle = np.maximum(snapshot.nodes.allocatable - snapshot.used + snapshot.releasing, 0).sum(axis=0)
+        rest: set[str] = set()
+        for key, jobs in self._sets.items():
+            needs = self._needs[key]
+            fit = [int(idle[snapshot.axes.index[name]]) // n for name, n in needs.items() if name in snapshot.axes.index]
+            first = min(fit, default=len(jobs)) + MORE
+            if first < len(jobs):
+                rest.update(list(jobs)[first:])
+        return rest
+
+
+def _key(job: Job, tasks: tuple[Task, ...]) -> object:
+    pods = Counter((t.shape, t.role, t.priority, t.preempts) for t in tasks)
+    limits = tuple(sorted(job.role_min.items()))
+    own = (job.queue, job.namespace, job.priority, job.min_member, job.closeness, job.sla, job.preempts)
+    return (*own, limits, frozenset(pods.items()), job.broken, job.settles)
+
+
+def _minimum(job: Job, tasks: tuple[Task, ...]) -> Counter[str]:
+    """At least what the gang needs to start: its smallest pods, as many as its minimum."""
+    needs: Counter[str] = Counter()
+    names = {name for task in tasks for name, _ in task.shape.requests}
+    for name in sorted(names):
+        amounts = sorted(dict(task.shape.requests).get(name, 0) for task in tasks)
+        needs[name] = sum(amounts[: max(job.min_member, 1)])
+    return +needs

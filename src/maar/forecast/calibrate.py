@@ -1,0 +1,192 @@
+"""Judges old forecasts by what happened, and stretches new ones until their p90 holds.
+
+A forecast is judged by its score: the real wait divided by the forecast one. If p90 holds, 90 % of its scores are at most
+1, so new forecasts are multiplied by the 90 % quantile of the scores, by queue and by the age of the job; p50 in the same
+way. A job that was cancelled while it waited, or still waits, is censored: its score is at least the one at that time.
+Censored scores are counted by Kaplan and Meier's rule; dropping them would make waits look short.
+
+Everything here is given the time `before`, and uses nothing that was known only later.
+"""
+
+from __future__ import annotations
+
+import enum
+import math
+from collections.abc import Iterable, Sequence
+
+import msgspec
+
+from maar.forecast.forecast import JobForecast, Span
+
+SLACK = 60.0
+"""Seconds added to both waits of a score, so that short waits do not give huge scores. Tuned by hand."""
+ENOUGH = 30
+"""Started jobs that a group must have for factors of its own. Tuned by hand."""
+
+
+class Age(enum.StrEnum):
+    """How old a job was when a forecast was made."""
+
+    SUBMITTED = "at submission"
+    MINUTE = "after 1 minute"
+    HOUR = "after 1 hour"
+
+
+AGES = ((3600.0, Age.HOUR), (60.0, Age.MINUTE), (0.0, Age.SUBMITTED))
+
+
+def age_of(seconds: float) -> Age:
+    return next((age for least, age in AGES if seconds >= least), Age.SUBMITTED)
+
+
+class Made(msgspec.Struct, frozen=True):
+    """A forecast as it was made, before it was stretched, and what became of the job."""
+
+    job: str
+    queue: str
+    age: Age
+    at: float
+    start: Span
+    started: float | None = None
+    gone: float | None = None
+    """When the job was cancelled or deleted without a start."""
+
+
+def picked(made: Iterable[Made]) -> list[Made]:
+    """The first forecast of each job at each age."""
+    found: dict[tuple[str, Age], Made] = {}
+    for forecast in sorted(made, key=lambda m: (m.at, m.job)):
+        found.setdefault((forecast.job, forecast.age), forecast)
+    return list(found.values())
+
+
+class Score(msgspec.Struct, frozen=True, order=True):
+    value: float
+    censored: bool = False
+
+
+class Factors(msgspec.Struct, frozen=True):
+    """What forecast waits are multiplied by."""
+
+    p50: float = 1.0
+    p90: float = 1.0
+    started: int = 0
+    """The started jobs that they were learned from."""
+
+
+class Quality(msgspec.Struct, frozen=True):
+    """How good forecasts were."""
+
+    judged: int
+    censored: int
+    coverage_p90: float | None
+    """The share of jobs that started by their p90."""
+    median_error: float | None
+    """Median of the seconds between p50 and the real start, of started jobs."""
+
+
+class Calibration:
+    """The factors for new forecasts, from all that was known at one time."""
+
+    def __init__(self, made: Iterable[Made] = (), before: float = math.inf) -> None:
+        groups: dict[tuple[str, Age | None], list[Made]] = {}
+        for forecast in made:
+            if forecast.at < before:
+                for key in _groups(forecast.queue, forecast.age):
+                    groups.setdefault(key, []).append(forecast)
+        self._factors = {key: factors(group, before) for key, group in groups.items()}
+
+    def factors(self, queue: str, age: Age) -> Factors:
+        """Those of the queue and the age, or of a broader group if there are too few."""
+        for key in _groups(queue, age):
+            found = self._factors.get(key)
+            if found is not None and found.started >= ENOUGH:
+                return found
+        return Factors()
+
+    def stretched(self, start: Span, queue: str, age: Age, at: float) -> Span:
+        """A new forecast of a start, with the factors applied."""
+        found = self.factors(queue, age)
+        p50, p90 = stretch(start.p50, at, found.p50), stretch(start.p90, at, found.p90)
+        return Span(p50, p90 if p50 is None or p90 is None else max(p50, p90))
+
+    def applied(self, forecast: JobForecast, age: Age, at: float) -> JobForecast:
+        """A forecast with its start stretched, and its end moved by as much."""
+        start = self.stretched(forecast.start, forecast.queue, age, at)
+        finish = Span(
+            _moved(forecast.finish.p50, forecast.start.p50, start.p50),
+            _moved(forecast.finish.p90, forecast.start.p90, start.p90),
+        )
+        return msgspec.structs.replace(forecast, start=start, finish=finish)
+
+
+def quality(made: Sequence[Made], before: float = math.inf) -> Quality:
+    """The quality of forecasts as they stand in `made`."""
+    known = [m for m in made if m.at < before]
+    scores = [s for m in known if (s := score(m, m.start.p90, before)) is not None]
+    errors = sorted(
+        abs(m.started - m.start.p50)
+        for m in known
+        if m.started is not None and m.started < before and m.start.p50 is not None
+    )
+    middle = len(errors) // 2
+    error = None if not errors else (errors[middle] + errors[~middle]) / 2
+    return Quality(len(scores), sum(s.censored for s in scores), share_below(scores, 1.0), error)
+
+
+def factors(made: Sequence[Made], before: float) -> Factors:
+    p50 = [s for m in made if (s := score(m, m.start.p50, before)) is not None]
+    p90 = [s for m in made if (s := score(m, m.start.p90, before)) is not None]
+    started = sum(not s.censored for s in p90)
+    return Factors(quantile_of(p50, 0.5), quantile_of(p90, 0.9), started) if started else Factors()
+
+
+def score(made: Made, forecast: float | None, before: float) -> Score | None:
+    """The real wait in forecast waits, as known at `before`; `None` without a forecast."""
+    if forecast is None:
+        return None
+    ends = [t for t in (made.started, made.gone) if t is not None and t <= before]
+    until = min(ends, default=before)
+    started = made.started is not None and made.started <= until
+    if until == math.inf:
+        return None
+    return Score(max(until - made.at + SLACK, 0.0) / max(forecast - made.at + SLACK, SLACK), not started)
+
+
+def stretch(time: float | None, at: float, factor: float) -> float | None:
+    return None if time is None else at + max((time - at + SLACK) * factor - SLACK, 0.0)
+
+
+def survival(scores: Iterable[Score]) -> list[tuple[float, float]]:
+    """Kaplan and Meier's estimate: each uncensored value, and the share of all scores that is above it."""
+    ordered = sorted(scores)
+    above, left, steps = 1.0, len(ordered), []
+    for found in ordered:
+        if not found.censored:
+            above *= (left - 1) / left
+            steps.append((found.value, above))
+        left -= 1
+    return steps
+
+
+def quantile_of(scores: Sequence[Score], share: float) -> float:
+    """The quantile of scores, some of them censored. If too many are, the largest score: more is not known."""
+    for value, above in survival(scores):
+        if 1.0 - above >= share - 1e-9:
+            return value
+    return max((s.value for s in scores), default=1.0)
+
+
+def share_below(scores: Sequence[Score], value: float) -> float | None:
+    """The share of scores that are at most `value`."""
+    if not scores:
+        return None
+    return 1.0 - next((above for at, above in reversed(survival(scores)) if at <= value), 1.0)
+
+
+def _groups(queue: str, age: Age) -> tuple[tuple[str, Age | None], ...]:
+    return (queue, age), (queue, None), ("", None)
+
+
+def _moved(finish: float | None, before: float | None, after: float | None) -> float | None:
+    return None if finish is None or before is None or after is None else finish + after - before

@@ -1,0 +1,178 @@
+"""The forecast: quantiles of the start and end of every job, over many roll-outs.
+
+Three answers are possible for a waiting job. *Expected*: a time. *Never*: it is proved that the job cannot start on
+today's nodes and limits. *Unknown*: it depends on jobs of which nothing is known, neither history nor a declared limit;
+such jobs run for ever in roll-outs, so a start that is forecast nevertheless does not depend on them.
+"""
+
+from __future__ import annotations
+
+import enum
+import math
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from maar.config.config import Config
+from maar.decide import decide
+from maar.forecast.draws import uniforms
+from maar.forecast.rollout import BATCH, HORIZON, Arrival, Ended, MayGoOn, Outcome, Rollout
+from maar.forecast.runtimes import RunTimes
+from maar.forecast.start import Begin, State, begin, settled
+from maar.model.plan import Plan
+from maar.model.snapshot import Cluster, Snapshot
+from maar.model.tasks import Task
+
+ROLLOUTS = 32
+HOUR = 3600.0
+
+
+class Verdict(enum.StrEnum):
+    EXPECTED = "expected"
+    NEVER = "never"
+    UNKNOWN = "unknown"
+
+
+class Span(msgspec.Struct, frozen=True):
+    """Two quantiles of a time, in seconds since 1970; `None` where too many roll-outs did not come to it."""
+
+    p50: float | None = None
+    p90: float | None = None
+
+
+class JobForecast(msgspec.Struct, frozen=True):
+    """The forecast of one job."""
+
+    job: str
+    queue: str
+    state: State
+    """At the time of the forecast: waiting or running."""
+    verdict: Verdict
+    """Of its start, or of its end if it runs."""
+    why: str = ""
+    """Why it never starts, or why nothing is known; for its owner."""
+    start: Span = Span()
+    finish: Span = Span()
+    within_hour: float | None = None
+    """The share of roll-outs in which it started within one hour."""
+
+
+class Forecast(msgspec.Struct, frozen=True):
+    """All forecasts of one moment."""
+
+    at: float
+    rollouts: int
+    """How many were played to the end."""
+    wanted: int
+    jobs: tuple[JobForecast, ...] = ()
+    decisions: int = 0
+
+    def of(self, job: str) -> JobForecast | None:
+        return next((found for found in self.jobs if found.job == job), None)
+
+
+class Options(msgspec.Struct, frozen=True):
+    rollouts: int = ROLLOUTS
+    seed: int = 0
+    batch: float = BATCH
+    horizon: float = HORIZON
+
+
+def always() -> bool:
+    """No budget."""
+    return True
+
+
+def forecast(
+    cluster: Cluster,
+    config: Config,
+    now: float,
+    run_times: RunTimes,
+    *,
+    options: Options = Options(),
+    may_go_on: MayGoOn = always,
+    categories: Mapping[str, str] | None = None,
+    arrivals: Sequence[Sequence[Arrival]] = (),
+) -> Forecast:
+    """Forecast all waiting and running jobs.
+
+    `may_go_on` is asked before each step of a roll-out: when it says no, the finished roll-outs count, and their number is
+    stated. `categories` has what the history calls the category of each job. `arrivals` are future jobs, a list for
+    each roll-out in turn.
+    """
+    never = _never(decide(Snapshot(cluster), config, now))
+    cluster = settled(cluster, now)
+    begins = begins_of(cluster, now, categories)
+    first = Rollout(cluster, config, now, begins, {}).prelude()
+    outcomes: list[Outcome] = []
+    for number in range(options.rollouts):
+        seconds = {
+            key: run_times.seconds(b.traits, uniforms(options.seed, key, options.rollouts)[number], b.elapsed)
+            for key, b in begins.items()
+        }
+        future = arrivals[number % len(arrivals)] if arrivals else ()
+        batch, horizon = options.batch, options.horizon
+        rollout = Rollout(
+            cluster, config, now, begins, seconds, arrivals=future, batch=batch, horizon=horizon, prelude=first
+        )
+        try:
+            outcomes.append(rollout.play(may_go_on, never))
+        except Ended:
+            break
+    jobs = tuple(
+        _of_job(begins[key], now, outcomes, never.get(key, ""))
+        for key in sorted(begins)
+        if begins[key].state is not State.OVER
+    )
+    return Forecast(now, len(outcomes), options.rollouts, jobs, sum(outcome.decisions for outcome in outcomes))
+
+
+def _never(plan: Plan) -> dict[str, str]:
+    """The jobs that are proved never to start, with the proof."""
+    return {wait.job: r.never.message for wait in plan.waiting for r in wait.reasons if r.never is not None}
+
+
+def begins_of(cluster: Cluster, now: float, categories: Mapping[str, str] | None = None) -> dict[str, Begin]:
+    """The state of every job at the start of a forecast."""
+    known = categories or {}
+    members: dict[str, list[Task]] = {job.key: [] for job in cluster.jobs}
+    for task in cluster.tasks:
+        members[task.job].append(task)
+    return {job.key: begin(job, tuple(members[job.key]), now, known.get(job.key, "")) for job in cluster.jobs}
+
+
+def _of_job(begin: Begin, now: float, outcomes: Sequence[Outcome], never: str) -> JobForecast:
+    key, queue = begin.job.key, begin.job.queue
+    if not outcomes:
+        return JobForecast(key, queue, begin.state, Verdict.UNKNOWN, "no roll-out was finished in time")
+    finish = span([outcome.ends.get(key, math.inf) for outcome in outcomes])
+    if begin.state is State.RUNNING:
+        if finish.p50 is None:
+            why = "its run time is unknown: no history, and no declared limit"
+            return JobForecast(key, queue, begin.state, Verdict.UNKNOWN, why)
+        return JobForecast(key, queue, begin.state, Verdict.EXPECTED, finish=finish)
+    if never:
+        return JobForecast(key, queue, begin.state, Verdict.NEVER, never, within_hour=0.0)
+    starts = [outcome.starts.get(key, math.inf) for outcome in outcomes]
+    start = span(starts)
+    if start.p50 is None:
+        started = sum(at < math.inf for at in starts)
+        why = f"started in {started} of {len(starts)} roll-outs: it waits for jobs of unknown run time, or too long"
+        return JobForecast(key, queue, begin.state, Verdict.UNKNOWN, why)
+    soon = sum(at <= now + HOUR for at in starts) / len(starts)
+    return JobForecast(key, queue, begin.state, Verdict.EXPECTED, "", start, finish, soon)
+
+
+def span(times: Sequence[float]) -> Span:
+    ordered = sorted(times)
+    return Span(quantile(ordered, 0.5), quantile(ordered, 0.9))
+
+
+def quantile(ordered: Sequence[float], share: float) -> float | None:
+    """The quantile of ascending values, which may be infinite: between the two nearest of n + 1 equal parts."""
+    place = share * (len(ordered) + 1) - 1
+    low = min(max(math.floor(place), 0), len(ordered) - 1)
+    high = min(max(math.ceil(place), 0), len(ordered) - 1)
+    if ordered[high] == math.inf:
+        return None
+    return ordered[low] + (ordered[high] - ordered[low]) * min(max(place - low, 0.0), 1.0)

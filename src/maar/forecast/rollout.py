@@ -1,0 +1,237 @@
+"""One roll-out: one possible future of the cluster, in which every job has a drawn run time.
+
+The same cycle as in `maar.sim.cluster`, but from the state of a live cluster, and only until every waiting job has started
+once. At each event `decide` gets a snapshot of the virtual cluster, and its plan takes effect at once. Events that are
+close together are one moment.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+import msgspec
+from msgspec.structs import replace
+
+from maar.config.config import Config
+from maar.decide import decide
+from maar.forecast.alike import Alike
+from maar.forecast.start import Begin, State, made_pods, size_of
+from maar.model.jobs import Job, Phase
+from maar.model.plan import Plan
+from maar.model.snapshot import Cluster
+from maar.model.tasks import Task
+from maar.sim.setting import Setting
+from maar.sim.virtual import Virtual
+from maar.sim.works import Work
+
+ROUNDS = 20
+"""Maximum cycles at one moment, as in the simulator."""
+SOON = 1.0
+"""Minimum seconds until the next cycle that only time causes, as in the simulator."""
+BATCH = 60.0
+"""Events within this many seconds are one moment."""
+NEXT = 100
+"""How many arrivals a moment can have. Tuned by hand."""
+HORIZON = 30 * 86400.0
+"""A roll-out ends after this time."""
+MayGoOn = Callable[[], bool]
+
+
+class Arrival(msgspec.Struct, frozen=True):
+    """A job that is not submitted yet."""
+
+    at: float
+    job: Job
+    tasks: tuple[Task, ...]
+    begin: Begin
+    seconds: float
+    """Run time at its requested size."""
+
+
+class Outcome(msgspec.Struct, frozen=True):
+    """When jobs started and ended in one roll-out. A job that did not has no entry."""
+
+    starts: dict[str, float]
+    ends: dict[str, float]
+    decisions: int
+
+
+class Prelude(msgspec.Struct, frozen=True):
+    """The first moment, which is the same in all roll-outs."""
+
+    cluster: Cluster
+    resting: frozenset[str]
+    wake: float
+    lost: frozenset[str]
+    """Jobs with evicted pods."""
+
+
+class Ended(Exception):
+    """The time for forecasts is used up."""
+
+
+class Rollout:
+    """One future, event by event."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        config: Config,
+        now: float,
+        begins: Mapping[str, Begin],
+        seconds: Mapping[str, float | None],
+        *,
+        arrivals: Sequence[Arrival] = (),
+        batch: float = BATCH,
+        horizon: float = HORIZON,
+        prelude: Prelude | None = None,
+    ) -> None:
+        """`seconds` has the drawn run time of each job at its requested size; `None` if nothing is known of it."""
+        self._virtual = Virtual.of(cluster if prelude is None else prelude.cluster)
+        self._config, self._now, self._batch, self._until = config, now, batch, now + horizon
+        pools = [pool.restart for pool in config.pools]
+        self._setting = Setting(len(cluster.nodes), 0, restart=max(pools, default=0.0))
+        self._works = {key: _work(b, seconds.get(key), now) for key, b in begins.items() if b.state is not State.OVER}
+        self._reports = {
+            key for key, b in begins.items() if b.job.elastic is not None and b.job.elastic.remaining < math.inf
+        }
+        self._awaited = {key for key, b in begins.items() if b.state is State.WAITING}
+        there = self._virtual.jobs
+        self._alike = Alike(there[key] for key in sorted(self._awaited & there.keys()))
+        self._arrivals = sorted(arrivals, key=lambda a: (a.at, a.job.key), reverse=True)
+        self._resting: frozenset[str] = frozenset()
+        self._wake = math.inf
+        self._decisions = 0
+        self.starts: dict[str, float] = {}
+        self.ends: dict[str, float] = {}
+        self._lost: set[str] = set()
+        self._last = now
+        if prelude is None:
+            self._decide(now)
+        else:
+            self._take(prelude)
+
+    def prelude(self) -> Prelude:
+        """The state of a roll-out that has not been played: after the cycles of its first moment."""
+        return Prelude(self._virtual.cluster(), self._resting, self._wake, frozenset(self._lost))
+
+    def _take(self, prelude: Prelude) -> None:
+        self._resting, self._wake = prelude.resting, prelude.wake
+        for key in sorted(self._works):
+            if key in self._virtual.jobs:
+                self._resize(self._now, key, size_of(*self._virtual.jobs[key]), key in prelude.lost)
+            else:
+                del self._works[key]
+
+    def play(self, may_go_on: MayGoOn, except_for: Iterable[str] = ()) -> Outcome:
+        """Play until all waiting jobs, except for those that never start, have started once."""
+        self._awaited.difference_update(except_for)
+        while self._awaited:
+            if not may_go_on():
+                raise Ended
+            now = self._next()
+            if now > self._until:
+                break
+            self._last = now
+            self._end(now)
+            self._arrive(now)
+            if now >= self._wake:
+                self._resting = frozenset()
+            self._decide(now)
+        ends = {key: end for key, work in self._works.items() if (end := _expected_end(work, self._last)) < math.inf}
+        return Outcome(self.starts, {**ends, **self.ends}, self._decisions)
+
+    def _next(self) -> float:
+        """The time of the next moment: that of the last event shortly after the first one."""
+        events = [work.end for work in self._works.values()]
+        events.append(self._wake)
+        events.extend(arrival.at for arrival in self._arrivals[-NEXT:])
+        latest = min(events) + self._batch
+        return max((at for at in events if at <= latest), default=math.inf)
+
+    def _end(self, now: float) -> None:
+        for key in [key for key, work in self._works.items() if work.end <= now]:
+            self.ends[key] = self._works.pop(key).end
+            self._virtual.remove(key)
+            self._resting = frozenset()
+
+    def _arrive(self, now: float) -> None:
+        while self._arrivals and self._arrivals[-1].at <= now:
+            arrival = self._arrivals.pop()
+            self._virtual.put(arrival.job, arrival.tasks)
+            self._works[arrival.job.key] = _work(arrival.begin, arrival.seconds, now)
+
+    def _decide(self, now: float) -> None:
+        for _ in range(ROUNDS):
+            self._report(now)
+            snapshot = self._virtual.snapshot()
+            number = snapshot.jobs.number
+            rest = self._resting | self._alike.resting(snapshot)
+            snapshot.resting = frozenset(number[key] for key in rest if key in number)
+            snapshot.is_read = False  # only whether a job waits is used, not the reason
+            plan = decide(snapshot, self._config, now)
+            self._decisions += 1
+            self._apply(now, plan)
+            again = bool(plan.evict or plan.admit or plan.resize or plan.suspend or plan.resume)
+            if not again:
+                break
+        at = now if again else math.inf if plan.wake_at is None else plan.wake_at
+        self._wake = max(at, now + SOON)
+
+    def _report(self, now: float) -> None:
+        """Estimates of the remaining work, for jobs that report it."""
+        for key in self._reports & self._works.keys():
+            work = self._works[key]
+            job, tasks = self._virtual.jobs[key]
+            left = work.news(now)
+            if left is not None and job.elastic is not None:
+                self._virtual.put(replace(job, elastic=replace(job.elastic, remaining=left)), tasks)
+
+    def _apply(self, now: float, plan: Plan) -> None:
+        owner = {task.key: key for key, (_, tasks) in self._virtual.jobs.items() for task in tasks} if plan.evict else {}
+        lost = {owner[e.task] for e in plan.evict}
+        self._lost |= lost
+        for key in sorted(self._virtual.carry_out(plan, now)):
+            if key not in self._virtual.jobs:
+                self._works.pop(key, None)  # a pod without a controller was evicted
+                continue
+            job, tasks = self._virtual.jobs[key]
+            if not tasks and job.elastic is None and job.phase is Phase.INQUEUE:
+                tasks = made_pods(job, now)
+                self._virtual.put(job, tasks)
+            self._resize(now, key, size_of(job, tasks), key in lost)
+        gave = plan.evict or plan.suspend or any(r.after < r.before for r in plan.resize)
+        self._resting = frozenset() if gave else self._resting | {w.job for w in plan.waiting}
+
+    def _resize(self, now: float, key: str, size: int, lost: bool) -> None:
+        work = self._works.get(key)
+        if work is None or size == work.size:
+            return
+        work.resize(now, size, self._setting, lost)
+        if size:
+            self._alike.started(key)
+        if size and key in self._awaited:
+            self._awaited.discard(key)
+            self.starts[key] = now
+
+
+def _expected_end(work: Work, now: float) -> float:
+    """The end of a job at its current size; one that is stopped now starts again soon, as it was first asked for."""
+    if work.size or not work.started:
+        return work.end
+    return now + work.left / work.speeds[-1]
+
+
+def _work(begin: Begin, seconds: float | None, now: float) -> Work:
+    """The work of a job, in seconds on one worker; without end if its run time is unknown."""
+    left = math.inf if seconds is None else max(seconds - begin.elapsed, 0.0) * begin.reference
+    elastic = begin.job.elastic
+    if elastic is not None and elastic.remaining < math.inf:
+        left = elastic.remaining
+    work = Work(0, left, list(begin.speeds), epoch=left / 100 if left < math.inf else math.inf)
+    work.started = begin.elapsed > 0.0
+    if begin.size:
+        work.size, work.started, work.moves = begin.size, True, now
+        work.end = now + left / begin.speeds[begin.size]
+    return work

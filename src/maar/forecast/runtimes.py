@@ -1,0 +1,166 @@
+"""How long jobs run, from the run times of finished jobs.
+
+A job is compared with finished jobs that are more and more unlike it: of the same owner, name and GPUs; of the same owner
+and name; of its category; with the same GPUs; all. Each level counts by how many jobs it has. If owners declare limits,
+the share of the limit that jobs use is learned too; the law that spreads less on the finished jobs is used. A running
+job is compared with jobs that ran at least as long as it has.
+
+Run times count from start to end, however a job ended: a failed or deleted job makes room too. Of an elastic job, the run
+time is the one at the size that its owner requested.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+
+import msgspec
+import numpy as np
+
+from maar.model.resources import Floats
+
+PRIOR = 8.0
+"""A level of so many finished jobs counts as much as all broader levels together. Tuned by hand."""
+RECENT = 400
+"""How many finished jobs a level looks back. Tuned by hand."""
+ENOUGH = 5
+"""With fewer finished jobs in all, nothing is learned from them. Tuned by hand."""
+TAIL = 0.01
+"""If fewer finished jobs than this share ran as long as a job, their rest says nothing, and the job's own past is used.
+Tuned by hand."""
+
+
+class Traits(msgspec.Struct, frozen=True):
+    """What is known of a job before it runs."""
+
+    owner: str = ""
+    stem: str = ""
+    """Its name without what differs between runs (`maar.model.stems`)."""
+    gpus: int = 0
+    """At the requested size."""
+    category: str = ""
+    limit: float | None = None
+    """The longest run time that its owner declares, in seconds."""
+
+
+class Sample(msgspec.Struct, frozen=True):
+    """A finished job."""
+
+    traits: Traits
+    seconds: float
+    """Run time at the requested size."""
+
+
+class Law(msgspec.Struct, frozen=True):
+    """A distribution of run times as weighted values, ascending."""
+
+    values: Floats
+    upto: Floats
+    """The share of the weight up to each value, each value's own half included."""
+    spread: float
+    """Standard deviation of the logarithm."""
+    scale: float = 1.0
+
+    def draw(self, u: float, elapsed: float = 0.0) -> float:
+        """The quantile `u` of the run times above `elapsed`; always more than `elapsed`."""
+        values, least = self.values, elapsed / self.scale
+        below = 0.0
+        if least > 0.0:
+            below = float(np.interp(math.log(least), values, self.upto, left=0.0, right=1.0))
+        if below > 1.0 - TAIL:
+            return elapsed / (1.0 - u)  # the longer it has run, the longer it will: Pareto's law with exponent 1
+        at = below + u * (1.0 - below)
+        drawn = math.exp(float(np.interp(at, self.upto, values))) * self.scale
+        return max(drawn, math.nextafter(elapsed, math.inf))
+
+
+class RunTimes:
+    """The run times of finished jobs; later samples are newer."""
+
+    def __init__(self, samples: Iterable[Sample] = ()) -> None:
+        self._levels: dict[tuple[object, ...], list[Sample]] = {}
+        self._laws: dict[tuple[Traits, bool], Law | None] = {}
+        for sample in samples:
+            self.add(sample)
+
+    def add(self, sample: Sample) -> None:
+        """Learn from one more finished job."""
+        if not 0.0 < sample.seconds < math.inf:
+            return
+        for key in _levels(sample.traits):
+            known = self._levels.setdefault(key, [])
+            known.append(sample)
+            if len(known) > 2 * RECENT:
+                del known[:RECENT]
+        self._laws.clear()
+
+    def seconds(self, traits: Traits, u: float, elapsed: float = 0.0) -> float | None:
+        """The quantile `u` of the run time of a job that has run for `elapsed`; `None` if nothing is known.
+
+        It is above `elapsed`, and at most the declared limit unless the job has broken it.
+        """
+        law = self._law(traits)
+        limit = traits.limit if traits.limit is not None and traits.limit > elapsed else None
+        if law is None:
+            return limit
+        drawn = law.draw(u, elapsed)
+        return drawn if limit is None else min(drawn, limit)
+
+    def _law(self, traits: Traits) -> Law | None:
+        """The law that spreads less: of the run times, or of the share of the limit that was used."""
+        plain = msgspec.structs.replace(traits, limit=None)
+        law = self._made(plain, shares=False)
+        if traits.limit is None or traits.limit <= 0.0:
+            return law
+        shares = self._made(plain, shares=True)
+        if law is None or (shares is not None and shares.spread < law.spread):
+            law = shares
+            return None if law is None else msgspec.structs.replace(law, scale=traits.limit)
+        return law
+
+    def _made(self, traits: Traits, shares: bool) -> Law | None:
+        key = (traits, shares)
+        if key not in self._laws:
+            self._laws[key] = self._make(traits, shares)
+        return self._laws[key]
+
+    def _make(self, traits: Traits, shares: bool) -> Law | None:
+        values: list[float] = []
+        weights: list[float] = []
+        rest = 1.0
+        for key in _levels(traits):
+            level = [v for s in self._levels.get(key, ())[-RECENT:] if (v := _value(s, shares)) is not None]
+            if not level:
+                continue
+            last = key == ()
+            weight = rest if last else rest * len(level) / (len(level) + PRIOR)
+            rest -= weight
+            values.extend(level)
+            weights.extend([weight / len(level)] * len(level))
+        if len(self._levels.get((), ())) < ENOUGH or len(values) < ENOUGH:
+            return None
+        order = np.argsort(values, kind="stable")
+        logs, share = np.array(values)[order], np.array(weights)[order]
+        share /= share.sum()
+        mean = float(logs @ share)
+        spread = math.sqrt(max(float(((logs - mean) ** 2) @ share), 0.0))
+        return Law(logs, np.cumsum(share) - share / 2, spread)
+
+
+def _levels(traits: Traits) -> list[tuple[object, ...]]:
+    """The keys of the groups of jobs to compare with, from the most alike to all."""
+    keys: list[tuple[object, ...]] = [
+        ("owner, stem, gpus", traits.owner, traits.stem, traits.gpus),
+        ("owner, stem", traits.owner, traits.stem),
+    ]
+    if traits.category:
+        keys.append(("category", traits.category))
+    return [*keys, ("gpus", traits.gpus), ()]
+
+
+def _value(sample: Sample, share: bool) -> float | None:
+    """The logarithm of a run time, or of the share of its limit."""
+    if not share:
+        return math.log(sample.seconds)
+    limit = sample.traits.limit
+    return None if limit is None or limit <= 0.0 else math.log(sample.seconds / limit)

@@ -1,0 +1,148 @@
+"""The jobs of a live cluster at the start of a forecast: which of them run, which wait, and how much work is done.
+
+Also brings the cluster to the state from which roll-outs begin: pods that are being deleted are gone, and operators have
+created the workers that elastic jobs were given.
+"""
+
+from __future__ import annotations
+
+import enum
+
+import msgspec
+
+from maar.elastic.speedup import curve
+from maar.forecast.runtimes import Traits
+from maar.model.elastic import Elastic
+from maar.model.jobs import Job, Phase
+from maar.model.outcome import carry_out
+from maar.model.plan import Hold, Nominate, Plan
+from maar.model.resources import PODS
+from maar.model.shapes import Shape
+from maar.model.snapshot import Cluster
+from maar.model.stems import stem_of
+from maar.model.tasks import Status, Task
+
+GPU_NAMES = ("nvidia.com/gpu", "amd.com/gpu")
+
+
+class State(enum.StrEnum):
+    WAITING = "waiting"
+    """It lacks part of its minimum."""
+    RUNNING = "running"
+    OVER = "over"
+
+
+class Begin(msgspec.Struct, frozen=True):
+    """One job at the start of a forecast."""
+
+    job: Job
+    state: State
+    traits: Traits
+    elapsed: float
+    """Seconds that it has run, at its requested size."""
+    size: int
+    """Workers that make progress now; a gang counts as one."""
+    speeds: tuple[float, ...]
+    """Its speed at each size, relative to one worker; a gang runs or does not."""
+
+    @property
+    def reference(self) -> float:
+        """Its speed at the requested size."""
+        elastic = self.job.elastic
+        return 1.0 if elastic is None else self.speeds[min(elastic.requested or elastic.min, elastic.max)]
+
+
+def settled(cluster: Cluster, now: float) -> Cluster:
+    """The cluster without pods that are being deleted, and with all pods of elastic jobs."""
+    keep = Plan(
+        nominate=tuple(Nominate(t.key, t.node) for t in cluster.tasks if t.status is Status.NOMINATED),
+        hold=tuple(Hold(j.key, node, n) for j in cluster.jobs if j.elastic for node, n in j.elastic.holds),
+        elect=cluster.elect,
+        locks=cluster.locks,
+        expired=cluster.expired,
+    )
+    return carry_out(cluster, keep, now)
+
+
+def begin(job: Job, tasks: tuple[Task, ...], now: float, category: str = "") -> Begin:
+    """The state of one job. Its owner is its namespace; `category` is what the history calls it."""
+    speeds = speeds_of(job)
+    size = size_of(job, tasks)
+    namespace, _, name = job.key.partition("/")
+    traits = Traits(namespace, stem_of(name), _gpus(job, tasks), category, _limit(job, tasks))
+    if job.phase is Phase.COMPLETED or (tasks and all(t.status in (Status.SUCCEEDED, Status.FAILED) for t in tasks)):
+        return Begin(job, State.OVER, traits, 0.0, 0, speeds)
+    state = State.RUNNING if size else State.WAITING
+    elapsed = _elapsed(job, tasks, size, speeds, now)
+    return Begin(job, state, traits, elapsed, size, speeds)
+
+
+def speeds_of(job: Job) -> tuple[float, ...]:
+    if job.elastic is None:
+        return (0.0, 1.0)
+    values: list[float] = curve(dict(job.elastic.speedup)).values(job.elastic.max).tolist()
+    return tuple(values)
+
+
+def size_of(job: Job, tasks: tuple[Task, ...]) -> int:
+    """The workers that make progress: none without the minimum; a gang counts as one."""
+    ready = sum(task.status in (Status.BOUND, Status.SUCCEEDED) for task in tasks)
+    bound = [task for task in tasks if task.status is Status.BOUND]
+    if not bound or ready < job.min_member:
+        return 0
+    if job.elastic is None:
+        return 1
+    return min(sum(task.role == job.elastic.role for task in bound), job.elastic.max)
+
+
+def made_pods(job: Job, now: float) -> tuple[Task, ...]:
+    """The pods of an admitted group whose operator has not created them: its declared minimum in equal parts."""
+    count = max(job.min_member, 1)
+    amounts = {name: -(-amount // count) for name, amount in (job.min_resources or {}).items() if amount > 0}
+    shape = Shape(requests=tuple(sorted({**amounts, PODS: 1}.items())))
+    return tuple(
+        Task(f"{job.key}-forecast-{i}", job.key, shape, index=i, priority=job.priority, created=now, controlled=True)
+        for i in range(count)
+    )
+
+
+def _elapsed(job: Job, tasks: tuple[Task, ...], size: int, speeds: tuple[float, ...], now: float) -> float:
+    if job.elastic is None:
+        started = [task.started for task in tasks if task.status is Status.BOUND and task.started is not None]
+        return max(now - min(started), 0.0) if size and started else 0.0
+    return _attained(job.elastic, size, now) * _efficiency(job.elastic, size, speeds)
+
+
+def _attained(elastic: Elastic, size: int, now: float) -> float:
+    """Worker seconds that an elastic job has used."""
+    past, gpus = elastic.past, max(_of(elastic.shape), 1)
+    since = 0.0 if past.counted is None or not size else max(now - past.counted, 0.0)
+    return past.attained / gpus + since * size
+
+
+def _efficiency(elastic: Elastic, size: int, speeds: tuple[float, ...]) -> float:
+    """Seconds at the requested size that one worker second is worth, at the current size."""
+    wanted = min(elastic.requested or elastic.min, elastic.max)
+    at = size or wanted
+    return speeds[at] / max(at, 1) / speeds[wanted]
+
+
+def _gpus(job: Job, tasks: tuple[Task, ...]) -> int:
+    if job.elastic is not None:
+        return (job.elastic.requested or job.elastic.min) * _of(job.elastic.shape)
+    if not tasks:
+        return sum((job.min_resources or {}).get(name, 0) for name in GPU_NAMES)
+    return sum(_of(task.shape) for task in tasks)
+
+
+def _of(shape: Shape) -> int:
+    return sum(amount for name, amount in shape.requests if name in GPU_NAMES)
+
+
+def _limit(job: Job, tasks: tuple[Task, ...]) -> float | None:
+    """The promise of the job, or the longest of its pods if all promise."""
+    if job.promise is not None:
+        return job.promise
+    promises = [task.promise for task in tasks]
+    longest = max((p for p in promises if p is not None), default=None)
+    return None if None in promises else longest
