@@ -185,7 +185,7 @@ class Virtual:
         return touched
 
     def _touched(self, plan: Plan) -> set[str]:
-        tasks = (*(b.task for b in plan.bind), *(n.task for n in plan.nominate))
+        tasks = (*(b.task for b in plan.bind), *(n.task for n in plan.nominate), *(u.task for u in plan.ungate))
         sizes = (*(r.job for r in plan.resize), *(s.job for s in plan.suspend), *(r.job for r in plan.resume))
         others = (*(a.job for a in plan.admit), *(h.job for h in plan.hold))
         return {*(self._job_of[task] for task in tasks), *sizes, *others, *self._touchy}
