@@ -18,9 +18,11 @@ from maar.model.jobs import Phase
 from maar.model.nodes import HOSTNAME, Node
 from maar.model.queues import ROOT, Queue
 from maar.model.resources import CPU, EPHEMERAL, MEMORY, PODS, devices_first, total
+from maar.model.snapshot import Quota
 from maar.model.tasks import Status
+from maar.plugins.resourcequota import plain
 from maar.whatif.edit import Edit
-from maar.whatif.job_edits import HIGHEST, UNPLACED, EndJob, SetMinimum, SetPriority, SetQueue, SetRequest
+from maar.whatif.job_edits import HIGHEST, UNPLACED, EndJobs, SetMinimum, SetPriority, SetQueue, SetRequest
 from maar.whatif.node_edits import CORDONED, AddNodes, EndReservation, Uncordon
 from maar.whatif.queue_edits import Field, OpenQueue, SetAmounts, SetQuota, SetWeight
 from maar.whatif.search import Search, bisected, least
@@ -67,7 +69,7 @@ def limit(search: Search) -> Edits:
         knobs += [_of_queue(search, queue.name, "capability", r, has[r]) for r in _asks(search) if r in has]
     for quota in sorted(search.cluster.quotas, key=lambda q: q.key):
         if quota.namespace == search.job.namespace:
-            knobs += [_of_quota(search, quota.key, r, amount) for r, amount in sorted(quota.hard.items())]
+            knobs += [_of_quota(search, quota, resource) for resource in sorted(quota.hard)]
     return _raised(search, knobs)
 
 
@@ -117,13 +119,17 @@ def end(search: Search) -> Edits:
         key=lambda j: (j.key not in size, j.priority, size.get(j.key, 0), -started.get(j.key, 0.0), j.key),
     )
     names = [job.key for job in order]
-    if not names or search.tried([EndJob(name) for name in sorted(names)]) is None:
+    if not names or not search.works(_ended(names)):
         return None
     for name in names[:TRIED]:
-        if (edits := search.tried([EndJob(name)])) is not None:
-            return edits
-    found = search.least_set(names, lambda chosen: [EndJob(name) for name in sorted(chosen)])
-    return found if found is not None and len(found) <= MOST_ENDED else None
+        if search.works(_ended([name])):
+            return _ended([name])
+    found = search.smallest(names, _ended)
+    return _ended(found) if found is not None and len(found) <= MOST_ENDED else None
+
+
+def _ended(names: Sequence[str]) -> list[Edit]:
+    return [EndJobs(tuple(sorted(names)))]
 
 
 def request(search: Search) -> Edits:
@@ -209,16 +215,18 @@ def _of_queue(search: Search, queue: str, field: Field, resource: str, now: int)
     return Knob(lambda amount: SetAmounts(queue, field, {resource: amount}), now, *_reach(search, resource, now))
 
 
-def _of_quota(search: Search, quota: str, resource: str, now: int) -> Knob:
-    return Knob(lambda amount: SetQuota(quota, {resource: amount}), now, *_reach(search, resource, now))
+def _of_quota(search: Search, quota: Quota, resource: str) -> Knob:
+    now, used = quota.hard[resource], quota.used.get(resource, 0)
+    reach = _reach(search, resource, max(now, used))
+    return Knob(lambda amount: SetQuota(quota.key, {resource: amount}), now, *reach)
 
 
 def _reach(search: Search, resource: str, now: int) -> tuple[int, int]:
     """An amount that limits no job, and the greatest common divisor of all requests of the resource."""
     snapshot, jobs = search.snapshot, search.snapshot.jobs.jobs
     groups = [*(job.min_resources or {} for job in jobs), *(job.quota_needs for job in jobs)]
-    asked = [amounts.get(resource, 0) for amounts in groups]
-    dim = snapshot.axes.index.get(resource)
+    asked = [amount for amounts in groups for name, amount in amounts.items() if plain(name) == plain(resource)]
+    dim = snapshot.axes.index.get(plain(resource))
     there = 0 if dim is None else total(snapshot.nodes.allocatable)[dim]
     if dim is not None:
         asked += snapshot.shapes.requests[snapshot.tasks.shape, dim].tolist()

@@ -14,12 +14,14 @@ import msgspec
 from msgspec.structs import replace
 
 from maar.config.config import Config
-from maar.config.problems import unknown
+from maar.config.problems import closest, unknown
 from maar.model.jobs import Job
 from maar.model.resources import LARGEST, quantity
 from maar.model.snapshot import Cluster
 
 T = TypeVar("T")
+LISTED = 20
+"""The longest list of names in a message. Tuned by hand."""
 
 
 class EditError(ValueError):
@@ -59,10 +61,14 @@ class Edit(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="e
 
 
 def found(field: str, what: str, name: str, known: Iterable[str]) -> None:
-    """An `EditError` if there is no such name."""
-    names = list(known)
+    """An `EditError` if there is no such name, with a suggestion and, if they are few, all names."""
+    names = set(known)
     if name not in names:
-        raise EditError(field, unknown(what, name, names))
+        if len(names) <= LISTED:
+            raise EditError(field, unknown(what, name, names))
+        close = closest(name, sorted(names))
+        near = f"did you mean `{close}`? " if close else ""
+        raise EditError(field, f"unknown {what} `{name}`; {near}there are {len(names)}")
 
 
 def at_least(field: str, value: int, least: int, most: int = LARGEST) -> None:
