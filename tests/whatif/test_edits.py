@@ -20,7 +20,7 @@ from maar.whatif.config_edits import SetAlgorithm, UseConfig
 from maar.whatif.edit import Edit, EditError, Scene
 from maar.whatif.edits import AnyEdit, applied, in_words
 from maar.whatif.job_edits import AddJobs, EndJobs, SetMinimum, SetPriority, SetQueue, SetRequest
-from maar.whatif.node_edits import AddNodes, Cordon, EndReservation, RemoveNodes, Uncordon
+from maar.whatif.node_edits import AddNodes, AddNodesLike, Cordon, EndReservation, RemoveNodes, Uncordon
 from maar.whatif.queue_edits import AddQueues, OpenQueue, SetAmounts, SetQuota, SetWeight
 
 CONFIG = default_config(catalog())
@@ -111,6 +111,14 @@ def test_nodes_are_added_cordoned_and_uncordoned() -> None:
     assert () == made.nodes[1].taints
 
 
+def test_new_nodes_are_like_another_one() -> None:
+    template = node("n2", gpu=8, labels={"kubernetes.io/hostname": "n2", "rack": "r1"}, unschedulable=True)
+    scene = Scene(cluster(template, node("n2-copy-1")), CONFIG)
+    made = applied(scene, [AddNodesLike("n2", 2)]).cluster.nodes[2:]
+    expected = [node(f"n2-copy-copy-{i}", gpu=8, labels={"rack": "r1"}) for i in (1, 2)]
+    assert expected == list(made)
+
+
 def test_pods_of_a_removed_node_wait_if_they_are_created_again() -> None:
     made = after(RemoveNodes(("n1",)))
     assert ["n2"] == [node.name for node in made.nodes]
@@ -159,11 +167,11 @@ WORDS: list[tuple[Edit, str]] = [
     (SetPriority("ns/low", 3), "raise the priority of `ns/low` from 0 to 3"),
     (SetPriority("ns/low", 1), "raise the priority of `ns/low` from 0 to 1, above `ns/train`"),
     (SetPriority("ns/low", -1), "lower the priority of `ns/low` from 0 to -1"),
-    (SetMinimum("ns/low", 1), "lower the minimum of `ns/low` from 2 to 1 pods"),
+    (SetMinimum("ns/low", 1), "lower the minimum of `ns/low` from 2 to 1 pod"),
     (SetQueue("ns/low", "a"), "move `ns/low` from queue `default` to queue `a`"),
-    (SetRequest("ns/low", "memory", 2**20), "request 1Mi memory for each pod of `ns/low`, not 1Gi"),
+    (SetRequest("ns/low", "memory", 2**20), "request 1Mi memory for each pod of `ns/low` instead of 1Gi"),
     (AddNodes((node("n3"), node("n4"))), "add nodes `n3`, `n4`"),
-    (AddNodes((node("n3"),), like="n1"), "add 1 node like `n1`"),
+    (AddNodesLike("n1", 2), "add 2 nodes like `n1`"),
     (Cordon(("n1",)), "cordon node `n1`"),
     (Uncordon(("n1", "n2")), "uncordon nodes `n1`, `n2`"),
     (RemoveNodes(("n1",)), "remove node `n1`"),
@@ -174,7 +182,7 @@ WORDS: list[tuple[Edit, str]] = [
     (SetAmounts("a", "capability", {GPU: 16}), f"raise the capability of queue `a` by 8 {GPU} (8 to 16)"),
     (SetAmounts("a", "capability", {"cpu": 1500}), "lower the capability of queue `a` by 2500m cpu (4 to 1500m)"),
     (SetAmounts("a", "capability", {GPU: None}), f"remove {GPU} from the capability of queue `a`"),
-    (SetAmounts("a", "deserved", {GPU: 4}), f"set the deserved of queue `a` to 4 {GPU}"),
+    (SetAmounts("a", "deserved", {GPU: 4}), f"set the deserved amount of queue `a` to 4 {GPU}"),
     (SetQuota("ns/team", {"pods": 5}), "raise the ResourceQuota `ns/team` by 1 pods (4 to 5)"),
     (SetAlgorithm("default", "srtf"), "use algorithm `srtf` in pool `default`, not `elastic-fifo`"),
     (UseConfig("actions: allocate\ntiers: [{plugins: [{name: gang}]}]"), "use another configuration"),
@@ -221,6 +229,9 @@ BAD: list[tuple[Edit, str]] = [
     (SetRequest("ns/low", GPU, -1), "amount: expected at least 0, got `-1`"),
     (AddNodes((Node("n1", {}),)), "nodes[0]: node `n1` exists already"),
     (AddNodes((Node("x", {}), Node("x", {}))), "nodes[1]: node `x` exists already"),
+    (AddNodesLike("n7", 1), "like: unknown node `n7`"),
+    (AddNodesLike("n1", 0), "count: expected at least 1, got `0`"),
+    (AddNodesLike("n1", 10**9), "count: expected at most 4096, got `1000000000`"),
     (Cordon(()), "nodes: expected the names of nodes, got nothing"),
     (Uncordon(("n1", "n7")), "nodes[1]: unknown node `n7`"),
     (RemoveNodes(("n7",)), "nodes[0]: unknown node `n7`"),

@@ -157,7 +157,7 @@ def test_what_its_queue_deserves_is_raised() -> None:
         gang("mine", gpu=3, queue="q"),
     )
     change = found("share", scene, CAPACITY)
-    assert f"raise the deserved of queue `q` by 2 {GPU} (1 to 3)" == change.words
+    assert f"raise the deserved amount of queue `q` by 2 {GPU} (1 to 3)" == change.words
     assert 1 == len(change.evicts)
 
 
@@ -201,9 +201,9 @@ def test_pods_that_belong_to_their_node_do_not_end() -> None:
 @pytest.mark.parametrize(
     ("asks", "words"),
     [
-        ({"gpu": 8}, f"request 3 {GPU} for each pod of `ns/mine`, not 8"),
-        ({"cpu": 100}, "request 64 cpu for each pod of `ns/mine`, not 100"),
-        ({"memory": "1Ti"}, "request 256Gi memory for each pod of `ns/mine`, not 1Ti"),
+        ({"gpu": 8}, f"request 3 {GPU} for each pod of `ns/mine` instead of 8"),
+        ({"cpu": 100}, "request 64 cpu for each pod of `ns/mine` instead of 100"),
+        ({"memory": "1Ti"}, "request 256Gi memory for each pod of `ns/mine` instead of 1Ti"),
     ],
 )
 def test_each_pod_requests_what_fits(asks: dict[str, int], words: str) -> None:
@@ -243,7 +243,7 @@ def test_a_queue_that_does_not_exist_is_replaced() -> None:
 def test_a_suspended_elastic_job() -> None:
     scene = cluster(node("n1", gpu=4), gang("on", 3, gpu=1, on=["n1"] * 3), elastic("mine", 2, 4))
     change = found("minimum", scene, DEFAULT)
-    assert "lower the minimum of `ns/mine` from 2 to 1 pods" == change.words
+    assert "lower the minimum of `ns/mine` from 2 to 1 pod" == change.words
     assert Start.STARTS is change.start
 
 

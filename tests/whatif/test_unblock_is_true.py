@@ -25,7 +25,7 @@ from maar.whatif.changes import COARSE, KINDS
 from maar.whatif.edit import Edit, Scene
 from maar.whatif.edits import applied
 from maar.whatif.job_edits import EndJobs, SetMinimum, SetPriority, SetRequest
-from maar.whatif.node_edits import AddNodes, Uncordon
+from maar.whatif.node_edits import AddNodesLike, Uncordon
 from maar.whatif.queue_edits import SetAmounts, SetWeight
 from maar.whatif.started import Start
 from maar.whatif.unblock import Change, unblock
@@ -90,8 +90,8 @@ def less_of(cluster: Cluster, edit: Edit) -> Iterator[Edit]:
         case EndJobs(ended):
             for size in range(1, len(ended)):
                 yield from (EndJobs(some) for some in combinations(ended, size))
-        case AddNodes(nodes, like):
-            yield from (AddNodes(nodes[:count], like) for count in range(1, len(nodes)))
+        case AddNodesLike(like, count):
+            yield from (AddNodesLike(like, fewer) for fewer in range(1, count))
         case SetMinimum(job, minimum):
             yield from (SetMinimum(job, n) for n in range(minimum + 1, jobs[job].min_member))
         case SetPriority(job, priority):

@@ -12,10 +12,9 @@ from functools import partial
 from typing import NamedTuple
 
 import msgspec
-from msgspec.structs import replace
 
 from maar.model.jobs import Phase
-from maar.model.nodes import HOSTNAME, Node
+from maar.model.nodes import Node
 from maar.model.queues import ROOT, Queue
 from maar.model.resources import CPU, EPHEMERAL, MEMORY, PODS, devices_first, total
 from maar.model.snapshot import Quota
@@ -23,7 +22,7 @@ from maar.model.tasks import Status
 from maar.plugins.resourcequota import plain
 from maar.whatif.edit import Edit
 from maar.whatif.job_edits import HIGHEST, UNPLACED, EndJobs, SetMinimum, SetPriority, SetQueue, SetRequest
-from maar.whatif.node_edits import CORDONED, AddNodes, EndReservation, Uncordon
+from maar.whatif.node_edits import MOST_NODES, AddNodesLike, EndReservation, Uncordon, copy_of
 from maar.whatif.queue_edits import Field, OpenQueue, SetAmounts, SetQuota, SetWeight
 from maar.whatif.search import Search, bisected, least
 
@@ -31,8 +30,6 @@ MOST_ENDED = 4
 """Jobs whose end is one change: nobody acts on a longer list. Tuned by hand."""
 TRIED = 12
 """Jobs and queues that are tried one by one. Tuned by hand."""
-MOST_NODES = 4096
-"""Nodes to add. Tuned by hand."""
 HEAVIEST = 1024
 """The largest factor by which a weight is raised. Tuned by hand."""
 COARSE = {CPU: 100, MEMORY: 2**20, EPHEMERAL: 2**20}
@@ -158,17 +155,13 @@ def nodes(search: Search) -> Edits:
     unborn = sum(job.min_member for job in search.cluster.jobs if job.phase is Phase.PENDING)
     most = min(waiting + unborn + search.job.min_member, MOST_NODES)
     for template in _templates(search):
-        if (edits := search.least(most, partial(_added, search, template))) is not None:
+        if (edits := search.least(most, partial(_added, template))) is not None:
             return edits
     return None
 
 
-def _added(search: Search, template: Node, count: int) -> list[Edit]:
-    """New nodes like one of the cluster: with its labels, so in the same rack."""
-    stem = f"{template.name}-copy"
-    while any(node.name.startswith(f"{stem}-") for node in search.cluster.nodes):
-        stem += "-copy"
-    return [AddNodes(tuple(_copy(template, f"{stem}-{i}") for i in range(1, count + 1)), like=template.name)]
+def _added(template: Node, count: int) -> list[Edit]:
+    return [AddNodesLike(template.name, count)]
 
 
 def move(search: Search) -> Edits:
@@ -279,12 +272,6 @@ def _templates(search: Search) -> list[Node]:
     """One node of each kind, at most three: the largest in what the job asks for first."""
     kinds: dict[bytes, Node] = {}
     for node in sorted(search.cluster.nodes, key=lambda n: n.name):
-        kinds.setdefault(msgspec.msgpack.encode(_copy(node, ""), order="sorted"), node)
+        kinds.setdefault(msgspec.msgpack.encode(copy_of(node, ""), order="sorted"), node)
     size = [name for name in _asks(search) if name != PODS]
     return sorted(kinds.values(), key=lambda n: ([-n.allocatable.get(r, 0) for r in size], n.name))[:3]
-
-
-def _copy(node: Node, name: str) -> Node:
-    labels = {key: value for key, value in node.labels.items() if key != HOSTNAME}
-    taints = tuple(taint for taint in node.taints if taint.key != CORDONED)
-    return replace(node, name=name, labels=labels, taints=taints, unschedulable=False)

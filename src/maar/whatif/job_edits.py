@@ -126,7 +126,7 @@ class SetMinimum(Edit, frozen=True):
     def words(self, scene: Scene) -> str:
         now = job_of(scene, self.job).min_member
         verb = "raise" if self.minimum >= now else "lower"
-        return f"{verb} the minimum of `{self.job}` from {now} to {self.minimum} pods"
+        return f"{verb} the minimum of `{self.job}` from {now} to {self.minimum} pod{'' if self.minimum == 1 else 's'}"
 
 
 class SetQueue(Edit, frozen=True):
@@ -167,7 +167,7 @@ class SetRequest(Edit, frozen=True):
     def words(self, scene: Scene) -> str:
         now = max(dict(shape.requests).get(self.resource, 0) for shape in self._shapes(scene))
         less = f"{quantity(self.resource, self.amount)} {self.resource}"
-        return f"request {less} for each pod of `{self.job}`, not {quantity(self.resource, now)}"
+        return f"request {less} for each pod of `{self.job}` instead of {quantity(self.resource, now)}"
 
     def _is_meant(self, task: Task) -> bool:
         return task.job == self.job and task.status in UNPLACED

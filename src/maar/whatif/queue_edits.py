@@ -73,7 +73,8 @@ class SetAmounts(Edit, frozen=True):
 
     def words(self, scene: Scene) -> str:
         now = getattr(queue_of(scene, self.queue), self.of) or {}
-        return change_of(f"{self.of} of queue `{self.queue}`", now, self.amounts)
+        what = "deserved amount" if self.of == "deserved" else self.of
+        return change_of(f"{what} of queue `{self.queue}`", now, self.amounts)
 
 
 class OpenQueue(Edit, frozen=True):
