@@ -14,11 +14,13 @@ from maar.config.file import default_config
 from maar.model.jobs import Phase
 from maar.model.plan import Elect, Lock
 from maar.model.queues import Queue
+from maar.model.resources import LARGEST
 from maar.model.snapshot import Cluster, Quota
 from maar.registry import catalog
 from maar.testing.builders import GPU, cluster, elastic, gang, node
 from maar.testing.scenario import configured
 from maar.whatif.changes import KINDS
+from maar.whatif.job_edits import HIGHEST
 from maar.whatif.started import Start
 from maar.whatif.unblock import Change, Unblocked, unblock
 
@@ -296,3 +298,17 @@ def test_the_order_of_the_input_does_not_matter() -> None:
 def test_the_documentation_has_all_kinds_in_their_order() -> None:
     page = (Path(__file__).parents[2] / "docs" / "why.md").read_text()
     assert list(KINDS) == re.findall(r"^\| `(\w+)` \|", page, re.MULTILINE)
+
+
+def test_values_that_no_edit_may_set() -> None:
+    """Tenants write them: the search goes on without them."""
+    scene = cluster(
+        node("n1", gpu=4),
+        Queue("q", weight=2**31 - 1, capability={GPU: LARGEST - 1}),
+        gang("mine", 2**10, gpu=2**47, queue="q", priority=HIGHEST + 5),
+        elastic("odd", 3, 2, job={"min_member": 2**40, "queue": "q"}),
+        gang("unborn", 0, minimum=2**31, phase=Phase.PENDING, min_resources={GPU: LARGEST}, queue="q"),
+    )
+    for job in scene.jobs:
+        answer = unblock(scene, DEFAULT, 100.0, job.key, most=len(KINDS))
+        assert answer.complete, job.key

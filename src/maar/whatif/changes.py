@@ -16,14 +16,14 @@ import msgspec
 from maar.model.jobs import Phase
 from maar.model.nodes import Node
 from maar.model.queues import ROOT, Queue
-from maar.model.resources import CPU, EPHEMERAL, MEMORY, PODS, devices_first, total
+from maar.model.resources import CPU, EPHEMERAL, LARGEST, MEMORY, PODS, devices_first, total
 from maar.model.snapshot import Quota
 from maar.model.tasks import Status
 from maar.plugins.resourcequota import plain
 from maar.whatif.edit import Edit
 from maar.whatif.job_edits import HIGHEST, UNPLACED, EndJobs, SetMinimum, SetPriority, SetQueue, SetRequest
 from maar.whatif.node_edits import MOST_NODES, AddNodesLike, EndReservation, Uncordon, copy_of
-from maar.whatif.queue_edits import Field, OpenQueue, SetAmounts, SetQuota, SetWeight
+from maar.whatif.queue_edits import LARGEST_WEIGHT, Field, OpenQueue, SetAmounts, SetQuota, SetWeight
 from maar.whatif.search import Search, bisected, least
 
 MOST_ENDED = 4
@@ -96,7 +96,7 @@ def share(search: Search) -> Edits:
         return None
     has = own.deserved or {}
     knobs = [_of_queue(search, own.name, "deserved", r, has.get(r, 0)) for r in _asks(search)]
-    most = own.weight * (HEAVIEST - 1)
+    most = min(own.weight * HEAVIEST, LARGEST_WEIGHT) - own.weight
     return _raised(search, knobs) or search.least(most, lambda n: [SetWeight(own.name, own.weight + n)])
 
 
@@ -223,7 +223,7 @@ def _reach(search: Search, resource: str, now: int) -> tuple[int, int]:
     there = 0 if dim is None else total(snapshot.nodes.allocatable)[dim]
     if dim is not None:
         asked += snapshot.shapes.requests[snapshot.tasks.shape, dim].tolist()
-    return max(there, now) + sum(asked), math.gcd(*asked) or 1
+    return min(max(there, now) + sum(asked), LARGEST), math.gcd(*asked) or 1
 
 
 def _raised(search: Search, knobs: Sequence[Knob]) -> Edits:

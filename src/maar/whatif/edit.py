@@ -7,7 +7,7 @@ it gets. A bad field is an `EditError` that names the field.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import TypeVar
 
 import msgspec
@@ -60,15 +60,15 @@ class Edit(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="e
         raise NotImplementedError
 
 
-def found(field: str, what: str, name: str, known: Iterable[str]) -> None:
+def found(field: str, what: str, name: str, known: Collection[str]) -> None:
     """An `EditError` if there is no such name, with a suggestion and, if they are few, all names."""
-    names = set(known)
-    if name not in names:
-        if len(names) <= LISTED:
-            raise EditError(field, unknown(what, name, names))
-        close = closest(name, sorted(names))
-        near = f"did you mean `{close}`? " if close else ""
-        raise EditError(field, f"unknown {what} `{name}`; {near}there are {len(names)}")
+    if name in known:
+        return
+    if len(known) <= LISTED:
+        raise EditError(field, unknown(what, name, known))
+    close = closest(name, sorted(known))
+    near = f"did you mean `{close}`? " if close else ""
+    raise EditError(field, f"unknown {what} `{name}`; {near}there are {len(known)}")
 
 
 def at_least(field: str, value: int, least: int, most: int = LARGEST) -> None:

@@ -60,8 +60,7 @@ class EndJobs(Edit, frozen=True):
             raise EditError("jobs", "expected the names of jobs, got nothing")
         known = {job.key for job in cluster.jobs}
         for i, key in enumerate(self.jobs):
-            if key not in known:
-                found(f"jobs[{i}]", "job", key, known)
+            found(f"jobs[{i}]", "job", key, known)
         jobs = tuple(job for job in cluster.jobs if job.key not in ended)
         tasks = tuple(task for task in cluster.tasks if task.job not in ended)
         return replace(scene, cluster=replace(cluster, jobs=jobs, tasks=tasks))

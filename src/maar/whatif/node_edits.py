@@ -63,7 +63,7 @@ class _Nodes(Edit, frozen=True):
     def check(self, scene: Scene) -> None:
         if not self.nodes:
             raise EditError("nodes", "expected the names of nodes, got nothing")
-        known = [node.name for node in scene.cluster.nodes]
+        known = {node.name for node in scene.cluster.nodes}
         for i, name in enumerate(self.nodes):
             found(f"nodes[{i}]", "node", name, known)
 
