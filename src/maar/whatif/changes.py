@@ -12,25 +12,24 @@ from functools import partial
 from typing import NamedTuple
 
 import msgspec
-from msgspec.structs import replace
 
 from maar.model.jobs import Phase
-from maar.model.nodes import HOSTNAME, Node
+from maar.model.nodes import Node
 from maar.model.queues import ROOT, Queue
-from maar.model.resources import CPU, EPHEMERAL, MEMORY, PODS, devices_first, total
+from maar.model.resources import CPU, EPHEMERAL, LARGEST, MEMORY, PODS, devices_first, total
+from maar.model.snapshot import Quota
 from maar.model.tasks import Status
+from maar.plugins.resourcequota import plain
 from maar.whatif.edit import Edit
-from maar.whatif.job_edits import HIGHEST, UNPLACED, EndJob, SetMinimum, SetPriority, SetQueue, SetRequest
-from maar.whatif.node_edits import CORDONED, AddNodes, EndReservation, Uncordon
-from maar.whatif.queue_edits import Field, OpenQueue, SetAmounts, SetQuota, SetWeight
+from maar.whatif.job_edits import HIGHEST, UNPLACED, EndJobs, SetMinimum, SetPriority, SetQueue, SetRequest
+from maar.whatif.node_edits import MOST_NODES, AddNodesLike, EndReservation, Uncordon, copy_of
+from maar.whatif.queue_edits import LARGEST_WEIGHT, Field, OpenQueue, SetAmounts, SetQuota, SetWeight
 from maar.whatif.search import Search, bisected, least
 
 MOST_ENDED = 4
 """Jobs whose end is one change: nobody acts on a longer list. Tuned by hand."""
 TRIED = 12
 """Jobs and queues that are tried one by one. Tuned by hand."""
-MOST_NODES = 4096
-"""Nodes to add. Tuned by hand."""
 HEAVIEST = 1024
 """The largest factor by which a weight is raised. Tuned by hand."""
 COARSE = {CPU: 100, MEMORY: 2**20, EPHEMERAL: 2**20}
@@ -67,7 +66,7 @@ def limit(search: Search) -> Edits:
         knobs += [_of_queue(search, queue.name, "capability", r, has[r]) for r in _asks(search) if r in has]
     for quota in sorted(search.cluster.quotas, key=lambda q: q.key):
         if quota.namespace == search.job.namespace:
-            knobs += [_of_quota(search, quota.key, r, amount) for r, amount in sorted(quota.hard.items())]
+            knobs += [_of_quota(search, quota, resource) for resource in sorted(quota.hard)]
     return _raised(search, knobs)
 
 
@@ -97,7 +96,7 @@ def share(search: Search) -> Edits:
         return None
     has = own.deserved or {}
     knobs = [_of_queue(search, own.name, "deserved", r, has.get(r, 0)) for r in _asks(search)]
-    most = own.weight * (HEAVIEST - 1)
+    most = min(own.weight * HEAVIEST, LARGEST_WEIGHT) - own.weight
     return _raised(search, knobs) or search.least(most, lambda n: [SetWeight(own.name, own.weight + n)])
 
 
@@ -117,13 +116,17 @@ def end(search: Search) -> Edits:
         key=lambda j: (j.key not in size, j.priority, size.get(j.key, 0), -started.get(j.key, 0.0), j.key),
     )
     names = [job.key for job in order]
-    if not names or search.tried([EndJob(name) for name in sorted(names)]) is None:
+    if not names or not search.works(_ended(names)):
         return None
     for name in names[:TRIED]:
-        if (edits := search.tried([EndJob(name)])) is not None:
-            return edits
-    found = search.least_set(names, lambda chosen: [EndJob(name) for name in sorted(chosen)])
-    return found if found is not None and len(found) <= MOST_ENDED else None
+        if search.works(_ended([name])):
+            return _ended([name])
+    found = search.smallest(names, _ended)
+    return _ended(found) if found is not None and len(found) <= MOST_ENDED else None
+
+
+def _ended(names: Sequence[str]) -> list[Edit]:
+    return [EndJobs(tuple(sorted(names)))]
 
 
 def request(search: Search) -> Edits:
@@ -152,17 +155,13 @@ def nodes(search: Search) -> Edits:
     unborn = sum(job.min_member for job in search.cluster.jobs if job.phase is Phase.PENDING)
     most = min(waiting + unborn + search.job.min_member, MOST_NODES)
     for template in _templates(search):
-        if (edits := search.least(most, partial(_added, search, template))) is not None:
+        if (edits := search.least(most, partial(_added, template))) is not None:
             return edits
     return None
 
 
-def _added(search: Search, template: Node, count: int) -> list[Edit]:
-    """New nodes like one of the cluster: with its labels, so in the same rack."""
-    stem = f"{template.name}-copy"
-    while any(node.name.startswith(f"{stem}-") for node in search.cluster.nodes):
-        stem += "-copy"
-    return [AddNodes(tuple(_copy(template, f"{stem}-{i}") for i in range(1, count + 1)), like=template.name)]
+def _added(template: Node, count: int) -> list[Edit]:
+    return [AddNodesLike(template.name, count)]
 
 
 def move(search: Search) -> Edits:
@@ -209,20 +208,22 @@ def _of_queue(search: Search, queue: str, field: Field, resource: str, now: int)
     return Knob(lambda amount: SetAmounts(queue, field, {resource: amount}), now, *_reach(search, resource, now))
 
 
-def _of_quota(search: Search, quota: str, resource: str, now: int) -> Knob:
-    return Knob(lambda amount: SetQuota(quota, {resource: amount}), now, *_reach(search, resource, now))
+def _of_quota(search: Search, quota: Quota, resource: str) -> Knob:
+    now, used = quota.hard[resource], quota.used.get(resource, 0)
+    reach = _reach(search, resource, max(now, used))
+    return Knob(lambda amount: SetQuota(quota.key, {resource: amount}), now, *reach)
 
 
 def _reach(search: Search, resource: str, now: int) -> tuple[int, int]:
     """An amount that limits no job, and the greatest common divisor of all requests of the resource."""
     snapshot, jobs = search.snapshot, search.snapshot.jobs.jobs
     groups = [*(job.min_resources or {} for job in jobs), *(job.quota_needs for job in jobs)]
-    asked = [amounts.get(resource, 0) for amounts in groups]
-    dim = snapshot.axes.index.get(resource)
+    asked = [amount for amounts in groups for name, amount in amounts.items() if plain(name) == plain(resource)]
+    dim = snapshot.axes.index.get(plain(resource))
     there = 0 if dim is None else total(snapshot.nodes.allocatable)[dim]
     if dim is not None:
         asked += snapshot.shapes.requests[snapshot.tasks.shape, dim].tolist()
-    return max(there, now) + sum(asked), math.gcd(*asked) or 1
+    return min(max(there, now) + sum(asked), LARGEST), math.gcd(*asked) or 1
 
 
 def _raised(search: Search, knobs: Sequence[Knob]) -> Edits:
@@ -271,12 +272,6 @@ def _templates(search: Search) -> list[Node]:
     """One node of each kind, at most three: the largest in what the job asks for first."""
     kinds: dict[bytes, Node] = {}
     for node in sorted(search.cluster.nodes, key=lambda n: n.name):
-        kinds.setdefault(msgspec.msgpack.encode(_copy(node, ""), order="sorted"), node)
+        kinds.setdefault(msgspec.msgpack.encode(copy_of(node, ""), order="sorted"), node)
     size = [name for name in _asks(search) if name != PODS]
     return sorted(kinds.values(), key=lambda n: ([-n.allocatable.get(r, 0) for r in size], n.name))[:3]
-
-
-def _copy(node: Node, name: str) -> Node:
-    labels = {key: value for key, value in node.labels.items() if key != HOSTNAME}
-    taints = tuple(taint for taint in node.taints if taint.key != CORDONED)
-    return replace(node, name=name, labels=labels, taints=taints, unschedulable=False)

@@ -7,19 +7,21 @@ it gets. A bad field is an `EditError` that names the field.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import TypeVar
 
 import msgspec
 from msgspec.structs import replace
 
 from maar.config.config import Config
-from maar.config.problems import unknown
+from maar.config.problems import closest, unknown
 from maar.model.jobs import Job
 from maar.model.resources import LARGEST, quantity
 from maar.model.snapshot import Cluster
 
 T = TypeVar("T")
+LISTED = 20
+"""The longest list of names in a message. Tuned by hand."""
 
 
 class EditError(ValueError):
@@ -58,11 +60,15 @@ class Edit(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="e
         raise NotImplementedError
 
 
-def found(field: str, what: str, name: str, known: Iterable[str]) -> None:
-    """An `EditError` if there is no such name."""
-    names = list(known)
-    if name not in names:
-        raise EditError(field, unknown(what, name, names))
+def found(field: str, what: str, name: str, known: Collection[str]) -> None:
+    """An `EditError` if there is no such name, with a suggestion and, if they are few, all names."""
+    if name in known:
+        return
+    if len(known) <= LISTED:
+        raise EditError(field, unknown(what, name, known))
+    close = closest(name, sorted(known))
+    near = f"did you mean `{close}`? " if close else ""
+    raise EditError(field, f"unknown {what} `{name}`; {near}there are {len(known)}")
 
 
 def at_least(field: str, value: int, least: int, most: int = LARGEST) -> None:

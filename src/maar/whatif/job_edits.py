@@ -49,19 +49,24 @@ class AddJobs(Edit, frozen=True):
         return f"add job{'' if len(self.jobs) == 1 else 's'} {quoted(job.key for job in self.jobs)} with {count}"
 
 
-class EndJob(Edit, frozen=True):
-    """A job ends, and its pods are gone."""
+class EndJobs(Edit, frozen=True):
+    """Jobs end, and their pods are gone."""
 
-    job: str
+    jobs: tuple[str, ...]
 
     def applied(self, scene: Scene) -> Scene:
-        cluster, job = scene.cluster, job_of(scene, self.job)
-        jobs = tuple(other for other in cluster.jobs if other.key != job.key)
-        tasks = tuple(task for task in cluster.tasks if task.job != job.key)
+        cluster, ended = scene.cluster, set(self.jobs)
+        if not self.jobs:
+            raise EditError("jobs", "expected the names of jobs, got nothing")
+        known = {job.key for job in cluster.jobs}
+        for i, key in enumerate(self.jobs):
+            found(f"jobs[{i}]", "job", key, known)
+        jobs = tuple(job for job in cluster.jobs if job.key not in ended)
+        tasks = tuple(task for task in cluster.tasks if task.job not in ended)
         return replace(scene, cluster=replace(cluster, jobs=jobs, tasks=tasks))
 
     def words(self, scene: Scene) -> str:
-        return f"end job `{self.job}`"
+        return f"end job{'' if len(self.jobs) == 1 else 's'} {quoted(self.jobs)}"
 
 
 class SetPriority(Edit, frozen=True):
@@ -120,7 +125,7 @@ class SetMinimum(Edit, frozen=True):
     def words(self, scene: Scene) -> str:
         now = job_of(scene, self.job).min_member
         verb = "raise" if self.minimum >= now else "lower"
-        return f"{verb} the minimum of `{self.job}` from {now} to {self.minimum} pods"
+        return f"{verb} the minimum of `{self.job}` from {now} to {self.minimum} pod{'' if self.minimum == 1 else 's'}"
 
 
 class SetQueue(Edit, frozen=True):
@@ -161,7 +166,7 @@ class SetRequest(Edit, frozen=True):
     def words(self, scene: Scene) -> str:
         now = max(dict(shape.requests).get(self.resource, 0) for shape in self._shapes(scene))
         less = f"{quantity(self.resource, self.amount)} {self.resource}"
-        return f"request {less} for each pod of `{self.job}`, not {quantity(self.resource, now)}"
+        return f"request {less} for each pod of `{self.job}` instead of {quantity(self.resource, now)}"
 
     def _is_meant(self, task: Task) -> bool:
         return task.job == self.job and task.status in UNPLACED

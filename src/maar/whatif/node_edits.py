@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from maar.model.nodes import Node
+from maar.model.nodes import HOSTNAME, Node
 from maar.model.tasks import Status, Task
-from maar.whatif.edit import Edit, EditError, Scene, found, new, quoted, swapped
+from maar.whatif.edit import Edit, EditError, Scene, at_least, found, new, quoted, swapped
 
 CORDONED = "node.kubernetes.io/unschedulable"
 """The taint that Kubernetes gives a cordoned node."""
+MOST_NODES = 4096
+"""Nodes that are added at once. Tuned by hand: more than any cluster buys."""
 
 
 class AddNodes(Edit, frozen=True):
     """Add empty nodes."""
 
     nodes: tuple[Node, ...]
-    like: str = ""
-    """The node of which they are copies, for people."""
 
     def applied(self, scene: Scene) -> Scene:
         cluster = scene.cluster
@@ -25,10 +25,34 @@ class AddNodes(Edit, frozen=True):
         return replace(scene, cluster=replace(cluster, nodes=(*cluster.nodes, *self.nodes)))
 
     def words(self, scene: Scene) -> str:
-        plural = "" if len(self.nodes) == 1 else "s"
-        if self.like:
-            return f"add {len(self.nodes)} node{plural} like `{self.like}`"
-        return f"add node{plural} {quoted(node.name for node in self.nodes)}"
+        return f"add node{'' if len(self.nodes) == 1 else 's'} {quoted(node.name for node in self.nodes)}"
+
+
+class AddNodesLike(Edit, frozen=True):
+    """Add empty nodes like one of the cluster: with its labels, so in the same rack, and not cordoned."""
+
+    like: str
+    count: int
+
+    def applied(self, scene: Scene) -> Scene:
+        cluster = scene.cluster
+        found("like", "node", self.like, [node.name for node in cluster.nodes])
+        at_least("count", self.count, 1, MOST_NODES)
+        template = next(node for node in cluster.nodes if node.name == self.like)
+        stem = f"{self.like}-copy"
+        while any(node.name.startswith(f"{stem}-") for node in cluster.nodes):
+            stem += "-copy"
+        copies = tuple(copy_of(template, f"{stem}-{i}") for i in range(1, self.count + 1))
+        return replace(scene, cluster=replace(cluster, nodes=(*cluster.nodes, *copies)))
+
+    def words(self, scene: Scene) -> str:
+        return f"add {self.count} node{'' if self.count == 1 else 's'} like `{self.like}`"
+
+
+def copy_of(node: Node, name: str) -> Node:
+    """A node of the same kind with another name."""
+    labels = {key: value for key, value in node.labels.items() if key != HOSTNAME}
+    return replace(_uncordoned(node), name=name, labels=labels)
 
 
 class _Nodes(Edit, frozen=True):
@@ -39,7 +63,7 @@ class _Nodes(Edit, frozen=True):
     def check(self, scene: Scene) -> None:
         if not self.nodes:
             raise EditError("nodes", "expected the names of nodes, got nothing")
-        known = [node.name for node in scene.cluster.nodes]
+        known = {node.name for node in scene.cluster.nodes}
         for i, name in enumerate(self.nodes):
             found(f"nodes[{i}]", "node", name, known)
 

@@ -10,6 +10,8 @@ from maar.model.queues import Queue, QueueTree
 from maar.model.snapshot import Quota
 from maar.whatif.edit import Edit, EditError, Scene, at_least, change_of, found, new, quoted, swapped
 
+LARGEST_WEIGHT = 2**31 - 1
+"""The field is an int32."""
 Field = Literal["capability", "deserved", "guarantee"]
 
 
@@ -48,7 +50,7 @@ class SetWeight(Edit, frozen=True):
 
     def applied(self, scene: Scene) -> Scene:
         queue = queue_of(scene, self.queue)
-        at_least("weight", self.weight, 1, 2**31 - 1)
+        at_least("weight", self.weight, 1, LARGEST_WEIGHT)
         return with_queue(scene, replace(queue, weight=self.weight))
 
     def words(self, scene: Scene) -> str:
@@ -73,7 +75,8 @@ class SetAmounts(Edit, frozen=True):
 
     def words(self, scene: Scene) -> str:
         now = getattr(queue_of(scene, self.queue), self.of) or {}
-        return change_of(f"{self.of} of queue `{self.queue}`", now, self.amounts)
+        what = "deserved amount" if self.of == "deserved" else self.of
+        return change_of(f"{what} of queue `{self.queue}`", now, self.amounts)
 
 
 class OpenQueue(Edit, frozen=True):

@@ -17,7 +17,7 @@ from maar.model.jobs import Job
 from maar.model.queues import QueueTree
 from maar.model.tasks import Task
 from maar.whatif.answer import Decided, decided
-from maar.whatif.edit import Edit, Scene
+from maar.whatif.edit import Edit, EditError, Scene
 from maar.whatif.edits import applied
 
 MOST_DECISIONS = 400
@@ -64,8 +64,14 @@ class Search:
         if asked not in self._known:
             if self.decisions >= MOST_DECISIONS or not self._go_on():
                 raise OutOfBudget
-            self._known[asked] = self.decide(edits).outcome.of(self.job.key).ok
+            self._known[asked] = self._tries(edits)
         return self._known[asked]
+
+    def _tries(self, edits: Sequence[Edit]) -> bool:
+        try:
+            return self.decide(edits).outcome.of(self.job.key).ok
+        except EditError:
+            return False  # what cannot be done does not help: objects may have values that no edit may set
 
     def tried(self, edits: list[Edit]) -> list[Edit] | None:
         """The edits, if they work."""
