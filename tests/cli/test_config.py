@@ -155,7 +155,7 @@ def test_arguments_without_effect_are_warned_of(tmp_path: Path) -> None:
 STRANGE = """
 actions: "allocate"
 logLevel: 3
-tiers: [{plugins: [{name: gang}, {name: tdm}, {name: npu-magic}]}]
+tiers: [{plugins: [{name: gang}, {name: numa-aware}, {name: npu-magic}]}]
 """
 
 
@@ -165,7 +165,7 @@ def test_check_is_lenient_if_asked(file: Path) -> None:
     assert (0, "") == (result.exit_code, result.stderr)
     assert [
         f"warning: {file}: unknown key `logLevel` is skipped",
-        f"warning: {file}: tiers[0].plugins[1]: `tdm` is skipped, Maar does not have it yet",
+        f"warning: {file}: tiers[0].plugins[1]: `numa-aware` is skipped, Maar does not have it yet",
         f"warning: {file}: tiers[0].plugins[2]: unknown plugin `npu-magic` is skipped",
     ] == [line.rpartition(": ")[0] for line in result.stdout.splitlines() if line.startswith("warning: ")]
 
