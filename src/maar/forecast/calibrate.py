@@ -1,9 +1,9 @@
 """Judges old forecasts by what happened, and stretches new ones until their p90 holds.
 
-A forecast is judged by its score: the real wait divided by the forecast one. If p90 holds, 90 % of its scores are at most
-1, so new forecasts are multiplied by the 90 % quantile of the scores, by queue and by the age of the job; p50 in the same
-way. A job that was cancelled while it waited, or still waits, is censored: its score is at least the one at that time.
-Censored scores are counted by Kaplan and Meier's rule; dropping them would make waits look short.
+A forecast is judged by its score: the real wait divided by the forecast one. If p90 holds, 90 % of its scores are at
+most 1, so new forecasts are multiplied by the 90 % quantile of the scores, by queue and by the age of the job; p50 in
+the same way. A job that was cancelled while it waited, or still waits, is censored: its score is at least the one at
+that time. Censored scores are counted by Kaplan and Meier's rule; dropping them would make waits look short.
 
 Everything here is given the time `before`, and uses nothing that was known only later.
 """
