@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from maar.config.file import default_config
+from maar.config.file import default_config, read_config
 from maar.decide import decide
 from maar.forecast.forecast import Forecast, Options, Span, Verdict, forecast, quantile, span
 from maar.forecast.runtimes import RunTimes, Sample, Traits
@@ -173,7 +173,18 @@ def test_events_close_together_are_one_moment() -> None:
     assert batched.decisions < exact.decisions
 
 
-SIZES = st.lists(st.sampled_from([1, 1, 1, 2, 4, 8, 16]), min_size=8, max_size=40)
+PLAIN = read_config(
+    """
+actions: "allocate"
+tiers:
+- plugins: [{name: priority}, {name: gang}]
+- plugins: [{name: predicates}, {name: binpack}]
+""",
+    "plain",
+    catalog(),
+).config
+"""Without evictions and elections: then no job starts twice, and no start depends on when a job was last looked at."""
+SIZES = st.lists(st.sampled_from([1, 1, 1, 2, 4, 8, 16]), min_size=8, max_size=25)
 
 
 def trace_of(sizes: list[int], seed: int) -> Trace:
@@ -187,18 +198,18 @@ def trace_of(sizes: list[int], seed: int) -> Trace:
     return Trace(tuple(jobs))
 
 
-@settings(max_examples=15)
+@settings(max_examples=5)
 @given(SIZES, st.integers(0, 12))
 def test_with_true_run_times_a_forecast_is_what_the_simulator_does(sizes: list[int], seed: int) -> None:
     """Then nothing is left to guess. The simulator looks at all waiting jobs; roll-outs let alike jobs rest."""
-    play = Play(trace_of(sizes, seed), CONFIG, Setting(2, 8))
+    play = Play(trace_of(sizes, seed), PLAIN, Setting(2, 8))
     while play.step() and len(play.works) + play.done < len(sizes):
         pass
     now, scene = play.plans[0][0], play.virtual.cluster()
     while play.step():
         pass
     true = {f"sim/{record.name}": record.started for record in play.run("true").jobs}
-    found = forecast(scene, CONFIG, now, RunTimes(), options=Options(rollouts=1, batch=0.0))
+    found = forecast(scene, PLAIN, now, RunTimes(), options=Options(rollouts=1, batch=0.0))
     assert {f.job: true[f.job] for f in found.jobs if f.state is State.WAITING} == {
         f.job: pytest.approx(f.start.p50) for f in found.jobs if f.state is State.WAITING
     }
@@ -218,7 +229,7 @@ def scenes() -> st.SearchStrategy[Cluster]:
     return st.builds(build, busy, waiting)
 
 
-@settings(max_examples=25)
+@settings(max_examples=8)
 @given(scenes(), st.sampled_from([RunTimes(), RunTimes(Sample(Traits(), 60.0 * n) for n in range(1, 30))]))
 def test_safety_forecasts_are_in_order_and_do_not_depend_on_the_order_of_input(scene: Cluster, times: RunTimes) -> None:
     found = forecast(scene, CONFIG, NOW, times, options=FEW)
