@@ -125,10 +125,10 @@ def accuracy(config: Config, args: argparse.Namespace) -> dict[str, float | None
         for made in later
     ]
     good = quality(stretched)
-    plans = [
+    misses = [
         abs(m.planned[key] - starts[key]) for m in moments[half:] for key in m.new if key in starts and key in m.planned
     ]
-    planner_error = statistics.median(plans)
+    planner_error = statistics.median(misses)
     unknown = sum(f.verdict is not Verdict.EXPECTED for m in moments[half:] for key in m.new if (f := m.made.of(key)))
     waits = statistics.median(starts[made.job] - made.at for made in later if made.job in starts)
     print(

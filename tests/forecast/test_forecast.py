@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -23,25 +24,24 @@ from maar.registry import catalog
 from maar.sim.cluster import Play
 from maar.sim.setting import Setting
 from maar.sim.trace import Trace, TraceJob
-from maar.testing.builders import GPU, cluster, elastic, gang, node
+from maar.testing.builders import GPU, Gang, Part, cluster, elastic, gang, node
 
 CONFIG = default_config(catalog())
 NOW = 10_000.0
 FEW = Options(rollouts=4)
 
 
-def known(seconds: float, **traits: object) -> RunTimes:
+def known(seconds: float) -> RunTimes:
     """A history in which all jobs ran equally long."""
-    return RunTimes([Sample(Traits(**traits), seconds)] * 20)  # type: ignore[arg-type]
+    return RunTimes([Sample(Traits(), seconds)] * 20)
 
 
-def running(name: str, gpus: int = 8, started: float = NOW - 100.0, on: str = "n1", **job: object) -> object:
+def running(name: str, gpus: int = 8, started: float = NOW - 100.0, on: str = "n1", **job: Any) -> Gang:
     return gang(name, gpu=gpus, on=[on], task={"started": started, "controlled": True}, **job)
 
 
-def made(*parts: object, times: RunTimes | None = None, seed: int = 0, **options: object) -> Forecast:
-    few = replace(FEW, seed=seed)
-    return forecast(cluster(*parts), CONFIG, NOW, times or RunTimes(), options=few, **options)  # type: ignore[arg-type]
+def made(*parts: Part, times: RunTimes | None = None, seed: int = 0, **options: Any) -> Forecast:
+    return forecast(cluster(*parts), CONFIG, NOW, times or RunTimes(), options=replace(FEW, seed=seed), **options)
 
 
 def test_a_job_starts_when_the_limit_of_the_running_job_ends() -> None:
@@ -74,7 +74,12 @@ def test_without_history_and_limit_a_start_is_unknown() -> None:
 
 
 def test_a_start_that_does_not_depend_on_unknown_jobs_is_known() -> None:
-    scene = [node("n1", gpu=8), node("n2", gpu=8), running("for-ever"), running("ends", on="n2", promise=600.0)]
+    scene: list[Part] = [
+        node("n1", gpu=8),
+        node("n2", gpu=8),
+        running("for-ever"),
+        running("ends", on="n2", promise=600.0),
+    ]
     found = made(*scene, gang("next", gpu=8))
     waits = found.of("ns/next")
     assert waits is not None
@@ -83,7 +88,12 @@ def test_a_start_that_does_not_depend_on_unknown_jobs_is_known() -> None:
 
 
 def test_a_job_larger_than_any_node_never_starts_and_delays_no_one() -> None:
-    scene = [node("n1", gpu=8), running("first", promise=600.0), gang("huge", gpu=16), gang("next", gpu=8, promise=9.0)]
+    scene: list[Part] = [
+        node("n1", gpu=8),
+        running("first", promise=600.0),
+        gang("huge", gpu=16),
+        gang("next", gpu=8, promise=9.0),
+    ]
     found = made(*scene)
     huge, after = found.of("ns/huge"), found.of("ns/next")
     assert huge is not None
@@ -94,7 +104,7 @@ def test_a_job_larger_than_any_node_never_starts_and_delays_no_one() -> None:
 
 
 def test_gangs_start_in_the_order_of_the_scheduler() -> None:
-    queue = [gang(f"g{i}", gpu=8, created=float(i), promise=100.0) for i in range(4)]
+    queue: list[Part] = [gang(f"g{i}", gpu=8, created=float(i), promise=100.0) for i in range(4)]
     important = gang("important", gpu=8, created=50.0, priority=9, promise=100.0, preempts=False)
     first = running("first", promise=200.0, priority=10)
     found = made(node("n1", gpu=8), first, important, *queue)
@@ -109,7 +119,7 @@ def test_a_budget_leaves_fewer_roll_outs_and_says_how_many() -> None:
         left = iter(range(steps))
         return lambda: next(left, None) is not None
 
-    scene = [node("n1", gpu=8), running("first", promise=600.0), gang("next", gpu=8, promise=50.0)]
+    scene: list[Part] = [node("n1", gpu=8), running("first", promise=600.0), gang("next", gpu=8, promise=50.0)]
     some = made(*scene, may_go_on=after(4))
     assert (2, 4) == (some.rollouts, some.wanted)
     assert some.jobs == made(*scene).jobs
@@ -138,7 +148,7 @@ def test_groups_without_pods_get_them_when_they_are_admitted() -> None:
     group = gang("later", 2, phase=Phase.PENDING, min_resources={GPU: 16, "cpu": 2000}, promise=50.0)
     group = replace(group, tasks=())
     assert [8, 8] == [dict(t.shape.requests)[GPU] for t in made_pods(group.job, NOW)]
-    busy = [running(f"r{i}", on=f"n{i}", promise=600.0 + i) for i in (1, 2)]
+    busy: list[Part] = [running(f"r{i}", on=f"n{i}", promise=600.0 + i) for i in (1, 2)]
     found = made(node("n1", gpu=8), node("n2", gpu=8), *busy, group).of("ns/later")
     assert found is not None
     assert found.start.p50 == pytest.approx(NOW + 502.0)
@@ -154,7 +164,8 @@ def test_pods_that_are_being_deleted_are_gone() -> None:
 
 
 def test_traits_of_a_job() -> None:
-    job, tasks = (lambda g: (g.job, g.tasks))(gang("team/bert-20261101", 2, gpu=4, promise=60.0))
+    made_gang = gang("team/bert-20261101", 2, gpu=4, promise=60.0)
+    job, tasks = made_gang.job, made_gang.tasks
     found = begin(job, tasks, NOW, "team/vision")
     assert Traits("team", "bert", 8, "team/vision", 60.0) == found.traits
     own = tuple(replace(t, promise=p) for t, p in zip(tasks, (5.0, 7.0), strict=True))
@@ -165,11 +176,12 @@ def test_traits_of_a_job() -> None:
 
 def test_events_close_together_are_one_moment() -> None:
     ends = [running(f"r{i}", 1, promise=600.0 + i) for i in range(8)]
-    scene = cluster(node("n1", gpu=8), *ends, gang("next", gpu=8, promise=50.0))  # type: ignore[arg-type]
+    scene = cluster(node("n1", gpu=8), *ends, gang("next", gpu=8, promise=50.0))
     exact, batched = (
         forecast(scene, CONFIG, NOW, RunTimes(), options=Options(rollouts=1, batch=batch)) for batch in (0.0, 60.0)
     )
-    assert [507.0, 507.0] == [(f.of("ns/next").start.p50 or 0.0) - NOW for f in (exact, batched)]  # type: ignore[union-attr]
+    starts = [job.start.p50 for f in (exact, batched) if (job := f.of("ns/next")) is not None]
+    assert [NOW + 507.0, NOW + 507.0] == starts
     assert batched.decisions < exact.decisions
 
 
@@ -224,7 +236,7 @@ def scenes() -> st.SearchStrategy[Cluster]:
     def build(there: list[tuple[int, float | None]], wait: list[tuple[int, float | None]]) -> Cluster:
         runs = [running(f"r{i}", g, on=f"n{i % 2}", promise=limit) for i, (g, limit) in enumerate(there)]
         waits = [gang(f"w{i}", gpu=g, promise=limit, created=float(i)) for i, (g, limit) in enumerate(wait)]
-        return cluster(node("n0", gpu=8), node("n1", gpu=8), *runs, *waits)  # type: ignore[arg-type]
+        return cluster(node("n0", gpu=8), node("n1", gpu=8), *runs, *waits)
 
     return st.builds(build, busy, waiting)
 
@@ -249,7 +261,12 @@ def test_safety_forecasts_are_in_order_and_do_not_depend_on_the_order_of_input(s
 def test_what_a_job_draws_does_not_depend_on_others() -> None:
     """Common random numbers: one more job behind all others does not move them."""
     times = RunTimes(Sample(Traits(), 60.0 * n) for n in range(1, 30))
-    scene = [node("n1", gpu=8), running("first", 8), gang("a", gpu=4, created=1.0), gang("b", gpu=8, created=2.0)]
+    scene: list[Part] = [
+        node("n1", gpu=8),
+        running("first", 8),
+        gang("a", gpu=4, created=1.0),
+        gang("b", gpu=8, created=2.0),
+    ]
     before = made(*scene, times=times)
     after = made(*scene, gang("z", gpu=8, created=3.0), times=times)
     assert [before.of(job) for job in ("ns/a", "ns/b")] == [after.of(job) for job in ("ns/a", "ns/b")]

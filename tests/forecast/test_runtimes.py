@@ -15,10 +15,11 @@ SECONDS = st.floats(1.0, 1e6)
 LIMITS = st.none() | st.floats(1.0, 1e7)
 
 
-def samples(seconds: list[float], **traits: object) -> list[Sample]:
-    return [Sample(Traits(**{"owner": "team", "stem": "bert", "gpus": 1, **traits}), s) for s in seconds]  # type: ignore[arg-type]
+def samples(seconds: list[float], owner: str = "team", stem: str = "bert") -> list[Sample]:
+    return [Sample(Traits(owner, stem, 1), s) for s in seconds]
 
 
+TRAITS = st.builds(Traits, st.sampled_from("ab"), st.just("x"), st.just(1), st.just(""), LIMITS)
 HISTORIES = st.lists(
     st.builds(
         Sample,
@@ -64,7 +65,7 @@ def test_a_running_job_is_compared_with_jobs_that_ran_as_long() -> None:
     assert old > 5_000.0
 
 
-@given(HISTORIES, st.builds(Traits, st.sampled_from("ab"), st.just("x"), st.just(1), st.just(""), LIMITS), SHARES)
+@given(HISTORIES, TRAITS, SHARES)
 def test_safety_a_job_ends_after_it_has_run_and_within_its_limit(
     history: list[Sample], traits: Traits, u: float
 ) -> None:
@@ -77,7 +78,7 @@ def test_safety_a_job_ends_after_it_has_run_and_within_its_limit(
                 assert drawn <= traits.limit
 
 
-@given(HISTORIES, st.builds(Traits, st.sampled_from("ab"), st.just("x"), st.just(1), st.just(""), LIMITS), SHARES, SHARES)
+@given(HISTORIES, TRAITS, SHARES, SHARES)
 def test_larger_shares_give_longer_times(history: list[Sample], traits: Traits, a: float, b: float) -> None:
     known = RunTimes(history)
     first, second = (known.seconds(traits, u, 30.0) for u in sorted((a, b)))
