@@ -135,7 +135,7 @@ def accuracy(config: Config, args: argparse.Namespace) -> dict[str, float | None
         f"(a) {len(moments)} forecasts of {args.rollouts} roll-outs,"
         f" {len(earlier)} jobs to learn from, {good.judged} judged"
     )
-    print(f"    {unknown} unknown; median wait {waits:.0f} s; factors " + _factors(calibration, later))
+    print(f"    {unknown} unknown; median wait {waits:.0f} s; factors of p90: " + _factors(calibration, later))
     print(f"    p90 held for {_percent(good.coverage_p90)} ({_percent(raw.coverage_p90)} before calibration)")
     print(
         f"    median error {good.median_error:.0f} s ({raw.median_error:.0f} s before), planner {planner_error:.0f} s"
@@ -151,7 +151,7 @@ def accuracy(config: Config, args: argparse.Namespace) -> dict[str, float | None
 def _factors(calibration: Calibration, made: list[Made]) -> str:
     keys = sorted({(m.queue, m.age) for m in made})
     found = ((queue, age, calibration.factors(queue, age)) for queue, age in keys)
-    return ", ".join(f"{queue} {age}: {f.p50:.2f} and {f.p90:.2f}" for queue, age, f in found)
+    return ", ".join(f"{queue} {age}: {f.p90:.2f}" for queue, age, f in found)
 
 
 def _percent(share: float | None) -> str:
@@ -199,9 +199,9 @@ def speed(config: Config, args: argparse.Namespace) -> tuple[float, int]:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--jobs", type=int, default=4000, help="jobs of the generated weeks")
+    parser.add_argument("--jobs", type=int, default=6000, help="jobs of the generated weeks")
     parser.add_argument("--forecasts", type=int, default=80, help="forecasts; half of them to learn from")
-    parser.add_argument("--every", type=int, default=8, help="a forecast at every so many arrivals that have to wait")
+    parser.add_argument("--every", type=int, default=24, help="a forecast at every so many arrivals that have to wait")
     parser.add_argument("--warm", type=int, default=500, help="finished jobs before the first forecast")
     parser.add_argument("--rollouts", type=int, default=32)
     parser.add_argument("--large", type=int, default=32, help="roll-outs of the large cluster; 0 leaves it out")
