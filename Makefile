@@ -11,7 +11,7 @@ CODE  := $(wildcard src tests bench tools)
 PIP   := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run examples test test-fast fuzz soak check format real bench bench-decide bench-elastic bench-sim bench-cluster bench-http bench-writes lock clean
+.PHONY: help setup run examples test test-fast fuzz soak check format real bench bench-decide bench-elastic bench-sim bench-forecast bench-cluster bench-http bench-writes lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -65,7 +65,7 @@ format: setup ## format the code and mend what the linter can
 	$(BIN)/ruff check --fix-only $(CODE)
 	$(BIN)/ruff format $(CODE)
 
-bench: bench-decide bench-elastic bench-sim bench-cluster bench-http bench-writes ## run all benchmarks
+bench: bench-decide bench-elastic bench-sim bench-forecast bench-cluster bench-http bench-writes ## run all benchmarks
 
 bench-decide: setup ## measure one decision: speed, idle cost, hopeless searches, memory
 	$(BIN)/python -m bench.decide
@@ -75,6 +75,9 @@ bench-elastic: setup ## measure the plans for 10,000 elastic jobs on 10,000 GPUs
 
 bench-sim: setup ## measure simulations: long traces on counted GPUs, gangs on nodes
 	$(BIN)/python -m bench.sim
+
+bench-forecast: setup ## measure forecasts of start times: coverage, error against a planner, speed
+	$(BIN)/python -m bench.forecast
 
 bench-cluster: setup real ## measure Maar live on a real API server: throughput, CPU, memory, latency, start
 	$(BIN)/python -m bench.cluster

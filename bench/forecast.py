@@ -1,11 +1,11 @@
 """Measures forecasts: `make bench-forecast`.
 
-(a) Accuracy, on generated weeks: log-normal run times (sigma 1.5), declared limits of 1.5 to 10 run times, a load of 0.95,
-gangs, two queues, elastic jobs. The simulator plays the weeks and knows the true run times. A forecast sees only what a
-scheduler sees: the cluster at that moment, and the jobs that ended before. Factors are learned on the first half of the
-forecasts, as far as their outcome was known when the second half began; the second half is judged. Only jobs that did
-not start in their first cycle count, each with its first forecast. The comparison is a planner in Slurm's style
-(`bench.planner`), on the same moments.
+(a) Accuracy, on generated weeks: log-normal run times (sigma 1.5), declared limits of 1.5 to 10 run times, a load of
+0.95, gangs, two queues, elastic jobs. The simulator plays the weeks and knows the true run times. A forecast sees only
+what a scheduler sees: the cluster at that moment, and the jobs that ended before. Factors are learned on the first half
+of the forecasts, as far as their outcome was known when the second half began; the second half is judged. Only jobs
+that did not start in their first cycle count, each with its first forecast. The comparison is a planner in Slurm's
+style (`bench.planner`), on the same moments.
 (b) The error that batching events up to a minute apart adds, on some of those moments.
 (c) Speed: 32 roll-outs of 200 nodes with 500 waiting jobs, in CPU seconds of one core.
 
@@ -46,8 +46,6 @@ ERROR = 0.5
 SECONDS = 300.0
 NODES = 16
 LOAD = 0.95
-WARM = 500
-"""Finished jobs before the first forecast."""
 
 
 class Moment(msgspec.Struct):
@@ -62,8 +60,9 @@ class Moment(msgspec.Struct):
     """Waiting jobs without an earlier forecast."""
 
 
-def play(trace: Trace, config: Config, count: int, every: int, rollouts: int) -> tuple[list[Moment], dict[str, float]]:
-    """Play the trace; make a forecast at every so many arrivals of jobs that have to wait. Returns the real starts too."""
+def play(trace: Trace, config: Config, args: argparse.Namespace) -> tuple[list[Moment], dict[str, float]]:
+    """Play the trace; make a forecast at every so many arrivals of jobs that have to wait. Also the real starts."""
+    count, every, rollouts = args.forecasts, args.every, args.rollouts
     run = Play(trace, config, Setting(NODES, 8))
     run_times, finished = RunTimes(), 0
     jobs = {key_of(job): job for job in trace.jobs}
@@ -80,7 +79,7 @@ def play(trace: Trace, config: Config, count: int, every: int, rollouts: int) ->
             finished += 1
         arrived = run.works.keys() - there
         there = set(run.works)
-        if len(moments) < count and finished >= WARM and any(key not in starts for key in arrived):
+        if len(moments) < count and finished >= args.warm and any(key not in starts for key in arrived):
             waits += 1
             if waits % every == 0:
                 cluster = honest(run.virtual.cluster())
@@ -90,7 +89,9 @@ def play(trace: Trace, config: Config, count: int, every: int, rollouts: int) ->
                 new = [key for key in waiting if key not in seen]
                 seen.update(new)
                 moments.append(Moment(now, cluster, finished, made, planned, new))
-                print(f"  {len(moments)}/{count} at {now / 3600:.0f} h: {len(waiting)} wait, {len(new)} new", flush=True)
+                print(
+                    f"  {len(moments)}/{count} at {now / 3600:.0f} h: {len(waiting)} wait, {len(new)} new", flush=True
+                )
         if len(moments) == count and all(key in starts for moment in moments for key in moment.new):
             break
     return moments, starts
@@ -105,11 +106,12 @@ def made_of(moment: Moment, key: str, starts: dict[str, float], trace: dict[str,
 def accuracy(config: Config, args: argparse.Namespace) -> dict[str, float | None]:
     trace = weeks(args.seed, args.jobs, NODES, LOAD)
     submit = {key_of(job): job.submit for job in trace.jobs}
-    moments, starts = play(trace, config, args.forecasts, args.every, args.rollouts)
+    moments, starts = play(trace, config, args)
     assert len(moments) == args.forecasts, f"only {len(moments)} forecasts: more --jobs are needed"
     half = len(moments) // 2
     records = [
-        [made_of(m, key, starts, submit, f.start) for key in m.new if (f := m.made.of(key)) is not None] for m in moments
+        [made_of(m, key, starts, submit, f.start) for key in m.new if (f := m.made.of(key)) is not None]
+        for m in moments
     ]
     if args.keep:
         plans = [{key: m.planned[key] for key in m.new} for m in moments]
@@ -123,16 +125,21 @@ def accuracy(config: Config, args: argparse.Namespace) -> dict[str, float | None
         for made in later
     ]
     good = quality(stretched)
-    plans = [
+    misses = [
         abs(m.planned[key] - starts[key]) for m in moments[half:] for key in m.new if key in starts and key in m.planned
     ]
-    planner_error = statistics.median(plans)
+    planner_error = statistics.median(misses)
     unknown = sum(f.verdict is not Verdict.EXPECTED for m in moments[half:] for key in m.new if (f := m.made.of(key)))
     waits = statistics.median(starts[made.job] - made.at for made in later if made.job in starts)
-    print(f"(a) {len(moments)} forecasts of {args.rollouts} roll-outs, {len(earlier)} jobs to learn from, {good.judged} judged")
-    print(f"    {unknown} unknown; median wait {waits:.0f} s; factors " + _factors(calibration, later))
+    print(
+        f"(a) {len(moments)} forecasts of {args.rollouts} roll-outs,"
+        f" {len(earlier)} jobs to learn from, {good.judged} judged"
+    )
+    print(f"    {unknown} unknown; median wait {waits:.0f} s; factors of p90: " + _factors(calibration, later))
     print(f"    p90 held for {_percent(good.coverage_p90)} ({_percent(raw.coverage_p90)} before calibration)")
-    print(f"    median error {good.median_error:.0f} s ({raw.median_error:.0f} s before), planner {planner_error:.0f} s")
+    print(
+        f"    median error {good.median_error:.0f} s ({raw.median_error:.0f} s before), planner {planner_error:.0f} s"
+    )
     batching(config, trace, moments[half :: max(half // 3, 1)], args.rollouts)
     return {
         "coverage_p90": good.coverage_p90,
@@ -144,7 +151,7 @@ def accuracy(config: Config, args: argparse.Namespace) -> dict[str, float | None
 def _factors(calibration: Calibration, made: list[Made]) -> str:
     keys = sorted({(m.queue, m.age) for m in made})
     found = ((queue, age, calibration.factors(queue, age)) for queue, age in keys)
-    return ", ".join(f"{queue} {age}: {f.p50:.2f} and {f.p90:.2f}" for queue, age, f in found)
+    return ", ".join(f"{queue} {age}: {f.p90:.2f}" for queue, age, f in found)
 
 
 def _percent(share: float | None) -> str:
@@ -192,9 +199,10 @@ def speed(config: Config, args: argparse.Namespace) -> tuple[float, int]:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--jobs", type=int, default=4000, help="jobs of the generated weeks")
+    parser.add_argument("--jobs", type=int, default=6000, help="jobs of the generated weeks")
     parser.add_argument("--forecasts", type=int, default=80, help="forecasts; half of them to learn from")
-    parser.add_argument("--every", type=int, default=8, help="a forecast at every so many arrivals that have to wait")
+    parser.add_argument("--every", type=int, default=24, help="a forecast at every so many arrivals that have to wait")
+    parser.add_argument("--warm", type=int, default=500, help="finished jobs before the first forecast")
     parser.add_argument("--rollouts", type=int, default=32)
     parser.add_argument("--large", type=int, default=32, help="roll-outs of the large cluster; 0 leaves it out")
     parser.add_argument("--keep", default="", help="file for the forecasts and what happened, as JSON")

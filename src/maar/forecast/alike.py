@@ -4,8 +4,8 @@ Two gangs of one queue with the same priority, pods and rules differ only in the
 before an older one. In a roll-out, of each set of alike gangs only as many take part in a cycle as the idle room of the
 whole cluster could hold, and a few more; the others rest. Their requests still count for the shares of queues.
 
-The one exception is a promise to end in time, which may let a younger gang use locked nodes first. `make bench-forecast`
-measures what this costs.
+The one exception is a promise to end in time, which may let a younger gang use locked nodes first. The accuracy that
+`make bench-forecast` measures includes this.
 """
 
 from __future__ import annotations
@@ -50,7 +50,9 @@ class Alike:
         rest: set[str] = set()
         for key, jobs in self._sets.items():
             needs = self._needs[key]
-            fit = [int(idle[snapshot.axes.index[name]]) // n for name, n in needs.items() if name in snapshot.axes.index]
+            fit = [
+                int(idle[snapshot.axes.index[name]]) // n for name, n in needs.items() if name in snapshot.axes.index
+            ]
             first = min(fit, default=len(jobs)) + MORE
             if first < len(jobs):
                 rest.update(list(jobs)[first:])

@@ -1,7 +1,7 @@
 """Common random numbers: the draws of a job depend on its name, a seed and the number of the roll-out only.
 
-So two forecasts (before and after an edit) play the same futures, and their difference is that of the edit. The draws of
-one job are spread evenly: each roll-out has its own equal part of the range from 0 to 1, in an order of its own for
+So two forecasts (before and after an edit) play the same futures, and their difference is that of the edit. The draws
+of one job are spread evenly: each roll-out has its own equal part of the range from 0 to 1, in an order of its own for
 each job. That makes quantiles of few roll-outs much steadier than independent draws would be.
 """
 

@@ -78,6 +78,9 @@ class Options(msgspec.Struct, frozen=True):
     horizon: float = HORIZON
 
 
+DEFAULT = Options()
+
+
 def always() -> bool:
     """No budget."""
     return True
@@ -89,15 +92,15 @@ def forecast(
     now: float,
     run_times: RunTimes,
     *,
-    options: Options = Options(),
+    options: Options = DEFAULT,
     may_go_on: MayGoOn = always,
     categories: Mapping[str, str] | None = None,
     arrivals: Sequence[Sequence[Arrival]] = (),
 ) -> Forecast:
     """Forecast all waiting and running jobs.
 
-    `may_go_on` is asked before each step of a roll-out: when it says no, the finished roll-outs count, and their number is
-    stated. `categories` has what the history calls the category of each job. `arrivals` are future jobs, a list for
+    `may_go_on` is asked before each step of a roll-out: when it says no, the finished roll-outs count, and their number
+    is stated. `categories` has what the history calls the category of each job. `arrivals` are future jobs, a list for
     each roll-out in turn.
     """
     never = _never(decide(Snapshot(cluster), config, now))

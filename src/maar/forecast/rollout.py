@@ -1,8 +1,8 @@
 """One roll-out: one possible future of the cluster, in which every job has a drawn run time.
 
-The same cycle as in `maar.sim.cluster`, but from the state of a live cluster, and only until every waiting job has started
-once. At each event `decide` gets a snapshot of the virtual cluster, and its plan takes effect at once. Events that are
-close together are one moment.
+The same cycle as in `maar.sim.cluster`, but from the state of a live cluster, and only until every waiting job has
+started once. At each event `decide` gets a snapshot of the virtual cluster, and its plan takes effect at once. Events
+that are close together are one moment.
 """
 
 from __future__ import annotations
@@ -21,7 +21,6 @@ from maar.model.jobs import Job, Phase
 from maar.model.plan import Plan
 from maar.model.snapshot import Cluster
 from maar.model.tasks import Task
-from maar.sim.setting import Setting
 from maar.sim.virtual import Virtual
 from maar.sim.works import Work
 
@@ -31,6 +30,8 @@ SOON = 1.0
 """Minimum seconds until the next cycle that only time causes, as in the simulator."""
 BATCH = 60.0
 """Events within this many seconds are one moment."""
+STUCK = 30
+"""Moments without a start, after which a roll-out in which nothing ends any more is over. Tuned by hand."""
 NEXT = 100
 """How many arrivals a moment can have. Tuned by hand."""
 HORIZON = 30 * 86400.0
@@ -47,6 +48,13 @@ class Arrival(msgspec.Struct, frozen=True):
     begin: Begin
     seconds: float
     """Run time at its requested size."""
+
+
+class Costs(msgspec.Struct, frozen=True):
+    """What changes cost jobs, as in the simulator."""
+
+    restart: float
+    checkpoint: float = 600.0
 
 
 class Outcome(msgspec.Struct, frozen=True):
@@ -91,7 +99,7 @@ class Rollout:
         self._virtual = Virtual.of(cluster if prelude is None else prelude.cluster)
         self._config, self._now, self._batch, self._until = config, now, batch, now + horizon
         pools = [pool.restart for pool in config.pools]
-        self._setting = Setting(len(cluster.nodes), 0, restart=max(pools, default=0.0))
+        self._costs = Costs(restart=max(pools, default=0.0))
         self._works = {key: _work(b, seconds.get(key), now) for key, b in begins.items() if b.state is not State.OVER}
         self._reports = {
             key for key, b in begins.items() if b.job.elastic is not None and b.job.elastic.remaining < math.inf
@@ -107,6 +115,8 @@ class Rollout:
         self.ends: dict[str, float] = {}
         self._lost: set[str] = set()
         self._last = now
+        self._idle = (0, 0)
+        """Starts so far, and moments since the last one in which nothing is left that ends."""
         if prelude is None:
             self._decide(now)
         else:
@@ -131,7 +141,7 @@ class Rollout:
             if not may_go_on():
                 raise Ended
             now = self._next()
-            if now > self._until:
+            if now > self._until or self._is_stuck():
                 break
             self._last = now
             self._end(now)
@@ -141,6 +151,15 @@ class Rollout:
             self._decide(now)
         ends = {key: end for key, work in self._works.items() if (end := _expected_end(work, self._last)) < math.inf}
         return Outcome(self.starts, {**ends, **self.ends}, self._decisions)
+
+    def _is_stuck(self) -> bool:
+        """Whether no job will end or arrive any more, and some moments that only time caused brought no start."""
+        if self._arrivals or any(work.end < math.inf for work in self._works.values()):
+            self._idle = len(self.starts), 0
+            return False
+        starts, idle = self._idle
+        self._idle = len(self.starts), idle + 1 if starts == len(self.starts) else 0
+        return self._idle[1] > STUCK
 
     def _next(self) -> float:
         """The time of the next moment: that of the last event shortly after the first one."""
@@ -189,9 +208,12 @@ class Rollout:
                 self._virtual.put(replace(job, elastic=replace(job.elastic, remaining=left)), tasks)
 
     def _apply(self, now: float, plan: Plan) -> None:
-        owner = {task.key: key for key, (_, tasks) in self._virtual.jobs.items() for task in tasks} if plan.evict else {}
+        owner = (
+            {task.key: key for key, (_, tasks) in self._virtual.jobs.items() for task in tasks} if plan.evict else {}
+        )
         lost = {owner[e.task] for e in plan.evict}
         self._lost |= lost
+        created: set[str] = set()
         for key in sorted(self._virtual.carry_out(plan, now)):
             if key not in self._virtual.jobs:
                 self._works.pop(key, None)  # a pod without a controller was evicted
@@ -200,15 +222,16 @@ class Rollout:
             if not tasks and job.elastic is None and job.phase is Phase.INQUEUE:
                 tasks = made_pods(job, now)
                 self._virtual.put(job, tasks)
+                created.add(key)
             self._resize(now, key, size_of(job, tasks), key in lost)
         gave = plan.evict or plan.suspend or any(r.after < r.before for r in plan.resize)
-        self._resting = frozenset() if gave else self._resting | {w.job for w in plan.waiting}
+        self._resting = frozenset() if gave else (self._resting | {w.job for w in plan.waiting}) - created
 
     def _resize(self, now: float, key: str, size: int, lost: bool) -> None:
         work = self._works.get(key)
         if work is None or size == work.size:
             return
-        work.resize(now, size, self._setting, lost)
+        work.resize(now, size, self._costs, lost)
         if size:
             self._alike.started(key)
         if size and key in self._awaited:

@@ -1,12 +1,12 @@
 """How long jobs run, from the run times of finished jobs.
 
-A job is compared with finished jobs that are more and more unlike it: of the same owner, name and GPUs; of the same owner
-and name; of its category; with the same GPUs; all. Each level counts by how many jobs it has. If owners declare limits,
-the share of the limit that jobs use is learned too; the law that spreads less on the finished jobs is used. A running
-job is compared with jobs that ran at least as long as it has.
+A job is compared with finished jobs that are more and more unlike it: of the same owner, name and GPUs; of the same
+owner and name; of its category; with the same GPUs; all. Each level counts by how many jobs it has. If owners declare
+limits, the share of the limit that jobs use is learned too; the law that spreads less on the finished jobs is used. A
+running job is compared with jobs that ran at least as long as it has.
 
-Run times count from start to end, however a job ended: a failed or deleted job makes room too. Of an elastic job, the run
-time is the one at the size that its owner requested.
+Run times count from start to end, however a job ended: a failed or deleted job makes room too. Of an elastic job, the
+run time is the one at the size that its owner requested.
 """
 
 from __future__ import annotations

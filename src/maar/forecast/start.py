@@ -1,7 +1,7 @@
 """The jobs of a live cluster at the start of a forecast: which of them run, which wait, and how much work is done.
 
-Also brings the cluster to the state from which roll-outs begin: pods that are being deleted are gone, and operators have
-created the workers that elastic jobs were given.
+Also brings the cluster to the state from which roll-outs begin: pods that are being deleted are gone, and operators
+have created the workers that elastic jobs were given.
 """
 
 from __future__ import annotations

@@ -10,13 +10,22 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Protocol
 
 from maar.elastic.speedup import Curve, curve
-from maar.sim.setting import Setting
 from maar.sim.trace import TraceJob
 
 EPOCHS = 100
 """Epochs of a job whose trace does not say. Tuned by hand."""
+
+
+class Costs(Protocol):
+    """What changes cost: the part of `maar.sim.setting.Setting` that is used here."""
+
+    @property
+    def restart(self) -> float: ...
+    @property
+    def checkpoint(self) -> float: ...
 
 
 @dataclass(slots=True)
@@ -51,7 +60,7 @@ class Work:
     def remaining(self, now: float) -> float:
         return self.left - max(now - self.moves, 0.0) * self.speeds[self.size]
 
-    def resize(self, now: float, size: int, setting: Setting, lost: bool = False) -> None:
+    def resize(self, now: float, size: int, setting: Costs, lost: bool = False) -> None:
         """Change the number of workers. If `lost`, the work since the last save is lost."""
         left = self.remaining(now)
         if lost and self.size and setting.checkpoint > 0:
