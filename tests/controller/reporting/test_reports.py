@@ -610,6 +610,17 @@ def test_a_job_at_rest_keeps_its_reason_until_a_cycle_looks_at_it() -> None:
     assert [] == scene.patches(20.0)
 
 
+def test_another_text_is_written_though_nothing_else_happens() -> None:
+    scene = Scene()
+    scene.pod("train")
+    assert [0, 1] == [len(scene.patches(now, waiting=(waits(),))) for now in (10.0, 10.0 + STANDS)]
+    other = msgspec.structs.replace(waits().reasons[0], lasting="too few GPUs, said otherwise")
+    assert [] == scene.patches(20.0, waiting=(Wait(KEY, (other,)),))
+    assert 20.0 == scene.reports.due(20.0), "the next cycle comes at once"
+    assert 1 == len(scene.patches(20.1, waiting=(Wait(KEY, (other,)),)))
+    assert scene.reports.due(20.1 + MOMENT) is None
+
+
 def test_an_admission_is_written_when_it_is_due() -> None:
     scene = Scene()
     scene.group("train", phase="Pending")

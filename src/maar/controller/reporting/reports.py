@@ -118,10 +118,12 @@ class Reports:
     def due(self, now: float) -> float | None:
         """When a write is due because of time alone."""
         queues = None if self._queues_since is None else self._queues_since + MOMENT
-        details = self.pace.due() if self._stale else None
-        parts = (self.tallies.due(), self._removals.due(), queues, self._queues_due, details)
-        moments = (*self._due.values(), *self._lost.values(), *parts)
-        return min((moment for moment in moments if moment is not None and moment > now), default=None)
+        parts = (self.tallies.due(), self._removals.due(), queues, self._queues_due)
+        moments = [moment for moment in (*self._due.values(), *self._lost.values(), *parts) if moment is not None]
+        later = [moment for moment in moments if moment > now]
+        if self._stale:
+            later.append(max(self.pace.due(), now))  # a job that became stale in this cycle has its turn in the next
+        return min(later, default=None)
 
     def lacking_nodes(self, now: float) -> list[str]:
         """The jobs that wait for nodes, and for nothing else."""
