@@ -269,6 +269,20 @@ def test_thresholds(thresholds: str, target: str, expected: list[str]) -> None:
     assert expected == gone(plans[0])
 
 
+@pytest.mark.parametrize(
+    ("given", "at", "expected"),
+    [
+        ("interval: 1m", NOW - 10, ["a-0"]),
+        ("metricsPeriod: 30s", NOW - 20, ["a-0"]),
+        ("metricsPeriod: 30s", NOW - 40, []),
+    ],
+)
+def test_after_a_round_all_is_quiet(given: str, at: float, expected: list[str]) -> None:
+    parts = (machine("n1"), load("n1", 0.9, at=at), machine("n2"), load("n2", 0.1, at=at), job("a"))
+    plans = scene(cluster(*parts), config(arguments(given)), NOW)
+    assert expected == [task for plan in plans for task in gone(plan)]
+
+
 def test_the_defaults_move_nothing() -> None:
     for text in ("{}", "{strategies: []}", "{strategies: [{name: lowNodeUtilization}]}"):
         assert [] == gone(run(BUSY, FREE, job("a"), how=config(text)))
