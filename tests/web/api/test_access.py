@@ -161,6 +161,7 @@ def test_another_site_cannot_use_a_browser_on_this_host(tmp_path: Path) -> None:
     async def story(web: Web) -> None:
         for host, expected in (("evil.example", 403), ("localhost", 200), ("[::1]:80", 200), ("127.0.0.1:1", 200)):
             assert expected == (await web.with_token().ask("/api/v1/cluster", Host=host))[0], host
+        assert 200 == (await (await web.as_user(USER)).ask("/api/v1/cluster", Host="maar.example"))[0], "a proxy"
 
     told(tmp_path, story, anonymous=True)
 
@@ -284,6 +285,21 @@ def test_a_client_with_too_many_connections_is_refused(tmp_path: Path) -> None:
                     await asyncio.sleep(0.01)
 
     told(tmp_path, story, limits=Limits(connections_each=3))
+
+
+def test_questions_of_one_user_do_not_stop_another(tmp_path: Path) -> None:
+    question = {"edits": [{"edit": "cordon", "nodes": ["n0"]}]}
+
+    async def story(web: Web) -> None:
+        user, admin = await web.as_user(USER), await web.as_user(ADMIN)
+        assert 200 == (await user.ask("/api/v1/what-if", question))[0]
+        status, body = await user.ask("/api/v1/what-if", question)
+        assert 429 == status
+        assert b"too much computing" in body
+        assert 200 == (await user.ask("/api/v1/cluster"))[0], "reading goes on"
+        assert 200 == (await admin.ask("/api/v1/what-if", question))[0]
+
+    told(tmp_path, story, limits=Limits(computing=Rate(0.0001, 0.0001)))
 
 
 def test_computing_is_paid_by_the_user() -> None:

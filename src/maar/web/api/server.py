@@ -95,7 +95,6 @@ class Site:
             return self._health(path)
         address = client(request.remote or "")
         self._guard.from_address(address)
-        _check_host(request)
         if not path.startswith("/api/"):
             return self._file(request, path)
         if path == PREFIX + OPENAPI:
@@ -134,7 +133,9 @@ class Site:
         headers = request.headers.getall("Authorization", [])
         if len(headers) > 1:
             raise Refused(400, "more than one Authorization header")
-        if headers and not _is_private(request):
+        if not headers:
+            _check_host(request)
+        elif not _is_private(request):
             raise Refused(
                 403, "tokens are accepted only over TLS or from the same host: this one was sent in the clear"
             )
@@ -253,7 +254,10 @@ def is_loopback(host: str) -> bool:
 
 
 def _check_host(request: web.BaseRequest) -> None:
-    """Refuse a page of another site that a browser on this host was led to send here under its own name."""
+    """Refuse what a page of another site may have sent, whose name was made to lead to this host.
+
+    Such a page has no token, so this is only about requests without one.
+    """
     transport = request.transport
     if transport is not None and transport.get_extra_info("sslcontext") is not None:
         return
