@@ -266,6 +266,35 @@ def test_a_client_that_says_nothing_is_cut_off(tmp_path: Path) -> None:
     told(tmp_path, story, limits=Limits(head_seconds=0.1))
 
 
+def test_bytes_that_are_no_request_are_refused_and_not_logged(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    hostile = [
+        b"GET / HTTP/1.1\r\nAuthorization: Bearer s3cret\x00\r\n\r\n",
+        b"GET / HTTP/1.1\r\n Authorization : Bearer s3cret\r\n\r\n",
+        b"POST /api/v1/what-if HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\ns3cret",
+        b"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\nContent-Length: 6\r\n\r\ns3cret",
+        b"\x16\x03\x01\x02\x00\x01\x00s3cret",
+        b"GET /" + b"a" * 100_000 + b"s3cret HTTP/1.1\r\n\r\n",
+        b"s3cret\r\n\r\n",
+    ]
+
+    async def story(web: Web) -> None:
+        host, port = web.base.removeprefix("http://").split(":")
+        for sent in hostile:
+            reader, writer = await asyncio.open_connection(host, int(port))
+            writer.write(sent)
+            async with asyncio.timeout(10):
+                answer = await reader.read()
+            writer.close()
+            assert answer.startswith(b"HTTP/1.1 4") or answer.startswith(b"HTTP/1.0 4"), (sent, answer)
+            assert b"s3cret" not in answer
+            assert b"Content-Security-Policy: default-src 'none'" in answer
+        assert (200, b"ok\n") == await web.with_token().ask("/healthz")
+
+    caplog.set_level(0)
+    told(tmp_path, story)
+    assert "s3cret" not in caplog.text
+
+
 def test_a_client_with_too_many_connections_is_refused(tmp_path: Path) -> None:
     async def story(web: Web) -> None:
         host, port = web.base.removeprefix("http://").split(":")
