@@ -14,7 +14,7 @@ function holdersOf(view, accelerators) {
   return { holders, gpus: amount(view.allocatable) };
 }
 
-const identity = (holder) => holder.key ?? `/${holder.kind}`;
+const identity = (holder) => `${holder.key ?? `/${holder.kind}`} ${holder.leaving ?? false}`;
 
 /** A cell for each GPU. A job keeps the cells that it had, so that a change elsewhere on the node moves nothing. */
 function cellsOf(holders, gpus, before) {
@@ -143,6 +143,11 @@ export class Store {
 
   setJobs(views) {
     this.jobs = new Map(views.map((view) => [keyOf(view), view]));
+  }
+
+  changeJobs(views, gone = []) {
+    for (const view of views) this.jobs.set(keyOf(view), view);
+    for (const key of gone) this.jobs.delete(key);
   }
 
   setQueues(views) {
