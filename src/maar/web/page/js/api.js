@@ -3,6 +3,7 @@
 
 const BASE = "api/v1/";
 const KEPT = "maar.token";
+const AT_ONCE = 10000; // items of one answer
 const PAUSE = { first: 500, most: 15000 }; // milliseconds between two tries of the stream, tuned by hand
 
 /** An answer that is not a success. */
@@ -66,17 +67,15 @@ export class Api {
   }
 
   /** All items of a list, page by page. */
-  async all(path, query = {}) {
-    const items = [];
-    let next = "";
-    let first;
+  async all(path) {
+    let items = [];
+    let next = 0;
     do {
-      const answer = await this.get(path, { ...query, ...(next ? { continue: next } : {}) });
-      first ??= answer;
-      items.push(...answer.items);
-      next = answer.continue ?? "";
+      const answer = await this.get(path, { limit: AT_ONCE, offset: next });
+      items = items.length ? items.concat(answer.items) : answer.items;
+      next = answer.next ?? 0;
     } while (next);
-    return { ...first, items };
+    return items;
   }
 
   /** Call `take({event, data})` for each event, for ever: it connects again when the connection ends. */

@@ -41,6 +41,11 @@ export function show(root, ...children) {
   again?.focus({ preventScroll: true });
 }
 
+/** A sentence of Maar: literals in backticks become code. */
+export function sentence(text) {
+  return text.split("`").map((part, i) => (i % 2 ? h("code", {}, part) : part));
+}
+
 /** Tell screen readers. */
 export function say(words) {
   document.getElementById("said").textContent = words;

@@ -23,6 +23,9 @@ export function duration(seconds) {
   return parts.join(" ") || "0 s";
 }
 
+/** Whole minutes above ten minutes: a forecast is not better than that. */
+const rough = (seconds) => (Math.abs(seconds) > 600 ? Math.round(seconds / 60) * 60 : seconds);
+
 /** `in 20 min`, `5 min ago`, `now`. */
 export function relative(at, now) {
   if (at === null || at === undefined) return "unknown";
@@ -43,9 +46,9 @@ export function clock(at, now) {
 /** The time between two quantiles: `in 20 min to 1 h 5 min`. */
 export function span(p50, p90, now) {
   if ((p50 ?? null) === null) return "unknown";
-  if ((p90 ?? null) === null) return `${relative(p50, now)} or later`;
-  const from = relative(p50, now);
-  const to = relative(p90, now);
+  const from = relative(now + rough(p50 - now), now);
+  if ((p90 ?? null) === null) return `${from} or later`;
+  const to = relative(now + rough(p90 - now), now);
   return from === to ? from : `${from} to ${to.replace(/^in /, "")}`;
 }
 

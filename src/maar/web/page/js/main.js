@@ -101,7 +101,7 @@ function navigation() {
   show(
     document.getElementById("tools"),
     h("button", { type: "button", "data-key": "theme", onclick: () => setTheme(THEMES[(THEMES.indexOf(theme) + 1) % THEMES.length]) }, `Theme: ${theme}`),
-    api.token && h("button", { type: "button", "data-key": "out", onclick: leave }, "Log out"),
+    api.token && h("button", { type: "button", "data-key": "out", onclick: leave, title: `Logged in as ${app.user}` }, "Log out"),
   );
 }
 
@@ -163,11 +163,12 @@ function askToken(message) {
 
 async function start() {
   performance.mark("maar:load");
-  const about = await live.load();
-  app.can.write = Boolean(about.writes);
+  const who = await api.get("whoami");
+  app.can.write = Boolean(who.writes);
+  app.user = who.user;
+  await live.begin();
   route();
   performance.mark("maar:shown");
-  live.follow();
 }
 
 /** Log in. A token that is refused is not kept. */

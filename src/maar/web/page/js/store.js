@@ -69,12 +69,12 @@ export class Store {
 
   /** The cluster's time, in seconds since 1970: that of the last answer, moved on by this browser's clock. */
   now() {
-    return this.asOf ? this.asOf + (performance.now() - this.received) / 1000 : Date.now() / 1000;
+    return this.asOf ? this.asOf + this.age + (performance.now() - this.received) / 1000 : Date.now() / 1000;
   }
 
-  time(asOf) {
-    if (!asOf) return;
+  time({ asOf, age }) {
     this.asOf = asOf;
+    this.age = age;
     this.received = performance.now();
   }
 

@@ -1,9 +1,10 @@
 // Decisions: what each cycle decided, newest first; step back and forth with the buttons or the arrow keys.
 
-import { h, show, table } from "../dom.js";
+import { h, sentence, show, table } from "../dom.js";
 import { clock, count, duration } from "../format.js";
 import { jobLink, nodeLink, problem } from "../parts.js";
 
+const KEPT = 50; // cycles that `maar web` keeps
 const KINDS = { bind: "pods bound", nominate: "pods nominated", evict: "pods evicted", admit: "jobs admitted", resize: "jobs resized" };
 
 function tally(one) {
@@ -32,8 +33,8 @@ export function plan(one, now) {
     checked > 0 && h("p", {}, `What happened to the pods that it would bind: ${happened.sameNode ?? 0} on the same node, ${happened.otherNode ?? 0} on another, ${happened.waiting ?? 0} still waiting, ${happened.gone ?? 0} gone.`),
     moves("Bound", one.bind),
     moves("Nominated: promised room that is being freed", one.nominate),
-    one.evict.length > 0 && [h("h3", {}, "Evicted"), table("Evicted", ["Job", "Pods", "For", "Why"], one.evict.map((each) => h("tr", {}, h("td", {}, jobLink(each.job)), h("td", { class: "wrap" }, each.pods.join(", ")), h("td", {}, jobLink(each.beneficiary)), h("td", { class: "wrap" }, each.reason))))],
-    one.sizes.length > 0 && [h("h3", {}, "Sizes"), table("Sizes", ["Job", "Before", "After", "Why"], one.sizes.map((each) => h("tr", {}, h("td", {}, jobLink(each.job)), h("td", {}, each.before), h("td", {}, each.after || "suspended"), h("td", { class: "wrap" }, each.why))))],
+    one.evict.length > 0 && [h("h3", {}, "Evicted"), table("Evicted", ["Job", "Pods", "For", "Why"], one.evict.map((each) => h("tr", {}, h("td", {}, jobLink(each.job)), h("td", { class: "wrap" }, each.pods.join(", ")), h("td", {}, jobLink(each.beneficiary)), h("td", { class: "wrap" }, sentence(each.reason)))))],
+    one.sizes.length > 0 && [h("h3", {}, "Sizes"), table("Sizes", ["Job", "Before", "After", "Why"], one.sizes.map((each) => h("tr", {}, h("td", {}, jobLink(each.job)), h("td", {}, each.before), h("td", {}, each.after || "suspended"), h("td", { class: "wrap" }, sentence(each.why)))))],
     one.admit.length > 0 && [h("h3", {}, "Admitted"), h("p", {}, one.admit.map((key, i) => [i > 0 && ", ", jobLink(key)]))],
     Object.keys(one.others).length > 0 && h("p", { class: "dim" }, "Of jobs that you may not see: ", Object.entries(one.others).map(([kind, number]) => `${number} ${KINDS[kind] ?? kind}`).join(", "), "."),
     (one.wakeAt ?? null) !== null && h("p", { class: "dim" }, `The decision changes by itself at ${clock(one.wakeAt, now)}.`),
@@ -97,7 +98,7 @@ export function decisions(root, app, [wanted]) {
 
   async function load() {
     try {
-      const answer = await api.get("decisions", {});
+      const answer = await api.get("decisions", { limit: KEPT });
       all = [...answer.items].sort((a, b) => b.number - a.number);
       draw();
     } catch (error) {

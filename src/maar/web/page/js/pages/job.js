@@ -1,12 +1,13 @@
 // Job: its story as a timeline, sizes, reasons, forecast, what would unblock it, and its pods on the grid.
 
 import { sizes, startSpan } from "../charts.js";
-import { h, show, table } from "../dom.js";
+import { h, sentence, show, table } from "../dom.js";
 import { amount, clock, count, duration, percent, relative, short, span } from "../format.js";
 import { Grid } from "../grid.js";
 import { jobLink, jobLinks, nodeLink, problem, tag } from "../parts.js";
 import { colouring, nodeWords, tipOf } from "./cluster.js";
 
+const WAITS = new Set(["waiting", "starting", "suspended", "invalid"]);
 const BAD = /evict|preempt|reclaim|fail|refus|invalid|shrink|suspend/i;
 const GOOD = /schedul|bound|admit|start|resum|grow|complet|succe/i;
 
@@ -14,7 +15,7 @@ const GOOD = /schedul|bound|admit|start|resum|grow|complet|succe/i;
 export function placeWords(place) {
   if (!place) return undefined;
   const ahead = (title, items) =>
-    items?.length > 0 && h("details", {}, h("summary", {}, title), h("ul", {}, items.map((one) => h("li", {}, one.name?.includes("/") ? jobLink(one.name) : (one.name ?? "another job"), h("span", { class: "dim" }, ` by ${one.by}: ${one.words}`)))));
+    items?.length > 0 && h("details", {}, h("summary", {}, title), h("ul", {}, items.map((one) => h("li", {}, one.name?.includes("/") ? jobLink(one.name) : (one.name ?? "another job"), h("span", { class: "dim" }, ` by ${one.by}: `, sentence(one.words))))));
   return h(
     "div",
     { class: "place" },
@@ -43,7 +44,7 @@ export function changes(unblock) {
         h(
           "li",
           { class: "wrap" },
-          one.words,
+          sentence(one.words),
           h("span", { class: "dim" }, `: ${STARTS[one.start] ?? one.start}`),
           (one.evicts.length > 0 || one.delays.length > 0 || one.othersLose > 0) &&
             h("div", { class: "warn" }, one.evicts.length > 0 && ["Loses workers: ", jobLinks(one.evicts), ". "], one.delays.length > 0 && ["Waits longer: ", jobLinks(one.delays), ". "], one.othersLose > 0 && `${count(one.othersLose, "other job")} would lose or wait.`),
@@ -75,7 +76,7 @@ function story(items, now) {
     { class: "story" },
     [...items]
       .sort((a, b) => a.at - b.at)
-      .map((one) => h("li", { class: kind(one.what) }, h("time", { datetime: new Date(one.at * 1000).toISOString() }, clock(one.at, now)), " ", h("strong", {}, one.what), h("div", { class: "wrap" }, one.words), h("span", { class: "dim" }, `from ${one.source === "object" ? "the object" : `${one.source}s`.replace("historys", "the history")}`))),
+      .map((one) => h("li", { class: kind(one.what) }, h("time", { datetime: new Date(one.at * 1000).toISOString() }, clock(one.at, now)), " ", h("strong", {}, one.what), h("div", { class: "wrap" }, sentence(one.words)), h("span", { class: "dim" }, `from ${one.source === "object" ? "the object" : `${one.source}s`.replace("historys", "the history")}`))),
   );
 }
 
@@ -83,7 +84,7 @@ function reasons(list) {
   return h(
     "ul",
     { class: "reasons" },
-    list.map((one) => h("li", { class: "wrap" }, one.never && h("strong", { class: "bad" }, "Never as things are: "), one.message, h("span", { class: "dim" }, ` (${one.plugin}: ${one.code})`))),
+    list.map((one) => h("li", { class: "wrap" }, one.never && h("strong", { class: "bad" }, "Never as things are: "), sentence(one.message), h("span", { class: "dim" }, ` (${one.plugin}: ${one.code})`))),
   );
 }
 
@@ -133,10 +134,10 @@ export function job(root, app, [namespace, name]) {
     );
   }
 
-  function draw(detail) {
+  function draw(detail, searching) {
     const { job: view } = detail;
     const now = store.now();
-    const waits = view.state !== "running" && view.state !== "finished";
+    const waits = WAITS.has(view.state);
     const points = sizePoints(detail.story, view);
     const pods = Object.entries(view.pods).map(([state, number]) => `${number} ${state}`).join(", ");
     show(
@@ -146,7 +147,7 @@ export function job(root, app, [namespace, name]) {
     );
     show(
       left,
-      waits && h("section", { class: "card", "aria-label": "Why it waits" }, h("h2", {}, "Why it waits"), detail.reasons.length ? reasons(detail.reasons) : h("p", { class: "dim" }, view.why || "Not known yet."), placeWords(detail.place), changes(detail.unblock)),
+      waits && h("section", { class: "card", "aria-label": "Why it waits" }, h("h2", {}, "Why it waits"), detail.reasons.length ? reasons(detail.reasons) : h("p", { class: "dim" }, view.why ? sentence(view.why) : "Not known yet."), placeWords(detail.place), searching ? h("p", { class: "dim" }, "Searching for changes that would start it.") : changes(detail.unblock)),
       h("section", { class: "card", "aria-label": "Forecast" }, h("h2", {}, "Forecast"), forecast(detail.forecast, view, now)),
       h(
         "section",
@@ -154,7 +155,7 @@ export function job(root, app, [namespace, name]) {
         h("h2", {}, "What it needs and has"),
         h("p", {}, `At least ${count(view.minimum, "pod")}; has ${pods || "no pods"}.`),
         view.elastic && h("p", {}, `Elastic: ${view.elastic.now} workers, from ${view.elastic.min} to ${view.elastic.max}.`),
-        points.length > 0 && sizes(points, Math.max(view.elastic?.max ?? 1, ...points.map(([, size]) => size)), now),
+        view.elastic && points.length > 1 && sizes(points, Math.max(view.elastic?.max ?? 1, ...points.map(([, size]) => size)), now),
         table("Amounts", ["Resource", "Requested", "Has"], Object.keys(view.requests).map((one) => h("tr", {}, h("td", {}, short(one)), h("td", {}, amount(one, view.requests[one])), h("td", {}, amount(one, view.allocated[one] ?? 0))))),
         detail.needs.length > 0 && h("ul", {}, detail.needs.map((one) => h("li", {}, `${count(one.pods, "pod")}${one.role ? ` (${one.role})` : ""}: `, Object.entries(one.requests).map(([resource, text]) => `${short(resource)} ${text}`).join(", ")))),
       ),
@@ -176,9 +177,11 @@ export function job(root, app, [namespace, name]) {
 
   async function load() {
     try {
-      const detail = await api.get(path, {}, stop.signal);
-      seen = JSON.stringify(store.jobs.get(key) ?? detail.job);
-      draw(detail);
+      seen = JSON.stringify(store.jobs.get(key));
+      const waits = WAITS.has(store.jobs.get(key)?.state);
+      const { detail } = await api.get(path, { unblock: "false" }, stop.signal);
+      draw(detail, waits);
+      if (waits) draw((await api.get(path, {}, stop.signal)).detail, false);
     } catch (error) {
       if (error.name === "AbortError") return;
       show(head, error.status === 404 ? h("p", {}, "There is no such job, or you may not see it.") : problem(error));

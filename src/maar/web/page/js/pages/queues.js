@@ -45,19 +45,19 @@ export function queues(root, app) {
     h("div", { class: "card" }, h("div", { class: "row" }, h("label", {}, "Resource", pick), h("span", { class: "dim" }, key("used", "used"), key("borrowed", "borrowed"), key("waiting", "waiting"), line("deserved", "deserved"), line("guarantee", "guaranteed"))), tree),
   );
 
-  function item(queue, resource, most, children) {
+  function item(queue, resource, most, children, depth = 0) {
     const below = children.get(queue.name) ?? [];
     return h(
       "li",
       {},
       h(
         "div",
-        { class: "queue", "data-queue": queue.name },
-        h("div", {}, h("strong", { class: "wrap" }, queue.name), !queue.open && h("span", { class: "tag waiting" }, "closed"), queue.broken && h("div", { class: "bad" }, queue.broken), h("div", { class: "dim" }, `weight ${queue.weight}${queue.priority ? `, priority ${queue.priority}` : ""}`)),
+        { class: "queue", "data-queue": queue.name, css: { "--depth": String(depth) } },
+        h("div", { class: "name" }, h("strong", { class: "wrap" }, queue.name), !queue.open && h("span", { class: "tag waiting" }, "closed"), queue.broken && h("div", { class: "bad" }, queue.broken), h("div", { class: "dim" }, `weight ${queue.weight}${queue.priority ? `, priority ${queue.priority}` : ""}`)),
         bar(queue, resource, most),
         h("div", {}, h("div", {}, words(queue, resource)), h("div", { class: "dim" }, h("a", { href: `#/waiting?queue=${encodeURIComponent(queue.name)}`, "data-key": `queue ${queue.name}` }, jobsOf(queue)))),
       ),
-      below.length > 0 && h("ul", { class: "tree" }, below.map((one) => item(one, resource, most, children))),
+      below.length > 0 && h("ul", { class: "tree" }, below.map((one) => item(one, resource, most, children, depth + 1))),
     );
   }
 

@@ -1,7 +1,7 @@
 // Waiting: every waiting job with its place, why it waits, and when it may start. What would unblock a job is searched
 // when its row is opened, because each search decides many times.
 
-import { h, show } from "../dom.js";
+import { h, sentence, show } from "../dom.js";
 import { count, duration, short, amount, span } from "../format.js";
 import { cell, jobLink, problem, tag } from "../parts.js";
 import { changes, placeWords } from "./job.js";
@@ -30,7 +30,7 @@ export function waiting(root, app, _params, query) {
     opened.set(key, undefined);
     draw();
     try {
-      opened.set(key, await app.api.get(`jobs/${encodeURIComponent(job.namespace)}/${encodeURIComponent(job.name)}`));
+      opened.set(key, (await app.api.get(`jobs/${encodeURIComponent(job.namespace)}/${encodeURIComponent(job.name)}`)).detail);
     } catch (error) {
       opened.set(key, error);
     }
@@ -64,7 +64,7 @@ export function waiting(root, app, _params, query) {
           cell("Queue and place", job.queue, job.place ? h("span", { class: "dim" }, `, place ${job.place}`) : ""),
           cell("Needs", store.accelerators.length ? count(gpus(job), "GPU") : `${amount("cpu", job.requests.cpu ?? 0)} ${short("cpu")}`),
           cell("Waits", duration(now - job.since)),
-          h("td", { class: "wrap" }, job.why || h("span", { class: "dim" }, "not known yet")),
+          h("td", { class: "wrap" }, job.why ? sentence(job.why) : h("span", { class: "dim" }, "not known yet")),
           cell("Starts", forecast ? span(forecast.startP50, forecast.startP90, now) : "unknown"),
           h("td", {}, h("button", { type: "button", "data-key": `open ${key}`, "aria-expanded": String(isOpen), onclick: () => open(job) }, isOpen ? "Close" : "What would start it?")),
         ),

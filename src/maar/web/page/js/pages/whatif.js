@@ -1,6 +1,6 @@
 // What if: edits of the live cluster, and the difference that they would make. Nothing is written.
 
-import { h, show, table } from "../dom.js";
+import { h, sentence, show, table } from "../dom.js";
 import { count, duration, span } from "../format.js";
 import { jobLink, jobLinks, problem } from "../parts.js";
 
@@ -8,6 +8,7 @@ import { jobLink, jobLinks, problem } from "../parts.js";
 const words = (text) => text.split(/[\s,]+/).filter(Boolean);
 const number = (text) => Number(text);
 const EDITS = {
+  "add-nodes-like": { label: "Add nodes", fields: [["like", "Copies of node", "", String, "nodes"], ["count", "How many", "2", number]] },
   cordon: { label: "Cordon nodes", fields: [["nodes", "Nodes", "n1 n2", words, "nodes"]] },
   uncordon: { label: "Uncordon nodes", fields: [["nodes", "Nodes", "n1 n2", words, "nodes"]] },
   "remove-nodes": { label: "Remove nodes", fields: [["nodes", "Nodes", "n1 n2", words, "nodes"]] },
@@ -26,7 +27,7 @@ const EDITS = {
 };
 
 function evictions(title, list) {
-  return list.length > 0 && [h("h3", {}, title), table(title, ["Job", "Pods", "For", "Why"], list.map((one) => h("tr", {}, h("td", {}, jobLink(one.job)), h("td", {}, one.pods.length), h("td", {}, jobLink(one.beneficiary)), h("td", { class: "wrap" }, one.reason))))];
+  return list.length > 0 && [h("h3", {}, title), table(title, ["Job", "Pods", "For", "Why"], list.map((one) => h("tr", {}, h("td", {}, jobLink(one.job)), h("td", {}, one.pods.length), h("td", {}, jobLink(one.beneficiary)), h("td", { class: "wrap" }, sentence(one.reason)))))];
 }
 
 const said = (reasons) => (reasons.length ? reasons.map((one) => one.message).join("; ") : "does not wait");
@@ -43,7 +44,7 @@ export function answer(found, now) {
   };
   return [
     h("h2", {}, "If"),
-    h("ul", {}, found.edits.map((one) => h("li", { class: "wrap" }, one))),
+    h("ul", {}, found.edits.map((one) => h("li", { class: "wrap" }, sentence(one)))),
     h("h2", {}, "then"),
     nothing && h("p", {}, "nothing changes in the decision of this moment."),
     found.starts.length > 0 && h("p", {}, h("strong", { class: "good" }, "Starts: "), jobLinks(found.starts, others.starts)),
@@ -51,7 +52,7 @@ export function answer(found, now) {
     evictions("Evicted only with the edits", found.evicted),
     evictions("No longer evicted", found.spared),
     found.resized.length > 0 && [h("h3", {}, "Sizes"), table("Sizes", ["Job", "Before", "After"], found.resized.map((one) => h("tr", {}, h("td", {}, jobLink(one.job)), h("td", {}, one.before), h("td", {}, one.after || "suspended"))))],
-    found.reasons.length > 0 && [h("h3", {}, "Why jobs wait"), table("Why jobs wait", ["Job", "Before", "After"], found.reasons.map((one) => h("tr", {}, h("td", {}, jobLink(one.job)), h("td", { class: "wrap" }, said(one.before)), h("td", { class: "wrap" }, said(one.after)))), { class: "folds" })],
+    found.reasons.length > 0 && [h("h3", {}, "Why jobs wait"), table("Why jobs wait", ["Job", "Before", "After"], found.reasons.map((one) => h("tr", {}, h("td", {}, jobLink(one.job)), h("td", { class: "wrap", "data-head": "Before" }, sentence(said(one.before))), h("td", { class: "wrap", "data-head": "After" }, sentence(said(one.after))))), { class: "folds" })],
     found.forecasts?.length > 0 && [h("h3", {}, "Forecast start"), table("Forecast start", ["Job", "Before", "After", "Difference"], found.forecasts.map((one) => h("tr", {}, h("td", {}, jobLink(one.job)), h("td", {}, span(one.before?.startP50, one.before?.startP90, now)), h("td", {}, span(one.after?.startP50, one.after?.startP90, now)), h("td", {}, shift(one)))))],
     Object.keys(others).length > 0 && h("p", { class: "dim" }, "Of jobs that you may not see: ", Object.entries(others).map(([kind, value]) => `${value} in “${kind}”`).join(", "), "."),
   ];
@@ -130,7 +131,7 @@ export function whatIf(root, app) {
     ask.disabled = true;
     show(result, h("p", { class: "dim" }, `Deciding with ${count(asked.edits.length, "edit")}.`));
     try {
-      show(result, answer(await api.request("POST", "what-if", { body: asked }), store.now()));
+      show(result, answer((await api.request("POST", "what-if", { body: asked })).whatIf, store.now()));
     } catch (error) {
       show(result, problem(error));
     }

@@ -1,0 +1,219 @@
+"""An API that answers from a scene, with the page: what the page gets from `maar web`, without a cluster.
+
+It makes the same views by the same code. A test changes the scene with `change`, and the page hears of it by the stream.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from types import TracebackType
+from typing import Any
+
+import msgspec
+from aiohttp import web
+from tests.support.page.scenes import NOW
+
+from maar.config.file import default_config
+from maar.decide import decide
+from maar.model.snapshot import Cluster, Snapshot
+from maar.registry import catalog
+from maar.views.answers import what_if_view
+from maar.views.cluster import cluster_view
+from maar.views.decisions import Cycle, decision_view
+from maar.views.jobs import job_detail, job_views
+from maar.views.nodes import node_views
+from maar.views.queues import queue_views
+from maar.views.records import ForecastView, JobView, StoryView, View
+from maar.views.sight import ALL, Sight
+from maar.views.tally import Tally
+from maar.web.page.files import page_files
+from maar.whatif.answer import what_if
+from maar.whatif.edit import EditError
+from maar.whatif.edits import AnyEdit
+from maar.whatif.why import why
+
+MOST = 10_000
+CONFIG = default_config(catalog())
+STORY = (
+    StoryView(at=NOW - 9000, what="Admitted", words="queue `language` admitted the job", source="object"),
+    StoryView(at=NOW - 8990, what="Scheduled", words="4 pods bound", source="event"),
+    StoryView(at=NOW - 5000, what="Resized", words="resized from 2 to 6 workers", source="history"),
+    StoryView(at=NOW - 1000, what="Evicted", words="2 pods evicted for ann/llama: reclaimed", source="event"),
+    StoryView(at=NOW - 900, what="Resized", words="resized from 6 to 4 workers", source="history"),
+)
+FORECAST = ForecastView(known=True, start_p50=NOW + 1200, start_p90=NOW + 4200, within_hour=0.75, rollouts=32)
+
+
+class PageServer:
+    """Serves one scene on a port of the loopback interface, in a thread of its own."""
+
+    def __init__(self, scene: Cluster, *, tokens: dict[str, Sight] | None = None, writes: bool = True) -> None:
+        self._tokens = tokens  # None: no token is needed
+        self._streams: dict[asyncio.Queue[bytes], Sight] = {}
+        self._open: set[asyncio.Task[object]] = set()
+        self.cycles: list[Cycle] = []
+        self.submitted: list[str] = []
+        self.requests: list[str] = []
+        self.writes = writes
+        self._set(scene)
+
+    def _set(self, scene: Cluster) -> None:
+        snapshot = Snapshot(scene)
+        plan = decide(snapshot, CONFIG, NOW)
+        self.scene, self.tally = scene, Tally(snapshot, plan, NOW)
+        jobs = {task.key: task.job for task in scene.tasks}
+        self.cycles.append(Cycle(len(self.cycles) + 1, NOW + len(self.cycles), 0.012, plan, jobs))
+
+    def __enter__(self) -> PageServer:
+        ready: Future[int] = Future()
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._run, args=(ready,))
+        self._thread.start()
+        self.url = f"http://127.0.0.1:{ready.result(10)}/"
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._loop.call_soon_threadsafe(self._stop.set)
+        self._thread.join()
+
+    def _run(self, ready: Future[int]) -> None:
+        asyncio.set_event_loop(self._loop)
+        self._loop.run_until_complete(self._serve(ready))
+        self._loop.close()
+
+    async def _serve(self, ready: Future[int]) -> None:
+        self._stop = asyncio.Event()
+        app = web.Application()
+        app.router.add_route("*", "/api/v1/{path:.*}", self._api)
+        app.router.add_get("/{path:.*}", self._file)
+        runner = web.AppRunner(app, shutdown_timeout=0.1)
+        await runner.setup()
+        site = web.TCPSite(runner, "127.0.0.1", 0)
+        await site.start()
+        ready.set_result(runner.addresses[0][1])
+        await self._stop.wait()
+        for task in self._open:
+            task.cancel()
+        await asyncio.gather(*self._open, return_exceptions=True)
+        await runner.cleanup()
+
+    # -- for tests
+
+    def change(self, scene: Cluster) -> None:
+        """Another scene: the page hears of everything that differs."""
+
+        def go() -> None:
+            before = self.tally
+            self._set(scene)
+            for queue, sight in self._streams.items():
+                queue.put_nowait(self._event(before, sight))
+
+        self._loop.call_soon_threadsafe(go)
+
+    def cut(self) -> None:
+        """End all streams, as a restart does."""
+        self._loop.call_soon_threadsafe(lambda: [queue.put_nowait(b"") for queue in self._streams])
+
+    def _event(self, before: Tally | None, sight: Sight) -> bytes:
+        after = self.tally
+        event: dict[str, Any] = {"all": before is None, "jobs": [], "gone": [], "nodes": [], "goneNodes": []}
+        if before is not None:
+            key: Callable[[JobView], str] = lambda view: f"{view.namespace}/{view.name}"  # noqa: E731
+            jobs, known = ({key(view): view for view in job_views(each, sight)} for each in (after, before))
+            nodes, there = ({view.name: view for view in node_views(each, sight)} for each in (after, before))
+            event["jobs"] = [view for name, view in jobs.items() if known.get(name) != view]
+            event["gone"] = sorted(known.keys() - jobs.keys())
+            event["nodes"] = [view for name, view in nodes.items() if there.get(name) != view]
+            event["goneNodes"] = sorted(there.keys() - nodes.keys())
+        return b"event: change\ndata: " + msgspec.json.encode({**self._stamp(), **event}) + b"\n\n"
+
+    def _stamp(self) -> dict[str, float]:
+        at = NOW + len(self.cycles)
+        return {"asOf": at, "age": 0.0, "decidedAt": at}
+
+    # -- requests
+
+    async def _file(self, request: web.Request) -> web.Response:
+        file = page_files().get(request.path)
+        if file is None:
+            return web.Response(status=404)
+        return web.Response(body=file.body, headers=file.headers)
+
+    async def _api(self, request: web.Request) -> web.StreamResponse:
+        self.requests.append(f"{request.method} {request.match_info['path']}")
+        sight = ALL
+        if self._tokens is not None:
+            found = self._tokens.get(request.headers.get("Authorization", "").removeprefix("Bearer "))
+            if found is None:
+                return _json({"error": "the API server does not accept the token"}, 401)
+            sight = found
+        if request.match_info["path"] == "stream":
+            return await self._stream(request, sight)
+        return await self._answer(request, sight)
+
+    async def _answer(self, request: web.Request, sight: Sight) -> web.Response:
+        tally, stamp = self.tally, self._stamp()
+        match [request.method, *request.match_info["path"].split("/")]:
+            case ["GET", "whoami"]:
+                return _json({"user": "ann", "everything": sight.everything, "namespaces": [], "writes": self.writes})
+            case ["GET", "cluster"]:
+                return _json({**stamp, "cluster": cluster_view(tally, sight)})
+            case ["GET", "queues"]:
+                return _json({**stamp, "items": queue_views(tally, sight)})
+            case ["GET", "nodes"]:
+                return _json({**stamp, **_part(request, node_views(tally, sight))})
+            case ["GET", "jobs"]:
+                return _json({**stamp, **_part(request, job_views(tally, sight))})
+            case ["GET", "jobs", namespace, name]:
+                key = f"{namespace}/{name}"
+                if key not in tally.snapshot.jobs.number or not sight.of(key):
+                    return _json({"error": "no such job that you may see"}, 404)
+                searched = request.query.get("unblock") != "false"
+                answer = why(self.scene, CONFIG, NOW, key, lambda: searched)
+                return _json({**stamp, "detail": job_detail(tally, answer, sight, STORY, FORECAST)})
+            case ["GET", "decisions"]:
+                return _json({**stamp, "items": [decision_view(cycle, sight) for cycle in reversed(self.cycles)]})
+            case ["POST", "what-if"]:
+                try:
+                    edits = msgspec.convert((await request.json())["edits"], list[AnyEdit])
+                    view = what_if_view(what_if(self.scene, CONFIG, NOW, edits), sight)
+                except (EditError, msgspec.ValidationError) as error:
+                    return _json({"error": str(error), "field": "edits"}, 422)
+                return _json({**stamp, "whatIf": view})
+            case ["POST", "jobs"]:
+                self.submitted.append(await request.text())
+                return _json({"namespace": "ann", "name": "new", "forecast": FORECAST}, 201)
+        return _json({"error": "not found"}, 404)
+
+    async def _stream(self, request: web.Request, sight: Sight) -> web.StreamResponse:
+        response = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
+        await response.prepare(request)
+        queue: asyncio.Queue[bytes] = asyncio.Queue()
+        task = asyncio.current_task()
+        assert task is not None
+        self._open.add(task)
+        self._streams[queue] = sight
+        try:
+            await response.write(self._event(None, sight))
+            while body := await queue.get():
+                await response.write(body)
+        finally:
+            del self._streams[queue]
+            self._open.discard(task)
+        return response
+
+
+def _part(request: web.Request, views: Sequence[View]) -> dict[str, Any]:
+    """A page of a list, as the query asks for; at most `MOST`, so that large lists need several."""
+    offset, limit = int(request.query["offset"]), min(int(request.query["limit"]), MOST)
+    end = offset + limit
+    return {"items": views[offset:end], "total": len(views), "next": end if end < len(views) else None}
+
+
+def _json(data: object, status: int = 200) -> web.Response:
+    return web.Response(status=status, body=msgspec.json.encode(data), content_type="application/json")
