@@ -84,12 +84,12 @@ store.listen((change) => {
 
 function footer() {
   const age = store.now() - store.asOf;
-  const old = !connected || (store.asOf && age > OLD);
+  const old = !connected || age > OLD;
   show(
     document.getElementById("foot"),
     h("span", { class: `live${connected ? "" : " off"}`, id: "live" }, connected ? "live" : "not connected"),
     store.asOf > 0 && `, as of ${clock(store.asOf, store.now())}`,
-    old && store.asOf > 0 && age >= 1 && `, ${duration(age)} old`,
+    store.asOf > 0 && old && age >= 1 && `, ${duration(age)} old`,
   );
 }
 
@@ -169,6 +169,7 @@ async function start() {
   await live.begin();
   route();
   performance.mark("maar:shown");
+  footer();
 }
 
 /** Log in. A token that is refused is not kept. */
