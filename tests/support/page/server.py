@@ -29,10 +29,10 @@ from maar.views.queues import queue_views
 from maar.views.records import ForecastView, JobView, StoryView, View
 from maar.views.sight import ALL, Sight
 from maar.views.tally import Tally
-from maar.web.page.files import page_files
+from maar.web.api.asking import WebEdit
+from maar.web.api.server import HEADERS, KINDS, PAGE
 from maar.whatif.answer import what_if
 from maar.whatif.edit import EditError
-from maar.whatif.edits import AnyEdit
 from maar.whatif.why import why
 
 MOST = 10_000
@@ -139,10 +139,10 @@ class PageServer:
     # -- requests
 
     async def _file(self, request: web.Request) -> web.Response:
-        file = page_files().get(request.path)
-        if file is None:
+        file = PAGE / (request.path.lstrip("/") or "index.html")
+        if file.suffix not in KINDS or not file.is_file():
             return web.Response(status=404)
-        return web.Response(body=file.body, headers=file.headers)
+        return web.Response(body=file.read_bytes(), headers={**HEADERS, "Content-Type": KINDS[file.suffix]})
 
     async def _api(self, request: web.Request) -> web.StreamResponse:
         self.requests.append(f"{request.method} {request.match_info['path']}")
@@ -180,7 +180,7 @@ class PageServer:
                 return _json({**stamp, "items": [decision_view(cycle, sight) for cycle in reversed(self.cycles)]})
             case ["POST", "what-if"]:
                 try:
-                    edits = msgspec.convert((await request.json())["edits"], list[AnyEdit])
+                    edits = msgspec.convert((await request.json())["edits"], list[WebEdit])
                     view = what_if_view(what_if(self.scene, CONFIG, NOW, edits), sight)
                 except (EditError, msgspec.ValidationError) as error:
                     return _json({"error": str(error), "field": "edits"}, 422)

@@ -31,6 +31,7 @@ export class Grid {
       { class: "grid", tabindex: "0", role: "application", "aria-label": label, "aria-describedby": "grid-keys", "data-key": `grid:${label}` },
       this.space,
     );
+    this.frame.grid = this; // for tests, and for the curious
     this.bubble = h("div", { class: "tip", hidden: true });
     host.append(this.frame, this.bubble, h("p", { id: "grid-keys", class: "unseen" }, "Arrow keys move between nodes; Enter opens the node. The table below has the same content."));
     this.context = this.canvas.getContext("2d", { alpha: false });

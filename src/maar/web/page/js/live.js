@@ -1,6 +1,7 @@
 // Fills the store, and keeps it current: all of it once, then what the stream says has changed.
 
 const GREETING = 1000; // milliseconds to wait for the first event, which asks to fetch everything. Tuned by hand
+const AGAIN = 3000; // milliseconds until everything is fetched again after a failure. Tuned by hand
 const TOTALS = 1000; // milliseconds between two requests for totals, which the stream does not have. Tuned by hand
 
 export class Live {
@@ -52,7 +53,7 @@ export class Live {
       return;
     }
     if (data.all) {
-      this.load().then(() => store.tell({ moved: true, jobs: true, queues: true, cluster: true, decisions: true }), () => {});
+      this.reload();
       return;
     }
     store.time(data);
@@ -64,6 +65,18 @@ export class Live {
     }
     store.tell(change);
     this.totals();
+  }
+
+  /** Everything again; if that fails, once more later. */
+  async reload() {
+    const { ended, store } = this;
+    try {
+      await this.load();
+    } catch {
+      setTimeout(() => ended.signal.aborted || this.reload(), AGAIN);
+      return;
+    }
+    store.tell({ moved: true, jobs: true, queues: true, cluster: true, decisions: true });
   }
 
   /** Fetch totals and queues again, soon, but not for every event. */

@@ -7,6 +7,8 @@ import { Grid } from "../grid.js";
 import { jobLink, jobLinks, nodeLink, problem, tag } from "../parts.js";
 import { colouring, nodeWords, tipOf } from "./cluster.js";
 
+const PAUSE = 3000; // milliseconds between two requests for one job: each costs a decision. Tuned by hand
+const SEARCH = 30000; // milliseconds between two searches for what would start it. Tuned by hand
 const WAITS = new Set(["waiting", "starting", "suspended", "invalid"]);
 const BAD = /evict|preempt|reclaim|fail|refus|invalid|shrink|suspend/i;
 const GOOD = /schedul|bound|admit|start|resum|grow|complet|succe/i;
@@ -110,6 +112,9 @@ export function job(root, app, [namespace, name]) {
   const host = h("section", { class: "card", "aria-label": "Pods on the grid" }, h("h2", {}, "Its pods on the grid"));
   root.append(h("h1", { class: "wrap" }, key), head, told, h("div", { class: "halves" }, left, right), host);
   let grid;
+  let found; // the changes that the last search found
+  let searched = -Infinity;
+  let asked = -Infinity;
   let seen; // the job as the last answer had it, to see whether it changed
 
   async function act(words, method, body) {
@@ -175,26 +180,32 @@ export function job(root, app, [namespace, name]) {
     grid.show(new Map([...store.nodes].filter(([node]) => on.has(node))));
   }
 
-  async function load() {
+  async function load(again = false) {
     try {
       seen = JSON.stringify(store.jobs.get(key));
-      const waits = WAITS.has(store.jobs.get(key)?.state);
+      asked = performance.now();
       const { detail } = await api.get(path, { unblock: "false" }, stop.signal);
-      draw(detail, waits);
-      if (waits) draw((await api.get(path, {}, stop.signal)).detail, false);
+      const search = WAITS.has(detail.job.state) && asked > searched + SEARCH;
+      draw(search || !found ? detail : { ...detail, unblock: found }, search);
+      if (!search) return;
+      searched = asked;
+      const whole = (await api.get(path, {}, stop.signal)).detail;
+      found = whole.unblock;
+      draw(whole, false);
     } catch (error) {
-      if (error.name === "AbortError") return;
+      if (error.name === "AbortError" || (again && error.status !== 404)) return;
       show(head, error.status === 404 ? h("p", {}, "There is no such job, or you may not see it.") : problem(error));
     }
   }
 
   const stop = new AbortController();
+  const look = setInterval(() => JSON.stringify(store.jobs.get(key)) !== seen && load(true), PAUSE);
   show(head, h("p", { class: "dim" }, "Loading."));
   load();
   return {
     update(change) {
       const now = JSON.stringify(store.jobs.get(key));
-      if (change.jobs && now !== seen) app.later("job", load);
+      if (change.jobs && now !== seen && performance.now() > asked + PAUSE) app.later("job", () => load(true));
       else if (grid && change.nodes) {
         for (const node of change.nodes) if (grid.nodes.has(node)) grid.nodes.set(node, store.nodes.get(node));
         grid.changed(change.nodes);
@@ -203,6 +214,7 @@ export function job(root, app, [namespace, name]) {
     themed: () => grid?.redraw(),
     close() {
       stop.abort();
+      clearInterval(look);
       grid?.close();
     },
   };
