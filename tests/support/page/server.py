@@ -18,6 +18,7 @@ from tests.support.page.scenes import NOW
 
 from maar.config.file import default_config
 from maar.decide import decide
+from maar.model.plan import Plan
 from maar.model.snapshot import Cluster, Snapshot
 from maar.registry import catalog
 from maar.views.answers import what_if_view
@@ -50,27 +51,35 @@ FORECAST = ForecastView(known=True, start_p50=NOW + 1200, start_p90=NOW + 4200, 
 class PageServer:
     """Serves one scene on a port of the loopback interface, in a thread of its own."""
 
-    def __init__(self, scene: Cluster, *, tokens: dict[str, Sight] | None = None, writes: bool = True) -> None:
+    def __init__(
+        self,
+        scene: Cluster,
+        *,
+        tokens: dict[str, Sight] | None = None,
+        writes: bool = True,
+        plan: Plan | None = None,
+    ) -> None:
         self._tokens = tokens  # None: no token is needed
         self._streams: dict[asyncio.Queue[bytes], Sight] = {}
-        self._open: set[asyncio.Task[object]] = set()
         self.cycles: list[Cycle] = []
         self.submitted: list[str] = []
         self.requests: list[str] = []
         self.writes = writes
+        self._plan = plan  # None: decide
+        self._known: dict[tuple[str, Sight], bytes] = {}  # lists of this scene, so that measurements are of the page
         self._set(scene)
 
     def _set(self, scene: Cluster) -> None:
         snapshot = Snapshot(scene)
-        plan = decide(snapshot, CONFIG, NOW)
+        plan = decide(snapshot, CONFIG, NOW) if self._plan is None else self._plan
         self.scene, self.tally = scene, Tally(snapshot, plan, NOW)
+        self._known.clear()
         jobs = {task.key: task.job for task in scene.tasks}
         self.cycles.append(Cycle(len(self.cycles) + 1, NOW + len(self.cycles), 0.012, plan, jobs))
 
     def __enter__(self) -> PageServer:
         ready: Future[int] = Future()
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._run, args=(ready,))
+        self._thread = threading.Thread(target=lambda: asyncio.run(self._serve(ready)))
         self._thread.start()
         self.url = f"http://127.0.0.1:{ready.result(10)}/"
         return self
@@ -81,13 +90,8 @@ class PageServer:
         self._loop.call_soon_threadsafe(self._stop.set)
         self._thread.join()
 
-    def _run(self, ready: Future[int]) -> None:
-        asyncio.set_event_loop(self._loop)
-        self._loop.run_until_complete(self._serve(ready))
-        self._loop.close()
-
     async def _serve(self, ready: Future[int]) -> None:
-        self._stop = asyncio.Event()
+        self._loop, self._stop = asyncio.get_running_loop(), asyncio.Event()
         app = web.Application()
         app.router.add_route("*", "/api/v1/{path:.*}", self._api)
         app.router.add_get("/{path:.*}", self._file)
@@ -97,9 +101,6 @@ class PageServer:
         await site.start()
         ready.set_result(runner.addresses[0][1])
         await self._stop.wait()
-        for task in self._open:
-            task.cancel()
-        await asyncio.gather(*self._open, return_exceptions=True)
         await runner.cleanup()
 
     # -- for tests
@@ -165,10 +166,13 @@ class PageServer:
                 return _json({**stamp, "cluster": cluster_view(tally, sight)})
             case ["GET", "queues"]:
                 return _json({**stamp, "items": queue_views(tally, sight)})
-            case ["GET", "nodes"]:
-                return _json({**stamp, **_part(request, node_views(tally, sight))})
-            case ["GET", "jobs"]:
-                return _json({**stamp, **_part(request, job_views(tally, sight))})
+            case ["GET", "nodes" | "jobs" as kind]:
+                known = self._known.get((request.path_qs, sight))
+                if known is None:
+                    views: Sequence[View] = (node_views if kind == "nodes" else job_views)(tally, sight)
+                    known = msgspec.json.encode({**stamp, **_part(request, views)})
+                    self._known[request.path_qs, sight] = known
+                return web.Response(body=known, content_type="application/json")
             case ["GET", "jobs", namespace, name]:
                 key = f"{namespace}/{name}"
                 if key not in tally.snapshot.jobs.number or not sight.of(key):
@@ -194,9 +198,6 @@ class PageServer:
         response = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
         await response.prepare(request)
         queue: asyncio.Queue[bytes] = asyncio.Queue()
-        task = asyncio.current_task()
-        assert task is not None
-        self._open.add(task)
         self._streams[queue] = sight
         try:
             await response.write(self._event(None, sight))
@@ -204,7 +205,6 @@ class PageServer:
                 await response.write(body)
         finally:
             del self._streams[queue]
-            self._open.discard(task)
         return response
 
 
