@@ -54,6 +54,9 @@ real: setup ## build a real control plane for the tests, once, into a cache outs
 browser: ## install Chromium for the tests of the page, where it is missing (Debian and Ubuntu, as root)
 	@$(PYTHON) tools/browser.py
 
+screenshot: setup browser ## draw docs/images/page.png: the page of a real `maar web` during the demo
+	@$(BIN)/python tools/page_picture.py
+
 soak: setup real ## cause all faults at random on a real API server for 30 minutes; MINUTES=60 for longer, SEED=7 for the same again
 	$(BIN)/python -m tests.soak $(if $(MINUTES),--minutes $(MINUTES)) $(if $(SEED),--seed $(SEED))
 

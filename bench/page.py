@@ -91,7 +91,9 @@ def main() -> None:
     url = ours.recv()
     with chromium() as browser:
         paints = []
-        for _ in range(options.paints + 1):  # the first one makes the server's answers, and does not count
+        for turn in range(options.paints + 1):  # the first one makes the server's answers, and does not count
+            if turn:
+                page.close()
             page = browser.new_page(viewport={"width": 1280, "height": 900})  # with nothing in its caches
             page.set_default_timeout(120_000)
             paints.append(first_paint(page, url))

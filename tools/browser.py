@@ -24,12 +24,16 @@ def main() -> None:
     if os.environ.get("MAAR_CHROMIUM") or any(map(shutil.which, NAMES)):
         return
     if shutil.which("apt-get") is None or os.geteuid() != 0:
-        print("the tests of the page need Chromium: install the package `chromium`, or set MAAR_CHROMIUM", file=sys.stderr)
+        print(
+            "the tests of the page need Chromium: install the package `chromium`, or set MAAR_CHROMIUM", file=sys.stderr
+        )
         return
     print("installing Chromium from the packages of the system (once, about a minute)", flush=True)
     quiet = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
     for command in (["update"], ["install", "--yes", "--no-install-recommends", *PACKAGES]):
-        done = subprocess.run(["apt-get", "--quiet=2", *command], env=quiet, capture_output=True, text=True, check=False)
+        done = subprocess.run(
+            ["apt-get", "--quiet=2", *command], env=quiet, capture_output=True, text=True, check=False
+        )
         if done.returncode:
             sys.exit(f"cannot install Chromium: apt-get {command[0]}: {(done.stderr or done.stdout).strip()}")
 

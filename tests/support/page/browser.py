@@ -19,14 +19,18 @@ def executable() -> str | None:
     return named or next((found for name in NAMES if (found := shutil.which(name))), None)
 
 
+def arguments() -> list[str]:
+    """As root Chromium runs only without its sandbox; it opens our own pages only."""
+    return ["--no-sandbox"] if os.geteuid() == 0 else []
+
+
 @contextmanager
 def chromium() -> Iterator[Browser]:
-    """A headless browser. As root it runs without its sandbox, which refuses root; it opens only our own pages."""
+    """A headless browser."""
     path = executable()
     if path is None:
         raise RuntimeError(MISSING)
     with sync_playwright() as playwright:
-        arguments = ["--no-sandbox"] if os.geteuid() == 0 else []
-        browser = playwright.chromium.launch(executable_path=path, args=arguments)
+        browser = playwright.chromium.launch(executable_path=path, args=arguments())
         yield browser
         browser.close()

@@ -190,7 +190,7 @@ class PageServer:
                     return _json({"error": str(error), "field": "edits"}, 422)
                 return _json({**stamp, "whatIf": view})
             case ["POST", "jobs"]:
-                self.submitted.append(await request.text())
+                self.submitted.append((await request.json())["manifests"])
                 return _json({"namespace": "ann", "name": "new", "forecast": FORECAST}, 201)
         return _json({"error": "not found"}, 404)
 

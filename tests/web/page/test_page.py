@@ -43,7 +43,8 @@ def grid(page: Page) -> Any:
 def spot(page: Page, node: str) -> dict[str, float]:
     """A point on a node, relative to the grid."""
     found: dict[str, float] = page.evaluate(
-        "name => { const { x, y } = document.querySelector('.grid').grid.laid.at.get(name); return { x: x + 12, y: y + 30 }; }", node
+        "name => { const { x, y } = document.querySelector('.grid').grid.laid.at.get(name); return { x: x + 12, y: y + 30 }; }",
+        node,
     )
     return found
 
@@ -72,7 +73,9 @@ def test_marked_nodes_stand_out(served: PageServer, opened: Open) -> None:
     before = colour(page, "r0-n0")
     page.get_by_role("button", name="1 locked").click()
     expect(page.get_by_role("button", name="1 locked")).to_have_attribute("aria-pressed", "true")
-    page.wait_for_function("() => document.querySelector('.grid').grid.marked && document.querySelector('.grid').grid.drawn > 1")
+    page.wait_for_function(
+        "() => document.querySelector('.grid').grid.marked && document.querySelector('.grid').grid.drawn > 1"
+    )
     assert before != colour(page, "r0-n0")
 
 

@@ -30,13 +30,13 @@ export class Api {
     return this.token ? { ...more, Authorization: `Bearer ${this.token}` } : more;
   }
 
-  async request(method, path, { body, query, signal, type } = {}) {
+  async request(method, path, { body, query, signal } = {}) {
     const url = new URL(BASE + path, document.baseURI);
     for (const [name, value] of Object.entries(query ?? {})) if (value !== undefined && value !== "") url.searchParams.set(name, value);
     const options = { method, headers: this.headers({ Accept: "application/json" }), signal, cache: "no-store", credentials: "omit" };
     if (body !== undefined) {
-      options.body = typeof body === "string" ? body : JSON.stringify(body);
-      options.headers["Content-Type"] = type ?? (typeof body === "string" ? "application/yaml" : "application/json");
+      options.body = JSON.stringify(body);
+      options.headers["Content-Type"] = "application/json";
     }
     let response;
     try {
@@ -56,8 +56,7 @@ export class Api {
     } catch {
       // no JSON: the status must do
     }
-    const message = found.message ?? found.error?.message ?? found.error ?? `the answer is ${response.status} ${response.statusText}`;
-    const error = new Refused(response.status, String(message), found.path ?? found.field ?? "");
+    const error = new Refused(response.status, found.error ?? `the answer is ${response.status} ${response.statusText}`, found.field);
     if (response.status === 401) this.onRefused(error);
     return error;
   }

@@ -1,6 +1,8 @@
-// Colours of jobs, queues and states on the canvas. A name keeps its colour, on every page and after a reload.
+// Colours of jobs, queues and states on the canvas. A name keeps its colour while the page is open, on every page.
 
-const STEPS = 48; // distinct hues; more cannot be told apart
+const HUES = 12; // more can hardly be told apart
+const SLOTS = 2 * HUES; // each hue light and dark
+const STEP = 7; // to the next slot, far away on the wheel; shares no factor with SLOTS
 
 function hash(text) {
   let value = 2166136261;
@@ -11,6 +13,8 @@ function hash(text) {
 /** The colours of the theme in force, read from the style sheet once for each theme. */
 export class Colours {
   constructor() {
+    this.slots = new Map();
+    this.taken = new Set();
     this.read();
   }
 
@@ -35,20 +39,18 @@ export class Colours {
     this.focus = of("focus");
     this.faded = of("gpu-faded");
     probe.remove();
-    this.made = new Map();
   }
 
-  /** The colour of a job or a queue. */
+  /** The colour of a job or a queue. As long as there are unused colours, no two names share one. */
   named(name) {
-    let colour = this.made.get(name);
-    if (colour === undefined) {
-      const value = hash(name);
-      const hue = Math.round((((value % STEPS) * 360) / STEPS + 7) % 360);
-      const tone = (value >>> 8) % 3;
-      const light = this.dark ? 52 + 9 * tone : 38 + 8 * tone;
-      colour = `hsl(${hue} ${60 + 10 * ((value >>> 12) % 3)}% ${light}%)`;
-      this.made.set(name, colour);
+    let slot = this.slots.get(name);
+    if (slot === undefined) {
+      slot = hash(name) % SLOTS;
+      while (this.taken.size < SLOTS && this.taken.has(slot)) slot = (slot + STEP) % SLOTS;
+      this.taken.add(slot);
+      this.slots.set(name, slot);
     }
-    return colour;
+    const tone = this.dark ? [0.72, 0.58][slot % 2] : [0.62, 0.46][slot % 2];
+    return `oklch(${tone} 0.14 ${((slot >> 1) * 360) / HUES + 20})`;
   }
 }

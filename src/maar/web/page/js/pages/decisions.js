@@ -48,11 +48,7 @@ export function decisions(root, app, [wanted]) {
   const list = h("ol", { class: "cycles", "aria-label": "Cycles" });
   const view = h("section", { class: "card", "aria-label": "Decision", id: "decision" });
   const bar = h("div", { class: "row" });
-  const replayed = h("div");
-  const config = h("textarea", { id: "config", spellcheck: "false", placeholder: "actions: \"enqueue, allocate, backfill\"\ntiers: ..." });
-  const again = h("button", { type: "button", class: "main", onclick: replay }, "Decide again");
-  const other = h("details", { class: "card" }, h("summary", {}, "Replay under another configuration"), h("label", { for: "config" }, "Scheduler configuration"), config, h("div", { class: "row" }, again), replayed);
-  root.append(h("h1", {}, "Decisions"), bar, h("div", { class: "split" }, h("div", {}, view, other), h("section", { class: "card", "aria-label": "Cycles" }, list)));
+  root.append(h("h1", {}, "Decisions"), bar, h("div", { class: "split" }, view, h("section", { class: "card", "aria-label": "Cycles" }, list)));
   const index = () => (at === undefined ? 0 : all.findIndex((one) => one.number === at));
 
   function step(by) {
@@ -64,19 +60,6 @@ export function decisions(root, app, [wanted]) {
     at = number;
     app.go(number === undefined ? "#/decisions" : `#/decisions/${number}`, true);
     draw();
-  }
-
-  async function replay() {
-    const one = all[index()];
-    if (!one) return;
-    again.disabled = true;
-    try {
-      const answer = await api.request("POST", `decisions/${one.number}/replay`, { body: { config: config.value } });
-      show(replayed, h("h3", {}, "The same moment under this configuration"), plan(answer.after ?? answer.decision ?? answer, store.now()));
-    } catch (error) {
-      show(replayed, problem(error));
-    }
-    again.disabled = false;
   }
 
   function draw() {

@@ -134,7 +134,7 @@ export function job(root, app, [namespace, name]) {
     return h(
       "div",
       { class: "row" },
-      h("button", { type: "button", "data-key": "hold", onclick: () => (held ? act("Released.", "PATCH", { hold: null }) : act("Held.", "PATCH", { hold: true })) }, held ? "Release" : "Hold"),
+      h("button", { type: "button", "data-key": "hold", onclick: () => (held ? act("Released.", "PATCH", { hold: false }) : act("Held.", "PATCH", { hold: true })) }, held ? "Release" : "Hold"),
       h("button", { type: "button", "data-key": "cancel", onclick: () => confirm(`Delete ${key}?`) && act("Deleted.", "DELETE") }, "Cancel the job"),
     );
   }

@@ -20,7 +20,7 @@ export function submit(root, app) {
           send.disabled = true;
           show(told, h("p", { class: "dim" }, "Submitting."));
           try {
-            const made = await app.api.request("POST", "jobs", { body: text.value });
+            const made = await app.api.request("POST", "jobs", { body: { manifests: text.value } });
             const key = made.job?.namespace ? `${made.job.namespace}/${made.job.name}` : `${made.namespace}/${made.name}`;
             const forecast = made.forecast;
             show(told, h("p", { class: "good" }, "Created: ", jobLink(key)), forecast && h("p", {}, forecast.known ? `Starts ${span(forecast.startP50, forecast.startP90, app.store.now())}.` : forecast.words), (made.warnings ?? []).map((one) => h("p", { class: "warn" }, one)));
