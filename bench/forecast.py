@@ -90,9 +90,7 @@ def play(trace: Trace, config: Config, count: int, every: int, rollouts: int) ->
                 new = [key for key in waiting if key not in seen]
                 seen.update(new)
                 moments.append(Moment(now, cluster, finished, made, planned, new))
-                print(
-                    f"  {len(moments)}/{count} at {now / 3600:.0f} h: {len(waiting)} wait, {len(new)} new", flush=True
-                )
+                print(f"  {len(moments)}/{count} at {now / 3600:.0f} h: {len(waiting)} wait, {len(new)} new", flush=True)
         if len(moments) == count and all(key in starts for moment in moments for key in moment.new):
             break
     return moments, starts
@@ -111,8 +109,7 @@ def accuracy(config: Config, args: argparse.Namespace) -> dict[str, float | None
     assert len(moments) == args.forecasts, f"only {len(moments)} forecasts: more --jobs are needed"
     half = len(moments) // 2
     records = [
-        [made_of(m, key, starts, submit, f.start) for key in m.new if (f := m.made.of(key)) is not None]
-        for m in moments
+        [made_of(m, key, starts, submit, f.start) for key in m.new if (f := m.made.of(key)) is not None] for m in moments
     ]
     if args.keep:
         plans = [{key: m.planned[key] for key in m.new} for m in moments]
@@ -132,14 +129,10 @@ def accuracy(config: Config, args: argparse.Namespace) -> dict[str, float | None
     planner_error = statistics.median(plans)
     unknown = sum(f.verdict is not Verdict.EXPECTED for m in moments[half:] for key in m.new if (f := m.made.of(key)))
     waits = statistics.median(starts[made.job] - made.at for made in later if made.job in starts)
-    print(
-        f"(a) {len(moments)} forecasts of {args.rollouts} roll-outs, {len(earlier)} jobs to learn from, {good.judged} judged"
-    )
+    print(f"(a) {len(moments)} forecasts of {args.rollouts} roll-outs, {len(earlier)} jobs to learn from, {good.judged} judged")
     print(f"    {unknown} unknown; median wait {waits:.0f} s; factors " + _factors(calibration, later))
     print(f"    p90 held for {_percent(good.coverage_p90)} ({_percent(raw.coverage_p90)} before calibration)")
-    print(
-        f"    median error {good.median_error:.0f} s ({raw.median_error:.0f} s before), planner {planner_error:.0f} s"
-    )
+    print(f"    median error {good.median_error:.0f} s ({raw.median_error:.0f} s before), planner {planner_error:.0f} s")
     batching(config, trace, moments[half :: max(half // 3, 1)], args.rollouts)
     return {
         "coverage_p90": good.coverage_p90,

@@ -62,9 +62,7 @@ def plan(cluster: Cluster, begins: Mapping[str, Begin], now: float) -> dict[str,
     started: dict[str, float] = {}
     for task in cluster.tasks:
         if task.status is Status.BOUND:
-            used.setdefault(task.job, np.zeros(len(rows), dtype=np.int64))[rows[task.node]] += _gpus(
-                task.shape.requests
-            )
+            used.setdefault(task.job, np.zeros(len(rows), dtype=np.int64))[rows[task.node]] += _gpus(task.shape.requests)
             started[task.job] = min(started.get(task.job, math.inf), task.started or now)
     for key, gpus in used.items():
         limit = begins[key].traits.limit

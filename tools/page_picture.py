@@ -2,10 +2,9 @@
 
     python tools/page_picture.py [FILE]
 
-`make screenshot` runs it. It plays the first acts, until a node dies, and takes a picture of the cluster with the browser
-that the tests use (`make browser`). Nothing in the picture is made up: it is what `maar web` serves at that moment.
+`make screenshot` runs it. It plays the first acts, until a node dies, and takes a picture of the cluster with the
+browser that the tests use (`make browser`). Nothing in the picture is made up: it is what `maar web` serves then.
 """
-# ruff: noqa: TID251 - not in the pure half: a tool reads the clock
 
 from __future__ import annotations
 

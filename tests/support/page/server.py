@@ -1,6 +1,7 @@
 """An API that answers from a scene, with the page: what the page gets from `maar web`, without a cluster.
 
-It makes the same views by the same code. A test changes the scene with `change`, and the page hears of it by the stream.
+It makes the same views by the same code. A test changes the scene with `change`, and the page hears of it by the
+stream.
 """
 
 from __future__ import annotations
@@ -118,7 +119,8 @@ class PageServer:
 
     def cut(self) -> None:
         """End all streams, as a restart does."""
-        self._loop.call_soon_threadsafe(lambda: [queue.put_nowait(b"") for queue in self._streams])
+        for queue in tuple(self._streams):
+            self._loop.call_soon_threadsafe(queue.put_nowait, b"")
 
     def _event(self, before: Tally | None, sight: Sight) -> bytes:
         after = self.tally
@@ -203,6 +205,8 @@ class PageServer:
             await response.write(self._event(None, sight))
             while body := await queue.get():
                 await response.write(body)
+        except ConnectionError:
+            pass  # the page is closed
         finally:
             del self._streams[queue]
         return response

@@ -24,7 +24,8 @@ PIXEL = """([name, cell]) => {
     const size = grid.laid.size;
     const step = size.cell + 1;
     const left = x + 2 + (cell % size.columns) * step + size.cell / 2;
-    const top = y + 2 + (size.named ? 13 : 0) + Math.floor(cell / size.columns) * step + size.cell / 2 - grid.frame.scrollTop;
+    const row = Math.floor(cell / size.columns);
+    const top = y + 2 + (size.named ? 13 : 0) + row * step + size.cell / 2 - grid.frame.scrollTop;
     return [...grid.context.getImageData(left * grid.scale, top * grid.scale, 1, 1).data].join(" ");
 }"""
 """The colour of one GPU on the grid."""
@@ -42,11 +43,8 @@ def grid(page: Page) -> Any:
 
 def spot(page: Page, node: str) -> dict[str, float]:
     """A point on a node, relative to the grid."""
-    found: dict[str, float] = page.evaluate(
-        "name => { const { x, y } = document.querySelector('.grid').grid.laid.at.get(name); return { x: x + 12, y: y + 30 }; }",
-        node,
-    )
-    return found
+    found: dict[str, float] = page.evaluate("name => document.querySelector('.grid').grid.laid.at.get(name)", node)
+    return {"x": found["x"] + 12, "y": found["y"] + 30}
 
 
 # -- the pages

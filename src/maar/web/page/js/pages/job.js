@@ -10,8 +10,8 @@ import { colouring, nodeWords, tipOf } from "./cluster.js";
 const PAUSE = 3000; // milliseconds between two requests for one job: each costs a decision. Tuned by hand
 const SEARCH = 30000; // milliseconds between two searches for what would start it. Tuned by hand
 const WAITS = new Set(["waiting", "starting", "suspended", "invalid"]);
-const BAD = /evict|preempt|reclaim|fail|refus|invalid|shrink|suspend/i;
-const GOOD = /schedul|bound|admit|start|resum|grow|complet|succe/i;
+const BAD = /evicted|preempted|reclaimed|failed|refused|invalid|suspended|stopped|unschedulable/i;
+const GOOD = /scheduled|bound|admitted|started|resumed|grown|completed|succeeded/i;
 
 /** How a job is placed in its queue, and what is ahead of it. */
 export function placeWords(place) {
