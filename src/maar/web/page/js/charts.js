@@ -23,13 +23,14 @@ function steps(points, most, label) {
   );
 }
 
-export function utilisation(samples) {
+/** GPUs in use until now. */
+export function utilisation(samples, now) {
   if (samples.length < 2) return h("p", { class: "dim" }, "Collecting: the line appears after the next change.");
   const most = Math.max(1, ...samples.map((one) => one.all));
   const share = (one) => Math.round((100 * one.used) / Math.max(1, one.all));
   const [first, last] = [samples[0], samples.at(-1)];
-  const label = `From ${share(first)} % to ${share(last)} % in ${duration(last.at - first.at)}`;
-  return h("div", {}, steps(samples.map((one) => [one.at, one.used]), most, label), h("div", { class: "dim" }, `last ${duration(last.at - first.at)}`));
+  const label = `From ${share(first)} % to ${share(last)} % in ${duration(now - first.at)}`;
+  return h("div", {}, steps([...samples.map((one) => [one.at, one.used]), [Math.max(now, last.at + 1), last.used]], most, label), h("div", { class: "dim" }, `last ${duration(now - first.at)}`));
 }
 
 /** The number of workers over time. */

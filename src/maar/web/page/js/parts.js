@@ -9,7 +9,7 @@ export function jobHref(key) {
 
 /** A link to a job by its key; without a name if the viewer may not know it. */
 export function jobLink(key) {
-  return key ? h("a", { href: jobHref(key), "data-key": `job ${key}`, class: "wrap" }, key) : h("span", { class: "dim" }, "another job");
+  return key ? h("a", { href: jobHref(key), "data-key": `job ${key}`, class: "key" }, key) : h("span", { class: "dim" }, "another job");
 }
 
 export function nodeLink(name) {
