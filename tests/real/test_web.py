@@ -98,7 +98,9 @@ def test_two_users_of_different_rights(new_cluster: Callable[..., RealCluster], 
         def names(token: str) -> list[str]:
             status, text = ask(base, "/api/v1/jobs", token)
             assert 200 == status, text
-            return [job["name"] for job in json.loads(text)["items"]]
+            items = json.loads(text)["items"]
+            assert all(job["owner"]["kind"] == "PodGroup" for job in items), "also of jobs from before the start"
+            return [job["name"] for job in items]
 
         wait_until(lambda: names(tokens["owner"]) == ["mine", "xq7job"], "the owner sees all", PATIENCE)
         assert ["mine"] == names(tokens["alice"])
