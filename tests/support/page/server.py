@@ -63,6 +63,7 @@ class PageServer:
         self._tokens = tokens  # None: no token is needed
         self._streams: dict[asyncio.Queue[bytes], Sight] = {}
         self.cycles: list[Cycle] = []
+        self.scenes: list[Cluster] = []  # of the cycles
         self.submitted: list[str] = []
         self.requests: list[str] = []
         self.writes = writes
@@ -75,6 +76,7 @@ class PageServer:
         plan = decide(snapshot, CONFIG, NOW) if self._plan is None else self._plan
         self.scene, self.tally = scene, Tally(snapshot, plan, NOW)
         self._known.clear()
+        self.scenes.append(scene)
         jobs = {task.key: task.job for task in scene.tasks}
         self.cycles.append(Cycle(len(self.cycles) + 1, NOW + len(self.cycles), 0.012, plan, jobs))
 
@@ -186,8 +188,10 @@ class PageServer:
                 return _json({**stamp, "items": [decision_view(cycle, sight) for cycle in reversed(self.cycles)]})
             case ["POST", "what-if"]:
                 try:
-                    edits = msgspec.convert((await request.json())["edits"], list[WebEdit])
-                    view = what_if_view(what_if(self.scene, CONFIG, NOW, edits), sight)
+                    asked = await request.json()
+                    edits = msgspec.convert(asked["edits"], list[WebEdit])
+                    scene = self.scenes[asked["decision"] - 1] if "decision" in asked else self.scene
+                    view = what_if_view(what_if(scene, CONFIG, NOW, edits), sight)
                 except (EditError, msgspec.ValidationError) as error:
                     return _json({"error": str(error), "field": "edits"}, 422)
                 return _json({**stamp, "whatIf": view})

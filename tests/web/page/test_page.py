@@ -11,6 +11,7 @@ from tests.support.page.scenes import small
 from tests.support.page.server import PageServer
 from tests.web.page.conftest import PATIENCE, Open
 
+from maar.config.file import default_text
 from maar.testing.builders import gang
 from maar.views.sight import ALL, Sight
 
@@ -151,6 +152,21 @@ def test_what_if_shows_the_difference(served: PageServer, opened: Open) -> None:
     page.get_by_role("button", name="What would happen?").click()
     expect(answer.get_by_role("alert")).to_contain_text("edits: ")
     expect(answer.get_by_role("alert")).to_contain_text("nowhere")
+
+
+def test_an_earlier_decision_is_decided_again(opened: Open) -> None:
+    with PageServer(small(gang("bob/quick", 1, gpu=2, queue="batch"))) as served:
+        page = opened(f"{served.url}#/decisions")
+        expect(page.locator("#decision")).to_contain_text("bob/quick")
+        served.change(small())
+        expect(page.locator("#decision h2")).to_have_text("Cycle 2")
+        page.get_by_role("button", name="Step back").click()
+        page.get_by_role("link", name="Decide it again").click()
+        expect(page.locator("#about")).to_contain_text("About cycle 1")
+        idle = re.sub(r"^actions: .*$", "actions: enqueue", default_text(), flags=re.MULTILINE)
+        page.get_by_label("Configuration").fill(idle)
+        page.get_by_role("button", name="What would happen?").click()
+        expect(page.get_by_label("Answer")).to_contain_text("No longer starts: bob/quick")
 
 
 def test_a_job_is_submitted_as_it_is_written(served: PageServer, opened: Open) -> None:

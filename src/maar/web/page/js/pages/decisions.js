@@ -37,6 +37,7 @@ export function plan(one, now) {
     one.sizes.length > 0 && [h("h3", {}, "Sizes"), table("Sizes", ["Job", "Before", "After", "Why"], one.sizes.map((each) => h("tr", {}, h("td", {}, jobLink(each.job)), h("td", {}, each.before), h("td", {}, each.after || "suspended"), h("td", { class: "wrap" }, sentence(each.why)))))],
     one.admit.length > 0 && [h("h3", {}, "Admitted"), h("p", {}, one.admit.map((key, i) => [i > 0 && ", ", jobLink(key)]))],
     Object.keys(one.others).length > 0 && h("p", { class: "dim" }, "Of jobs that you may not see: ", Object.entries(one.others).map(([kind, number]) => `${number} ${KINDS[kind] ?? kind}`).join(", "), "."),
+    h("p", {}, h("a", { href: `#/what-if?decision=${one.number}`, "data-key": "replay" }, "Decide it again with another configuration or other edits")),
     (one.wakeAt ?? null) !== null && h("p", { class: "dim" }, `The decision changes by itself at ${clock(one.wakeAt, now)}.`),
   ];
 }

@@ -46,7 +46,7 @@ export function answer(found, now) {
     h("h2", {}, "If"),
     h("ul", {}, found.edits.map((one) => h("li", { class: "wrap" }, sentence(one)))),
     h("h2", {}, "then"),
-    nothing && h("p", {}, "nothing changes in the decision of this moment."),
+    nothing && h("p", {}, "nothing changes in the decision."),
     found.starts.length > 0 && h("p", {}, h("strong", { class: "good" }, "Starts: "), jobLinks(found.starts, others.starts)),
     found.stays.length > 0 && h("p", {}, h("strong", { class: "bad" }, "No longer starts: "), jobLinks(found.stays, others.stays)),
     evictions("Evicted only with the edits", found.evicted),
@@ -58,7 +58,8 @@ export function answer(found, now) {
   ];
 }
 
-export function whatIf(root, app) {
+export function whatIf(root, app, _params, query) {
+  const decision = query.get("decision"); // an earlier cycle, to be decided again
   const { store, api } = app;
   const kept = (app.kept.edits ??= []); // survives a visit to another page
   const edits = h("div", { id: "edits" });
@@ -70,7 +71,9 @@ export function whatIf(root, app) {
   const lists = h("div", {}, choices("nodes", [...store.nodes.keys()].slice(0, 500)), choices("queues", store.queues.keys()), choices("jobs", [...store.jobs.keys()].slice(0, 500)), choices("resources", new Set([...store.accelerators, ...Object.keys(store.cluster?.allocatable ?? {})])));
   root.append(
     h("h1", {}, "What if"),
-    h("p", { class: "dim" }, "Maar decides once as things are and once with your edits, on the live cluster, and shows the difference. Nothing is written."),
+    decision
+      ? h("p", { id: "about" }, h("strong", {}, `About cycle ${decision}. `), "Maar decides it again, as it was and with your edits, and shows the difference. ", h("a", { href: "#/what-if" }, "Ask about now instead"), ".")
+      : h("p", { class: "dim" }, "Maar decides once as things are and once with your edits, on the live cluster, and shows the difference. Nothing is written."),
     h(
       "div",
       { class: "halves" },
@@ -80,7 +83,7 @@ export function whatIf(root, app) {
         edits,
         h("div", { class: "row" }, h("label", {}, "Kind of edit", kind), h("button", { type: "button", onclick: () => { kept.push({ kind: kind.value, values: {} }); draw(); edits.lastElementChild?.querySelector("input, select")?.focus(); } }, "Add this edit")),
         h("details", {}, h("summary", {}, "Add jobs, nodes or queues"), h("label", { for: "manifests" }, "Manifests"), manifests),
-        h("details", {}, h("summary", {}, "Another configuration"), h("label", { for: "other-config" }, "Configuration"), config),
+        h("details", { open: Boolean(decision) }, h("summary", {}, "Another configuration"), h("label", { for: "other-config" }, "Configuration"), config),
         h("div", { class: "row" }, ask),
         lists,
       ),
@@ -117,7 +120,7 @@ export function whatIf(root, app) {
       return { edit: edit.kind, ...(make ? make(values) : values) };
     });
     if (config.value.trim()) made.push({ edit: "use-config", text: config.value });
-    return { edits: made, ...(manifests.value.trim() ? { manifests: manifests.value } : {}) };
+    return { edits: made, ...(manifests.value.trim() ? { manifests: manifests.value } : {}), ...(decision ? { decision: Number(decision) } : {}) };
   }
 
   async function submit(event) {
