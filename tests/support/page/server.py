@@ -41,7 +41,7 @@ MOST = 10_000
 CONFIG = default_config(catalog())
 STORY = (
     StoryView(at=NOW - 9000, what="Admitted", words="queue `language` admitted the job", source="object"),
-    StoryView(at=NOW - 8990, what="Scheduled", words="4 pods bound", source="event"),
+    StoryView(at=NOW - 6990, what="Started", words="started with 2 workers", source="history"),
     StoryView(at=NOW - 5000, what="Resized", words="resized from 2 to 6 workers", source="history"),
     StoryView(at=NOW - 1000, what="Evicted", words="2 pods evicted for ann/llama: reclaimed", source="event"),
     StoryView(at=NOW - 900, what="Resized", words="resized from 6 to 4 workers", source="history"),

@@ -35,7 +35,7 @@ export function utilisation(samples, now) {
 
 /** The number of workers over time. */
 export function sizes(points, most, now) {
-  const all = [[Math.max(points[0][0], points[1][0] - 0.1 * (now - points[1][0])), points[0][1]], ...points.slice(1), [Math.max(now, points.at(-1)[0] + 1), points.at(-1)[1]]];
+  const all = [...points, [Math.max(now, points.at(-1)[0] + 1), points.at(-1)[1]]];
   const words = points.map(([at, size]) => `${size} at ${clock(at, now)}`).join(", ");
   return steps(all, most, `Workers: ${words}`);
 }

@@ -57,15 +57,15 @@ export function changes(unblock) {
   );
 }
 
-/** The sizes that the story tells, as points: the first number of workers, and each change. */
+/** The sizes that the history tells, as points: none before it starts, and each change. */
 function sizePoints(story, job) {
-  const points = [];
-  for (const one of story) {
-    const found = /(?:from )?(\d+)\s*(?:to|→|->)\s*(\d+)/.exec(one.words);
-    if (/resiz|grow|shrink|resum|suspend/i.test(one.what) && found) {
-      if (!points.length) points.push([job.created, Number(found[1])]);
-      points.push([one.at, Number(found[2])]);
-    }
+  const points = [[job.created, 0]];
+  for (const one of [...story].sort((a, b) => a.at - b.at)) {
+    if (one.source !== "history") continue;
+    const numbers = one.words.match(/\d+/g)?.map(Number) ?? [];
+    if (one.what === "Started" && numbers.length) points.push([one.at, numbers[0]]);
+    else if (one.what === "Resized" && numbers.length > 1) points.push([one.at, numbers[1]]);
+    else if (["Suspended", "Evicted", "Stopped", "Ended"].includes(one.what)) points.push([one.at, 0]);
   }
   return points;
 }
