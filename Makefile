@@ -11,7 +11,7 @@ CODE  := $(wildcard src tests bench tools)
 PIP   := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run examples test test-fast fuzz soak check format real bench bench-decide bench-elastic bench-sim bench-forecast bench-cluster bench-http bench-web bench-writes lock clean
+.PHONY: help setup run examples test test-fast fuzz soak check format real browser screenshot bench bench-page bench-decide bench-elastic bench-sim bench-forecast bench-cluster bench-http bench-web bench-writes lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -36,7 +36,7 @@ examples: setup ## show what Maar decides for each of the examples
 		$(BIN)/maar plan --cycles 2 --now 2026-11-01T10:00:00Z "$$file"; \
 	done
 
-test: setup real ## run all tests
+test: setup real browser ## run all tests
 	MAAR_REAL=1 $(BIN)/python -m pytest -n auto $(PYTEST_ARGS)
 
 test-fast: setup ## run the tests, without the slow and the real ones
@@ -50,6 +50,12 @@ fuzz: setup ## search for inputs that break Maar, for an hour; SECONDS=600 for l
 real: setup ## build a real control plane for the tests, once, into a cache outside the checkout
 	@$(BIN)/python tools/controlplane/build.py
 	@$(BIN)/python tools/controlplane/build.py training-operator
+
+browser: ## install Chromium for the tests of the page, where it is missing (Debian and Ubuntu, as root)
+	@$(PYTHON) tools/browser.py
+
+screenshot: setup browser ## draw docs/images/page.png: the page of a real `maar web` during the demo
+	@$(BIN)/python tools/page_picture.py
 
 soak: setup real ## cause all faults at random on a real API server for 30 minutes; MINUTES=60 for longer, SEED=7 for the same again
 	$(BIN)/python -m tests.soak $(if $(MINUTES),--minutes $(MINUTES)) $(if $(SEED),--seed $(SEED))
@@ -65,7 +71,7 @@ format: setup ## format the code and mend what the linter can
 	$(BIN)/ruff check --fix-only $(CODE)
 	$(BIN)/ruff format $(CODE)
 
-bench: bench-decide bench-elastic bench-sim bench-forecast bench-cluster bench-http bench-web bench-writes ## run all benchmarks
+bench: bench-decide bench-elastic bench-sim bench-forecast bench-cluster bench-http bench-web bench-writes bench-page ## run all benchmarks
 
 bench-decide: setup ## measure one decision: speed, idle cost, hopeless searches, memory
 	$(BIN)/python -m bench.decide
@@ -90,6 +96,9 @@ bench-web: setup ## measure the memory and the answers of `maar web` with 5,000 
 
 bench-writes: setup real ## measure for 10 minutes how much Maar writes while 2,000 gangs wait; MINUTES=3 for less
 	$(BIN)/python -m bench.writes $(if $(MINUTES),--minutes $(MINUTES))
+
+bench-page: setup browser ## measure the page with 5,000 nodes and 40,000 GPUs: first paint and updates
+	$(BIN)/python -m bench.page
 
 # Pins for every platform and for every Python that pyproject.toml allows; no index, host or path is written.
 LOCK := .venv-lock/bin/uv pip compile --quiet --universal --fork-strategy fewest --upgrade --generate-hashes \

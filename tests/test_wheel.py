@@ -116,3 +116,13 @@ def test_the_wheel_has_the_custom_resource_definitions(wheel: Path) -> None:
     assert ours
     assert ours == {path.name: path.read_bytes() for path in (wheel / "maar/embedded/crds").iterdir()}
     assert (wheel / "maar/default.yaml").is_file()
+
+
+def test_the_wheel_has_the_page(wheel: Path) -> None:
+    def files(folder: Path) -> dict[str, bytes]:
+        kept = (path for path in folder.rglob("*") if path.is_file() and "__pycache__" not in path.parts)
+        return {path.relative_to(folder).as_posix(): path.read_bytes() for path in kept}
+
+    ours = files(ROOT / "src/maar/web/page")
+    assert {"index.html", "style.css", "js/main.js", "js/pages/cluster.js"} <= ours.keys()
+    assert ours == files(wheel / "maar/web/page")

@@ -1,0 +1,110 @@
+// Decisions: what each cycle decided, newest first; step back and forth with the buttons or the arrow keys.
+
+import { h, sentence, show, table } from "../dom.js";
+import { clock, count, duration } from "../format.js";
+import { jobLink, nodeLink, problem } from "../parts.js";
+
+const KEPT = 50; // cycles that `maar web` keeps
+const KINDS = { bind: "pods bound", nominate: "pods nominated", evict: "pods evicted", admit: "jobs admitted", resize: "jobs resized" };
+
+function tally(one) {
+  const pods = (moves) => moves.reduce((sum, move) => sum + Object.keys(move.pods).length, 0);
+  const parts = [
+    [pods(one.bind) + (one.others.bind ?? 0), "bound"],
+    [pods(one.nominate) + (one.others.nominate ?? 0), "nominated"],
+    [one.evict.reduce((sum, each) => sum + each.pods.length, 0) + (one.others.evict ?? 0), "evicted"],
+    [one.sizes.length + (one.others.resize ?? 0), "resized"],
+    [one.admit.length + (one.others.admit ?? 0), "admitted"],
+  ];
+  return parts.filter(([number]) => number).map(([number, words]) => `${number} ${words}`).join(", ") || "nothing to do";
+}
+
+function moves(title, list) {
+  return list.length > 0 && [h("h3", {}, title), table(title, ["Job", "Pods and nodes"], list.map((one) => h("tr", {}, h("td", {}, jobLink(one.job)), h("td", { class: "wrap" }, Object.entries(one.pods).slice(0, 64).map(([pod, node], i) => [i > 0 && ", ", `${pod} on `, nodeLink(node)]), Object.keys(one.pods).length > 64 && ` and ${Object.keys(one.pods).length - 64} more`))))];
+}
+
+/** One plan, in tables. */
+export function plan(one, now) {
+  const happened = one.happened ?? {};
+  const checked = (happened.sameNode ?? 0) + (happened.otherNode ?? 0) + (happened.waiting ?? 0) + (happened.gone ?? 0);
+  return [
+    h("p", {}, `Decided at ${clock(one.at, now)} in ${one.seconds < 1 ? `${Math.round(one.seconds * 1000)} ms` : duration(one.seconds)}.`, ` ${count(one.waiting, "job waits", "jobs wait")}.`),
+    one.shadow && h("p", { class: "dim" }, "Decided by this process in shadow, from the same cluster and configuration. The scheduler decides by itself."),
+    checked > 0 && h("p", {}, `What happened to the pods that it would bind: ${happened.sameNode ?? 0} on the same node, ${happened.otherNode ?? 0} on another, ${happened.waiting ?? 0} still waiting, ${happened.gone ?? 0} gone.`),
+    moves("Bound", one.bind),
+    moves("Nominated: promised room that is being freed", one.nominate),
+    one.evict.length > 0 && [h("h3", {}, "Evicted"), table("Evicted", ["Job", "Pods", "For", "Why"], one.evict.map((each) => h("tr", {}, h("td", {}, jobLink(each.job)), h("td", { class: "wrap" }, each.pods.join(", ")), h("td", {}, jobLink(each.beneficiary)), h("td", { class: "wrap" }, sentence(each.reason)))))],
+    one.sizes.length > 0 && [h("h3", {}, "Sizes"), table("Sizes", ["Job", "Before", "After", "Why"], one.sizes.map((each) => h("tr", {}, h("td", {}, jobLink(each.job)), h("td", {}, each.before), h("td", {}, each.after || "suspended"), h("td", { class: "wrap" }, sentence(each.why)))))],
+    one.admit.length > 0 && [h("h3", {}, "Admitted"), h("p", {}, one.admit.map((key, i) => [i > 0 && ", ", jobLink(key)]))],
+    Object.keys(one.others).length > 0 && h("p", { class: "dim" }, "Of jobs that you may not see: ", Object.entries(one.others).map(([kind, number]) => `${number} ${KINDS[kind] ?? kind}`).join(", "), "."),
+    h("p", {}, h("a", { href: `#/what-if?decision=${one.number}`, "data-key": "replay" }, "Decide it again with another configuration or other edits")),
+    (one.wakeAt ?? null) !== null && h("p", { class: "dim" }, `The decision changes by itself at ${clock(one.wakeAt, now)}.`),
+  ];
+}
+
+export function decisions(root, app, [wanted]) {
+  const { store, api } = app;
+  let all = [];
+  let at = wanted ? Number(wanted) : undefined; // undefined: follow the newest
+  const list = h("ol", { class: "cycles", "aria-label": "Cycles" });
+  const view = h("section", { class: "card", "aria-label": "Decision", id: "decision" });
+  const bar = h("div", { class: "row" });
+  root.append(h("h1", {}, "Decisions"), bar, h("div", { class: "split" }, view, h("section", { class: "card", "aria-label": "Cycles" }, list)));
+  const index = () => (at === undefined ? 0 : all.findIndex((one) => one.number === at));
+
+  function step(by) {
+    const next = all[index() + by];
+    if (next) choose(next.number);
+  }
+
+  function choose(number) {
+    at = number;
+    app.go(number === undefined ? "#/decisions" : `#/decisions/${number}`, true);
+    draw();
+  }
+
+  function draw() {
+    const now = store.now();
+    const i = index();
+    const one = all[i];
+    show(
+      bar,
+      h("button", { type: "button", "data-key": "older", disabled: i < 0 || i + 1 >= all.length, onclick: () => step(1) }, "← Step back"),
+      h("button", { type: "button", "data-key": "newer", disabled: i <= 0, onclick: () => step(-1) }, "Step forward →"),
+      h("button", { type: "button", "data-key": "follow", "aria-pressed": String(at === undefined), onclick: () => choose(undefined) }, "Follow the newest"),
+    );
+    show(view, one ? [h("h2", {}, `Cycle ${one.number}`), plan(one, now)] : h("p", { class: "dim" }, all.length ? "This cycle is no longer kept." : "No decision yet."));
+    show(
+      list,
+      all.map((each) => h("li", {}, h("button", { type: "button", "data-key": `cycle ${each.number}`, "aria-current": each === one && "true", onclick: () => choose(each.number) }, `${each.number} `, h("span", { class: "dim" }, `${clock(each.at, now)}: ${tally(each)}`)))),
+    );
+  }
+
+  async function load() {
+    try {
+      const answer = await api.get("decisions", { limit: KEPT });
+      all = [...answer.items].sort((a, b) => b.number - a.number);
+      draw();
+    } catch (error) {
+      show(view, problem(error));
+    }
+  }
+
+  function key(event) {
+    if (event.target.closest("textarea, input, select") || event.altKey || event.ctrlKey || event.metaKey) return;
+    if (event.key === "ArrowLeft") step(1);
+    else if (event.key === "ArrowRight") step(-1);
+    else return;
+    event.preventDefault();
+  }
+  document.addEventListener("keydown", key);
+  load();
+  return {
+    update: (change) => change.decisions && app.later("decisions", load),
+    params([number]) {
+      at = number ? Number(number) : undefined;
+      draw();
+    },
+    close: () => document.removeEventListener("keydown", key),
+  };
+}

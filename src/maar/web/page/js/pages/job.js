@@ -1,0 +1,221 @@
+// Job: its story as a timeline, sizes, reasons, forecast, what would unblock it, and its pods on the grid.
+
+import { sizes, startSpan } from "../charts.js";
+import { h, sentence, show, table } from "../dom.js";
+import { amount, clock, count, duration, percent, relative, short, span } from "../format.js";
+import { Grid } from "../grid.js";
+import { jobLink, jobLinks, nodeLink, problem, tag } from "../parts.js";
+import { colouring, nodeWords, tipOf } from "./cluster.js";
+
+const PAUSE = 3000; // milliseconds between two requests for one job: each costs a decision. Tuned by hand
+const SEARCH = 30000; // milliseconds between two searches for what would start it. Tuned by hand
+const WAITS = new Set(["waiting", "starting", "suspended", "invalid"]);
+const BAD = /evicted|preempted|reclaimed|failed|refused|invalid|suspended|stopped|unschedulable/i;
+const GOOD = /scheduled|bound|admitted|started|resumed|grown|completed|succeeded/i;
+
+/** How a job is placed in its queue, and what is ahead of it. */
+export function placeWords(place) {
+  if (!place) return undefined;
+  const ahead = (title, items) =>
+    items?.length > 0 && h("details", {}, h("summary", {}, title), h("ul", {}, items.map((one) => h("li", {}, one.name?.includes("/") ? jobLink(one.name) : (one.name ?? "another job"), h("span", { class: "dim" }, ` by ${one.by}: `, sentence(one.words))))));
+  return h(
+    "div",
+    { class: "place" },
+    h("p", {}, `Place ${place.number} of ${place.waiting} in queue ${place.queue}.`),
+    ahead(`${count(place.number - 1, "job")} ahead`, place.ahead),
+    ahead(`${count(place.queuesAhead?.length ?? 0, "queue")} ahead`, place.queuesAhead),
+    ahead(`${count(place.namespacesAhead?.length ?? 0, "namespace")} ahead`, place.namespacesAhead),
+  );
+}
+
+const STARTS = { starts: "it starts at once", nominated: "it starts when the room is free", admitted: "it is admitted" };
+
+/** The changes that would start a job. */
+export function changes(unblock) {
+  if (!unblock) return undefined;
+  if (!unblock.changes.length)
+    return h("p", { class: "dim" }, unblock.complete ? "No single change of the known kinds would start it." : "No change was found in the time for the search.");
+  return h(
+    "div",
+    {},
+    h("h3", {}, "What would start it"),
+    h(
+      "ol",
+      { class: "changes" },
+      unblock.changes.map((one) =>
+        h(
+          "li",
+          { class: "wrap" },
+          sentence(one.words),
+          h("span", { class: "dim" }, `: ${STARTS[one.start] ?? one.start}`),
+          (one.evicts.length > 0 || one.delays.length > 0 || one.othersLose > 0) &&
+            h("div", { class: "warn" }, one.evicts.length > 0 && ["Loses workers: ", jobLinks(one.evicts), ". "], one.delays.length > 0 && ["Waits longer: ", jobLinks(one.delays), ". "], one.othersLose > 0 && `${count(one.othersLose, "other job")} would lose or wait.`),
+        ),
+      ),
+    ),
+    !unblock.complete && h("p", { class: "dim" }, "The time for the search ended before all kinds of change were tried."),
+  );
+}
+
+/** The sizes that the history tells, as points: none before it starts, and each change. */
+function sizePoints(story, job) {
+  const points = [[job.created, 0]];
+  for (const one of [...story].sort((a, b) => a.at - b.at)) {
+    if (one.source !== "history") continue;
+    const numbers = one.words.match(/\d+/g)?.map(Number) ?? [];
+    if (one.what === "Started" && numbers.length) points.push([one.at, numbers[0]]);
+    else if (one.what === "Resized" && numbers.length > 1) points.push([one.at, numbers[1]]);
+    else if (["Suspended", "Evicted", "Stopped", "Ended"].includes(one.what)) points.push([one.at, 0]);
+  }
+  return points;
+}
+
+function story(items, now) {
+  if (!items.length) return h("p", { class: "dim" }, "Nothing has been recorded yet.");
+  const kind = (what) => (BAD.test(what) ? "bad" : GOOD.test(what) ? "good" : "");
+  return h(
+    "ol",
+    { class: "story" },
+    [...items]
+      .sort((a, b) => a.at - b.at)
+      .map((one) => h("li", { class: kind(one.what) }, h("time", { datetime: new Date(one.at * 1000).toISOString() }, clock(one.at, now)), " ", h("strong", {}, one.what), h("div", { class: "wrap" }, sentence(one.words)), h("span", { class: "dim" }, `from ${one.source === "object" ? "the object" : `${one.source}s`.replace("historys", "the history")}`))),
+  );
+}
+
+function reasons(list) {
+  return h(
+    "ul",
+    { class: "reasons" },
+    list.map((one) => h("li", { class: "wrap" }, one.never && h("strong", { class: "bad" }, "Never as things are: "), sentence(one.message), h("span", { class: "dim" }, ` (${one.plugin}: ${one.code})`))),
+  );
+}
+
+function forecast(one, job, now) {
+  if (!one?.known) return h("p", { class: "dim" }, one?.words || "unknown");
+  return [
+    job.state !== "running" && startSpan(one.startP50, one.startP90, now),
+    (one.finishP50 ?? null) !== null && h("p", {}, `Ends ${span(one.finishP50, one.finishP90, now)}.`),
+    (one.withinHour ?? null) !== null && job.state !== "running" && h("p", {}, `Starts within the hour with a chance of ${percent(one.withinHour, 1)}.`),
+    one.words && h("p", { class: "dim" }, one.words),
+    one.rollouts > 0 && (one.startP50 ?? one.finishP50 ?? null) !== null && h("p", { class: "dim" }, `From ${count(one.rollouts, "roll-out")}. The first time is as likely too late as too early; 9 of 10 times it happens before the second.`),
+  ];
+}
+
+export function job(root, app, [namespace, name]) {
+  const { store, api } = app;
+  const key = `${namespace}/${name}`;
+  const path = `jobs/${encodeURIComponent(namespace)}/${encodeURIComponent(name)}`;
+  const head = h("div");
+  const left = h("div");
+  const right = h("div");
+  const told = h("div", { role: "status" });
+  const host = h("section", { class: "card", "aria-label": "Pods on the grid" }, h("h2", {}, "Its pods on the grid"));
+  root.append(h("h1", { class: "wrap" }, key), head, told, h("div", { class: "halves" }, left, right), host);
+  let grid;
+  let found; // the changes that the last search found
+  let searched = -Infinity;
+  let asked = -Infinity;
+  let seen; // the job as the last answer had it, to see whether it changed
+
+  async function act(words, method, body) {
+    show(told);
+    try {
+      await api.request(method, path, { body });
+      show(told, h("p", { class: "good" }, words));
+      await load();
+    } catch (error) {
+      show(told, problem(error));
+    }
+  }
+
+  function buttons(view) {
+    if (!app.can.write) return undefined;
+    const held = view.condition === "Held";
+    return h(
+      "div",
+      { class: "row" },
+      h("button", { type: "button", "data-key": "hold", onclick: () => (held ? act("Released.", "PATCH", { hold: false }) : act("Held.", "PATCH", { hold: true })) }, held ? "Release" : "Hold"),
+      h("button", { type: "button", "data-key": "cancel", onclick: () => confirm(`Delete ${key}?`) && act("Deleted.", "DELETE") }, "Cancel the job"),
+    );
+  }
+
+  function draw(detail, searching) {
+    const { job: view } = detail;
+    const now = store.now();
+    const waits = WAITS.has(view.state);
+    const points = sizePoints(detail.story, view);
+    const pods = Object.entries(view.pods).map(([state, number]) => `${number} ${state}`).join(", ");
+    show(
+      head,
+      h("p", {}, tag(view.state), ` queue ${view.queue}, priority ${view.priority}, created ${relative(view.created, now)}`, waits && `, waits for ${duration(now - view.since)}`, view.owner && h("span", { class: "dim" }, `, ${view.owner.kind} ${view.owner.name}`)),
+      buttons(view),
+    );
+    show(
+      left,
+      waits && h("section", { class: "card", "aria-label": "Why it waits" }, h("h2", {}, "Why it waits"), detail.reasons.length ? reasons(detail.reasons) : h("p", { class: "dim" }, view.why ? sentence(view.why) : "Not known yet."), placeWords(detail.place), searching ? h("p", { class: "dim" }, "Searching for changes that would start it.") : changes(detail.unblock)),
+      h("section", { class: "card", "aria-label": "Forecast" }, h("h2", {}, "Forecast"), forecast(detail.forecast, view, now)),
+      h(
+        "section",
+        { class: "card", "aria-label": "What it needs and has" },
+        h("h2", {}, "What it needs and has"),
+        h("p", {}, `At least ${count(view.minimum, "pod")}; has ${pods || "no pods"}.`),
+        view.elastic && h("p", {}, `Elastic: ${view.elastic.now} workers, from ${view.elastic.min} to ${view.elastic.max}.`),
+        view.elastic && points.length > 1 && sizes(points, Math.max(view.elastic?.max ?? 1, ...points.map(([, size]) => size)), now),
+        table("Amounts", ["Resource", "Requested", "Has"], Object.keys(view.requests).map((one) => h("tr", {}, h("td", {}, short(one)), h("td", {}, amount(one, view.requests[one])), h("td", {}, amount(one, view.allocated[one] ?? 0))))),
+        detail.needs.length > 0 && h("ul", {}, detail.needs.map((one) => h("li", {}, `${count(one.pods, "pod")}${one.role ? ` (${one.role})` : ""}: `, Object.entries(one.requests).map(([resource, text]) => `${short(resource)} ${text}`).join(", ")))),
+      ),
+    );
+    show(
+      right,
+      h("section", { class: "card", "aria-label": "Story" }, h("h2", {}, "Story"), story(detail.story, now)),
+      h("details", { class: "card" }, h("summary", {}, count(detail.pods.length, "pod")), table("Pods", ["Pod", "Status", "Node"], detail.pods.slice(0, 500).map((pod) => h("tr", {}, h("td", { class: "wrap" }, pod.name, pod.role && h("span", { class: "dim" }, ` ${pod.role}`)), h("td", {}, pod.status), h("td", {}, pod.node ? nodeLink(pod.node) : ""))))),
+    );
+    const on = new Set(detail.pods.map((pod) => pod.node).filter(Boolean));
+    host.hidden = on.size === 0;
+    if (!on.size) return;
+    if (!grid) {
+      grid = new Grid(host, app.colours, { colourOf: colouring(app, "job"), tip: tipOf, words: nodeWords, choose: (node) => app.go(`#/cluster/${encodeURIComponent(node.name)}`), height: 320, label: `Nodes of ${key}` });
+      grid.holder = key;
+    }
+    grid.show(new Map([...store.nodes].filter(([node]) => on.has(node))));
+  }
+
+  async function load(again = false) {
+    try {
+      seen = JSON.stringify(store.jobs.get(key));
+      asked = performance.now();
+      const { detail } = await api.get(path, { unblock: "false" }, stop.signal);
+      const search = WAITS.has(detail.job.state) && asked > searched + SEARCH;
+      draw(search || !found ? detail : { ...detail, unblock: found }, search);
+      if (!search) return;
+      searched = asked;
+      const whole = (await api.get(path, {}, stop.signal)).detail;
+      found = whole.unblock;
+      draw(whole, false);
+    } catch (error) {
+      if (error.name === "AbortError" || (again && error.status !== 404)) return;
+      show(head, error.status === 404 ? h("p", {}, "There is no such job, or you may not see it.") : problem(error));
+    }
+  }
+
+  const stop = new AbortController();
+  const look = setInterval(() => JSON.stringify(store.jobs.get(key)) !== seen && load(true), PAUSE);
+  show(head, h("p", { class: "dim" }, "Loading."));
+  load();
+  return {
+    update(change) {
+      const now = JSON.stringify(store.jobs.get(key));
+      if (change.jobs && now !== seen && performance.now() > asked + PAUSE) app.later("job", () => load(true));
+      else if (grid && change.nodes) {
+        for (const node of change.nodes) if (grid.nodes.has(node)) grid.nodes.set(node, store.nodes.get(node));
+        grid.changed(change.nodes);
+      }
+    },
+    themed: () => grid?.redraw(),
+    close() {
+      stop.abort();
+      clearInterval(look);
+      grid?.close();
+    },
+  };
+}

@@ -1,0 +1,1 @@
+"""For tests of the page: scenes, an API that answers from a scene, and a browser."""

@@ -1,0 +1,227 @@
+"""An API that answers from a scene, with the page: what the page gets from `maar web`, without a cluster.
+
+It makes the same views by the same code. A test changes the scene with `change`, and the page hears of it by the
+stream.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from types import TracebackType
+from typing import Any
+
+import msgspec
+from aiohttp import web
+from tests.support.page.scenes import NOW
+
+from maar.config.file import default_config
+from maar.decide import decide
+from maar.model.plan import Plan
+from maar.model.snapshot import Cluster, Snapshot
+from maar.registry import catalog
+from maar.views.answers import what_if_view
+from maar.views.cluster import cluster_view
+from maar.views.decisions import Cycle, decision_view
+from maar.views.jobs import job_detail, job_views
+from maar.views.nodes import node_views
+from maar.views.queues import queue_views
+from maar.views.records import ForecastView, JobView, StoryView, View
+from maar.views.sight import ALL, Sight
+from maar.views.tally import Tally
+from maar.web.api.asking import WebEdit
+from maar.web.api.server import HEADERS, KINDS, PAGE
+from maar.whatif.answer import what_if
+from maar.whatif.edit import EditError
+from maar.whatif.why import why
+
+MOST = 10_000
+CONFIG = default_config(catalog())
+STORY = (
+    StoryView(at=NOW - 9000, what="Admitted", words="queue `language` admitted the job", source="object"),
+    StoryView(at=NOW - 6990, what="Started", words="started with 2 workers", source="history"),
+    StoryView(at=NOW - 5000, what="Resized", words="resized from 2 to 6 workers", source="history"),
+    StoryView(at=NOW - 1000, what="Evicted", words="2 pods evicted for ann/llama: reclaimed", source="event"),
+    StoryView(at=NOW - 900, what="Resized", words="resized from 6 to 4 workers", source="history"),
+)
+FORECAST = ForecastView(known=True, start_p50=NOW + 1200, start_p90=NOW + 4200, within_hour=0.75, rollouts=32)
+
+
+class PageServer:
+    """Serves one scene on a port of the loopback interface, in a thread of its own."""
+
+    def __init__(
+        self,
+        scene: Cluster,
+        *,
+        tokens: dict[str, Sight] | None = None,
+        writes: bool = True,
+        plan: Plan | None = None,
+    ) -> None:
+        self._tokens = tokens  # None: no token is needed
+        self._streams: dict[asyncio.Queue[bytes], Sight] = {}
+        self.cycles: list[Cycle] = []
+        self.scenes: list[Cluster] = []  # of the cycles
+        self.submitted: list[str] = []
+        self.requests: list[str] = []
+        self.writes = writes
+        self._plan = plan  # None: decide
+        self._known: dict[tuple[str, Sight], bytes] = {}  # lists of this scene, so that measurements are of the page
+        self._set(scene)
+
+    def _set(self, scene: Cluster) -> None:
+        snapshot = Snapshot(scene)
+        plan = decide(snapshot, CONFIG, NOW) if self._plan is None else self._plan
+        self.scene, self.tally = scene, Tally(snapshot, plan, NOW)
+        self._known.clear()
+        self.scenes.append(scene)
+        jobs = {task.key: task.job for task in scene.tasks}
+        self.cycles.append(Cycle(len(self.cycles) + 1, NOW + len(self.cycles), 0.012, plan, jobs))
+
+    def __enter__(self) -> PageServer:
+        ready: Future[int] = Future()
+        self._thread = threading.Thread(target=lambda: asyncio.run(self._serve(ready)))
+        self._thread.start()
+        self.url = f"http://127.0.0.1:{ready.result(10)}/"
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._loop.call_soon_threadsafe(self._stop.set)
+        self._thread.join()
+
+    async def _serve(self, ready: Future[int]) -> None:
+        self._loop, self._stop = asyncio.get_running_loop(), asyncio.Event()
+        app = web.Application()
+        app.router.add_route("*", "/api/v1/{path:.*}", self._api)
+        app.router.add_get("/{path:.*}", self._file)
+        runner = web.AppRunner(app, shutdown_timeout=0.1)
+        await runner.setup()
+        site = web.TCPSite(runner, "127.0.0.1", 0)
+        await site.start()
+        ready.set_result(runner.addresses[0][1])
+        await self._stop.wait()
+        await runner.cleanup()
+
+    # -- for tests
+
+    def change(self, scene: Cluster) -> None:
+        """Another scene: the page hears of everything that differs."""
+
+        def go() -> None:
+            before = self.tally
+            self._set(scene)
+            for queue, sight in self._streams.items():
+                queue.put_nowait(self._event(before, sight))
+
+        self._loop.call_soon_threadsafe(go)
+
+    def cut(self) -> None:
+        """End all streams, as a restart does."""
+        for queue in tuple(self._streams):
+            self._loop.call_soon_threadsafe(queue.put_nowait, b"")
+
+    def _event(self, before: Tally | None, sight: Sight) -> bytes:
+        after = self.tally
+        event: dict[str, Any] = {"all": before is None, "jobs": [], "gone": [], "nodes": [], "goneNodes": []}
+        if before is not None:
+            key: Callable[[JobView], str] = lambda view: f"{view.namespace}/{view.name}"  # noqa: E731
+            jobs, known = ({key(view): view for view in job_views(each, sight)} for each in (after, before))
+            nodes, there = ({view.name: view for view in node_views(each, sight)} for each in (after, before))
+            event["jobs"] = [view for name, view in jobs.items() if known.get(name) != view]
+            event["gone"] = sorted(known.keys() - jobs.keys())
+            event["nodes"] = [view for name, view in nodes.items() if there.get(name) != view]
+            event["goneNodes"] = sorted(there.keys() - nodes.keys())
+        return b"event: change\ndata: " + msgspec.json.encode({**self._stamp(), **event}) + b"\n\n"
+
+    def _stamp(self) -> dict[str, float]:
+        at = NOW + len(self.cycles)
+        return {"asOf": at, "age": 0.0, "decidedAt": at}
+
+    # -- requests
+
+    async def _file(self, request: web.Request) -> web.Response:
+        file = PAGE / (request.path.lstrip("/") or "index.html")
+        if file.suffix not in KINDS or not file.is_file():
+            return web.Response(status=404)
+        return web.Response(body=file.read_bytes(), headers={**HEADERS, "Content-Type": KINDS[file.suffix]})
+
+    async def _api(self, request: web.Request) -> web.StreamResponse:
+        self.requests.append(f"{request.method} {request.match_info['path']}")
+        sight = ALL
+        if self._tokens is not None:
+            found = self._tokens.get(request.headers.get("Authorization", "").removeprefix("Bearer "))
+            if found is None:
+                return _json({"error": "the API server does not accept the token"}, 401)
+            sight = found
+        if request.match_info["path"] == "stream":
+            return await self._stream(request, sight)
+        return await self._answer(request, sight)
+
+    async def _answer(self, request: web.Request, sight: Sight) -> web.Response:
+        tally, stamp = self.tally, self._stamp()
+        match [request.method, *request.match_info["path"].split("/")]:
+            case ["GET", "whoami"]:
+                return _json({"user": "ann", "everything": sight.everything, "namespaces": [], "writes": self.writes})
+            case ["GET", "cluster"]:
+                return _json({**stamp, "cluster": cluster_view(tally, sight)})
+            case ["GET", "queues"]:
+                return _json({**stamp, "items": queue_views(tally, sight)})
+            case ["GET", "nodes" | "jobs" as kind]:
+                known = self._known.get((request.path_qs, sight))
+                if known is None:
+                    views: Sequence[View] = (node_views if kind == "nodes" else job_views)(tally, sight)
+                    known = msgspec.json.encode({**stamp, **_part(request, views)})
+                    self._known[request.path_qs, sight] = known
+                return web.Response(body=known, content_type="application/json")
+            case ["GET", "jobs", namespace, name]:
+                key = f"{namespace}/{name}"
+                if key not in tally.snapshot.jobs.number or not sight.of(key):
+                    return _json({"error": "no such job that you may see"}, 404)
+                searched = request.query.get("unblock") != "false"
+                answer = why(self.scene, CONFIG, NOW, key, lambda: searched)
+                return _json({**stamp, "detail": job_detail(tally, answer, sight, STORY, FORECAST)})
+            case ["GET", "decisions"]:
+                return _json({**stamp, "items": [decision_view(cycle, sight) for cycle in reversed(self.cycles)]})
+            case ["POST", "what-if"]:
+                try:
+                    asked = await request.json()
+                    edits = msgspec.convert(asked["edits"], list[WebEdit])
+                    scene = self.scenes[asked["decision"] - 1] if "decision" in asked else self.scene
+                    view = what_if_view(what_if(scene, CONFIG, NOW, edits), sight)
+                except (EditError, msgspec.ValidationError) as error:
+                    return _json({"error": str(error), "field": "edits"}, 422)
+                return _json({**stamp, "whatIf": view})
+            case ["POST", "jobs"]:
+                self.submitted.append((await request.json())["manifests"])
+                return _json({"namespace": "ann", "name": "new", "forecast": FORECAST}, 201)
+        return _json({"error": "not found"}, 404)
+
+    async def _stream(self, request: web.Request, sight: Sight) -> web.StreamResponse:
+        response = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
+        await response.prepare(request)
+        queue: asyncio.Queue[bytes] = asyncio.Queue()
+        self._streams[queue] = sight
+        try:
+            await response.write(self._event(None, sight))
+            while body := await queue.get():
+                await response.write(body)
+        except ConnectionError:
+            pass  # the page is closed
+        finally:
+            del self._streams[queue]
+        return response
+
+
+def _part(request: web.Request, views: Sequence[View]) -> dict[str, Any]:
+    """A page of a list, as the query asks for; at most `MOST`, so that large lists need several."""
+    offset, limit = int(request.query["offset"]), min(int(request.query["limit"]), MOST)
+    end = offset + limit
+    return {"items": views[offset:end], "total": len(views), "next": end if end < len(views) else None}
+
+
+def _json(data: object, status: int = 200) -> web.Response:
+    return web.Response(status=status, body=msgspec.json.encode(data), content_type="application/json")
