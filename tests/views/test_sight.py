@@ -28,7 +28,7 @@ from maar.views.sight import ALL, Sight
 from maar.views.tally import Tally
 from maar.whatif.answer import decided, what_if
 from maar.whatif.edit import Edit, Scene
-from maar.whatif.job_edits import EndJob, SetPriority
+from maar.whatif.job_edits import EndJobs, SetPriority
 from maar.whatif.node_edits import RemoveNodes
 from maar.whatif.why import why
 
@@ -101,7 +101,7 @@ def test_safety_no_view_names_what_belongs_to_others(cluster: Cluster, config: C
         for key in [key for key in mine if not found.outcome.of(key).ok][:1]
     ]
     edits: list[Edit] = [RemoveNodes((cluster.nodes[0].name,))]
-    edits += [edit for key in mine[:1] for edit in (SetPriority(key, 5), EndJob(key))]
+    edits += [edit for key in mine[:1] for edit in (SetPriority(key, 5), EndJobs((key,)))]
     views += [what_if_view(what_if(cluster, config, NOW, [edit]), MINE, tally.namespaces) for edit in edits]
     for view in views:
         assert MARK.encode() not in msgspec.json.encode(view)

@@ -119,7 +119,7 @@ def test_no_name_of_another_namespace_in_any_byte_of_any_answer(tmp_path: Path) 
         paths = ["/whoami", "/cluster", "/queues", "/nodes", "/jobs", "/decisions", "/openapi.json", "/nothing"]
         paths += [f"/jobs/{MINE}/waits?budget=5", f"/jobs/{MINE}/runs", f"/jobs/{THEIRS}/aq7runs", "/jobs?x=1"]
         edits: list[Any] = [
-            {"edit": "end-job", "job": f"{MINE}/runs"},
+            {"edit": "end-jobs", "jobs": [f"{MINE}/runs"]},
             {"edit": "set-priority", "job": f"{MINE}/waits", "priority": 1000},
             {"edit": "set-priority", "job": f"{MINE}/wait", "priority": 1},
             {"edit": "add-nodes-like", "like": "n0", "count": 2},

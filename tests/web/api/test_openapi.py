@@ -65,8 +65,8 @@ def test_answers_follow_the_document(tmp_path: Path) -> None:
         paths += [f"jobs/{MINE}/waits", f"jobs/{MINE}/runs", f"jobs/{THEIRS}/aq7runs", "jobs?limit=x", "nothing"]
         asked = [(client, path, None) for client in (admin, user, web.with_token()) for path in paths]
         for body in (
-            {"edits": [{"edit": "end-job", "job": f"{MINE}/runs"}]},
-            {"edits": [{"edit": "end-job", "job": 1}]},
+            {"edits": [{"edit": "end-jobs", "jobs": [f"{MINE}/runs"]}]},
+            {"edits": [{"edit": "end-jobs", "jobs": [1]}]},
             {"edits": [{"edit": "remove-nodes", "nodes": ["n0"]}]},
         ):
             asked += [(user, "what-if", body)]  # type: ignore[list-item]

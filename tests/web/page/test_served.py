@@ -103,9 +103,9 @@ def test_a_new_job_appears_and_a_waiting_one_is_explained(running: Running, open
 def test_what_if_is_asked_on_the_live_cluster(running: Running, opened: Open) -> None:
     page = logged_in(running, opened, ADMIN)
     page.goto(f"{running.web.base}/#/what-if")
-    page.get_by_label("Kind of edit").select_option("end-job")
+    page.get_by_label("Kind of edit").select_option("end-jobs")
     page.get_by_role("button", name="Add this edit").click()
-    page.get_by_label("Job", exact=True).fill(f"{THEIRS}/aq7runs")
+    page.get_by_label("Jobs", exact=True).fill(f"{THEIRS}/aq7runs")
     page.get_by_label("Kind of edit").select_option("add-nodes-like")
     page.get_by_role("button", name="Add this edit").click()
     page.get_by_label("Copies of node").fill("n0")

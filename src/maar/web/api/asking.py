@@ -10,60 +10,30 @@ from typing import Any
 
 import msgspec
 import yaml
-from msgspec.structs import replace
 
 from maar.config.config import Config
 from maar.kube.kinds import AnyKind
 from maar.kube.picture.manifests import read_texts
 from maar.kube.wire.base import Object
 from maar.kube.wire.errors import ManifestError
-from maar.model.nodes import HOSTNAME, Node
 from maar.model.snapshot import Cluster
 from maar.views.answers import WhatIfView, what_if_view
 from maar.views.sight import Sight
 from maar.web.api.errors import Refused
 from maar.whatif.answer import what_if
 from maar.whatif.config_edits import SetAlgorithm, UseConfig
-from maar.whatif.edit import Edit, EditError, Scene, at_least, found
-from maar.whatif.job_edits import AddJobs, EndJob, SetMinimum, SetPriority, SetQueue, SetRequest
-from maar.whatif.node_edits import AddNodes, Cordon, EndReservation, RemoveNodes, Uncordon
+from maar.whatif.edit import Edit, EditError
+from maar.whatif.job_edits import AddJobs, EndJobs, SetMinimum, SetPriority, SetQueue, SetRequest
+from maar.whatif.node_edits import AddNodes, AddNodesLike, Cordon, EndReservation, RemoveNodes, Uncordon
 from maar.whatif.queue_edits import AddQueues, OpenQueue, SetAmounts, SetQuota, SetWeight
 
 MOST_EDITS = 100
-MOST_COPIES = 1000
 MOST_PODS = 10_000
 """Pods of all manifests of a question."""
 
 
-class AddNodesLike(Edit, frozen=True):
-    """Add empty nodes that are copies of one."""
-
-    like: str
-    count: int = 1
-
-    def applied(self, scene: Scene) -> Scene:
-        return self._made(scene).applied(scene)
-
-    def words(self, scene: Scene) -> str:
-        return self._made(scene).words(scene)
-
-    def _made(self, scene: Scene) -> AddNodes:
-        found("like", "node", self.like, [node.name for node in scene.cluster.nodes])
-        at_least("count", self.count, 1, MOST_COPIES)
-        template = next(node for node in scene.cluster.nodes if node.name == self.like)
-        names, number = {node.name for node in scene.cluster.nodes}, 0
-        nodes: list[Node] = []
-        while len(nodes) < self.count:
-            number += 1
-            name = f"{self.like}-copy-{number}"
-            if name not in names:
-                labels = {**template.labels, **({HOSTNAME: name} if HOSTNAME in template.labels else {})}
-                nodes.append(replace(template, name=name, labels=labels, unschedulable=False))
-        return AddNodes(tuple(nodes), like=self.like)
-
-
 WebEdit = (
-    EndJob
+    EndJobs
     | SetMinimum
     | SetPriority
     | SetQueue
@@ -119,9 +89,14 @@ def answered(
 
 def _check(edit: Edit, i: int, cluster: Cluster, sight: Sight) -> None:
     """Refuse names that the viewer may not know, before an error could name others."""
-    if isinstance(edit, (EndJob, SetMinimum, SetPriority, SetQueue, SetRequest)):
-        if not sight.of(edit.job) or not any(job.key == edit.job for job in cluster.jobs):
+    known = {job.key for job in cluster.jobs}
+    if isinstance(edit, (SetMinimum, SetPriority, SetQueue, SetRequest)):
+        if not sight.of(edit.job) or edit.job not in known:
             raise Refused(422, "no such job that you may see", f"edits[{i}].job")
+    elif isinstance(edit, EndJobs):
+        for j, key in enumerate(edit.jobs):
+            if not sight.of(key) or key not in known:
+                raise Refused(422, "no such job that you may see", f"edits[{i}].jobs[{j}]")
     elif isinstance(edit, EndReservation):
         if cluster.elect is None or cluster.elect.job != edit.job or not sight.of(edit.job):
             raise Refused(422, "no nodes are reserved for such a job that you may see", f"edits[{i}].job")

@@ -22,7 +22,7 @@ const EDITS = {
   "set-priority": { label: "Priority of a job", fields: [["job", "Job", "namespace/name", String, "jobs"], ["priority", "Priority", "1000", number]] },
   "set-queue": { label: "Move a job to another queue", fields: [["job", "Job", "namespace/name", String, "jobs"], ["queue", "Queue", "", String, "queues"]] },
   "set-minimum": { label: "Minimum of a job", fields: [["job", "Job", "namespace/name", String, "jobs"], ["minimum", "Pods", "2", number]] },
-  "end-job": { label: "End a job", fields: [["job", "Job", "namespace/name", String, "jobs"]] },
+  "end-jobs": { label: "End jobs", fields: [["jobs", "Jobs", "namespace/name", words, "jobs"]] },
   "set-algorithm": { label: "Elastic algorithm of a pool", fields: [["pool", "Pool", "default", String], ["algorithm", "Algorithm", "", String, "algorithms"]] },
 };
 
