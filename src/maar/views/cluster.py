@@ -1,0 +1,38 @@
+"""The whole cluster in one answer. Its totals are for every viewer."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+
+from maar.model.tasks import Status
+from maar.views.nodes import node_state
+from maar.views.records import ClusterView, ElectView, Others, State
+from maar.views.sight import Sight
+from maar.views.tally import STATES, Tally, by_status
+
+
+def cluster_view(tally: Tally, sight: Sight) -> ClusterView:
+    snapshot = tally.snapshot
+    locked = {lock.node for lock in snapshot.cluster.locks}
+    states = Counter(node_state(node, node.name in locked) for node in snapshot.nodes.nodes)
+    seen = tally.seen(sight)
+    waiting = np.isin(tally.states, [STATES.index(s) for s in (State.WAITING, State.STARTING, State.SUSPENDED)])
+    hidden = ~seen & ~tally.is_foreign
+    tasks, elect = snapshot.tasks, snapshot.cluster.elect
+    theirs = hidden[tasks.job] & np.isin(tasks.status, (Status.BOUND, Status.NOMINATED))
+    return ClusterView(
+        nodes=dict(sorted(states.items())),
+        allocatable=tally.total(snapshot.nodes.allocatable),
+        used=tally.total(snapshot.used),
+        releasing=tally.total(snapshot.releasing),
+        waiting=tally.total(tally.pending[waiting]),
+        pods=by_status(tasks.status),
+        jobs=tally.by_state(np.ones(len(snapshot.jobs), dtype=np.bool_)),
+        visible=tally.by_state(seen),
+        others=Others(pods=int(theirs.sum()), amounts=tally.total(snapshot.jobs.allocated[hidden])),
+        queues=len(snapshot.queues),
+        accelerators=tuple(snapshot.axes.names[i] for i in snapshot.axes.accelerators),
+        reserved=None if elect is None else ElectView(job=sight.named(elect.job), since=elect.since, nodes=len(locked)),
+    )

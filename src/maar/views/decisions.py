@@ -1,0 +1,110 @@
+"""Decisions: one plan as people read it, grouped by job. Operations on other jobs are numbers."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+
+import msgspec
+
+from maar.model.plan import Bind, Nominate, Plan
+from maar.views.records import DecisionView, EvictView, Happened, Moved, SizeView
+from maar.views.sight import Sight
+
+
+class Cycle(msgspec.Struct, frozen=True):
+    """A plan, and what it needs to be shown later, when its snapshot is gone."""
+
+    number: int
+    at: float
+    seconds: float
+    plan: Plan
+    jobs: dict[str, str]
+    """The job of each pod that the plan moves."""
+    namespaces: frozenset[str] = frozenset()
+
+
+def decision_view(cycle: Cycle, sight: Sight, node_of: Callable[[str], str | None] | None = None) -> DecisionView:
+    """One decision. `node_of` has the node of a pod now: empty while it waits, `None` if it is gone."""
+    plan, others = cycle.plan, Counter[str]()
+    bind, nominate = (
+        _moved(cycle.jobs, moves, kind, sight, others)
+        for moves, kind in ((plan.bind, "bind"), (plan.nominate, "nominate"))
+    )
+    return DecisionView(
+        number=cycle.number,
+        at=cycle.at,
+        seconds=round(cycle.seconds, 6),
+        shadow=True,
+        bind=bind,
+        nominate=nominate,
+        evict=_evictions(cycle, sight, others),
+        admit=tuple(a.job for a in plan.admit if _seen(a.job, "admit", sight, others)),
+        sizes=_sizes(cycle, sight, others),
+        waiting=len(plan.waiting),
+        others=dict(sorted(others.items())),
+        wake_at=plan.wake_at,
+        happened=Happened() if node_of is None else _happened(plan, sight, node_of),
+    )
+
+
+def _seen(key: str, kind: str, sight: Sight, others: Counter[str]) -> bool:
+    if sight.of(key):
+        return True
+    others[kind] += 1
+    return False
+
+
+def _moved(
+    jobs: Mapping[str, str], moves: Iterable[Bind | Nominate], kind: str, sight: Sight, others: Counter[str]
+) -> tuple[Moved, ...]:
+    found: dict[str, dict[str, str]] = {}
+    for move in moves:
+        if _seen(move.task, kind, sight, others):
+            found.setdefault(jobs.get(move.task, move.task), {})[move.task.partition("/")[2]] = move.node
+    return tuple(Moved(job=job, pods=pods) for job, pods in sorted(found.items()))
+
+
+def _evictions(cycle: Cycle, sight: Sight, others: Counter[str]) -> tuple[EvictView, ...]:
+    found: dict[tuple[str, str, str, str], list[str]] = {}
+    for evict in cycle.plan.evict:
+        if _seen(evict.task, "evict", sight, others):
+            key = (cycle.jobs.get(evict.task, evict.task), evict.beneficiary, evict.reason, evict.cause.value)
+            found.setdefault(key, []).append(evict.task.partition("/")[2])
+    return tuple(
+        EvictView(
+            job=job,
+            pods=tuple(sorted(pods)),
+            beneficiary=sight.named(whom),
+            reason=sight.said(reason, cycle.namespaces),
+            cause=cause,
+        )
+        for (job, whom, reason, cause), pods in sorted(found.items())
+    )
+
+
+def _sizes(cycle: Cycle, sight: Sight, others: Counter[str]) -> tuple[SizeView, ...]:
+    plan = cycle.plan
+    now = {target.job: target.size for target in plan.targets}
+    changes = [(r.job, r.before, r.after, r.why) for r in plan.resize]
+    changes += [(s.job, now.get(s.job, 0), 0, s.why) for s in plan.suspend]
+    changes += [(r.job, 0, r.size, r.why) for r in plan.resume]
+    return tuple(
+        SizeView(job=job, before=before, after=after, why=sight.said(why, cycle.namespaces))
+        for job, before, after, why in sorted(changes)
+        if _seen(job, "resize", sight, others)
+    )
+
+
+def _happened(plan: Plan, sight: Sight, node_of: Callable[[str], str | None]) -> Happened:
+    counts = Counter[str]()
+    for bind in plan.bind:
+        if sight.of(bind.task):
+            node = node_of(bind.task)
+            if node is None:
+                counts["gone"] += 1
+            elif not node:
+                counts["waiting"] += 1
+            else:
+                counts["same_node" if node == bind.node else "other_node"] += 1
+    return Happened(**counts)

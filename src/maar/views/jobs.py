@@ -1,0 +1,183 @@
+"""Jobs as items of a list, and everything about one job."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+
+import numpy as np
+
+from maar.model.reasons import Reason, in_one_line
+from maar.model.tasks import Status
+from maar.model.verdicts import verdict
+from maar.views.records import (
+    AheadView,
+    BoundsView,
+    ChangeView,
+    ForecastView,
+    JobDetail,
+    JobView,
+    NeedsView,
+    PlaceView,
+    PodView,
+    ReasonView,
+    State,
+    StoryView,
+    UnblockView,
+)
+from maar.views.sight import Sight
+from maar.views.tally import Tally, by_status
+from maar.whatif.place import Ahead, Place
+from maar.whatif.unblock import Change, Unblocked
+from maar.whatif.why import Why
+
+WAITS = (State.WAITING, State.STARTING, State.SUSPENDED, State.INVALID)
+SHOWN_AHEAD = 50
+"""Jobs ahead that are listed by name; their number is in the place. Tuned by hand."""
+
+
+def visible_rows(tally: Tally, sight: Sight) -> list[int]:
+    """The rows of the jobs that a viewer may see, without those of other schedulers."""
+    rows: list[int] = np.flatnonzero(tally.seen(sight) & ~tally.is_foreign).tolist()
+    return rows
+
+
+def job_view(tally: Tally, row: int, sight: Sight) -> JobView:
+    """One job of the snapshot; the caller has checked that the viewer may see it."""
+    snapshot = tally.snapshot
+    job = snapshot.jobs.jobs[row]
+    first, last = snapshot.jobs.members.span(row)
+    nodes = snapshot.tasks.node[first:last]
+    namespace, _, name = job.key.partition("/")
+    wait = tally.waits.get(job.key)
+    state = tally.state(row)
+    reasons = wait.reasons if wait is not None and (state in WAITS or snapshot.jobs.waits[row]) else ()
+    elastic = job.elastic
+    return JobView(
+        namespace=namespace,
+        name=name,
+        queue=job.queue,
+        state=state,
+        priority=job.priority,
+        created=job.created,
+        since=job.created if job.waiting_since is None else job.waiting_since,
+        minimum=job.min_member,
+        pods=by_status(snapshot.tasks.status[first:last]),
+        requests=tally.amounts(tally.alive[row]),
+        allocated=tally.amounts(snapshot.jobs.allocated[row]),
+        elastic=None if elastic is None else BoundsView(min=elastic.min, max=elastic.max, now=elastic.now),
+        owner=tally.owners.get(job.key),
+        condition=verdict(reasons).condition if reasons else "",
+        why=sight.said(in_one_line(reasons), tally.namespaces),
+        nodes=tuple(snapshot.nodes.names[i] for i in np.unique(nodes[nodes >= 0]).tolist()),
+    )
+
+
+def job_views(tally: Tally, sight: Sight, rows: Iterable[int] | None = None) -> list[JobView]:
+    """The jobs that a viewer may see, by key."""
+    return [job_view(tally, row, sight) for row in (visible_rows(tally, sight) if rows is None else rows)]
+
+
+def job_detail(
+    tally: Tally,
+    why: Why,
+    sight: Sight,
+    story: Iterable[StoryView] = (),
+    forecast: ForecastView | None = None,
+) -> JobDetail:
+    """Everything about one job, from the answer of `maar.whatif.why`; the viewer may see the job."""
+    snapshot = tally.snapshot
+    row = snapshot.jobs.number[why.job]
+    first, last = snapshot.jobs.members.span(row)
+    return JobDetail(
+        job=job_view(tally, row, sight),
+        needs=tuple(NeedsView(pods=n.pods, requests=n.requests, role=n.role) for n in why.needs),
+        declared=why.declared,
+        start=why.start.value,
+        place=None if why.place is None else place_view(why.place, sight),
+        reasons=reason_views(why.reasons, sight, tally.namespaces),
+        unblock=unblock_view(why.unblock, sight, tally.namespaces),
+        pods=tuple(_pod(tally, t) for t in range(first, last)),
+        story=tuple(story),
+        forecast=forecast or ForecastView(words="unknown"),
+    )
+
+
+def _pod(tally: Tally, number: int) -> PodView:
+    snapshot = tally.snapshot
+    task, node = snapshot.tasks.tasks[number], int(snapshot.tasks.node[number])
+    return PodView(
+        name=task.key.partition("/")[2],
+        status=Status(int(snapshot.tasks.status[number])).name.lower(),
+        node="" if node < 0 else snapshot.nodes.names[node],
+        role=task.role,
+        started=task.started,
+        amounts=tally.amounts(snapshot.shapes.requests[int(snapshot.tasks.shape[number])]),
+    )
+
+
+def reason_views(
+    reasons: Iterable[Reason], sight: Sight, namespaces: frozenset[str] = frozenset()
+) -> tuple[ReasonView, ...]:
+    return tuple(
+        ReasonView(
+            plugin=reason.plugin,
+            code=reason.code if reason.never is None else reason.never.code,
+            message=sight.said(reason.words, namespaces),
+            never=reason.never is not None,
+            resource=reason.resource,
+            needs=reason.needs,
+            has=reason.has,
+            limit=reason.limit,
+            nodes=_causes(reason.nodes, sight, namespaces),
+            queue=reason.queue,
+            since=reason.since,
+        )
+        for reason in reasons
+    )
+
+
+def _causes(nodes: dict[str, int], sight: Sight, namespaces: frozenset[str]) -> dict[str, int]:
+    causes = Counter[str]()
+    for cause, count in nodes.items():
+        causes[sight.said(cause, namespaces)] += count
+    return dict(causes)
+
+
+def place_view(place: Place, sight: Sight) -> PlaceView:
+    """A place; jobs and namespaces ahead that the viewer may not see have no name."""
+
+    def jobs(ahead: Iterable[Ahead]) -> tuple[AheadView, ...]:
+        return tuple(AheadView(name=sight.named(a.name), by=a.by, words=a.words) for a in ahead)
+
+    return PlaceView(
+        queue=place.queue,
+        number=place.number,
+        waiting=place.waiting,
+        ahead=jobs(place.ahead[:SHOWN_AHEAD]),
+        queues_ahead=tuple(AheadView(name=a.name, by=a.by, words=a.words) for a in place.queues_ahead),
+        namespaces_ahead=tuple(
+            AheadView(name=a.name if sight.namespace(a.name) else None, by=a.by, words=a.words)
+            for a in place.namespaces_ahead[:SHOWN_AHEAD]
+        ),
+    )
+
+
+def unblock_view(found: Unblocked, sight: Sight, namespaces: frozenset[str] = frozenset()) -> UnblockView:
+    return UnblockView(
+        changes=tuple(_change(change, sight, namespaces) for change in found.changes),
+        complete=found.complete,
+        decisions=found.decisions,
+    )
+
+
+def _change(change: Change, sight: Sight, namespaces: frozenset[str]) -> ChangeView:
+    evicts, delays = sight.only(change.evicts), sight.only(change.delays)
+    return ChangeView(
+        kind=change.kind,
+        words=sight.said(change.words, namespaces),
+        start=change.start.value,
+        evicts=evicts,
+        delays=delays,
+        others_lose=len(change.evicts) + len(change.delays) - len(evicts) - len(delays),
+    )

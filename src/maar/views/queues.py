@@ -1,0 +1,49 @@
+"""Queues: what each has, deserves, borrows and waits for. Every viewer sees their totals."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from maar.session.state import queue_sums
+from maar.views.records import Amounts, QueueView, State
+from maar.views.sight import Sight
+from maar.views.tally import STATES, Tally
+
+
+def queue_views(tally: Tally, sight: Sight) -> list[QueueView]:
+    """All queues, by name; amounts include the queues below."""
+    snapshot, tree = tally.snapshot, tally.snapshot.queues
+    waiting = tally.pending.copy()
+    waiting[np.isin(tally.states, (STATES.index(State.INVALID), STATES.index(State.FINISHED)))] = 0
+    allocated, wanted = (queue_sums(snapshot, table).tolist() for table in (snapshot.jobs.allocated, waiting))
+    due = {share.queue: share.amounts for share in tally.plan.deserved}
+    counts = np.zeros((len(tree), len(STATES)), dtype=np.int64)
+    own = (snapshot.jobs.queue >= 0) & ~tally.is_foreign
+    np.add.at(counts, (snapshot.jobs.queue[own], tally.states[own].astype(np.int64)), 1)
+    views = []
+    for q, queue in enumerate(tree.queues):
+        has = _named(tally, allocated[q])
+        deserved = due.get(queue.name, queue.deserved or {})
+        views.append(
+            QueueView(
+                name=queue.name,
+                parent=queue.parent or ("" if q == tree.root else tree.queues[tree.root].name),
+                weight=queue.weight,
+                priority=queue.priority,
+                open=queue.open,
+                reclaimable=queue.reclaimable,
+                broken=sight.said(tree.broken[q], tally.namespaces),
+                capability=queue.capability or {},
+                guarantee=queue.guarantee or {},
+                deserved=deserved,
+                allocated=has,
+                borrowed={name: has[name] - due for name, due in deserved.items() if has.get(name, 0) > due},
+                waiting=_named(tally, wanted[q]),
+                jobs={state.value: int(counts[q, i]) for i, state in enumerate(STATES)},
+            )
+        )
+    return views
+
+
+def _named(tally: Tally, row: list[int]) -> Amounts:
+    return {name: int(x) for name, x in zip(tally.snapshot.axes.names, row, strict=True) if x}

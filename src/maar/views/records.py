@@ -1,0 +1,342 @@
+"""The answers: plain data, with camelCase names in JSON.
+
+Amounts are whole numbers: CPU in thousandths, all else in units and bytes. Times are seconds since 1970. `None` where a
+name could be means that the viewer may not know it.
+"""
+
+from __future__ import annotations
+
+import enum
+
+import msgspec
+
+Amounts = dict[str, int]
+
+
+class State(enum.StrEnum):
+    """How far a job is."""
+
+    INVALID = "invalid"
+    """Its owner has to correct it."""
+    WAITING = "waiting"
+    STARTING = "starting"
+    """Room for its minimum is being freed."""
+    RUNNING = "running"
+    """It has its minimum."""
+    SUSPENDED = "suspended"
+    """An elastic job without workers: it waits too."""
+    FINISHED = "finished"
+
+
+class View(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
+    """One answer, or a part of it."""
+
+
+class Others(View, frozen=True):
+    """Jobs that the viewer may not see, as amounts."""
+
+    pods: int = 0
+    amounts: Amounts = {}
+
+
+class ReasonView(View, frozen=True):
+    """Why a job waits."""
+
+    plugin: str
+    code: str
+    message: str
+    never: bool = False
+    """Whether it can never start as things are."""
+    resource: str = ""
+    needs: int | None = None
+    has: int | None = None
+    limit: int | None = None
+    nodes: dict[str, int] = {}
+    """The number of refused nodes by cause."""
+    queue: str = ""
+    since: float | None = None
+
+
+class BoundsView(View, frozen=True):
+    """The workers of an elastic job."""
+
+    min: int
+    max: int
+    now: int
+
+
+class OwnerView(View, frozen=True):
+    """The object that stands for a job: the one that a person submitted."""
+
+    api_version: str
+    kind: str
+    name: str
+
+
+class JobView(View, frozen=True):
+    """A job, as an item of a list."""
+
+    namespace: str
+    name: str
+    queue: str
+    state: State
+    priority: int
+    created: float
+    since: float
+    """Since when it waits, or when it was created."""
+    minimum: int
+    pods: dict[str, int]
+    """The number of pods by status."""
+    requests: Amounts
+    """Of all its pods that have not ended."""
+    allocated: Amounts
+    """Of those that have a node, or room that is being freed."""
+    elastic: BoundsView | None = None
+    owner: OwnerView | None = None
+    condition: str = ""
+    """Why it waits, in one word for programs; empty if it does not wait or its reason is not known yet."""
+    why: str = ""
+    """Why it waits, for people."""
+    nodes: tuple[str, ...] = ()
+    """The nodes of its pods."""
+
+
+class PodView(View, frozen=True):
+    """A pod of a job."""
+
+    name: str
+    status: str
+    node: str = ""
+    role: str = ""
+    started: float | None = None
+    amounts: Amounts = {}
+
+
+class NeedsView(View, frozen=True):
+    """Equal pods of a job: how many, and what each requests, in Kubernetes' notation."""
+
+    pods: int
+    requests: dict[str, str]
+    role: str = ""
+
+
+class AheadView(View, frozen=True):
+    """One that goes first, and what put it there."""
+
+    name: str | None
+    by: str
+    """The plugin, or `created` or `name`."""
+    words: str
+
+
+class PlaceView(View, frozen=True):
+    """A waiting job's place in its queue."""
+
+    queue: str
+    number: int
+    waiting: int
+    ahead: tuple[AheadView, ...] = ()
+    queues_ahead: tuple[AheadView, ...] = ()
+    namespaces_ahead: tuple[AheadView, ...] = ()
+
+
+class ChangeView(View, frozen=True):
+    """A change that would start the job."""
+
+    kind: str
+    words: str
+    start: str
+    """How far the job is with it: `starts`, `nominated` or `admitted`."""
+    evicts: tuple[str, ...] = ()
+    """Jobs that lose pods or workers by it."""
+    delays: tuple[str, ...] = ()
+    others_lose: int = 0
+    """The number of other jobs that lose or wait by it, whose names the viewer may not know."""
+
+
+class UnblockView(View, frozen=True):
+    """What would start the job. No changes and `complete`: none of the list does."""
+
+    changes: tuple[ChangeView, ...] = ()
+    complete: bool = True
+    """False: the time for the search ended before the list of changes."""
+    decisions: int = 0
+
+
+class StoryView(View, frozen=True):
+    """One thing that happened to a job."""
+
+    at: float
+    what: str
+    """`Admitted`, `Scheduled`, `Evicted`, `Resized` and so on, or the reason of an event."""
+    words: str
+    source: str
+    """`object`, `event` or `history`."""
+
+
+class ForecastView(View, frozen=True):
+    """When a job starts and ends, if that is known."""
+
+    known: bool = False
+    words: str = ""
+    start_p50: float | None = None
+    start_p90: float | None = None
+    finish_p50: float | None = None
+    finish_p90: float | None = None
+    within_hour: float | None = None
+    rollouts: int = 0
+
+
+class JobDetail(View, frozen=True):
+    """Everything about one job."""
+
+    job: JobView
+    needs: tuple[NeedsView, ...]
+    declared: dict[str, str]
+    start: str
+    """How far it is after the decision of this moment: `runs`, `starts`, `nominated`, `admitted` or `waits`."""
+    place: PlaceView | None
+    reasons: tuple[ReasonView, ...]
+    unblock: UnblockView
+    pods: tuple[PodView, ...]
+    story: tuple[StoryView, ...] = ()
+    forecast: ForecastView = ForecastView(words="unknown")
+
+
+class QueueView(View, frozen=True):
+    """A queue, with all queues below it."""
+
+    name: str
+    parent: str
+    weight: int
+    priority: int
+    open: bool
+    reclaimable: bool
+    broken: str
+    capability: Amounts
+    guarantee: Amounts
+    deserved: Amounts
+    """What it deserves by the plugin that shares the cluster, else what the queue states."""
+    allocated: Amounts
+    borrowed: Amounts
+    """Allocated above what it deserves."""
+    waiting: Amounts
+    """What its waiting pods request."""
+    jobs: dict[str, int]
+    """The number of its own jobs by state."""
+
+
+class NodeJob(View, frozen=True):
+    """The pods of one job on a node."""
+
+    job: str
+    queue: str
+    pods: int
+    amounts: Amounts
+    leaving: bool = False
+
+
+class NodeView(View, frozen=True):
+    """A node."""
+
+    name: str
+    state: str
+    """`ready`, `cordoned`, `failed`, `tainted` or `locked`."""
+    allocatable: Amounts
+    used: Amounts
+    releasing: Amounts
+    promised: Amounts
+    """Reserved for pods that wait until the room is free."""
+    taints: tuple[str, ...] = ()
+    domains: dict[str, str] = {}
+    """Labels that say where it is."""
+    locked: bool = False
+    locked_for: str | None = None
+    jobs: tuple[NodeJob, ...] = ()
+    others: Others = Others()
+    system: Others = Others()
+    """Pods that belong to the node, and those of other schedulers."""
+
+
+class ElectView(View, frozen=True):
+    """The job for which nodes are being locked."""
+
+    job: str | None
+    since: float
+    nodes: int
+
+
+class ClusterView(View, frozen=True):
+    """The whole."""
+
+    nodes: dict[str, int]
+    """The number of nodes by state."""
+    allocatable: Amounts
+    used: Amounts
+    releasing: Amounts
+    waiting: Amounts
+    pods: dict[str, int]
+    jobs: dict[str, int]
+    """The number of jobs by state, with those that the viewer may not see."""
+    visible: dict[str, int]
+    """The same of those that she may see."""
+    others: Others
+    """What the others have."""
+    queues: int
+    accelerators: tuple[str, ...]
+    reserved: ElectView | None = None
+
+
+class Moved(View, frozen=True):
+    """Pods of a job and their nodes."""
+
+    job: str
+    pods: dict[str, str]
+
+
+class EvictView(View, frozen=True):
+    """Pods of a job that go for another."""
+
+    job: str
+    pods: tuple[str, ...]
+    beneficiary: str | None
+    reason: str
+    cause: str
+
+
+class SizeView(View, frozen=True):
+    """Another size of an elastic job; 0: suspended."""
+
+    job: str
+    before: int
+    after: int
+    why: str
+
+
+class Happened(View, frozen=True):
+    """What the cluster showed since the decision: of the pods that it would bind."""
+
+    same_node: int = 0
+    other_node: int = 0
+    waiting: int = 0
+    gone: int = 0
+
+
+class DecisionView(View, frozen=True):
+    """One cycle of the shadow: what this process would do. It does nothing; the scheduler decides by itself."""
+
+    number: int
+    at: float
+    seconds: float
+    shadow: bool
+    bind: tuple[Moved, ...]
+    nominate: tuple[Moved, ...]
+    evict: tuple[EvictView, ...]
+    admit: tuple[str, ...]
+    sizes: tuple[SizeView, ...]
+    waiting: int
+    """The number of jobs that it looked at and left waiting."""
+    others: dict[str, int]
+    """The number of pods or jobs of each kind of operation that the viewer may not see."""
+    wake_at: float | None = None
+    happened: Happened = Happened()

@@ -1,0 +1,118 @@
+"""What all views need of one snapshot, counted once with numpy: states of jobs, and amounts by job."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+
+from maar.model.jobs import Phase
+from maar.model.plan import Plan, Wait
+from maar.model.resources import Ints, Mask, total
+from maar.model.snapshot import Snapshot
+from maar.model.tasks import Status
+from maar.views.records import Amounts, OwnerView, State
+from maar.views.sight import Sight
+
+STATES = tuple(State)
+ENDED = (Status.SUCCEEDED, Status.FAILED)
+
+
+class Tally:
+    """One snapshot with its plan, counted for views. It never changes the snapshot."""
+
+    def __init__(
+        self,
+        snapshot: Snapshot,
+        plan: Plan,
+        now: float,
+        waits: Mapping[str, Wait] | None = None,
+        owners: Mapping[str, OwnerView] | None = None,
+    ) -> None:
+        """`waits` has the reasons of all waiting jobs, if the plan has only those of some."""
+        self.snapshot = snapshot
+        self.plan = plan
+        self.now = now
+        self.waits: Mapping[str, Wait] = {wait.job: wait for wait in plan.waiting} if waits is None else waits
+        self.owners: Mapping[str, OwnerView] = owners or {}
+
+    def amounts(self, row: Ints) -> Amounts:
+        return {name: int(x) for name, x in zip(self.snapshot.axes.names, row.tolist(), strict=True) if x}
+
+    @cached_property
+    def namespaces(self) -> frozenset[str]:
+        """Namespaces with jobs, or named by a queue."""
+        return frozenset(job.namespace for job in self.snapshot.jobs.jobs).union(
+            *(queue.namespaces or () for queue in self.snapshot.queues.queues)
+        )
+
+    @cached_property
+    def is_foreign(self) -> Mask:
+        """Jobs of pods that belong to another scheduler, or to their node: they are in no list of jobs."""
+        tasks, n = self.snapshot.tasks, len(self.snapshot.jobs)
+        theirs = np.bincount(tasks.job[tasks.foreign | tasks.resident], minlength=n)
+        return np.asarray((theirs > 0) & (theirs == self.snapshot.jobs.sizes))
+
+    @cached_property
+    def states(self) -> npt.NDArray[np.int8]:
+        """The state of each job, as its place in `STATES`."""
+        jobs, tasks = self.snapshot.jobs, self.snapshot.tasks
+        n = len(jobs)
+        ended = np.bincount(tasks.job[np.isin(tasks.status, ENDED)], minlength=n)
+        bound = np.bincount(tasks.job[tasks.status == Status.BOUND], minlength=n)
+        least = np.maximum(jobs.minimum, 1)
+        found = np.full(n, STATES.index(State.WAITING), dtype=np.int8)
+        found[(jobs.ready + jobs.nominated >= least) & (jobs.nominated > 0)] = STATES.index(State.STARTING)
+        found[(jobs.ready >= least) & (bound > 0)] = STATES.index(State.RUNNING)
+        done = np.array([job.phase is Phase.COMPLETED for job in jobs.jobs], dtype=np.bool_)
+        found[((ended == jobs.sizes) & (jobs.sizes > 0)) | done] = STATES.index(State.FINISHED)
+        for row in jobs.elastic:
+            elastic = jobs.jobs[row].elastic
+            if elastic is not None and elastic.suspended and not bound[row]:
+                found[row] = STATES.index(State.SUSPENDED)
+        broken = np.array([bool(job.broken) for job in jobs.jobs], dtype=np.bool_)
+        found[(broken | jobs.refused) & (bound == 0)] = STATES.index(State.INVALID)
+        return found
+
+    def state(self, row: int) -> State:
+        return STATES[int(self.states[row])]
+
+    @cached_property
+    def alive(self) -> Ints:
+        """What the pods of each job request that have not ended."""
+        tasks = self.snapshot.tasks
+        return self._by_job(~np.isin(tasks.status, ENDED))
+
+    @cached_property
+    def pending(self) -> Ints:
+        """What the pods of each job request that have no node."""
+        tasks = self.snapshot.tasks
+        return self._by_job(np.isin(tasks.status, (Status.PENDING, Status.NOMINATED, Status.BLOCKED)))
+
+    def _by_job(self, chosen: Mask) -> Ints:
+        snapshot = self.snapshot
+        table: Ints = np.zeros((len(snapshot.jobs), len(snapshot.axes)), dtype=np.int64)
+        np.add.at(table, snapshot.tasks.job[chosen], snapshot.shapes.requests[snapshot.tasks.shape[chosen]])
+        return table
+
+    def total(self, rows: Ints) -> Amounts:
+        return {name: x for name, x in zip(self.snapshot.axes.names, total(rows), strict=True) if x}
+
+    def seen(self, sight: Sight) -> Mask:
+        """The jobs that a viewer may see."""
+        if sight.everything:
+            return np.ones(len(self.snapshot.jobs), dtype=np.bool_)
+        return np.array([sight.of(job.key) for job in self.snapshot.jobs.jobs], dtype=np.bool_)
+
+    def by_state(self, chosen: Mask) -> dict[str, int]:
+        counts = np.bincount(self.states[chosen & ~self.is_foreign], minlength=len(STATES)).tolist()
+        return {state.value: count for state, count in zip(STATES, counts, strict=True)}
+
+
+def by_status(statuses: npt.NDArray[np.int8]) -> dict[str, int]:
+    """The number of pods by status, without zeros."""
+    counts = Counter(statuses.tolist())
+    return {Status(status).name.lower(): counts[status] for status in sorted(counts)}

@@ -1,0 +1,185 @@
+"""Views: what they say about a small cluster, and to whom."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from maar.config.file import default_config
+from maar.decide import decide
+from maar.model.plan import Elect, Lock
+from maar.model.queues import Queue
+from maar.model.selectors import Taint
+from maar.model.snapshot import Cluster, Snapshot
+from maar.registry import catalog
+from maar.testing.builders import GPU, cluster, elastic, gang, node
+from maar.views.cluster import cluster_view
+from maar.views.decisions import Cycle, decision_view
+from maar.views.jobs import job_detail, job_views
+from maar.views.nodes import node_views
+from maar.views.queues import queue_views
+from maar.views.records import JobView, NodeView, Others, QueueView, State
+from maar.views.sight import ALL, ANOTHER, Sight
+from maar.views.tally import Tally
+from maar.whatif.why import why
+
+CONFIG = default_config(catalog())
+NOW = 100.0
+MINE = Sight({"mine"})
+
+
+def tally(scene: Cluster) -> Tally:
+    snapshot = Snapshot(scene)
+    return Tally(snapshot, decide(snapshot, CONFIG, NOW), NOW)
+
+
+def scene() -> Cluster:
+    return cluster(
+        node("n1", gpu=8, labels={"topology.kubernetes.io/rack": "r1", "other": "x"}),
+        node("n2", gpu=8, unschedulable=True),
+        node("n3", gpu=8, taints=[Taint("node.kubernetes.io/unreachable", "", "NoExecute")]),
+        Queue("red", weight=2, capability={GPU: 12}),
+        gang("mine/runs", 2, gpu=2, on=["n1", "n1"], queue="red"),
+        gang("theirs/runs", 2, gpu=2, on=["n1", "n1"], queue="red", priority=5),
+        gang("mine/waits", 2, gpu=8, queue="red", created=5.0),
+        gang("theirs/waits", 1, gpu=8, queue="red", created=1.0),
+        elastic("mine/sleeps", 1, 4, gpu=8),
+    )
+
+
+def jobs(seen: Sight) -> dict[str, JobView]:
+    return {f"{view.namespace}/{view.name}": view for view in job_views(tally(scene()), seen)}
+
+
+def test_a_viewer_sees_the_jobs_of_her_namespaces() -> None:
+    assert {"mine/runs", "mine/waits", "mine/sleeps", "theirs/runs", "theirs/waits"} == jobs(ALL).keys()
+    assert {"mine/runs", "mine/waits", "mine/sleeps"} == jobs(MINE).keys()
+    assert {} == jobs(Sight())
+
+
+def test_a_job_has_its_state_its_pods_and_its_amounts() -> None:
+    runs, waits, sleeps = (jobs(MINE)[f"mine/{name}"] for name in ("runs", "waits", "sleeps"))
+    assert (State.RUNNING, {"bound": 2}, ("n1",)) == (runs.state, runs.pods, runs.nodes)
+    assert (4, 4) == (runs.requests[GPU], runs.allocated[GPU])
+    assert (State.WAITING, {"pending": 2}, ()) == (waits.state, waits.pods, waits.nodes)
+    assert (16, {}) == (waits.requests[GPU], waits.allocated)
+    assert (State.SUSPENDED, 4) == (sleeps.state, sleeps.elastic.max if sleeps.elastic else 0)
+    assert "" == runs.why
+    assert waits.condition
+    assert waits.why
+
+
+def test_a_node_names_only_jobs_that_may_be_seen() -> None:
+    def n1(sight: Sight) -> NodeView:
+        return next(view for view in node_views(tally(scene()), sight) if view.name == "n1")
+
+    assert {"mine/runs": 4, "theirs/runs": 4} == {job.job: job.amounts[GPU] for job in n1(ALL).jobs}
+    assert ["mine/runs"] == [job.job for job in n1(MINE).jobs]
+    assert (2, 4) == (n1(MINE).others.pods, n1(MINE).others.amounts[GPU])
+    assert Others() == n1(ALL).others
+    assert 8 == n1(MINE).used[GPU]
+    assert {"topology.kubernetes.io/rack": "r1"} == n1(MINE).domains
+
+
+def test_a_node_has_its_state() -> None:
+    states = {view.name: view.state for view in node_views(tally(scene()), MINE)}
+    assert {"n1": "ready", "n2": "cordoned", "n3": "failed"} == states
+
+
+def test_a_reservation_is_seen_and_its_job_only_by_some() -> None:
+    reserved = msgspec.structs.replace(
+        scene(), elect=Elect("theirs/waits", 3.0), locks=(Lock("n1", "theirs/waits", 3.0),)
+    )
+    for sight, name in ((ALL, "theirs/waits"), (MINE, None)):
+        (first, *_), whole = node_views(tally(reserved), sight), cluster_view(tally(reserved), sight)
+        assert ("locked", True, name) == (first.state, first.locked, first.locked_for)
+        assert whole.reserved is not None
+        assert (name, 1) == (whole.reserved.job, whole.reserved.nodes)
+
+
+def test_queues_have_their_totals_for_everybody() -> None:
+    def red(sight: Sight) -> QueueView:
+        return next(view for view in queue_views(tally(scene()), sight) if view.name == "red")
+
+    assert red(ALL) == red(Sight())
+    assert (8, 24, 12) == (red(ALL).allocated[GPU], red(ALL).waiting[GPU], red(ALL).capability[GPU])
+    assert {"running": 2, "waiting": 2} == {state: n for state, n in red(ALL).jobs.items() if n}
+    assert "root" == red(ALL).parent
+
+
+def test_what_is_above_the_share_is_borrowed() -> None:
+    found = tally(
+        cluster(
+            node("n1", gpu=8),
+            Queue("red"),
+            Queue("blue"),
+            gang("a/r", 6, gpu=1, on=["n1"] * 6, queue="red"),
+            gang("a/b", 6, gpu=1, queue="blue"),
+        )
+    )
+    red = next(view for view in queue_views(found, ALL) if view.name == "red")
+    assert 6 == red.allocated[GPU]
+    assert 6 - red.deserved[GPU] == red.borrowed[GPU] > 0
+
+
+def test_the_whole_counts_everything_and_says_what_is_seen() -> None:
+    whole = cluster_view(tally(scene()), MINE)
+    assert {"ready": 1, "cordoned": 1, "failed": 1} == whole.nodes
+    assert (24, 8) == (whole.allocatable[GPU], whole.used[GPU])
+    assert (2, 1) == (whole.jobs["running"], whole.visible["running"])
+    assert (2, 4) == (whole.others.pods, whole.others.amounts[GPU])
+    assert (GPU,) == whole.accelerators
+
+
+def test_jobs_ahead_have_a_name_only_if_they_may_be_seen() -> None:
+    found = why(scene(), CONFIG, NOW, "mine/waits")
+    assert found.place is not None
+    for sight, name in ((ALL, "theirs/waits"), (MINE, None)):
+        detail = job_detail(tally(scene()), found, sight)
+        assert detail.place is not None
+        assert (2, 2) == (detail.place.number, detail.place.waiting)
+        assert [name] == [ahead.name for ahead in detail.place.ahead]
+        assert all(ahead.words for ahead in detail.place.ahead)
+        assert b"theirs" not in msgspec.json.encode(detail) or sight is ALL
+        says = [(r.plugin, sight.said(r.words)) for r in found.reasons]
+        assert says == [(r.plugin, r.message) for r in detail.reasons]
+        assert "locked for" in says[0][1], "a sentence that names another job"
+
+
+def test_a_decision_counts_what_may_not_be_seen() -> None:
+    made = tally(
+        cluster(
+            node("n1", gpu=8),
+            gang("theirs/low", 1, gpu=8, on=["n1"], priority=1),
+            gang("mine/high", 1, gpu=8, priority=10),
+            node("n2", gpu=2),
+            gang("theirs/other", 1, gpu=2),
+        )
+    )
+    assert made.plan.bind
+    owners = {task.key: task.job for task in made.snapshot.tasks.tasks}
+    cycle = Cycle(1, NOW, 0.1, made.plan, owners)
+    whole, part = (decision_view(cycle, sight, lambda pod: "n2") for sight in (ALL, MINE))
+    assert ["theirs/other"] == [move.job for move in whole.bind]
+    assert (1, {}) == (whole.happened.same_node, whole.others)
+    assert () == part.bind
+    assert 1 == part.others["bind"]
+    assert b"theirs" not in msgspec.json.encode(part)
+    assert part.shadow
+
+
+@pytest.mark.parametrize(
+    ("said", "heard"),
+    [
+        ("waits for `theirs/job-1`", f"waits for {ANOTHER}"),
+        ("room goes to theirs/x, mine/y", f"room goes to {ANOTHER}, mine/y"),
+        ("pod `theirs/a%0b%12@2` and `mine/a%0b`", f"pod {ANOTHER} and `mine/a%0b`"),
+        ("312 short of nvidia.com/gpu", "312 short of nvidia.com/gpu"),
+        ("0/500 nodes fit", "0/500 nodes fit"),
+        ("see 7/8", f"see {ANOTHER}"),
+        ("the namespace `theirs` and queue `red`", "the namespace another namespace and queue `red`"),
+    ],
+)
+def test_sentences_lose_the_names_of_others(said: str, heard: str) -> None:
+    assert said == ALL.said(said)
+    assert heard == MINE.said(said, frozenset({"theirs", "mine", "7"}))
