@@ -107,7 +107,8 @@ def test_stop_says_if_it_cannot_stop_a_job(job: Gang) -> None:
     plans = scene(cluster(node("n1", gpu=2), held(job, OnHold.STOP)), WITH_RESIZE)
     (reason,) = waits(plans[-1])["ns/a"]
     assert "Held" == reason[0]
-    assert "goes on" in reason[1] and "cannot suspend" in reason[1]
+    assert "goes on" in reason[1]
+    assert "cannot suspend" in reason[1]
     assert not any(plan.moves for plan in plans)
 
 

@@ -1,4 +1,4 @@
-"""`maar.dev/hold` on the object that an owner submitted, of every kind that makes gangs; read live, change by change."""
+"""`maar.dev/hold` on the object that an owner submitted, of every kind that makes gangs; read change by change."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
-from tests.kube.picture.test_elastic import pod_group, train
 from tests.kube.picture.test_elastic import pod as worker
+from tests.kube.picture.test_elastic import pod_group, train
 from tests.support import new_kinds as made
 from tests.support.objects import Json, decoded
 
@@ -166,8 +166,8 @@ def test_the_podgroup_of_a_held_job_is_held_whatever_it_says_itself(elastic: boo
     picture.put(*decoded(with_hold(job, None)))
     assert {OnHold.NO} == {j.on_hold for j in jobs(picture)}, "what the operator copied does not count"
     picture.put(*decoded(with_hold(job, "true")))
-    picture.drop(*[(kind, kind.key_of(item)) for kind, item in [decoded(worker(0))]][0])
-    picture.drop(*[(kind, kind.key_of(item)) for kind, item in [decoded(worker(1))]][0])
+    picture.drop(*next((kind, kind.key_of(item)) for kind, item in [decoded(worker(0))]))
+    picture.drop(*next((kind, kind.key_of(item)) for kind, item in [decoded(worker(1))]))
     assert {OnHold.START} == {j.on_hold for j in jobs(picture)}, "also without pods"
 
 

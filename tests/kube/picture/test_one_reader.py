@@ -185,7 +185,8 @@ VERSIONS: list[list[Json]] = [
     ],
     # PodGroups of each API, and pods that name them, one, several or none.
     [volcano_group("g", 2), volcano_group("g", 3, "Pending"), volcano_group("g", -1),
-     volcano_group("g", 2, annotations={"volcano.sh/sla-waiting-time": "5s"}), volcano_group("g", 2, annotations=HELD)],
+     volcano_group("g", 2, annotations={"volcano.sh/sla-waiting-time": "5s"}),
+     volcano_group("g", 2, annotations=HELD)],
     [
         thing("scheduling.k8s.io/v1beta1", "PodGroup", "g", spec={"schedulingPolicy": policy})
         for policy in POLICIES
