@@ -21,6 +21,7 @@ COMMANDS = {
     "allocate": "maar.cli.allocate",
     "config": "maar.cli.config",
     "run": "maar.cli.run",
+    "web": "maar.cli.web",
     "demo": "maar.cli.demo",
     "history": "maar.cli.history",
     "trace": "maar.cli.trace",

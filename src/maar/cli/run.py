@@ -126,7 +126,7 @@ def run(
         settings=Settings(
             scheduler_names=frozenset(names),
             namespace=lease_namespace,
-            node_selector=_selector(node_selector),
+            node_selector=node_selector_of(node_selector),
             dry_run=dry_run,
             delete_victims=delete_victims,
             announce=not without_intents,
@@ -165,7 +165,8 @@ def _check_token(file: Path) -> None:
         raise BadInput(f"{file}: {error.strerror}") from None
 
 
-def _selector(text: str | None) -> Selector | None:
+def node_selector_of(text: str | None) -> Selector | None:
+    """The selector of an option `KEY=VALUE,...`."""
     if text is None:
         return None
     requirements = []

@@ -96,6 +96,11 @@ class Loop:
     def trigger(self) -> None:
         self._happened.set()
 
+    @property
+    def is_due(self) -> bool:
+        """Whether something has happened that no cycle has seen."""
+        return self._happened.is_set()
+
     def trigger_later(self) -> None:
         """Run a cycle for an event that is not urgent."""
         if self._later is None:

@@ -134,11 +134,11 @@ async def _run(
             config.on_refused.append(lambda problems: _tell_refused(scheduler, options, problems))
         if web is not None:
             await parts.enter_async_context(web(scheduler, history))
-        works = [_work(api, scheduler, intents, options), scheduler.failed(), _return_memory()]
+        works = [_work(api, scheduler, intents, options), scheduler.failed(), return_memory()]
         if brake_file is not None:
             brake_file.on_changed.append(scheduler.look_again)
             works.append(brake_file.watch())
-        await _until_stopped(works)
+        await until_stopped(works)
 
 
 def _tell_refused(scheduler: Scheduler, options: Options, problems: list[str]) -> None:
@@ -147,7 +147,7 @@ def _tell_refused(scheduler: Scheduler, options: Options, problems: list[str]) -
     scheduler.events.emit(about, "Warning", "ConfigurationRefused", "; ".join(problems))
 
 
-async def _return_memory() -> None:
+async def return_memory() -> None:
     """Return freed memory to the system now and then, if the C library can (glibc does)."""
     trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
     while True:
@@ -156,7 +156,7 @@ async def _return_memory() -> None:
             await asyncio.to_thread(trim, 0)
 
 
-async def _until_stopped(works: Iterable[Coroutine[Any, Any, None]]) -> None:
+async def until_stopped(works: Iterable[Coroutine[Any, Any, None]]) -> None:
     """Run until SIGTERM or SIGINT, or until one of `works` ends; raises what it raised."""
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):

@@ -55,9 +55,16 @@ class History:
     """The history of jobs. With the address `none`, it stores and knows nothing."""
 
     def __init__(
-        self, address: str = NONE, *, queue: int = QUEUE, refresh: float = REFRESH, slow: float = SLOW
+        self,
+        address: str = NONE,
+        *,
+        queue: int = QUEUE,
+        refresh: float = REFRESH,
+        slow: float = SLOW,
+        write: bool = True,
     ) -> None:
-        self._store = None if address == NONE else Store(read_address(address))
+        """Without `write` it only reads what another process writes, and creates no tables."""
+        self._store = None if address == NONE else Store(read_address(address), write=write)
         self._queue: deque[Record] = deque()
         self._size = queue
         self._refresh = refresh
@@ -214,6 +221,17 @@ class History:
         try:
             async with asyncio.timeout(READ):
                 return await thread.call(lambda: store.measurements_of(namespace, name, newest=SHOWN))
+        except TimeoutError:
+            raise Unreachable(f"{store.name}: no answer for {READ:g} s") from None
+
+    async def events_of(self, namespace: str, name: str) -> list[Event]:
+        """The newest stored events of a job, oldest first."""
+        store, thread = self._store, self._thread
+        if store is None or thread is None or self.problem:
+            raise Unreachable(self.problem)
+        try:
+            async with asyncio.timeout(READ):
+                return await thread.call(lambda: store.events_of(namespace, name, newest=SHOWN))
         except TimeoutError:
             raise Unreachable(f"{store.name}: no answer for {READ:g} s") from None
 

@@ -113,10 +113,16 @@ class Store:
 
     def measurements_of(self, namespace: str, name: str, *, newest: int | None = None) -> list[Measurement]:
         """The measurements of one job, oldest first; at most the `newest` newest, if given."""
-        table = schema.measurements
+        return self._read_of(schema.measurements, Measurement, namespace, name, newest)
+
+    def events_of(self, namespace: str, name: str, *, newest: int | None = None) -> list[Event]:
+        """The accounting events of one job, in the same way."""
+        return self._read_of(schema.accounting, Event, namespace, name, newest)
+
+    def _read_of(self, table: Table, kind: type[T], namespace: str, name: str, newest: int | None) -> list[T]:
         its = (table.c.namespace == namespace) & (table.c.name == name)
         wanted = select(table).where(its).order_by(table.c.id.desc()).limit(newest)
-        return [_struct(Measurement, row) for row in reversed(self._rows_of(wanted))]
+        return [_struct(kind, row) for row in reversed(self._rows_of(wanted))]
 
     def _read(self, table: Table, kind: type[T], after: int, newest: int | None) -> list[T]:
         wanted = select(table).where(table.c.id > after).order_by(table.c.id.desc()).limit(newest)

@@ -6,6 +6,7 @@ It parses requests and writes responses; the verbs do the work. Faults are injec
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -45,6 +46,8 @@ class Handler:
         self.faults = faults
         self.token = token
         self.tokens = Tokens(api)
+        self.allows: Callable[[Obj], bool] = lambda spec: True
+        """What an access review answers, from its `spec`. There are no roles here: requests themselves are not checked."""
         self.bookmark_seconds = bookmark_seconds
         self.watch_buffer = watch_buffer
         self.watches: set[Watch] = set()
@@ -78,7 +81,8 @@ class Handler:
             return self._about(path, group)
         query: Mapping[str, str] = request.query if request.query_string else {}
         if group.group == "authorization.k8s.io" and request.method == "POST":
-            return _json(201, {**_object(body, request.content_type), "status": {"allowed": True}})
+            asked = _object(body, request.content_type)
+            return _json(201, {**asked, "status": {"allowed": self.allows(asked.get("spec") or {})}})
         if group[::2] == ("authentication.k8s.io", ["tokenreviews"]) and request.method == "POST":
             return _json(201, self.tokens.review(_object(body, request.content_type)))
         about = self._target(group, request.method, body)

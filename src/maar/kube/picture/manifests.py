@@ -92,13 +92,25 @@ def read(paths: Iterable[str], scheduler_names: frozenset[str] | None = None, no
     Pods with one of `scheduler_names` are ours (`None`: all are). Pods of other schedulers take room where they are
     bound, belong to no queue and are never evicted. `now` is the creation time of what does not state one.
     """
+    return read_texts((text for path in paths for text in _texts(path)), scheduler_names, now)
+
+
+def read_texts(
+    texts: Iterable[tuple[str, bytes]],
+    scheduler_names: frozenset[str] | None = None,
+    now: float = 0.0,
+    beside: Iterable[tuple[AnyKind, Object]] = (),
+) -> Manifests:
+    """The same for texts, each with its name. `beside` are objects that manifests refer to, such as PriorityClasses."""
     files = _Files()
-    for path in paths:
-        for source, text in _texts(path):
-            for number, document in enumerate(_documents(text, source), 1):
-                if document is not None:
-                    _take(document, Place(f"{source}: document {number}"), files)
+    for source, text in texts:
+        for number, document in enumerate(_documents(text, source), 1):
+            if document is not None:
+                _take(document, Place(f"{source}: document {number}"), files)
     picture = Picture(scheduler_names, problems=files, settling=None)
+    for kind, item in beside:
+        if files.places.setdefault((kind, kind.key_of(item)), Place("cluster")).document == "cluster":
+            picture.put(kind, item)
     for kind, item in files.objects:
         picture.put(kind, item)
     made = expect(picture, scheduler_names)

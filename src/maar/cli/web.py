@@ -1,0 +1,109 @@
+"""`maar web`: serves why, when and what if over HTTP, and writes nothing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from maar.cli.exits import BadInput, CannotRun
+from maar.cli.inputs import LENIENT
+from maar.cli.logs import log_to_stderr
+from maar.cli.run import FILE, node_selector_of
+from maar.controller.main import LEASE_NAMESPACE, BadOptions, RunError
+from maar.controller.settings.settings import Settings
+from maar.web.addresses import Address, CannotServe
+from maar.web.api import main as api
+
+PORT = 8090
+
+
+@click.command()
+@click.option(
+    "--kubeconfig", metavar="FILE",
+    help="Default as for kubectl: $KUBECONFIG, ~/.kube/config, or the service account of the pod.",
+)  # fmt: skip
+@click.option("--context", metavar="NAME", help="Context in the kubeconfig. Default: its current context.")
+@click.option(
+    "--port", type=click.IntRange(0, 65535), default=PORT, show_default=True, metavar="PORT",
+    help="Port to serve at. 0: any free port, which the log names.",
+)  # fmt: skip
+@click.option(
+    "--address", default="127.0.0.1", show_default=True, metavar="HOST",
+    help="Address to serve at. Without TLS, tokens are accepted from the same host only.",
+)  # fmt: skip
+@click.option("--tls-cert", type=FILE, metavar="FILE", help="Certificate (PEM), read again when it changes.")
+@click.option("--tls-key", type=FILE, metavar="FILE", help="Key of the certificate (PEM).")
+@click.option(
+    "--anonymous", is_flag=True,
+    help="Answer requests without a token too, with the rights of `system:anonymous` in the cluster.",
+)  # fmt: skip
+@click.option(
+    "--config", type=FILE, metavar="FILE",
+    help="Configuration file of the scheduler, read again when it changes. Default: Maar's own.",
+)  # fmt: skip
+@LENIENT
+@click.option("--brakes", type=FILE, metavar="FILE", help="Brakes of the scheduler, read again when they change.")
+@click.option(
+    "--history", envvar="MAAR_HISTORY", metavar="WHERE",
+    help="History that `maar run` writes: a SQLite file, a postgresql:// URL, or none. It is only read.",
+)  # fmt: skip
+@click.option(
+    "--scheduler-name", "names", multiple=True, default=("maar",), show_default=True, metavar="NAME",
+    help="Scheduler names of `maar run`. May be repeated.",
+)  # fmt: skip
+@click.option("--node-selector", metavar="KEY=VALUE,...", help="Nodes of `maar run`. Default: all nodes.")
+@click.option(
+    "--lease-namespace", default=LEASE_NAMESPACE, show_default=True, metavar="NAME",
+    help="Maar's own namespace, with the ConfigMap `maar-state`.",
+)  # fmt: skip
+@click.option(
+    "--log-format", type=click.Choice(["text", "json"]), default="text", show_default=True, help="Format of log lines."
+)
+def web(
+    kubeconfig: str | None,
+    context: str | None,
+    port: int,
+    address: str,
+    tls_cert: Path | None,
+    tls_key: Path | None,
+    anonymous: bool,
+    config: Path | None,
+    lenient: bool,
+    brakes: Path | None,
+    history: str | None,
+    names: tuple[str, ...],
+    node_selector: str | None,
+    lease_namespace: str,
+    log_format: str,
+) -> None:
+    """Serve why, when and what if over HTTP, until SIGTERM or SIGINT.
+
+    It reads the cluster as `maar run` does, decides in shadow, and writes nothing. Give it the same configuration.
+    """
+    log_to_stderr(log_format)
+    if (tls_cert is None) != (tls_key is None):
+        raise click.UsageError("--tls-cert and --tls-key belong together")
+    options = api.Options(
+        address=Address(address.strip("[]"), port),
+        settings=Settings(
+            scheduler_names=frozenset(names),
+            namespace=lease_namespace,
+            node_selector=node_selector_of(node_selector),
+        ),
+        kubeconfig=kubeconfig,
+        context=context,
+        config=config,
+        lenient=lenient,
+        brakes=brakes,
+        history=history,
+        tls_cert=tls_cert,
+        tls_key=tls_key,
+        anonymous=anonymous,
+    )
+    try:
+        api.run(options)
+    except BadOptions as error:
+        raise BadInput(*str(error).split("\n")) from None
+    except (RunError, CannotServe) as error:
+        raise CannotRun(str(error)) from None

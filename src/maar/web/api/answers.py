@@ -1,0 +1,80 @@
+"""The bodies of all answers. Each says how old it is."""
+
+from __future__ import annotations
+
+from maar.views.answers import WhatIfView
+from maar.views.records import (
+    ClusterView,
+    DecisionView,
+    JobDetail,
+    JobView,
+    NodeView,
+    QueueView,
+    View,
+)
+
+
+class Answer(View, frozen=True):
+    """What every answer has."""
+
+    as_of: float
+    """Everything that the cluster showed until then is in the answer."""
+    age: float
+    """Seconds since then."""
+    decided_at: float
+    """When the shadow last decided."""
+
+
+class ClusterAnswer(Answer, frozen=True):
+    cluster: ClusterView
+
+
+class QueuesAnswer(Answer, frozen=True):
+    items: list[QueueView]
+
+
+class NodesAnswer(Answer, frozen=True):
+    items: list[NodeView]
+    total: int
+    next: int | None = None
+    """The `offset` of the next part; `None`: this is the last."""
+
+
+class JobsAnswer(Answer, frozen=True):
+    items: list[JobView]
+    total: int
+    others: dict[str, int]
+    """The number of jobs by state that the viewer may not see, whatever the query is."""
+    next: int | None = None
+
+
+class JobAnswer(Answer, frozen=True):
+    detail: JobDetail
+
+
+class DecisionsAnswer(Answer, frozen=True):
+    items: list[DecisionView]
+    """The last ones that would do something, the newest first."""
+
+
+class WhatIfAnswer(Answer, frozen=True):
+    what_if: WhatIfView
+
+
+class ChangeEvent(Answer, frozen=True):
+    """An event of the stream."""
+
+    all: bool
+    """Fetch everything again."""
+    jobs: tuple[JobView, ...] = ()
+    gone: tuple[str, ...] = ()
+    nodes: tuple[NodeView, ...] = ()
+    gone_nodes: tuple[str, ...] = ()
+
+
+class WhoAmI(View, frozen=True):
+    """Who asks, and what she may see."""
+
+    user: str
+    everything: bool
+    namespaces: list[str]

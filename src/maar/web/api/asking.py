@@ -1,0 +1,185 @@
+"""What-if over HTTP: edits and manifests of a request, checked for one viewer, and their answer.
+
+A viewer may name only jobs and quotas that she may see, and add jobs only to namespaces that she may see. No error
+names others. Objects to add come as manifests, which are read as `maar plan` reads them, never as the model's structs.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import yaml
+from msgspec.structs import replace
+
+from maar.config.config import Config
+from maar.kube.kinds import AnyKind
+from maar.kube.picture.manifests import read_texts
+from maar.kube.wire.base import Object
+from maar.kube.wire.errors import ManifestError
+from maar.model.nodes import HOSTNAME, Node
+from maar.model.snapshot import Cluster
+from maar.views.answers import WhatIfView, what_if_view
+from maar.views.sight import Sight
+from maar.web.api.errors import Refused
+from maar.whatif.answer import what_if
+from maar.whatif.config_edits import SetAlgorithm, UseConfig
+from maar.whatif.edit import Edit, EditError, Scene, at_least, found
+from maar.whatif.job_edits import AddJobs, EndJob, SetMinimum, SetPriority, SetQueue, SetRequest
+from maar.whatif.node_edits import AddNodes, Cordon, EndReservation, RemoveNodes, Uncordon
+from maar.whatif.queue_edits import AddQueues, OpenQueue, SetAmounts, SetQuota, SetWeight
+
+MOST_EDITS = 100
+MOST_COPIES = 1000
+MOST_PODS = 10_000
+"""Pods of all manifests of a question."""
+
+
+class AddNodesLike(Edit, frozen=True):
+    """Add empty nodes that are copies of one."""
+
+    like: str
+    count: int = 1
+
+    def applied(self, scene: Scene) -> Scene:
+        return self._made(scene).applied(scene)
+
+    def words(self, scene: Scene) -> str:
+        return self._made(scene).words(scene)
+
+    def _made(self, scene: Scene) -> AddNodes:
+        found("like", "node", self.like, [node.name for node in scene.cluster.nodes])
+        at_least("count", self.count, 1, MOST_COPIES)
+        template = next(node for node in scene.cluster.nodes if node.name == self.like)
+        names, number = {node.name for node in scene.cluster.nodes}, 0
+        nodes: list[Node] = []
+        while len(nodes) < self.count:
+            number += 1
+            name = f"{self.like}-copy-{number}"
+            if name not in names:
+                labels = {**template.labels, **({HOSTNAME: name} if HOSTNAME in template.labels else {})}
+                nodes.append(replace(template, name=name, labels=labels, unschedulable=False))
+        return AddNodes(tuple(nodes), like=self.like)
+
+
+WebEdit = (
+    EndJob
+    | SetMinimum
+    | SetPriority
+    | SetQueue
+    | SetRequest
+    | AddNodesLike
+    | Cordon
+    | EndReservation
+    | RemoveNodes
+    | Uncordon
+    | OpenQueue
+    | SetAmounts
+    | SetQuota
+    | SetWeight
+    | SetAlgorithm
+    | UseConfig
+)
+
+
+class Question(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The body of a what-if question."""
+
+    edits: list[WebEdit] = []
+    manifests: str | list[dict[str, Any]] = ""
+    """Objects to add: the text of a YAML or JSON file, or a list of objects."""
+
+
+def answered(
+    question: Question,
+    cluster: Cluster,
+    config: Config,
+    now: float,
+    sight: Sight,
+    beside: list[tuple[AnyKind, Object]],
+) -> WhatIfView:
+    """The answer for one viewer; raises `Refused`. `beside` are objects of the cluster that manifests refer to."""
+    edits: list[Edit] = [*_read(question.manifests, now, sight, beside), *question.edits]
+    added = len(edits) - len(question.edits)
+    if not edits:
+        raise Refused(422, "expected at least one edit or manifest", "edits")
+    if len(edits) > MOST_EDITS:
+        raise Refused(422, f"expected at most {MOST_EDITS} edits, got {len(edits)}", "edits")
+    for i, edit in enumerate(question.edits):
+        _check(edit, i, cluster, sight)
+    known = frozenset(job.namespace for job in cluster.jobs)
+    try:
+        return what_if_view(what_if(cluster, config, now, edits), sight, known)
+    except EditError as error:
+        field, problem = _place(error.field, added), sight.said(error.problem, known)
+        raise Refused(422, problem, field) from None
+
+
+def _check(edit: Edit, i: int, cluster: Cluster, sight: Sight) -> None:
+    """Refuse names that the viewer may not know, before an error could name others."""
+    if isinstance(edit, (EndJob, SetMinimum, SetPriority, SetQueue, SetRequest)):
+        if not sight.of(edit.job) or not any(job.key == edit.job for job in cluster.jobs):
+            raise Refused(422, f"no such job: `{edit.job[:200]}`", f"edits[{i}].job")
+    elif isinstance(edit, EndReservation):
+        if cluster.elect is None or cluster.elect.job != edit.job or not sight.of(edit.job):
+            raise Refused(422, f"no nodes are reserved for such a job: `{edit.job[:200]}`", f"edits[{i}].job")
+    elif isinstance(edit, SetQuota):
+        if not sight.of(edit.quota) or not any(quota.key == edit.quota for quota in cluster.quotas):
+            raise Refused(422, f"no such ResourceQuota: `{edit.quota[:200]}`", f"edits[{i}].quota")
+    elif isinstance(edit, UseConfig):
+        _no_aliases(edit.text, f"edits[{i}].text")
+
+
+def _no_aliases(text: str, field: str) -> None:
+    """Refuse YAML aliases: a short text with them stands for an endless one."""
+    try:
+        if "*" in text and any(isinstance(e, yaml.AliasEvent) for e in yaml.parse(text, Loader=yaml.CSafeLoader)):
+            raise Refused(422, "YAML aliases are not accepted here", field)
+    except (yaml.YAMLError, RecursionError, ValueError) as error:
+        raise Refused(422, f"not YAML: {str(error).splitlines()[0]}", field) from None
+
+
+def _read(
+    manifests: str | list[dict[str, Any]],
+    now: float,
+    sight: Sight,
+    beside: list[tuple[AnyKind, Object]],
+) -> list[Edit]:
+    if not manifests:
+        return []
+    if isinstance(manifests, str):
+        _no_aliases(manifests, "manifests")
+        texts = [("manifests", manifests.encode("utf-8", "replace"))]
+    else:
+        texts = [(f"manifests[{i}]", msgspec.json.encode(item)) for i, item in enumerate(manifests)]
+    try:
+        made = read_texts(texts, None, now, beside)
+    except ManifestError as error:
+        field, _, problem = str(error).partition(": ")
+        raise Refused(422, problem or field, field) from None
+    for skipped in made.skipped:
+        raise Refused(422, f"{skipped.kind} `{skipped.job}`: {skipped.why}", "manifests")
+    if made.ignored:
+        raise Refused(422, f"not a kind that Maar reads: {', '.join(made.ignored)}", "manifests")
+    added = made.cluster
+    for key in (*(job.key for job in added.jobs), *(task.key for task in added.tasks)):
+        if not sight.of(key):
+            raise Refused(403, f"you may not list pods in namespace `{key.partition('/')[0]}`", "manifests")
+    if len(added.tasks) > MOST_PODS:
+        raise Refused(422, f"expected at most {MOST_PODS} pods, got {len(added.tasks)}", "manifests")
+    edits: list[Edit] = []
+    if added.nodes:
+        edits.append(AddNodes(added.nodes))
+    if added.queues:
+        edits.append(AddQueues(added.queues))
+    if added.jobs:
+        edits.append(AddJobs(added.jobs, added.tasks))
+    return edits
+
+
+def _place(field: str, added: int) -> str:
+    """The path of an edit in the request: those of manifests come first."""
+    number, _, rest = field.removeprefix("edits[").partition("]")
+    if not number.isdecimal():
+        return field
+    return f"edits[{int(number) - added}]{rest}" if int(number) >= added else f"manifests{rest}"

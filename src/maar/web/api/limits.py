@@ -1,0 +1,120 @@
+"""Limits of `maar web`: requests and computing time of each user, work at once, streams. Tuned by hand."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
+
+import msgspec
+
+from maar.web.api.errors import Refused
+from maar.web.front.limits import Buckets, Rate
+
+
+class Limits(msgspec.Struct, frozen=True):
+    """All limits."""
+
+    body: int = 1024 * 1024
+    """Bytes of a body."""
+    body_seconds: float = 10.0
+    head_seconds: float = 10.0
+    """Time for the first request of a connection to arrive."""
+    connections: int = 1000
+    connections_each: int = 100
+    """Of one client address."""
+    requests_each: Rate = Rate(50, 200)
+    """Requests of one client address, before its token is looked at."""
+    requests: Rate = Rate(20, 100)
+    """Requests of one user."""
+    computing: Rate = Rate(0.2, 20)
+    """Seconds of computing of one user: what-if questions, and searches for what would start a job."""
+    computing_waiting: int = 16
+    """Questions that wait for their turn; they are computed one after the other."""
+    streams: int = 200
+    streams_each: int = 8
+    """Streams of one user."""
+
+
+class Spending:
+    """Seconds of computing by user. A question is answered while there is credit, and may leave a debt."""
+
+    MANY = 10_000
+
+    def __init__(self, rate: Rate, clock: Callable[[], float] = time.monotonic) -> None:
+        self._rate = rate
+        self._clock = clock
+        self._has: dict[str, tuple[float, float]] = {}
+
+    def credit(self, user: str) -> float:
+        has, at = self._has.get(user, (self._rate.burst, self._clock()))
+        return min(has + (self._clock() - at) * self._rate.per_second, self._rate.burst)
+
+    def check(self, user: str) -> None:
+        if (has := self.credit(user)) <= 0:
+            wait = 1 + int(-has / self._rate.per_second)
+            raise Refused(429, f"too much computing: ask again in {wait} s", after=wait)
+
+    def spend(self, user: str, seconds: float) -> None:
+        self._has[user] = (self.credit(user) - seconds, self._clock())
+        if len(self._has) > self.MANY:
+            self._has = {name: pair for name, pair in self._has.items() if self.credit(name) < self._rate.burst}
+
+
+class Guard:
+    """Counts what users do."""
+
+    def __init__(self, limits: Limits, clock: Callable[[], float] = time.monotonic) -> None:
+        self.limits = limits
+        self._clock = clock
+        self._addresses: Buckets[str] = Buckets(limits.requests_each, clock)
+        self._users: Buckets[str] = Buckets(limits.requests, clock)
+        self._spending = Spending(limits.computing, clock)
+        self._turn = asyncio.Semaphore(1)
+        self._waiting = 0
+        self._streams: Counter[str] = Counter()
+
+    def forget(self) -> None:
+        self._addresses.forget()
+        self._users.forget()
+
+    def from_address(self, client: str) -> None:
+        if not self._addresses.take(client):
+            raise Refused(429, "too many requests from this address", after=1)
+
+    def from_user(self, user: str) -> None:
+        if not self._users.take(user):
+            raise Refused(429, "too many requests", after=1)
+
+    @asynccontextmanager
+    async def computing(self, user: str) -> AsyncIterator[None]:
+        """One expensive question at a time, paid by the user."""
+        self._spending.check(user)
+        if self._waiting >= self.limits.computing_waiting:
+            raise Refused(503, "too many questions are waiting", after=5)
+        self._waiting += 1
+        try:
+            await self._turn.acquire()
+        finally:
+            self._waiting -= 1
+        begun = self._clock()
+        try:
+            self._spending.check(user)  # earlier questions of hers may have used it up
+            yield
+        finally:
+            self._spending.spend(user, self._clock() - begun)
+            self._turn.release()
+
+    @contextmanager
+    def streaming(self, user: str) -> Iterator[None]:
+        if self._streams.total() >= self.limits.streams or self._streams[user] >= self.limits.streams_each:
+            raise Refused(429, "too many streams", after=10)
+        self._streams[user] += 1
+        try:
+            yield
+        finally:
+            self._streams[user] -= 1
+            if not self._streams[user]:
+                del self._streams[user]

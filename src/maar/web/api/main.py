@@ -1,0 +1,125 @@
+"""The composition root of `maar web`: builds all parts of the process, and runs them until SIGTERM or SIGINT."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import gc
+import logging
+import os
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import msgspec
+
+from maar import __version__
+from maar.config.file import ConfigError
+from maar.controller.main import GC_THRESHOLD, BadOptions, RunError, return_memory, until_stopped
+from maar.controller.scheduler import BackgroundTaskFailed
+from maar.controller.settings.brake_file import BrakeFile
+from maar.controller.settings.brakes import Brakes
+from maar.controller.settings.config_file import ConfigFile
+from maar.controller.settings.settings import Settings
+from maar.history.address import default_address
+from maar.history.errors import BadAddress
+from maar.history.history import History
+from maar.kube.client.access import load_access
+from maar.kube.client.api import Api
+from maar.kube.client.errors import AccessError, ApiError
+from maar.web.addresses import Address
+from maar.web.api.access import Access
+from maar.web.api.limits import Guard, Limits
+from maar.web.api.mirror import EVERY, Mirror
+from maar.web.api.routes import Api1
+from maar.web.api.server import Certificate, serving
+
+logger = logging.getLogger("maar")
+
+
+class Options(msgspec.Struct, frozen=True):
+    """The options of one `maar web`."""
+
+    address: Address
+    settings: Settings = Settings()
+    kubeconfig: str | None = None
+    context: str | None = None
+    config: Path | None = None
+    lenient: bool = False
+    brakes: Path | None = None
+    history: str | None = None
+    tls_cert: Path | None = None
+    tls_key: Path | None = None
+    anonymous: bool = False
+    every: float = EVERY
+    """Minimum seconds between two decisions."""
+
+
+def run(options: Options) -> None:
+    """Serve until stopped. Raises `RunError` or `CannotServe`."""
+    brakes = Brakes()
+    try:
+        config = ConfigFile(options.config, options.lenient)
+        history = History(options.history or default_address(os.environ), write=False)
+        brake_file = None if options.brakes is None else BrakeFile(options.brakes, brakes)
+    except (ConfigError, BadAddress) as error:
+        raise BadOptions(str(error)) from None
+    except OSError as error:
+        raise BadOptions(f"{error.filename}: {error.strerror}") from None
+    certificate = None
+    if options.tls_cert is not None and options.tls_key is not None:
+        certificate = Certificate(options.tls_cert, options.tls_key)
+    gc.set_threshold(*GC_THRESHOLD)
+    try:
+        asyncio.run(_run(options, config, brakes, brake_file, history, certificate))
+    except (AccessError, ApiError, BackgroundTaskFailed) as error:
+        raise RunError(str(error)) from None
+
+
+async def _run(
+    options: Options,
+    config: ConfigFile,
+    brakes: Brakes,
+    brake_file: BrakeFile | None,
+    history: History,
+    certificate: Certificate | None,
+) -> None:
+    access = load_access(options.kubeconfig, options.context)
+    logger.info("Maar %s reads %s", __version__, access.server)
+    api = await Api.open(access)
+    try:
+        async with (
+            answering(api, options, config, brakes, history) as (mirror, answers, guard),
+            serving(answers, guard, options.address, certificate) as port,
+        ):
+            scheme, host = "http" if certificate is None else "https", options.address.host or "localhost"
+            logger.info("serving at %s://%s:%d/", scheme, f"[{host}]" if ":" in host else host, port)
+            works = [mirror.run(), mirror.scheduler.failed(), return_memory()]
+            if brake_file is not None:
+                brake_file.on_changed.append(mirror.scheduler.look_again)
+                works.append(brake_file.watch())
+            await until_stopped(works)
+    finally:
+        await api.close()
+        logger.info("stopped")
+
+
+@asynccontextmanager
+async def answering(
+    api: Api,
+    options: Options,
+    config: ConfigFile,
+    brakes: Brakes | None = None,
+    history: History | None = None,
+    limits: Limits | None = None,
+) -> AsyncIterator[tuple[Mirror, Api1, Guard]]:
+    """The parts that answer, while the context is open; the caller runs the mirror and the server."""
+    known = history or History()
+    async with contextlib.AsyncExitStack() as parts:
+        known.start()
+        parts.push_async_callback(known.close)
+        mirror = Mirror(api, options.settings, config, brakes, known, every=options.every)
+        parts.push_async_callback(mirror.close)
+        guard = Guard(limits or Limits())
+        access = Access(api, anonymous=options.anonymous)
+        yield mirror, Api1(mirror, access, guard, api, known), guard

@@ -1,0 +1,218 @@
+"""The cluster in memory: watched as `maar run` watches it, decided in shadow, ready for views.
+
+It is a scheduler that cannot write: its connection refuses everything but reads. After changes it decides, at most
+every `EVERY` seconds. What it keeps of each cycle is bounded.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections import deque
+from collections.abc import Callable
+
+import msgspec
+import numpy as np
+from msgspec.structs import replace
+
+from maar.config.config import Config
+from maar.controller import loop
+from maar.controller.reporting.subjects import Subjects
+from maar.controller.scheduler import Scheduler
+from maar.controller.settings.brakes import Brakes
+from maar.controller.settings.config_file import ConfigFile
+from maar.controller.settings.settings import Settings
+from maar.history.history import History
+from maar.kube.client.api import Api
+from maar.model.plan import Plan, Wait
+from maar.model.snapshot import Cluster, Snapshot
+from maar.model.tasks import Status
+from maar.views.decisions import Cycle
+from maar.views.records import OwnerView
+from maar.views.tally import Tally
+
+EVERY = 1.0
+"""Minimum seconds between two decisions; a long one is followed by a longer pause. Tuned by hand."""
+KEPT = 50
+"""Cycles that are kept: those that would do something."""
+MANY = 1000
+"""Changed jobs or nodes above which readers of the stream fetch everything again. Tuned by hand."""
+
+
+class Changes(msgspec.Struct):
+    """What changed since a reader of the stream last looked."""
+
+    jobs: set[str] = msgspec.field(default_factory=set)
+    nodes: set[str] = msgspec.field(default_factory=set)
+    all: bool = False
+
+    def add(self, more: Changes) -> None:
+        """Add changes; too many become `all`, so that a slow reader costs no memory."""
+        if not self.all:
+            self.jobs |= more.jobs
+            self.nodes |= more.nodes
+        if self.all or more.all or len(self.jobs) > MANY or len(self.nodes) > MANY:
+            self.jobs, self.nodes, self.all = set(), set(), True
+
+
+class Moment(msgspec.Struct, frozen=True):
+    """What an answer is based on."""
+
+    tally: Tally
+    cluster: Cluster
+    """The cluster around jobs and pods, of which the snapshot is made."""
+    config: Config
+    number: int
+
+
+class Mirror:
+    """Follows one cluster."""
+
+    def __init__(
+        self,
+        api: Api,
+        settings: Settings,
+        config: ConfigFile,
+        brakes: Brakes | None = None,
+        history: History | None = None,
+        clock: Callable[[], float] = time.time,
+        every: float = EVERY,
+    ) -> None:
+        only_reads = api.while_not(lambda: True)
+        settings = replace(settings, dry_run=True, min_interval=max(settings.min_interval, every))
+        self.scheduler = Scheduler(only_reads, settings, config, brakes, None, history, None, clock)
+        self._clock = clock
+        self._config = config
+        self._subjects = Subjects(self.scheduler.cache)
+        self._owners: dict[str, OwnerView] = {}
+        self._waits: dict[str, Wait] = {}
+        self._before: Snapshot | None = None
+        self.moment: Moment | None = None
+        self.cycles: deque[Cycle] = deque(maxlen=KEPT)
+        self.readers: list[Callable[[Changes], None]] = []
+        """Called after each cycle with what changed."""
+        self.scheduler.loop.on_cycle.append(self._on_cycle)
+
+    async def run(self) -> None:
+        """Follow the cluster until cancelled."""
+        await self.scheduler.sync()
+        await self.scheduler.lead()
+
+    async def close(self) -> None:
+        await self.scheduler.close()
+
+    def as_of(self) -> float:
+        """The time until which everything that the cluster showed is in the answers."""
+        now = self._clock()
+        known = now - max(self.scheduler.lags().values(), default=0.0)
+        moment = self.moment
+        if moment is None or not self.scheduler.loop.is_due:
+            return known
+        return min(known, moment.tally.now)
+
+    def not_ready(self) -> str:
+        """What is missing before the first answer; empty if nothing is."""
+        return self.scheduler.not_ready() or ("" if self.moment is not None else "no decision yet")
+
+    def cluster(self) -> Cluster:
+        """The last snapshot as plain data; only from the event loop."""
+        return self.scheduler.cache.cluster()
+
+    def node_of(self, pod: str) -> str | None:
+        """The node of a pod now: empty while it waits, `None` if it is gone."""
+        task = self.scheduler.cache.find(pod)
+        return None if task is None else task.node if task.status not in (Status.PENDING, Status.NOMINATED) else ""
+
+    # -- after a cycle
+
+    def _on_cycle(self, cycle: loop.Cycle) -> None:
+        cache = self.scheduler.cache
+        snapshot = cache.latest
+        skipped = cache.resting
+        self._waits = {key: wait for key, wait in self._waits.items() if key in skipped}
+        self._waits.update((wait.job, wait) for wait in cycle.plan.waiting)
+        self._learn_owners()
+        before = self.moment
+        plan = cycle.plan
+        if before is not None and not plan.deserved:
+            plan = replace(plan, deserved=before.tally.plan.deserved)
+        tally = Tally(snapshot, plan, cycle.now, dict(self._waits), dict(self._owners))
+        number = self.scheduler.loop.cycles
+        config, _ = self._config.current()
+        self.moment = Moment(tally, snapshot.cluster, config, number)
+        if plan.moves or plan.nominate:
+            self.cycles.append(
+                Cycle(number, cycle.now, cycle.seconds, _short(cycle.plan), self._moved(plan), tally.namespaces)
+            )
+        changes = self._changes(snapshot, None if before is None else before.tally)
+        for reader in self.readers:
+            reader(changes)
+
+    def _learn_owners(self) -> None:
+        cache = self.scheduler.cache
+        for key, change in cache.changed.items():
+            self._owners.pop(key, None)
+            if change is None:
+                continue
+            with contextlib.suppress(Exception):  # an answer without an owner is better than none
+                subject = self._subjects.subject_of(key)
+                if subject is not None:
+                    told = subject.tells
+                    self._owners[key] = OwnerView(api_version=told.api_version, kind=told.kind, name=told.name)
+
+    def _moved(self, plan: Plan) -> dict[str, str]:
+        """The job of each pod that the plan moves."""
+        find = self.scheduler.cache.find
+        pods = (*(b.task for b in plan.bind), *(n.task for n in plan.nominate), *(e.task for e in plan.evict))
+        return {pod: task.job for pod in pods if (task := find(pod)) is not None}
+
+    def _changes(self, snapshot: Snapshot, before: Tally | None) -> Changes:
+        if before is None:
+            return Changes(all=True)
+        changed = set(self.scheduler.cache.changed)
+        # A job may wait for another reason without a change of its own.
+        changed.update(key for key, wait in self._waits.items() if before.waits.get(key) != wait)
+        changed.update(key for key in before.waits if key not in self._waits)
+        nodes = _changed_nodes(before.snapshot, snapshot)
+        for each in (before.snapshot, snapshot):
+            for key in self.scheduler.cache.changed:
+                if (row := each.jobs.number.get(key)) is not None:
+                    on = each.tasks.node[slice(*each.jobs.members.span(row))]
+                    nodes.update(each.nodes.names[i] for i in np.unique(on[on >= 0]).tolist())
+        changes = Changes()
+        changes.add(Changes(changed, nodes))
+        return changes
+
+
+def _changed_nodes(before: Snapshot, after: Snapshot) -> set[str]:
+    locks = {(lock.node, lock.job) for lock in before.cluster.locks} ^ {(k.node, k.job) for k in after.cluster.locks}
+    changed = {node for node, _ in locks}
+    if before.nodes is after.nodes:
+        differ = np.zeros(len(after.nodes), dtype=np.bool_)
+        for name in ("used", "releasing", "nominated"):
+            differ |= (getattr(before, name) != getattr(after, name)).any(axis=1)
+        return changed | {after.nodes.names[row] for row in np.flatnonzero(differ).tolist()}
+    known = {node.name: node for node in before.nodes.nodes}
+    here = {node.name: node for node in after.nodes.nodes}
+    changed |= known.keys() ^ here.keys()
+    for name in known.keys() & here.keys():
+        rows = before.nodes.row[name], after.nodes.row[name]
+        same = before.axes.names == after.axes.names and all(
+            np.array_equal(getattr(before, each)[rows[0]], getattr(after, each)[rows[1]])
+            for each in ("used", "releasing", "nominated")
+        )
+        if not same or known[name] != here[name]:
+            changed.add(name)
+    return changed
+
+
+def _short(plan: Plan) -> Plan:
+    """The plan without reasons, which the next cycles have too."""
+    return replace(plan, waiting=tuple(Wait(wait.job, ()) for wait in plan.waiting), deserved=(), hold=())
+
+
+async def until_ready(mirror: Mirror) -> None:
+    """Wait for the first decision."""
+    while mirror.not_ready():
+        await asyncio.sleep(0.02)

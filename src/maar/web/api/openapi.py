@@ -1,0 +1,119 @@
+"""The OpenAPI document, made from the table of routes and the types of the answers, so that it cannot disagree."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import msgspec
+
+from maar import __version__
+from maar.web.api.answers import ChangeEvent
+from maar.web.api.errors import ErrorView
+from maar.web.api.queries import BOUNDS
+from maar.web.api.routes import OPENAPI, PREFIX, ROUTES, STREAM, Route
+
+REFERENCE = "#/components/schemas/{name}"
+ERRORS = {
+    "400": "A parameter is wrong, or the body is not JSON; `field` names it",
+    "401": "No token, or one that the API server does not accept",
+    "403": "The token may not be sent like this, or the user may not do this",
+    "404": "No such path, or no such job that the user may see",
+    "405": "Another method is needed",
+    "413": "The body is too large",
+    "415": "The body is not JSON by its Content-Type",
+    "422": "A field of the body is wrong; `field` is its path",
+    "429": "Too many requests; see Retry-After",
+    "503": "Not ready yet, or the API server cannot be asked; see Retry-After",
+}
+
+
+def document() -> dict[str, Any]:
+    """The document, as plain data."""
+    types: list[Any] = [ErrorView, ChangeEvent]
+    for route in ROUTES:
+        types += [route.answer, *(() if route.body is None else (route.body,))]
+    (*references,), components = msgspec.json.schema_components(types, ref_template=REFERENCE)
+    of = {id(kind): reference for kind, reference in zip(types, references, strict=True)}
+    error = of[id(ErrorView)]
+    paths: dict[str, Any] = {}
+    for route in ROUTES:
+        paths.setdefault(PREFIX + route.path, {})[route.method.lower()] = _operation(route, of, error)
+    text = {"schema": {"type": "string"}}
+    paths[PREFIX + STREAM] = {
+        "get": {
+            "operationId": "stream",
+            "summary": "Server-sent events of changes: `event: change`, `data:` a ChangeEvent; for `fetch`",
+            "responses": {
+                "200": {"description": "Events until the client leaves", "content": {"text/event-stream": text}},
+                **_errors(error),
+            },
+        }
+    }
+    paths[PREFIX + OPENAPI] = {
+        "get": {
+            "operationId": "openapi",
+            "summary": "This document",
+            "security": [],
+            "responses": {
+                "200": {"description": "The document", "content": {"application/json": {"schema": {"type": "object"}}}},
+                **_errors(error),
+            },
+        }
+    }
+    return {
+        "openapi": "3.1.0",
+        "info": {
+            "title": "Maar",
+            "version": __version__,
+            "description": "Why, when and what if. Amounts are whole numbers: CPU in thousandths, all else in units "
+            "and bytes. Times are seconds since 1970. A name that is null is one that the user may not know.",
+        },
+        "paths": paths,
+        "components": {
+            "schemas": components,
+            "securitySchemes": {
+                "bearer": {
+                    "type": "http",
+                    "scheme": "bearer",
+                    "description": "A token of Kubernetes, for the API server or for the audience `maar.dev`",
+                }
+            },
+        },
+        "security": [{"bearer": []}],
+    }
+
+
+def _operation(route: Route, of: dict[int, Any], error: Any) -> dict[str, Any]:
+    words = re.findall(r"[a-z]+", route.path)
+    parameters = [
+        {"name": name, "in": "path", "required": True, "schema": {"type": "string"}}
+        for name in re.findall(r"{(\w+)}", route.path)
+    ]
+    parameters += [_parameter(field) for field in msgspec.structs.fields(route.query)]
+    operation: dict[str, Any] = {
+        "operationId": "-".join(words),
+        "summary": route.summary,
+        "parameters": parameters,
+        "responses": {
+            "200": {"description": "The answer", "content": {"application/json": {"schema": of[id(route.answer)]}}},
+            **_errors(error),
+        },
+    }
+    if route.body is not None:
+        content = {"application/json": {"schema": of[id(route.body)]}}
+        operation["requestBody"] = {"required": True, "content": content}
+    return operation
+
+
+def _parameter(field: msgspec.structs.FieldInfo) -> dict[str, Any]:
+    schema = {**msgspec.json.schema(field.type), "default": field.default}
+    if field.name in BOUNDS:
+        schema["minimum"], schema["maximum"] = BOUNDS[field.name]
+    return {"name": field.name, "in": "query", "required": False, "schema": schema}
+
+
+def _errors(error: Any) -> dict[str, Any]:
+    return {
+        code: {"description": what, "content": {"application/json": {"schema": error}}} for code, what in ERRORS.items()
+    }

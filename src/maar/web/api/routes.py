@@ -1,0 +1,312 @@
+"""Everything that is served under /api/v1: one table, and a method for each row.
+
+Views are made in threads, from a snapshot that does not change, so that the watches are read meanwhile. Nothing here
+checks what a viewer may see: `maar.views` does, by the sight that it gets.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections import OrderedDict
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from functools import partial
+from typing import Any
+
+import msgspec
+
+from maar.history.history import History
+from maar.kube.client.api import Api
+from maar.kube.kinds.cluster import PRIORITY_CLASSES
+from maar.views.cluster import cluster_view
+from maar.views.decisions import decision_view
+from maar.views.jobs import job_detail, job_view, job_views, visible_rows
+from maar.views.nodes import node_state, node_views
+from maar.views.queues import queue_views
+from maar.views.records import State, View
+from maar.views.sight import Sight
+from maar.web.api.access import Access, User
+from maar.web.api.answers import (
+    ChangeEvent,
+    ClusterAnswer,
+    DecisionsAnswer,
+    JobAnswer,
+    JobsAnswer,
+    NodesAnswer,
+    QueuesAnswer,
+    WhatIfAnswer,
+    WhoAmI,
+)
+from maar.web.api.asking import Question, answered
+from maar.web.api.errors import Refused
+from maar.web.api.limits import Guard
+from maar.web.api.mirror import Changes, Mirror, Moment
+from maar.web.api.queries import DecisionQuery, DetailQuery, JobQuery, NodeQuery, NoQuery, chosen_jobs
+from maar.web.api.story import story_of
+from maar.whatif.why import Why, why
+
+logger = logging.getLogger("maar.web")
+
+PREFIX = "/api/v1"
+REMEMBERED = 64
+"""Answers about single jobs that are kept: the search for changes is expensive."""
+GOOD_FOR = 10.0
+"""Seconds for which such an answer is given again."""
+PULSE = 15.0
+"""Seconds between two signs of life on a stream."""
+AGAIN = 60.0
+"""Seconds after which a stream checks its token again."""
+PACE = 0.2
+"""Minimum seconds between two events of a stream."""
+
+
+class Asked(msgspec.Struct, frozen=True):
+    """A request of a user."""
+
+    user: User
+    sight: Sight
+    moment: Moment
+    query: Any
+    parts: dict[str, str]
+    """The variable parts of the path."""
+    body: Any = None
+
+
+class Route(msgspec.Struct, frozen=True):
+    """A row of the table."""
+
+    method: str
+    path: str
+    """Under the prefix; `{name}` is a variable part."""
+    handle: Callable[[Api1, Asked], Awaitable[View]]
+    answer: type[View]
+    summary: str
+    query: type[Any] = NoQuery
+    body: type[Any] | None = None
+
+
+class Api1:
+    """Answers questions about one cluster."""
+
+    def __init__(self, mirror: Mirror, access: Access, guard: Guard, api: Api, history: History) -> None:
+        self.mirror = mirror
+        self.access = access
+        self.guard = guard
+        self._api = api
+        self._history = history
+        self._views = asyncio.Semaphore(2)
+        self._known: OrderedDict[tuple[str, bool, float, State], tuple[int, float, Why]] = OrderedDict()
+
+    async def asked(self, user: User, query: Any, parts: dict[str, str], body: Any = None) -> Asked:
+        """The request, with what the user may see now."""
+        moment = self.mirror.moment
+        if moment is None:
+            raise Refused(503, f"not ready: {self.mirror.not_ready()}", after=2)
+        names = moment.tally.namespaces
+        if namespace := parts.get("namespace"):
+            names = names | {namespace}
+        return Asked(user, await self.access.sight(user, names), moment, query, parts, body)
+
+    def _stamp(self, moment: Moment) -> dict[str, float]:
+        as_of = self.mirror.as_of()
+        return {
+            "as_of": round(as_of, 3),
+            "age": round(max(time.time() - as_of, 0.0), 3),
+            "decided_at": round(moment.tally.now, 3),
+        }
+
+    async def _made(self, make: Callable[[], Any]) -> Any:
+        async with self._views:
+            return await asyncio.to_thread(make)
+
+    # -- reading
+
+    async def who(self, asked: Asked) -> WhoAmI:
+        sight = asked.sight
+        return WhoAmI(user=asked.user.username, everything=sight.everything, namespaces=sorted(sight.namespaces))
+
+    async def cluster(self, asked: Asked) -> ClusterAnswer:
+        view = await self._made(lambda: cluster_view(asked.moment.tally, asked.sight))
+        return ClusterAnswer(**self._stamp(asked.moment), cluster=view)
+
+    async def queues(self, asked: Asked) -> QueuesAnswer:
+        views = await self._made(lambda: queue_views(asked.moment.tally, asked.sight))
+        return QueuesAnswer(**self._stamp(asked.moment), items=views)
+
+    async def nodes(self, asked: Asked) -> NodesAnswer:
+        query: NodeQuery = asked.query
+        tally = asked.moment.tally
+
+        def make() -> tuple[list[Any], int]:
+            rows = list(range(len(tally.snapshot.nodes)))
+            if query.state:
+                locked = {lock.node for lock in tally.snapshot.cluster.locks}
+                wanted, nodes = set(query.state.split(",")), tally.snapshot.nodes.nodes
+                rows = [row for row in rows if node_state(nodes[row], nodes[row].name in locked) in wanted]
+            part = rows[query.offset : query.offset + query.limit]
+            return node_views(tally, asked.sight, part), len(rows)
+
+        items, total = await self._made(make)
+        return NodesAnswer(**self._stamp(asked.moment), items=items, total=total, next=_next(query, total))
+
+    async def jobs(self, asked: Asked) -> JobsAnswer:
+        query: JobQuery = asked.query
+        tally = asked.moment.tally
+
+        def make() -> tuple[list[Any], int, dict[str, int]]:
+            seen = visible_rows(tally, asked.sight)
+            rows = chosen_jobs(tally, seen, query)
+            hidden = tally.by_state(~tally.seen(asked.sight))
+            part = rows[query.offset : query.offset + query.limit]
+            return job_views(tally, asked.sight, part), len(rows), {state: n for state, n in hidden.items() if n}
+
+        items, total, others = await self._made(make)
+        return JobsAnswer(
+            **self._stamp(asked.moment), items=items, total=total, next=_next(query, total), others=others
+        )
+
+    async def job(self, asked: Asked) -> JobAnswer:
+        query: DetailQuery = asked.query
+        key = f"{asked.parts['namespace']}/{asked.parts['name']}"
+        tally, sight = asked.moment.tally, asked.sight
+        row = tally.snapshot.jobs.number.get(key)
+        if row is None or not sight.of(key):
+            raise Refused(404, "no such job that you may see")
+        found = await self._why(asked, key, query)
+        job = tally.snapshot.jobs.jobs[row]
+        story = await story_of(
+            self._api, self._history, key, job.created, tally.owners.get(key), sight, tally.namespaces
+        )
+        view = await self._made(lambda: job_detail(tally, found, sight, story))
+        return JobAnswer(**self._stamp(asked.moment), detail=view)
+
+    async def _why(self, asked: Asked, key: str, query: DetailQuery) -> Why:
+        """Everything about a job, computed once for all viewers while little time passes."""
+        tally = asked.moment.tally
+        asking = (key, query.unblock, query.budget, tally.state(tally.snapshot.jobs.number[key]))
+        known = self._known.get(asking)
+        if known is not None and (known[0] == asked.moment.number or time.monotonic() - known[1] < GOOD_FOR):
+            return known[2]
+        async with self.guard.computing(asked.user.username):
+            cluster, config, now = self.mirror.cluster(), asked.moment.config, asked.moment.tally.now
+            if not any(job.key == key for job in cluster.jobs):
+                raise Refused(404, "no such job that you may see")
+            ends = time.monotonic() + (query.budget if query.unblock else 0.0)
+            found = await asyncio.to_thread(why, cluster, config, now, key, lambda: time.monotonic() < ends)
+        self._known[asking] = (asked.moment.number, time.monotonic(), found)
+        self._known.move_to_end(asking)
+        while len(self._known) > REMEMBERED:
+            self._known.popitem(last=False)
+        return found
+
+    async def decisions(self, asked: Asked) -> DecisionsAnswer:
+        query: DecisionQuery = asked.query
+        if query.job and not asked.sight.of(query.job):
+            raise Refused(404, "no such job that you may see")
+        cycles = [c for c in reversed(self.mirror.cycles) if not query.job or query.job in c.jobs.values()]
+        items = [decision_view(cycle, asked.sight, self.mirror.node_of) for cycle in cycles[: query.limit]]
+        return DecisionsAnswer(**self._stamp(asked.moment), items=items)
+
+    # -- what if
+
+    async def what_if(self, asked: Asked) -> WhatIfAnswer:
+        question: Question = asked.body
+        moment = asked.moment
+        async with self.guard.computing(asked.user.username):
+            cluster = self.mirror.cluster()
+            objects = self.mirror.scheduler.picture.objects.of(PRIORITY_CLASSES)
+            beside: list[Any] = [(PRIORITY_CLASSES, item) for item in objects.values()]
+            try:
+                view = await asyncio.to_thread(
+                    answered, question, cluster, moment.config, moment.tally.now, asked.sight, beside
+                )
+            except Refused:
+                raise
+            except Exception as error:
+                # A combination of edits that no decision can be made for. The text may have names: it is not shown.
+                logger.warning("a what-if question failed: %s", type(error).__name__)
+                raise Refused(422, "no decision can be made with these edits", "edits") from None
+        return WhatIfAnswer(**self._stamp(moment), what_if=view)
+
+    # -- the stream
+
+    async def stream(self, user: User, again: Callable[[], Awaitable[User]]) -> AsyncGenerator[bytes, None]:
+        """Server-sent events for one viewer: what changes, while she may see it. `again` checks her token again."""
+        changes, happened = Changes(all=True), asyncio.Event()
+        happened.set()
+
+        def note(more: Changes) -> None:
+            changes.add(more)
+            happened.set()
+
+        self.mirror.readers.append(note)
+        checked = time.monotonic()
+        try:
+            while True:
+                try:
+                    async with asyncio.timeout(PULSE):
+                        await happened.wait()
+                except TimeoutError:
+                    yield b": still here\n\n"
+                if time.monotonic() - checked > AGAIN:
+                    user, checked = await again(), time.monotonic()
+                if not happened.is_set():
+                    continue
+                happened.clear()
+                now, changes = changes, Changes()
+                asked = await self.asked(user, None, {})
+                event = await self._made(partial(self._event, asked, now))
+                yield b"event: change\ndata: " + msgspec.json.encode(event) + b"\n\n"
+                await asyncio.sleep(PACE)
+        finally:
+            self.mirror.readers.remove(note)
+
+    def _event(self, asked: Asked, changes: Changes) -> ChangeEvent:
+        tally, sight = asked.moment.tally, asked.sight
+        jobs, nodes = tally.snapshot.jobs.number, tally.snapshot.nodes.row
+        mine = sorted(sight.only(changes.jobs))
+        here = sorted(changes.nodes)
+        return ChangeEvent(
+            **self._stamp(asked.moment),
+            all=changes.all,
+            jobs=tuple(job_view(tally, jobs[k], sight) for k in mine if k in jobs and not tally.is_foreign[jobs[k]]),
+            gone=tuple(key for key in mine if key not in jobs),
+            nodes=tuple(node_views(tally, sight, [nodes[name] for name in here if name in nodes])),
+            gone_nodes=tuple(name for name in here if name not in nodes),
+        )
+
+
+def _next(query: Any, total: int) -> int | None:
+    end = query.offset + query.limit
+    return end if end < total else None
+
+
+ROUTES: tuple[Route, ...] = (
+    Route("GET", "/whoami", Api1.who, WhoAmI, "Who asks, and which namespaces she may see"),
+    Route("GET", "/cluster", Api1.cluster, ClusterAnswer, "The whole cluster"),
+    Route("GET", "/queues", Api1.queues, QueuesAnswer, "All queues"),
+    Route("GET", "/nodes", Api1.nodes, NodesAnswer, "Nodes, by name", NodeQuery),
+    Route("GET", "/jobs", Api1.jobs, JobsAnswer, "The jobs that the user may see", JobQuery),
+    Route(
+        "GET",
+        "/jobs/{namespace}/{name}",
+        Api1.job,
+        JobAnswer,
+        "Everything about one job: needs, place, reasons, what would start it, story",
+        DetailQuery,
+    ),
+    Route(
+        "GET",
+        "/decisions",
+        Api1.decisions,
+        DecisionsAnswer,
+        "The last decisions of the shadow, and what really happened",
+        DecisionQuery,
+    ),
+    Route(
+        "POST", "/what-if", Api1.what_if, WhatIfAnswer, "What edits would change; nothing is written", NoQuery, Question
+    ),
+)
+STREAM = "/stream"
+OPENAPI = "/openapi.json"

@@ -1,0 +1,400 @@
+"""HTTP: from a request to a route and back, with limits on everything that a client sends.
+
+A token is accepted only over TLS or from the same host, and is never stored or logged. No answer may be kept, framed or
+read by other sites.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ipaddress
+import logging
+import re
+import ssl
+from collections import Counter
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote
+
+import msgspec
+from aiohttp import web
+from aiohttp.web_protocol import RequestHandler
+
+from maar.web.addresses import Address, CannotServe, listening
+from maar.web.api.access import User
+from maar.web.api.errors import Refused, not_decoded
+from maar.web.api.limits import Guard
+from maar.web.api.openapi import document
+from maar.web.api.queries import NoQuery, read
+from maar.web.api.routes import OPENAPI, PREFIX, ROUTES, STREAM, Api1, Route
+from maar.web.front.limits import client
+
+logger = logging.getLogger("maar.web")
+
+JSON = "application/json"
+HEADERS = {
+    "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
+    "font-src 'self'; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+}
+PAGE = Path(__file__).parents[1] / "page"
+"""The files of the page."""
+KINDS = {
+    ".html": "text/html; charset=utf-8",
+    ".js": "text/javascript; charset=utf-8",
+    ".css": "text/css; charset=utf-8",
+    ".svg": "image/svg+xml",
+    ".png": "image/png",
+    ".ico": "image/x-icon",
+    ".json": JSON,
+    ".txt": "text/plain; charset=utf-8",
+    ".woff2": "font/woff2",
+}
+LOCAL = ("localhost", "127.0.0.1", "::1")
+LOOK = 60.0
+"""Seconds between two looks at the certificate files, and between two moments of forgetting."""
+HANDSHAKE = 10.0
+
+
+class Site:
+    """Answers all requests of one process."""
+
+    def __init__(self, api: Api1, guard: Guard, page: Path = PAGE) -> None:
+        self._api = api
+        self._guard = guard
+        self._routes = [(route, _pattern(PREFIX + route.path)) for route in ROUTES]
+        self._document = msgspec.json.encode(document())
+        self._files = _files(page)
+
+    async def __call__(self, request: web.BaseRequest) -> web.StreamResponse:
+        """One request. Whatever happens, the answer is JSON without the details of a bug."""
+        protocol = request.protocol
+        if isinstance(protocol, Connection):
+            protocol.served = True
+        try:
+            return await self._answer(request)
+        except Refused as refused:
+            return _json(refused.status, msgspec.json.encode(refused.view), refused.headers)
+        except (ConnectionError, asyncio.CancelledError):
+            raise
+        except Exception as error:
+            # The text of the error and the request may have names or a token: neither goes to the client.
+            logger.error("internal error in an answer: %s", type(error).__name__, exc_info=error)
+            return _json(500, b'{"error":"internal error"}')
+
+    async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
+        path = request.rel_url.raw_path
+        if path in ("/healthz", "/readyz"):
+            return self._health(path)
+        address = client(request.remote or "")
+        self._guard.from_address(address)
+        _check_host(request)
+        if not path.startswith("/api/"):
+            return self._file(request, path)
+        if path == PREFIX + OPENAPI:
+            _only(request, "GET")
+            return _json(200, self._document)
+        if path == PREFIX + STREAM:
+            _only(request, "GET")
+            return await self._stream(request, address)
+        route, parts = self._route(request.method, path)
+        user = await self._user(request, address)
+        query = read(route.query, _query(request))
+        body = None if route.body is None else await self._body(request, route.body)
+        asked = await self._api.asked(user, query, parts, body)
+        answer = await route.handle(self._api, asked)
+        encoded = await asyncio.to_thread(msgspec.json.encode, answer)
+        return _json(200, encoded)
+
+    def _health(self, path: str) -> web.Response:
+        mirror = self._api.mirror
+        problem = mirror.scheduler.trouble or (mirror.not_ready() if path == "/readyz" else "")
+        status, text = (503, "not ready\n" if path == "/readyz" else "failed\n") if problem else (200, "ok\n")
+        return web.Response(status=status, text=text, headers=HEADERS)
+
+    def _route(self, method: str, path: str) -> tuple[Route, dict[str, str]]:
+        allowed = []
+        for route, pattern in self._routes:
+            if found := pattern.fullmatch(path):
+                if route.method == method:
+                    return route, {name: _part(name, text) for name, text in found.groupdict().items()}
+                allowed.append(route.method)
+        if allowed:
+            raise _wrong_method(allowed)
+        raise Refused(404, f"no such path; the API is described at {PREFIX}{OPENAPI}")
+
+    async def _user(self, request: web.BaseRequest, address: str) -> User:
+        headers = request.headers.getall("Authorization", [])
+        if len(headers) > 1:
+            raise Refused(400, "more than one Authorization header")
+        if headers and not _is_private(request):
+            raise Refused(
+                403, "tokens are accepted only over TLS or from the same host: this one was sent in the clear"
+            )
+        user = await self._api.access.user(headers[0] if headers else None, address)
+        self._guard.from_user(user.username)
+        return user
+
+    async def _body(self, request: web.BaseRequest, kind: type[Any]) -> Any:
+        if request.content_type != JSON:
+            raise Refused(415, f"expected Content-Type {JSON}")
+        if request.headers.get("Content-Encoding", "identity").lower() != "identity":
+            raise Refused(415, "send the body without a Content-Encoding")
+        most = self._guard.limits.body
+        if (request.content_length or 0) > most:
+            raise Refused(413, f"expected at most {most} bytes, got {request.content_length}")
+        data = bytearray()
+        try:
+            async with asyncio.timeout(self._guard.limits.body_seconds):
+                async for chunk in request.content.iter_any():
+                    data += chunk
+                    if len(data) > most:
+                        raise Refused(413, f"expected at most {most} bytes")
+        except TimeoutError:
+            raise Refused(408, "the body did not arrive in time") from None
+        try:
+            return msgspec.json.decode(bytes(data), type=kind)
+        except msgspec.DecodeError as error:
+            raise not_decoded(error) from None
+        except RecursionError:
+            raise Refused(422, "lists and objects are nested too deeply") from None
+
+    async def _stream(self, request: web.BaseRequest, address: str) -> web.StreamResponse:
+        user = await self._user(request, address)
+        read(NoQuery, _query(request))
+        header = request.headers.get("Authorization")
+        await self._api.asked(user, None, {})  # an error comes before the head of the answer
+        with self._guard.streaming(user.username):
+            response = web.StreamResponse(
+                headers={**HEADERS, "Content-Type": "text/event-stream", "Cache-Control": "no-store"}
+            )
+            await response.prepare(request)
+            events = self._api.stream(user, lambda: self._api.access.user(header, address))
+            with contextlib.suppress(Refused, ConnectionError):  # a token that is no longer valid ends the stream
+                async with contextlib.aclosing(events):
+                    async for event in events:
+                        await response.write(event)
+            return response
+
+    def _file(self, request: web.BaseRequest, path: str) -> web.StreamResponse:
+        _only(request, "GET", "HEAD")
+        found = self._files.get("/index.html" if path == "/" else path)
+        if found is None:
+            raise Refused(404, f"no such path; the API is described at {PREFIX}{OPENAPI}")
+        headers = {**HEADERS, "Cache-Control": "no-cache", "Content-Type": KINDS[found.suffix]}
+        return web.Response(body=found.read_bytes(), headers=headers)
+
+
+def _files(page: Path) -> dict[str, Path]:
+    """The files of the page by their path; nothing else can be read."""
+    if not page.is_dir():
+        return {}
+    files = sorted(file for file in page.rglob("*") if file.is_file() and file.suffix in KINDS)
+    return {f"/{file.relative_to(page).as_posix()}": file for file in files}
+
+
+def _pattern(path: str) -> re.Pattern[str]:
+    return re.compile(re.sub(r"{(\w+)}", r"(?P<\1>[^/]+)", path))
+
+
+def _part(name: str, text: str) -> str:
+    decoded = unquote(text, errors="replace")
+    if len(decoded) > 600 or not decoded.isprintable():
+        raise Refused(400, "expected a name", f"path.{name}")
+    return decoded
+
+
+def _query(request: web.BaseRequest) -> dict[str, list[str]]:
+    given: dict[str, list[str]] = {}
+    for name, value in request.rel_url.query.items():
+        given.setdefault(name, []).append(value)
+    return given
+
+
+def _only(request: web.BaseRequest, *methods: str) -> None:
+    if request.method not in methods:
+        raise _wrong_method(list(methods))
+
+
+def _wrong_method(allowed: list[str]) -> Refused:
+    refused = Refused(405, f"expected {' or '.join(allowed)}")
+    refused.headers["Allow"] = ", ".join(allowed)
+    return refused
+
+
+def _json(status: int, body: bytes, headers: dict[str, str] | None = None) -> web.Response:
+    made = {**HEADERS, "Cache-Control": "no-store", "Content-Type": JSON, **(headers or {})}
+    return web.Response(status=status, body=body, headers=made)
+
+
+def _is_private(request: web.BaseRequest) -> bool:
+    """Whether nobody on a network can read the request: it came over TLS, or from this host."""
+    transport = request.transport
+    if transport is not None and transport.get_extra_info("sslcontext") is not None:
+        return True
+    return _is_loopback(request.remote or "")
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        address = ipaddress.ip_address(host.partition("%")[0])
+    except ValueError:
+        return False
+    mapped = address.ipv4_mapped if isinstance(address, ipaddress.IPv6Address) else None
+    return (mapped or address).is_loopback
+
+
+def _check_host(request: web.BaseRequest) -> None:
+    """Refuse a page of another site that a browser on this host was led to send here under its own name."""
+    transport = request.transport
+    if transport is not None and transport.get_extra_info("sslcontext") is not None:
+        return
+    if not _is_loopback(request.remote or ""):
+        return
+    host = request.headers.get("Host", "")
+    name = host[1 : host.index("]")] if host.startswith("[") and "]" in host else host.partition(":")[0]
+    if name.lower() not in LOCAL and not _is_loopback(name):
+        raise Refused(403, "from this host, use the name `localhost`")
+
+
+class Connection(RequestHandler):
+    """A connection that must bring its first request in time."""
+
+    __slots__ = ("_address", "_counts", "_seconds", "_timer", "served")
+
+    def __init__(self, *args: Any, counts: Counts, seconds: float, **more: Any) -> None:
+        super().__init__(*args, **more)
+        self._counts = counts
+        self._seconds = seconds
+        self._timer: asyncio.TimerHandle | None = None
+        self._address = ""
+        self.served = False
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        super().connection_made(transport)
+        peer = transport.get_extra_info("peername")
+        self._address = client(str(peer[0])) if peer else ""
+        if not self._counts.enter(self._address):
+            assert isinstance(transport, asyncio.Transport)
+            transport.abort()
+            return
+        self._timer = asyncio.get_running_loop().call_later(self._seconds, self._check)
+
+    def connection_lost(self, exc: BaseException | None) -> None:
+        self._counts.leave(self._address)
+        if self._timer is not None:
+            self._timer.cancel()
+        super().connection_lost(exc)
+
+    def _check(self) -> None:
+        if not self.served and self.transport is not None:
+            self.transport.abort()
+
+
+class Counts:
+    """Open connections, in total and by address."""
+
+    def __init__(self, most: int, each: int) -> None:
+        self._most = most
+        self._each = each
+        self._of: Counter[str] = Counter()
+
+    def enter(self, address: str) -> bool:
+        """Count a connection, which `leave` takes back; false: it is one too many."""
+        self._of[address] += 1
+        return self._of.total() <= self._most and self._of[address] <= self._each
+
+    def leave(self, address: str) -> None:
+        self._of[address] -= 1
+        if self._of[address] <= 0:
+            del self._of[address]
+
+
+class Protocols(web.Server):
+    """Makes a `Connection` for each client."""
+
+    def __init__(self, handler: Callable[..., Any], counts: Counts, seconds: float, **more: Any) -> None:
+        super().__init__(handler, **more)
+        self._counts = counts
+        self._seconds = seconds
+
+    def __call__(self) -> RequestHandler:
+        return Connection(self, loop=self._loop, counts=self._counts, seconds=self._seconds, **self._kwargs)
+
+
+class Certificate:
+    """A certificate and its key, read again when the files change."""
+
+    def __init__(self, certificate: Path, key: Path) -> None:
+        self._files = (certificate, key)
+        self.context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+        self.context.minimum_version = ssl.TLSVersion.TLSv1_2
+        self._seen = self._times()
+        try:
+            self.context.load_cert_chain(certificate, key)
+        except (OSError, ssl.SSLError) as error:
+            raise CannotServe(f"{certificate}: not a certificate with the key {key}: {error}") from None
+
+    def _times(self) -> tuple[float, ...]:
+        try:
+            return tuple(file.stat().st_mtime for file in self._files)
+        except OSError:
+            return ()
+
+    def look(self) -> None:
+        """Use new files for new connections."""
+        times = self._times()
+        if times and times != self._seen:
+            try:
+                self.context.load_cert_chain(*self._files)
+                self._seen = times
+                logger.info("the certificate was read again")
+            except (OSError, ssl.SSLError) as error:
+                logger.warning("the new certificate cannot be used: %s", error)
+
+
+@asynccontextmanager
+async def serving(
+    api: Api1, guard: Guard, address: Address, certificate: Certificate | None = None, page: Path = PAGE
+) -> AsyncIterator[int]:
+    """Serve while the context is open; yields the port. Raises `CannotServe` if the address is not available."""
+    limits = guard.limits
+    protocols = Protocols(
+        Site(api, guard, page),
+        Counts(limits.connections, limits.connections_each),
+        limits.head_seconds,
+        access_log=None,
+        keepalive_timeout=75.0,
+        logger=logging.getLogger("maar.web.http"),
+    )
+    sock = listening(address)
+    server = await asyncio.get_running_loop().create_server(
+        protocols,
+        sock=sock,
+        ssl=None if certificate is None else certificate.context,
+        ssl_handshake_timeout=None if certificate is None else HANDSHAKE,
+    )
+    looking = asyncio.create_task(_look(api, guard, certificate))
+    try:
+        yield int(sock.getsockname()[1])
+    finally:
+        looking.cancel()
+        server.close()
+        await protocols.shutdown(1.0)
+        await asyncio.gather(looking, return_exceptions=True)
+
+
+async def _look(api: Api1, guard: Guard, certificate: Certificate | None) -> None:
+    while True:
+        await asyncio.sleep(LOOK)
+        api.access.forget()
+        guard.forget()
+        if certificate is not None:
+            certificate.look()

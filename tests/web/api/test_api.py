@@ -1,0 +1,268 @@
+"""The API of `maar web` on an embedded API server, over sockets: what it answers, and to whom."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from tests.support.live import GPU
+from tests.support.web import ADMIN, MINE, THEIRS, USER, Web, webbing
+
+Story = Callable[[Web], Awaitable[None]]
+
+
+def told(tmp_path: Path, story: Story, **options: Any) -> None:
+    async def main() -> None:
+        async with asyncio.timeout(60), webbing(tmp_path, **options) as web:
+            await scene(web)
+            await story(web)
+
+    asyncio.run(main())
+
+
+async def scene(web: Web) -> None:
+    """Two nodes: one job of each namespace runs, and one of each waits."""
+    await web.cluster.queue("red", weight=3)
+    await web.gang(MINE, "runs", 2, gpu=4, on="n0", queue="red")
+    await web.gang(THEIRS, "zq7runs", 1, gpu=8, on="n1")
+    await web.gang(THEIRS, "zq7waits", 2, gpu=8, queue="red")
+    await web.gang(MINE, "waits", 2, gpu=8, queue="red")
+    await web.settled()
+    while len(web.mirror.moment.tally.snapshot.tasks) < 7:  # type: ignore[union-attr]
+        await web.settled()
+
+
+def test_the_cluster_its_queues_and_its_nodes(tmp_path: Path) -> None:
+    async def story(web: Web) -> None:
+        client = await web.as_user(ADMIN)
+        answer = await client.get("/cluster")
+        assert {"ready": 2} == answer["cluster"]["nodes"]
+        assert (16, 16) == (answer["cluster"]["allocatable"][GPU], answer["cluster"]["used"][GPU])
+        assert 0 <= answer["age"] < 30
+        assert answer["decidedAt"] <= answer["asOf"] + answer["age"] + 1
+        queues = {queue["name"]: queue for queue in (await client.get("/queues"))["items"]}
+        assert (3, 8, 32) == tuple(
+            (q := queues["red"])[k] if k == "weight" else q[k][GPU] for k in ("weight", "allocated", "waiting")
+        )
+        nodes = await client.get("/nodes?limit=1")
+        assert (["n0"], 2, 1) == ([node["name"] for node in nodes["items"]], nodes["total"], nodes["next"])
+        assert [f"{MINE}/runs"] == [job["job"] for job in nodes["items"][0]["jobs"]]
+        (second,) = (await client.get("/nodes?limit=1&offset=1"))["items"]
+        assert [f"{THEIRS}/zq7runs"] == [job["job"] for job in second["jobs"]]
+        assert [] == (await client.get("/nodes?state=cordoned"))["items"]
+
+    told(tmp_path, story)
+
+
+def test_jobs_are_filtered_sorted_and_paged(tmp_path: Path) -> None:
+    async def story(web: Web) -> None:
+        client = await web.as_user(ADMIN)
+
+        async def names(query: str) -> list[str]:
+            return [job["name"] for job in (await client.get(f"/jobs{query}"))["items"]]
+
+        assert ["runs", "waits", "zq7runs", "zq7waits"] == await names("")
+        assert ["zq7waits", "zq7runs", "waits", "runs"] == await names("?sort=-name")
+        assert ["waits", "zq7waits"] == await names("?state=waiting")
+        assert ["runs", "waits"] == await names(f"?namespace={MINE}")
+        assert ["zq7runs"] == await names("?queue=default")
+        assert ["waits"] == await names("?owner=PodGroup/waits")
+        assert ["runs", "waits", "zq7runs", "zq7waits"] == await names("?owner=podgroup")
+        assert ["waits"] == await names("?limit=1&offset=1")
+        answer = await client.get("/jobs?limit=3")
+        assert (4, 3, {}) == (answer["total"], answer["next"], answer["others"])
+
+    told(tmp_path, story)
+
+
+def test_a_waiting_job_is_explained(tmp_path: Path) -> None:
+    async def story(web: Web) -> None:
+        client = await web.as_user(ADMIN)
+        detail = (await client.get(f"/jobs/{MINE}/waits?budget=10"))["detail"]
+        assert ("waits", "waiting", 2) == (detail["start"], detail["job"]["state"], len(detail["pods"]))
+        assert [{"pods": 2, "requests": {GPU: "8", "cpu": "100m"}, "role": ""}] == detail["needs"]
+        assert (2, 2) == (detail["place"]["number"], detail["place"]["waiting"])
+        ((ahead),) = detail["place"]["ahead"]
+        assert f"{THEIRS}/zq7waits" == ahead["name"]
+        assert ahead["by"]
+        assert detail["reasons"][0]["message"]
+        changes = detail["unblock"]["changes"]
+        assert changes
+        assert all(change["words"] and change["start"] != "waits" for change in changes)
+        assert "Created" == detail["story"][0]["what"]
+        assert not detail["forecast"]["known"]
+        quick = (await client.get(f"/jobs/{MINE}/waits?unblock=false"))["detail"]
+        assert ([], False) == (quick["unblock"]["changes"], quick["unblock"]["complete"])
+        running = (await client.get(f"/jobs/{MINE}/runs"))["detail"]
+        assert ("runs", None) == (running["start"], running["place"])
+
+    told(tmp_path, story)
+
+
+def test_the_story_has_the_events_of_the_job(tmp_path: Path) -> None:
+    async def story(web: Web) -> None:
+        event = {
+            "metadata": {"name": "e1"},
+            "involvedObject": {"kind": "PodGroup", "name": "waits", "namespace": MINE},
+            "reason": "Evicted",
+            "message": f"made room for `{THEIRS}/zq7runs`",
+            "lastTimestamp": "2100-11-01T10:00:00Z",
+        }
+        await web.cluster.api.create(f"/api/v1/namespaces/{MINE}/events", event)
+        for name, words in ((ADMIN, f"made room for `{THEIRS}/zq7runs`"), (USER, "made room for another job")):
+            client = await web.as_user(name)
+            last = (await client.get(f"/jobs/{MINE}/waits?unblock=false"))["detail"]["story"][-1]
+            assert ("Evicted", words, "event") == (last["what"], last["words"], last["source"])
+
+    told(tmp_path, story)
+
+
+def test_decisions_are_those_of_the_shadow(tmp_path: Path) -> None:
+    async def story(web: Web) -> None:
+        client = await web.as_user(ADMIN)
+        await web.cluster.nodes(2, gpu=8, first=2)
+        for _ in range(100):
+            await web.settled()
+            items = (await client.get("/decisions"))["items"]
+            if any(item["bind"] for item in items):
+                break
+        (bound,) = items[0]["bind"]
+        assert (True, f"{THEIRS}/zq7waits") == (items[0]["shadow"], bound["job"])
+        assert {"zq7waits-0", "zq7waits-1"} == bound["pods"].keys()
+        assert 2 == items[0]["happened"]["waiting"], "the shadow binds nothing"
+        assert items[0]["number"] > items[-1]["number"] or len(items) == 1
+        part = (await (await web.as_user(USER)).get("/decisions"))["items"][0]
+        assert ([], 2) == (part["bind"], part["others"]["bind"])
+        assert [] == (await client.get(f"/decisions?job={MINE}/waits"))["items"]
+
+    told(tmp_path, story)
+
+
+def test_what_if_answers_and_writes_nothing(tmp_path: Path) -> None:
+    async def story(web: Web) -> None:
+        client = await web.as_user(USER)
+        before = await web.cluster.versions()
+        question = {"edits": [{"edit": "add-nodes-like", "like": "n0", "count": 4}]}
+        answer = (await client.post("/what-if", question))["whatIf"]
+        assert (["add 4 nodes like `n0`"], [f"{MINE}/waits"]) == (answer["edits"], answer["starts"])
+        assert {"starts": 1} == answer["others"], "the other waiting job starts too"
+        pod = {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {"name": "new", "namespace": MINE},
+            "spec": {"containers": [{"name": "c", "resources": {"limits": {"cpu": "1"}}}]},
+        }
+        node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "extra"}}
+        node["status"] = {"allocatable": {"cpu": "8", "pods": "110", "memory": "8Gi"}}  # type: ignore[assignment]
+        answer = (await client.post("/what-if", {"manifests": [pod, node]}))["whatIf"]
+        assert [f"{MINE}/new"] == answer["starts"]
+        text = "apiVersion: v1\nkind: Pod\nmetadata: {name: new, namespace: " + MINE + "}\nspec:\n"
+        text += "  containers: [{name: c, resources: {limits: {cpu: 1}}}]\n"
+        assert [f"{MINE}/new"] == (await client.post("/what-if", {"manifests": text}))["whatIf"]["starts"]
+        assert before == await web.cluster.versions()
+
+    told(tmp_path, story)
+
+
+def test_bad_input_is_refused_with_the_path_of_the_field(tmp_path: Path) -> None:
+    bomb = "a: &a [1]\nb: *a\n"
+    edits: list[tuple[Any, str]] = [
+        ({"edit": "set-weight", "queue": "red", "weight": "many"}, "edits[0].weight"),
+        ({"edit": "set-weight", "queue": "red", "weight": 0}, "edits[0].weight"),
+        ({"edit": "set-weight", "queue": "nored", "weight": 1}, "edits[0].queue"),
+        ({"edit": "set-weight", "queue": "red", "wait": 1}, "edits[0]"),
+        ({"edit": "explode"}, "edits[0].edit"),
+        ({"edit": "cordon", "nodes": ["n0", "n9"]}, "edits[0].nodes[1]"),
+        ({"edit": "end-job", "job": f"{THEIRS}/zq7runs"}, "edits[0].job"),
+        ({"edit": "end-job", "job": f"{MINE}/nothing"}, "edits[0].job"),
+        ({"edit": "end-reservation", "job": f"{MINE}/runs"}, "edits[0].job"),
+        ({"edit": "set-quota", "quota": f"{THEIRS}/q", "hard": {"cpu": 1}}, "edits[0].quota"),
+        ({"edit": "add-nodes-like", "like": "n0", "count": 10**9}, "edits[0].count"),
+        ({"edit": "use-config", "text": "actions: nothing"}, "edits[0].text"),
+        ({"edit": "use-config", "text": bomb}, "edits[0].text"),
+    ]
+    cases: list[tuple[Any, int, str]] = [({"edits": [edit]}, 422, field) for edit, field in edits]
+    cases += [
+        (b"{", 400, ""),
+        (b"[]", 422, ""),
+        ({}, 422, "edits"),
+        ({"edits": {}}, 422, "edits"),
+        ({"edit": []}, 422, ""),
+        ({"manifests": bomb}, 422, "manifests"),
+        ({"manifests": [{"kind": "Pod"}]}, 422, "manifests[0]"),
+        ({"manifests": [{"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "x"}}]}, 422, "manifests"),
+        (
+            {"manifests": [{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "x", "namespace": THEIRS}}]},
+            403,
+            "manifests",
+        ),
+        (b"[" * 100_000, 400, ""),
+        (b'{"edits":' + b"[" * 50_000, 400, ""),
+    ]
+    queries = {
+        "/jobs?limit=x": "query.limit",
+        "/jobs?limit=0": "query.limit",
+        "/jobs?limit=1&limit=2": "query.limit",
+        "/jobs?sort=size": "query.sort",
+        "/jobs?state=tired": "query.state",
+        "/jobs?colour=red": "query.colour",
+        "/nodes?state=on": "query.state",
+        "/cluster?x=1": "query.x",
+        f"/jobs/{MINE}/waits?unblock=perhaps": "query.unblock",
+        f"/jobs/{MINE}/waits?budget=99": "query.budget",
+        f"/jobs/{MINE}/%00": "path.name",
+    }
+
+    async def story(web: Web) -> None:
+        client = await web.as_user(USER)
+        for body, status, field in cases:
+            got, text = await client.ask("/api/v1/what-if", body)
+            answer = msgspec.json.decode(text)
+            assert (status, field) == (got, answer.get("field", "")) or field == "", (body, got, answer)
+            assert status == got or got in (400, 422), (body, got, answer)
+            assert THEIRS.encode() not in text.replace(b"namespace `" + THEIRS.encode(), b"")
+        for path, field in queries.items():
+            got, text = await client.ask(f"/api/v1{path}")
+            assert (400, field) == (got, msgspec.json.decode(text).get("field")), path
+
+    told(tmp_path, story)
+
+
+def test_the_stream_tells_what_changes(tmp_path: Path) -> None:
+    async def story(web: Web) -> None:
+        user, admin = await web.as_user(USER), await web.as_user(ADMIN)
+        async with user.stream() as mine, admin.stream() as all_events:
+            assert (await anext(mine))["all"]
+            assert (await anext(all_events))["all"]
+            await web.gang(THEIRS, "zq7new", 1, gpu=1)
+            await web.gang(MINE, "new", 1, gpu=1)
+            seen: set[str] = set()
+            async with asyncio.timeout(20):
+                while f"{MINE}/new" not in seen:
+                    event = await anext(mine)
+                    seen |= {f"{job['namespace']}/{job['name']}" for job in event["jobs"]}
+                    assert THEIRS not in str(event)
+            await web.cluster.api.delete(f"/api/v1/namespaces/{MINE}/pods/runs-0")
+            async with asyncio.timeout(20):
+                while True:
+                    event = await anext(all_events)
+                    if "n0" in [node["name"] for node in event["nodes"]]:
+                        break
+
+    told(tmp_path, story)
+
+
+def test_it_survives_a_restart_of_the_api_server(tmp_path: Path) -> None:
+    async def story(web: Web) -> None:
+        client = await web.as_user(ADMIN)
+        await client.get("/cluster")
+        await web.server.restart()
+        await web.gang(MINE, "later", 1, gpu=1)
+        async with asyncio.timeout(30):
+            while "later" not in [job["name"] for job in (await client.get("/jobs"))["items"]]:
+                await asyncio.sleep(0.05)
+
+    told(tmp_path, story)
