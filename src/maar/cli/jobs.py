@@ -14,7 +14,9 @@ STATES = [state.value for state in State]
 
 
 @asking(watch=True)
-@click.option("-q", "--queue", "queues", multiple=True, metavar="NAME", help="Only jobs of this queue. May be repeated.")
+@click.option(
+    "-q", "--queue", "queues", multiple=True, metavar="NAME", help="Only jobs of this queue. May be repeated."
+)
 @click.option("-s", "--state", "states", multiple=True, type=click.Choice(STATES), help="Only jobs in this state.")
 @click.option("-a", "--all", "everything", is_flag=True, help="Also jobs that have finished.")
 def jobs(asked: Asked, queues: tuple[str, ...], states: tuple[str, ...], everything: bool) -> None:

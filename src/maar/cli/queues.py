@@ -13,7 +13,7 @@ from maar.cli.asking.tables import queues_text
 def queues(asked: Asked, resource: str) -> None:
     """List queues with what they use, deserve and wait for.
 
-    Amounts of a queue include the queues below it. DESERVED is its share at the moment, LIMIT its capability, ASKED what
-    its waiting pods request; the last columns count its own jobs.
+    Amounts of a queue include the queues below it. DESERVED is its share at the moment, LIMIT its capability, ASKED
+    what its waiting pods request; the last columns count its own jobs.
     """
     show(asked, lambda source: source.queues(), lambda found: queues_text(found.items, resource, asked.wide))

@@ -17,8 +17,8 @@ from maar.cli.asking.detail import when_text
 def when(asked: Asked, job: str, seconds: float) -> None:
     """Show when a job starts and ends: the time by which it does with a chance of 50 % and of 90 %.
 
-    `maar web` forecasts from the run times of earlier jobs. Without --server there is no history: only limits that owners
-    declare (`maar.dev/max-runtime`) count, and where these say nothing the answer is "unknown".
+    `maar web` forecasts from the run times of earlier jobs. Without --server there is no history: only limits that
+    owners declare (`maar.dev/max-runtime`) count, and where these say nothing the answer is "unknown".
     """
     key = asked.key(job)
     show(asked, lambda source: source.job(key, seconds, True), lambda found: when_text(found.detail, found.as_of))

@@ -14,13 +14,13 @@ from typing import NamedTuple
 import msgspec
 from msgspec.structs import replace
 
-from maar.model.jobs import Phase
+from maar.model.jobs import OnHold, Phase
 from maar.model.nodes import HOSTNAME, Node
 from maar.model.queues import ROOT, Queue
 from maar.model.resources import CPU, EPHEMERAL, MEMORY, PODS, devices_first, total
 from maar.model.tasks import Status
 from maar.whatif.edit import Edit
-from maar.whatif.job_edits import HIGHEST, UNPLACED, EndJob, SetMinimum, SetPriority, SetQueue, SetRequest
+from maar.whatif.job_edits import HIGHEST, UNPLACED, EndJob, Release, SetMinimum, SetPriority, SetQueue, SetRequest
 from maar.whatif.node_edits import CORDONED, AddNodes, EndReservation, Uncordon
 from maar.whatif.queue_edits import Field, OpenQueue, SetAmounts, SetQuota, SetWeight
 from maar.whatif.search import Search, bisected, least
@@ -37,6 +37,11 @@ COARSE = {CPU: 100, MEMORY: 2**20, EPHEMERAL: 2**20}
 """The step in which requests are lowered: a tenth of a CPU, and Mi; all else in units."""
 
 Edits = list[Edit] | None
+
+
+def release(search: Search) -> Edits:
+    """Release the job, which its owner holds."""
+    return None if search.job.on_hold is OnHold.NO else search.tried([Release(search.job.key)])
 
 
 def reservation(search: Search) -> Edits:
@@ -173,6 +178,7 @@ def move(search: Search) -> Edits:
 
 
 KINDS: Mapping[str, Callable[[Search], Edits]] = {
+    "release": release,
     "reservation": reservation,
     "uncordon": uncordon,
     "open": open_queue,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import sys
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -22,12 +21,11 @@ from maar.cli.exits import BadInput, CannotRun
 from maar.cli.inputs import LENIENT
 from maar.cli.manifests import chosen_config
 from maar.cli.output import say, say_json, tell
-from maar.config.config import Config
 from maar.config.file import ConfigError
 from maar.controller.main import LEASE_NAMESPACE, NAME
 from maar.kube.client.access import load_access, load_namespace
 from maar.kube.client.api import Api
-from maar.kube.client.errors import AccessError, ApiError, NotFound
+from maar.kube.client.errors import AccessError, ApiError
 from maar.views.records import View
 from maar.web.api.answers import JobAnswer, JobsAnswer, NodesAnswer, QueuesAnswer, WhatIfAnswer
 from maar.web.api.asking import Question
@@ -252,5 +250,3 @@ def notes_about(reading: Reading, config_file: str | None) -> tuple[str, ...]:
 def only(asked: Asked, namespace: str) -> bool:
     """Whether a question is about a namespace."""
     return not asked.namespaces or namespace in asked.namespaces
-
-

@@ -1,13 +1,14 @@
 """Answers of this process: it reads the cluster with the caller's rights, and decides as the scheduler would.
 
-The configuration is the one of `--config`, else Maar's default: the caller may not know the scheduler's. Where she may not
-list all nodes and pods nothing is decided; the reasons are those that the scheduler wrote on her objects.
+The configuration is the one of `--config`, else Maar's default: the caller may not know the scheduler's. Where she may
+not list all nodes and pods nothing is decided; the reasons are those that the scheduler wrote on her objects.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from typing import Any
 
 from msgspec.structs import replace
 
@@ -67,12 +68,12 @@ class Here:
         self.tally = Tally(snapshot, plan, now, waits, owners)
 
     @property
-    def _stamp(self) -> dict[str, float]:
+    def _stamp(self) -> dict[str, Any]:
         return {"as_of": self._now, "age": max(time.time() - self._now, 0.0), "decided_at": self._now}
 
     def jobs(self) -> JobsAnswer:
         items = job_views(self.tally, self.sight)
-        return JobsAnswer(**self._stamp, items=items, total=len(items))
+        return JobsAnswer(**self._stamp, items=items, total=len(items), others={})
 
     def queues(self) -> QueuesAnswer:
         return QueuesAnswer(**self._stamp, items=queue_views(self.tally, self.sight))
@@ -116,9 +117,7 @@ class Here:
             return key
         namespace, _, name = key.partition("/")
         mine = sorted(
-            job
-            for job, owner in self.tally.owners.items()
-            if owner.name == name and job.partition("/")[0] == namespace
+            job for job, owner in self.tally.owners.items() if owner.name == name and job.partition("/")[0] == namespace
         )
         if len(mine) == 1:
             return mine[0]
@@ -180,4 +179,3 @@ def _written(picture: Picture, cluster: Cluster) -> Iterator[Wait]:
             reason = Reason("maar", "Waiting", notes[known.WHY])
         if reason is not None:
             yield Wait(job.key, (reason,))
-

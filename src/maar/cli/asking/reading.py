@@ -1,7 +1,7 @@
 """Read a cluster once, with the rights of the caller: everything that a decision depends on, as far as she may list it.
 
-A kind that she may not list in all namespaces is listed in hers. What is missing is named: without all nodes and all pods
-there is no decision, only what the scheduler wrote on objects.
+A kind that she may not list in all namespaces is listed in hers. What is missing is named: without all nodes and all
+pods there is no decision, only what the scheduler wrote on objects.
 """
 
 from __future__ import annotations
@@ -80,9 +80,7 @@ async def read(api: Api, namespaces: Sequence[str], names: frozenset[str], home:
     )
 
 
-async def _part(
-    api: Api, kind: AnyKind, resource: Resource[Object], namespaces: Sequence[str], home: str
-) -> Part:
+async def _part(api: Api, kind: AnyKind, resource: Resource[Object], namespaces: Sequence[str], home: str) -> Part:
     if kind.only:
         return await _only(api, kind, resource, home)
     try:

@@ -1,4 +1,4 @@
-"""Answers as tables for people who know `squeue` and `kubectl`: at most 80 columns, unless `wide` asks for everything."""
+"""Answers as tables for people who know `squeue` and `kubectl`: at most 80 columns, unless `wide` asks for more."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def jobs_text(jobs: Sequence[JobView], others: dict[str, int], now: float, wide:
             job.state.value,
             *((str(job.priority),) if wide else ()),
             pods_of(job),
-            quantity(main, job.requests.get(main, 0)),
+            quantity(main, job.requests[main]) if main in job.requests else "-",
             age(now - (job.since if job.state is not State.RUNNING else job.created)),
             _where(job, wide),
         )
@@ -69,7 +69,9 @@ def nodes_text(nodes: Sequence[NodeView], wide: bool) -> str:
     if not nodes:
         return _lines(["no nodes"], wide)
     devices = sorted({n for node in nodes for n in node.allocatable if n not in PLAIN})
-    table = _table("NODE", "STATE", *(short(n) for n in devices[: None if wide else 2]), "CPU", "MEMORY", "PODS", "JOBS")
+    table = _table(
+        "NODE", "STATE", *(short(n) for n in devices[: None if wide else 2]), "CPU", "MEMORY", "PODS", "JOBS"
+    )
     for node in sorted(nodes, key=lambda n: n.name):
         names = (*devices[: None if wide else 2], "cpu", "memory")
         pods = sum(j.pods for j in node.jobs) + node.others.pods + node.system.pods
@@ -88,7 +90,8 @@ def nodes_text(nodes: Sequence[NodeView], wide: bool) -> str:
 def pods_of(job: JobView) -> str:
     """The pods that have a node, of all; for an elastic job its workers and their bounds."""
     if job.elastic is not None:
-        return f"{job.elastic.now} ({job.elastic.min}-{job.elastic.max})"
+        now, low, high = job.elastic.now, job.elastic.min, job.elastic.max
+        return f"{now} ({low}-{high})" if low < high else f"{now}/{high}"
     all_ = sum(count for status, count in job.pods.items() if status not in ("failed", "releasing"))
     return f"{job.pods.get('bound', 0) + job.pods.get('succeeded', 0)}/{max(all_, job.minimum)}"
 
@@ -177,7 +180,18 @@ def _count(number: int, what: str) -> str:
 def _table(*columns: str) -> Table:
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), show_edge=False)
     for column in columns:
-        numbers = column in ("PODS", "AGE", "WEIGHT", "PRIO", "USED", "DESERVED", "LIMIT", "ASKED", "RUNNING", "WAITING")
+        numbers = column in (
+            "PODS",
+            "AGE",
+            "WEIGHT",
+            "PRIO",
+            "USED",
+            "DESERVED",
+            "LIMIT",
+            "ASKED",
+            "RUNNING",
+            "WAITING",
+        )
         table.add_column(column, overflow="fold", justify="right" if numbers else "left", header_style="")
     return table
 

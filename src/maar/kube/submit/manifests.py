@@ -14,6 +14,7 @@ from maar.kube.kinds import KINDS, AnyKind, kind_named
 from maar.kube.kinds.cluster import PODS
 from maar.kube.kinds.fields import warnings_about
 from maar.kube.kinds.kind import JobKind, PodGroupKind
+from maar.kube.read.neighbours import Namespaces
 from maar.kube.read.shapes import Shapes
 from maar.kube.submit.errors import BadManifest
 from maar.kube.submit.paths import Json, found, set_at, value_at
@@ -142,7 +143,7 @@ def _check_template(path: str, template: Any, namespace: str) -> None:
         if not made.spec.containers:
             raise FieldError("spec.containers", "expected at least one container")
         meta = Metadata(name="x", namespace=namespace, labels=made.metadata.labels)
-        Shapes({}).draft(Pod(metadata=meta, spec=made.spec))
+        Shapes(Namespaces((), ())).draft(Pod(metadata=meta, spec=made.spec))
     except FieldError as error:
         raise BadManifest(f"{path}.{error.field}", error.problem) from None
 

@@ -25,7 +25,7 @@ from maar.web.api.errors import Refused
 from maar.whatif.answer import what_if
 from maar.whatif.config_edits import SetAlgorithm, UseConfig
 from maar.whatif.edit import Edit, EditError, Scene, at_least, found
-from maar.whatif.job_edits import AddJobs, EndJob, SetMinimum, SetPriority, SetQueue, SetRequest
+from maar.whatif.job_edits import AddJobs, EndJob, Release, SetMinimum, SetPriority, SetQueue, SetRequest
 from maar.whatif.node_edits import AddNodes, Cordon, EndReservation, RemoveNodes, Uncordon
 from maar.whatif.queue_edits import AddQueues, OpenQueue, SetAmounts, SetQuota, SetWeight
 
@@ -64,6 +64,7 @@ class AddNodesLike(Edit, frozen=True):
 
 WebEdit = (
     EndJob
+    | Release
     | SetMinimum
     | SetPriority
     | SetQueue
@@ -117,7 +118,7 @@ def answered(
 
 def _check(edit: Edit, i: int, cluster: Cluster, sight: Sight) -> None:
     """Refuse names that the viewer may not know, before an error could name others."""
-    if isinstance(edit, (EndJob, SetMinimum, SetPriority, SetQueue, SetRequest)):
+    if isinstance(edit, (EndJob, Release, SetMinimum, SetPriority, SetQueue, SetRequest)):
         if not sight.of(edit.job) or not any(job.key == edit.job for job in cluster.jobs):
             raise Refused(422, f"no such job: `{edit.job[:200]}`", f"edits[{i}].job")
     elif isinstance(edit, EndReservation):
