@@ -23,7 +23,7 @@ from maar.web.api.main import Options, answering
 from maar.web.api.mirror import Mirror, until_ready
 from maar.web.api.server import Certificate, serving
 
-MINE, THEIRS = "mine", "zq7hidden"
+MINE, THEIRS = "mine", "aq7hidden"
 ADMIN, USER = "admin", "user"
 """ServiceAccounts in `MINE`: the first may list all pods, the second those of `MINE`."""
 
@@ -121,7 +121,8 @@ async def gang(
     """Create a Volcano PodGroup and its pods; they have a node if it is given."""
     resource = volcano_podgroup.KIND.resource
     group = {"apiVersion": resource.api_version, "kind": "PodGroup", "metadata": {"name": name, "namespace": namespace}}
-    await api.create(resource.path(namespace), {**group, "spec": {"minMember": size, "queue": queue}})
+    status = {"status": {"phase": "Running"}} if on else {}
+    await api.create(resource.path(namespace), {**group, "spec": {"minMember": size, "queue": queue}, **status})
     limits = {"limits": {GPU: str(gpu)}, "requests": {"cpu": "100m"}}
     for i in range(size):
         metadata = {"name": f"{name}-{i}", "annotations": {"scheduling.k8s.io/group-name": name}}
@@ -142,15 +143,20 @@ async def webbing(
     certificate: Certificate | None = None,
     page: Path | None = None,
     nodes: int = 2,
+    host: str = "127.0.0.1",
 ) -> AsyncIterator[Web]:
     """A `maar web` that has decided once."""
     async with EmbeddedServer() as server, connected(server.kubeconfig(tmp_path / "kubeconfig")) as cluster:
         await cluster.crds(OUR_CRDS)
         await cluster.nodes(nodes, gpu=8)
+        for name in (MINE, THEIRS):
+            await cluster.create(
+                "/api/v1/namespaces", {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
+            )
         for name in (ADMIN, USER):
             await cluster.api.create(f"/api/v1/namespaces/{MINE}/serviceaccounts", {"metadata": {"name": name}})
         api: Api = cluster.api
-        options = Options(Address("127.0.0.1", 0), anonymous=anonymous, every=0.05)
+        options = Options(Address(host, 0), anonymous=anonymous, every=0.05)
         async with (
             answering(api, options, ConfigFile(None), limits=limits) as (mirror, answers, guard),
             serving(answers, guard, options.address, certificate, page or tmp_path / "page") as port,

@@ -27,8 +27,8 @@ async def scene(web: Web) -> None:
     """Two nodes: one job of each namespace runs, and one of each waits."""
     await web.cluster.queue("red", weight=3)
     await web.gang(MINE, "runs", 2, gpu=4, on="n0", queue="red")
-    await web.gang(THEIRS, "zq7runs", 1, gpu=8, on="n1")
-    await web.gang(THEIRS, "zq7waits", 2, gpu=8, queue="red")
+    await web.gang(THEIRS, "aq7runs", 1, gpu=8, on="n1")
+    await web.gang(THEIRS, "aq7waits", 2, gpu=8, queue="red")
     await web.gang(MINE, "waits", 2, gpu=8, queue="red")
     await web.settled()
     while len(web.mirror.moment.tally.snapshot.tasks) < 7:  # type: ignore[union-attr]
@@ -44,14 +44,13 @@ def test_the_cluster_its_queues_and_its_nodes(tmp_path: Path) -> None:
         assert 0 <= answer["age"] < 30
         assert answer["decidedAt"] <= answer["asOf"] + answer["age"] + 1
         queues = {queue["name"]: queue for queue in (await client.get("/queues"))["items"]}
-        assert (3, 8, 32) == tuple(
-            (q := queues["red"])[k] if k == "weight" else q[k][GPU] for k in ("weight", "allocated", "waiting")
-        )
+        red = queues["red"]
+        assert (3, 8, 32) == (red["weight"], red["allocated"][GPU], red["waiting"][GPU])
         nodes = await client.get("/nodes?limit=1")
         assert (["n0"], 2, 1) == ([node["name"] for node in nodes["items"]], nodes["total"], nodes["next"])
         assert [f"{MINE}/runs"] == [job["job"] for job in nodes["items"][0]["jobs"]]
         (second,) = (await client.get("/nodes?limit=1&offset=1"))["items"]
-        assert [f"{THEIRS}/zq7runs"] == [job["job"] for job in second["jobs"]]
+        assert [f"{THEIRS}/aq7runs"] == [job["job"] for job in second["jobs"]]
         assert [] == (await client.get("/nodes?state=cordoned"))["items"]
 
     told(tmp_path, story)
@@ -64,14 +63,14 @@ def test_jobs_are_filtered_sorted_and_paged(tmp_path: Path) -> None:
         async def names(query: str) -> list[str]:
             return [job["name"] for job in (await client.get(f"/jobs{query}"))["items"]]
 
-        assert ["runs", "waits", "zq7runs", "zq7waits"] == await names("")
-        assert ["zq7waits", "zq7runs", "waits", "runs"] == await names("?sort=-name")
-        assert ["waits", "zq7waits"] == await names("?state=waiting")
+        assert ["aq7runs", "aq7waits", "runs", "waits"] == await names("")
+        assert ["waits", "runs", "aq7waits", "aq7runs"] == await names("?sort=-name")
+        assert ["aq7waits", "waits"] == await names("?state=waiting")
         assert ["runs", "waits"] == await names(f"?namespace={MINE}")
-        assert ["zq7runs"] == await names("?queue=default")
+        assert ["aq7runs"] == await names("?queue=default")
         assert ["waits"] == await names("?owner=PodGroup/waits")
-        assert ["runs", "waits", "zq7runs", "zq7waits"] == await names("?owner=podgroup")
-        assert ["waits"] == await names("?limit=1&offset=1")
+        assert ["aq7runs", "aq7waits", "runs", "waits"] == await names("?owner=podgroup")
+        assert ["aq7waits"] == await names("?limit=1&offset=1")
         answer = await client.get("/jobs?limit=3")
         assert (4, 3, {}) == (answer["total"], answer["next"], answer["others"])
 
@@ -86,7 +85,7 @@ def test_a_waiting_job_is_explained(tmp_path: Path) -> None:
         assert [{"pods": 2, "requests": {GPU: "8", "cpu": "100m"}, "role": ""}] == detail["needs"]
         assert (2, 2) == (detail["place"]["number"], detail["place"]["waiting"])
         ((ahead),) = detail["place"]["ahead"]
-        assert f"{THEIRS}/zq7waits" == ahead["name"]
+        assert f"{THEIRS}/aq7waits" == ahead["name"]
         assert ahead["by"]
         assert detail["reasons"][0]["message"]
         changes = detail["unblock"]["changes"]
@@ -108,11 +107,11 @@ def test_the_story_has_the_events_of_the_job(tmp_path: Path) -> None:
             "metadata": {"name": "e1"},
             "involvedObject": {"kind": "PodGroup", "name": "waits", "namespace": MINE},
             "reason": "Evicted",
-            "message": f"made room for `{THEIRS}/zq7runs`",
+            "message": f"made room for `{THEIRS}/aq7runs`",
             "lastTimestamp": "2100-11-01T10:00:00Z",
         }
         await web.cluster.api.create(f"/api/v1/namespaces/{MINE}/events", event)
-        for name, words in ((ADMIN, f"made room for `{THEIRS}/zq7runs`"), (USER, "made room for another job")):
+        for name, words in ((ADMIN, f"made room for `{THEIRS}/aq7runs`"), (USER, "made room for another job")):
             client = await web.as_user(name)
             last = (await client.get(f"/jobs/{MINE}/waits?unblock=false"))["detail"]["story"][-1]
             assert ("Evicted", words, "event") == (last["what"], last["words"], last["source"])
@@ -130,8 +129,8 @@ def test_decisions_are_those_of_the_shadow(tmp_path: Path) -> None:
             if any(item["bind"] for item in items):
                 break
         (bound,) = items[0]["bind"]
-        assert (True, f"{THEIRS}/zq7waits") == (items[0]["shadow"], bound["job"])
-        assert {"zq7waits-0", "zq7waits-1"} == bound["pods"].keys()
+        assert (True, f"{THEIRS}/aq7waits") == (items[0]["shadow"], bound["job"])
+        assert {"aq7waits-0", "aq7waits-1"} == bound["pods"].keys()
         assert 2 == items[0]["happened"]["waiting"], "the shadow binds nothing"
         assert items[0]["number"] > items[-1]["number"] or len(items) == 1
         part = (await (await web.as_user(USER)).get("/decisions"))["items"][0]
@@ -176,7 +175,7 @@ def test_bad_input_is_refused_with_the_path_of_the_field(tmp_path: Path) -> None
         ({"edit": "set-weight", "queue": "red", "wait": 1}, "edits[0]"),
         ({"edit": "explode"}, "edits[0].edit"),
         ({"edit": "cordon", "nodes": ["n0", "n9"]}, "edits[0].nodes[1]"),
-        ({"edit": "end-job", "job": f"{THEIRS}/zq7runs"}, "edits[0].job"),
+        ({"edit": "end-job", "job": f"{THEIRS}/aq7runs"}, "edits[0].job"),
         ({"edit": "end-job", "job": f"{MINE}/nothing"}, "edits[0].job"),
         ({"edit": "end-reservation", "job": f"{MINE}/runs"}, "edits[0].job"),
         ({"edit": "set-quota", "quota": f"{THEIRS}/q", "hard": {"cpu": 1}}, "edits[0].quota"),
@@ -223,7 +222,7 @@ def test_bad_input_is_refused_with_the_path_of_the_field(tmp_path: Path) -> None
             answer = msgspec.json.decode(text)
             assert (status, field) == (got, answer.get("field", "")) or field == "", (body, got, answer)
             assert status == got or got in (400, 422), (body, got, answer)
-            assert THEIRS.encode() not in text.replace(b"namespace `" + THEIRS.encode(), b"")
+            assert THEIRS.encode() not in text
         for path, field in queries.items():
             got, text = await client.ask(f"/api/v1{path}")
             assert (400, field) == (got, msgspec.json.decode(text).get("field")), path
@@ -237,7 +236,7 @@ def test_the_stream_tells_what_changes(tmp_path: Path) -> None:
         async with user.stream() as mine, admin.stream() as all_events:
             assert (await anext(mine))["all"]
             assert (await anext(all_events))["all"]
-            await web.gang(THEIRS, "zq7new", 1, gpu=1)
+            await web.gang(THEIRS, "aq7new", 1, gpu=1)
             await web.gang(MINE, "new", 1, gpu=1)
             seen: set[str] = set()
             async with asyncio.timeout(20):

@@ -120,13 +120,13 @@ def _check(edit: Edit, i: int, cluster: Cluster, sight: Sight) -> None:
     """Refuse names that the viewer may not know, before an error could name others."""
     if isinstance(edit, (EndJob, Release, SetMinimum, SetPriority, SetQueue, SetRequest)):
         if not sight.of(edit.job) or not any(job.key == edit.job for job in cluster.jobs):
-            raise Refused(422, f"no such job: `{edit.job[:200]}`", f"edits[{i}].job")
+            raise Refused(422, "no such job that you may see", f"edits[{i}].job")
     elif isinstance(edit, EndReservation):
         if cluster.elect is None or cluster.elect.job != edit.job or not sight.of(edit.job):
-            raise Refused(422, f"no nodes are reserved for such a job: `{edit.job[:200]}`", f"edits[{i}].job")
+            raise Refused(422, "no nodes are reserved for such a job that you may see", f"edits[{i}].job")
     elif isinstance(edit, SetQuota):
         if not sight.of(edit.quota) or not any(quota.key == edit.quota for quota in cluster.quotas):
-            raise Refused(422, f"no such ResourceQuota: `{edit.quota[:200]}`", f"edits[{i}].quota")
+            raise Refused(422, "no such ResourceQuota that you may see", f"edits[{i}].quota")
     elif isinstance(edit, UseConfig):
         _no_aliases(edit.text, f"edits[{i}].text")
 
@@ -165,7 +165,7 @@ def _read(
     added = made.cluster
     for key in (*(job.key for job in added.jobs), *(task.key for task in added.tasks)):
         if not sight.of(key):
-            raise Refused(403, f"you may not list pods in namespace `{key.partition('/')[0]}`", "manifests")
+            raise Refused(403, "you may not list pods in the namespace of an object", "manifests")
     if len(added.tasks) > MOST_PODS:
         raise Refused(422, f"expected at most {MOST_PODS} pods, got {len(added.tasks)}", "manifests")
     edits: list[Edit] = []

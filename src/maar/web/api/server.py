@@ -239,10 +239,11 @@ def _is_private(request: web.BaseRequest) -> bool:
     transport = request.transport
     if transport is not None and transport.get_extra_info("sslcontext") is not None:
         return True
-    return _is_loopback(request.remote or "")
+    return is_loopback(request.remote or "")
 
 
-def _is_loopback(host: str) -> bool:
+def is_loopback(host: str) -> bool:
+    """Whether an address is this host's own, which no network carries."""
     try:
         address = ipaddress.ip_address(host.partition("%")[0])
     except ValueError:
@@ -256,11 +257,11 @@ def _check_host(request: web.BaseRequest) -> None:
     transport = request.transport
     if transport is not None and transport.get_extra_info("sslcontext") is not None:
         return
-    if not _is_loopback(request.remote or ""):
+    if not is_loopback(request.remote or ""):
         return
     host = request.headers.get("Host", "")
     name = host[1 : host.index("]")] if host.startswith("[") and "]" in host else host.partition(":")[0]
-    if name.lower() not in LOCAL and not _is_loopback(name):
+    if name.lower() not in LOCAL and not is_loopback(name):
         raise Refused(403, "from this host, use the name `localhost`")
 
 
