@@ -25,6 +25,7 @@ from maar.kube.wire import annotations as known
 from maar.kube.wire.base import Object
 from maar.model.jobs import Job
 from maar.model.plan import Plan, Wait
+from maar.model.queues import Queue
 from maar.model.reasons import Reason
 from maar.model.snapshot import Cluster, Snapshot
 from maar.views.jobs import job_detail, job_views, reason_views
@@ -58,6 +59,8 @@ class Here:
         self._now = now
         picture = reading.picture
         self._cluster: Cluster = picture.cluster(picture.take(now).around)
+        if not reading.whole:
+            self._cluster = _with_queues(self._cluster)
         snapshot = Snapshot(self._cluster)
         self.sight = ALL if reading.everywhere else Sight(reading.namespaces)
         if reading.whole:
@@ -132,6 +135,12 @@ class Here:
         )
         found = made.of(key)
         return ForecastView(words="unknown") if found is None else forecast_view(found, made.rollouts)
+
+
+def _with_queues(cluster: Cluster) -> Cluster:
+    """The cluster with the queues that its jobs name, which the caller may not list."""
+    missing = sorted({job.queue for job in cluster.jobs} - {queue.name for queue in cluster.queues} - {""})
+    return replace(cluster, queues=(*cluster.queues, *map(Queue, missing)))
 
 
 def forecast_view(found: JobForecast, rollouts: int) -> ForecastView:
