@@ -42,7 +42,9 @@ def submitted(scene: str) -> Json:
 
 
 def with_notes(item: Json, **notes: str) -> Json:
-    item["metadata"].setdefault("annotations", {}).update({f"maar.dev/{k.replace('_', '-')}": v for k, v in notes.items()})
+    item["metadata"].setdefault("annotations", {}).update(
+        {f"maar.dev/{k.replace('_', '-')}": v for k, v in notes.items()}
+    )
     return item
 
 
