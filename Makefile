@@ -11,7 +11,7 @@ CODE  := $(wildcard src tests bench tools)
 PIP   := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run examples test test-fast fuzz soak check format real bench bench-decide bench-elastic bench-sim bench-cluster bench-http bench-writes lock clean
+.PHONY: help setup run examples test test-fast fuzz soak check format real bench bench-decide bench-elastic bench-sim bench-cluster bench-http bench-web bench-writes lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -65,7 +65,7 @@ format: setup ## format the code and mend what the linter can
 	$(BIN)/ruff check --fix-only $(CODE)
 	$(BIN)/ruff format $(CODE)
 
-bench: bench-decide bench-elastic bench-sim bench-cluster bench-http bench-writes ## run all benchmarks
+bench: bench-decide bench-elastic bench-sim bench-cluster bench-http bench-web bench-writes ## run all benchmarks
 
 bench-decide: setup ## measure one decision: speed, idle cost, hopeless searches, memory
 	$(BIN)/python -m bench.decide
@@ -81,6 +81,9 @@ bench-cluster: setup real ## measure Maar live on a real API server: throughput,
 
 bench-http: setup real ## measure whether clients of the HTTP server delay binds, on a real API server
 	$(BIN)/python -m bench.http
+
+bench-web: setup ## measure the memory and the answers of `maar web` with 5,000 nodes and 50,000 pods
+	$(BIN)/python -m bench.web
 
 bench-writes: setup real ## measure for 10 minutes how much Maar writes while 2,000 gangs wait; MINUTES=3 for less
 	$(BIN)/python -m bench.writes $(if $(MINUTES),--minutes $(MINUTES))

@@ -155,7 +155,7 @@ def test_what_if_answers_and_writes_nothing(tmp_path: Path) -> None:
             "spec": {"containers": [{"name": "c", "resources": {"limits": {"cpu": "1"}}}]},
         }
         node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "extra"}}
-        node["status"] = {"allocatable": {"cpu": "8", "pods": "110", "memory": "8Gi"}}  # type: ignore[assignment]
+        node["status"] = {"allocatable": {"cpu": "8", "pods": "110", "memory": "8Gi"}}
         answer = (await client.post("/what-if", {"manifests": [pod, node]}))["whatIf"]
         assert [f"{MINE}/new"] == answer["starts"]
         text = "apiVersion: v1\nkind: Pod\nmetadata: {name: new, namespace: " + MINE + "}\nspec:\n"

@@ -47,7 +47,7 @@ class Handler:
         self.token = token
         self.tokens = Tokens(api)
         self.allows: Callable[[Obj], bool] = lambda spec: True
-        """What an access review answers, from its `spec`. There are no roles here: requests themselves are not checked."""
+        """What an access review answers, from its `spec`. There are no roles: requests themselves are not checked."""
         self.bookmark_seconds = bookmark_seconds
         self.watch_buffer = watch_buffer
         self.watches: set[Watch] = set()

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
@@ -177,6 +177,22 @@ def rights() -> list[Right]:
     return sorted({right for kind in KINDS if not kind.only for right in kind.rights} | set(cluster.WRITTEN_ONLY))
 
 
+def rights_to_read() -> list[Right]:
+    """The reading half of them, and what else `maar web` needs."""
+    return sorted({*_reading(kind for kind in KINDS if not kind.only), *cluster.WEB_ONLY})
+
+
+def rights_to_read_at_home() -> list[tuple[str, Right]]:
+    """What `maar web` must be allowed to do in Maar's own namespace, each with the name of the object."""
+    return sorted((kind.only, right) for kind in KINDS if kind.only for right in _reading([kind]))
+
+
+def _reading(kinds: Iterable[AnyKind]) -> Iterator[Right]:
+    for right in (right for kind in kinds for right in kind.rights):
+        if verbs := tuple(verb for verb in right.verbs if verb in ("get", "list", "watch")):
+            yield Right(right.group, right.resource, verbs)
+
+
 def rights_at_home() -> list[tuple[str, Right]]:
     """What Maar must be allowed to do in its own namespace besides, each with the name of the object."""
     return sorted((kind.only, right) for kind in KINDS if kind.only for right in kind.rights)
@@ -194,4 +210,6 @@ __all__ = [
     "owner_kinds",
     "rights",
     "rights_at_home",
+    "rights_to_read",
+    "rights_to_read_at_home",
 ]

@@ -46,3 +46,10 @@ WRITTEN_ONLY = (
     Right(resources.TOKEN_REVIEWS.group, resources.TOKEN_REVIEWS.plural, ("create",)),
 )
 """Rights on kinds that Maar never reads."""
+
+WEB_ONLY = (
+    Right(resources.TOKEN_REVIEWS.group, resources.TOKEN_REVIEWS.plural, ("create",)),
+    Right(resources.ACCESS_REVIEWS.group, resources.ACCESS_REVIEWS.plural, ("create",)),
+    Right("", resources.EVENTS.plural, ("list",)),
+)
+"""Rights that only `maar web` needs: to ask who a user is and what she may see, and for the stories of jobs."""

@@ -1,0 +1,129 @@
+"""Safety: whatever the cluster is, no byte of any view names something of a namespace that the viewer may not see."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import msgspec
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from msgspec.structs import replace
+from tests.support import confs
+from tests.support.strategies import clusters, elastic_clusters
+
+from maar.config.config import Config
+from maar.config.file import default_config
+from maar.model.plan import Elect, Lock
+from maar.model.snapshot import Budget, Cluster, Quota, Snapshot
+from maar.model.tasks import Status
+from maar.registry import catalog
+from maar.testing.scenario import configured
+from maar.views.answers import what_if_view
+from maar.views.cluster import cluster_view
+from maar.views.decisions import Cycle, decision_view
+from maar.views.jobs import job_detail, job_views
+from maar.views.nodes import node_views
+from maar.views.queues import queue_views
+from maar.views.sight import ALL, Sight
+from maar.views.tally import Tally
+from maar.whatif.answer import decided, what_if
+from maar.whatif.edit import Edit, Scene
+from maar.whatif.job_edits import EndJob, SetPriority
+from maar.whatif.node_edits import RemoveNodes
+from maar.whatif.why import why
+
+CONFIGS = [default_config(catalog()), *map(configured, (confs.PREEMPT, confs.RECLAIM, confs.RESERVE))]
+NOW = 10.0
+MARK = "zq7"
+"""In every name of a namespace that the viewer may not see, and in no other."""
+MINE = Sight({"ns"})
+
+
+@st.composite
+def shared(draw: st.DrawFn) -> Cluster:
+    """A random cluster, some of whose jobs belong to another tenant; one of hers may have reserved nodes."""
+    cluster: Cluster = draw(st.one_of(clusters(), elastic_clusters()))
+    hers = draw(st.sets(st.sampled_from([job.key for job in cluster.jobs]))) if cluster.jobs else set()
+    names = {key: f"{MARK}ns/{MARK}{key.partition('/')[2]}" for key in hers}
+
+    def pod(key: str, job: str) -> str:
+        return f"{MARK}ns/{MARK}{key.partition('/')[2]}" if job in names else key
+
+    def budget(key: str) -> str:
+        return f"{MARK}ns/{MARK}{key.partition('/')[2]}"
+
+    jobs = tuple(replace(job, key=names.get(job.key, job.key)) for job in cluster.jobs)
+    tasks = tuple(
+        replace(
+            task,
+            key=pod(task.key, task.job),
+            job=names.get(task.job, task.job),
+            budgets=tuple(budget(key) for key in task.budgets),
+        )
+        for task in cluster.tasks
+    )
+    quotas = (Quota(f"{MARK}ns/{MARK}quota", {"pods": 0}), Quota("ns/quota", {"pods": draw(st.sampled_from([2, 100]))}))
+    cluster = replace(
+        cluster,
+        jobs=jobs,
+        tasks=tasks,
+        quotas=quotas,
+        budgets=tuple(Budget(budget(b.key), b.allowed) for b in cluster.budgets),
+    )
+    nodes = [node.name for node in cluster.nodes]
+    hers_wait = sorted({task.job for task in tasks if task.job in names.values() and task.status is Status.PENDING})
+    reserved: bool = draw(st.booleans())
+    if hers_wait and reserved:
+        locks = tuple(Lock(node, hers_wait[0], 1.0) for node in nodes)
+        cluster = replace(cluster, elect=Elect(hers_wait[0], 1.0), locks=locks)
+    return cluster
+
+
+@settings(max_examples=40)
+@given(shared(), st.sampled_from(CONFIGS))
+def test_safety_no_view_names_what_belongs_to_others(cluster: Cluster, config: Config) -> None:
+    found = decided(Scene(cluster, config), NOW)
+    tally = Tally(found.snapshot, found.plan, NOW)
+    owners = {task.key: task.job for task in cluster.tasks}
+    cycle = Cycle(1, NOW, 0.1, found.plan, owners, tally.namespaces)
+    nodes = {task.key: task.node for task in cluster.tasks}
+    mine = sorted(job.key for job in cluster.jobs if MINE.of(job.key))
+
+    views: list[object] = [
+        cluster_view(tally, MINE),
+        queue_views(tally, MINE),
+        node_views(tally, MINE),
+        job_views(tally, MINE),
+        decision_view(cycle, MINE, nodes.get),
+    ]
+    views += [
+        job_detail(tally, why(cluster, config, NOW, key, _few(6)), MINE)
+        for key in [key for key in mine if not found.outcome.of(key).ok][:1]
+    ]
+    edits: list[Edit] = [RemoveNodes((cluster.nodes[0].name,))]
+    edits += [edit for key in mine[:1] for edit in (SetPriority(key, 5), EndJob(key))]
+    views += [what_if_view(what_if(cluster, config, NOW, [edit]), MINE, tally.namespaces) for edit in edits]
+    for view in views:
+        assert MARK.encode() not in msgspec.json.encode(view)
+    assert len(mine) == len(cluster.jobs) or MARK.encode() in msgspec.json.encode(job_views(tally, ALL))
+
+
+def _few(count: int) -> Callable[[], bool]:
+    """Lets a search for changes make only some decisions."""
+    left = iter(range(count))
+    return lambda: next(left, None) is not None
+
+
+@settings(max_examples=20)
+@given(shared())
+def test_safety_amounts_are_the_same_for_every_viewer(cluster: Cluster) -> None:
+    found = decided(Scene(cluster, CONFIGS[0]), NOW)
+    tally = Tally(Snapshot(cluster), found.plan, NOW)
+    for whole, part in zip(node_views(tally, ALL), node_views(tally, MINE), strict=True):
+        assert (whole.used, whole.system) == (part.used, part.system)
+        assert sum(j.pods for j in whole.jobs) == sum(j.pods for j in part.jobs) + part.others.pods
+        for name in whole.used:
+            seen = sum(job.amounts.get(name, 0) for job in part.jobs) + part.system.amounts.get(name, 0)
+            assert whole.used[name] == seen + part.others.amounts.get(name, 0)
+    assert queue_views(tally, ALL) == queue_views(tally, MINE)
+    assert cluster_view(tally, ALL).jobs == cluster_view(tally, MINE).jobs

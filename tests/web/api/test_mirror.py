@@ -1,0 +1,73 @@
+"""The mirror follows a scheduler that works beside it, and its connection cannot write."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+from tests.support.live import scheduling
+from tests.support.web import ADMIN, MINE, Web, webbing
+
+from maar.kube.client.errors import NotLeading
+from maar.web.api.mirror import MANY, Changes
+
+
+def test_it_shows_what_the_scheduler_beside_it_does(tmp_path: Path) -> None:
+    async def story(web: Web) -> None:
+        client = await web.as_user(ADMIN)
+        await web.gang(MINE, "job", 2, gpu=4)
+        async with scheduling(web.cluster), asyncio.timeout(30):
+            while True:
+                items = (await client.get("/jobs?state=running"))["items"]
+                if [job["name"] for job in items] == ["job"]:
+                    break
+                await asyncio.sleep(0.02)
+            assert {"bound": 2} == items[0]["pods"]
+            assert ("PodGroup", "job") == (items[0]["owner"]["kind"], items[0]["owner"]["name"])
+            while not any(d["happened"]["sameNode"] for d in (await client.get("/decisions"))["items"]):
+                await asyncio.sleep(0.02)
+
+    async def main() -> None:
+        async with webbing(tmp_path) as web:
+            await story(web)
+
+    asyncio.run(main())
+
+
+def test_it_cannot_write(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with webbing(tmp_path) as web:
+            with pytest.raises(NotLeading):
+                await web.mirror.scheduler.api.bind(MINE, "x", "uid", "n0")
+            with pytest.raises(NotLeading):
+                await web.mirror.scheduler.api.patch("/api/v1/nodes/n0", {})
+
+    asyncio.run(main())
+
+
+def test_its_answers_grow_old_while_nothing_is_heard(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with webbing(tmp_path) as web, asyncio.timeout(30):
+            client = await web.as_user(ADMIN)
+            assert 200 == (await client.ask("/api/v1/cluster"))[0]
+            web.server.faults.stall_watches = True
+            first = await client.get("/cluster")
+            while True:
+                later = await client.get("/cluster")
+                if later["age"] > first["age"] + 0.2:
+                    break
+                await asyncio.sleep(0.05)
+            assert later["asOf"] <= first["asOf"] + 0.2
+
+    asyncio.run(main())
+
+
+def test_a_reader_that_is_slow_fetches_everything_again() -> None:
+    changes = Changes()
+    changes.add(Changes({"a/b"}, {"n0"}))
+    assert ({"a/b"}, {"n0"}, False) == (changes.jobs, changes.nodes, changes.all)
+    changes.add(Changes({f"a/{i}" for i in range(MANY)}))
+    assert (set(), set(), True) == (changes.jobs, changes.nodes, changes.all)
+    changes.add(Changes({"a/b"}))
+    assert (set(), True) == (changes.jobs, changes.all)
