@@ -1,4 +1,4 @@
-"""`maar submit`, `hold`, `release`, `set` and `cancel` on the embedded server, with the training operator of the demo."""
+"""`maar submit`, `hold`, `release`, `set` and `cancel` on the embedded server, with its training operator."""
 
 from __future__ import annotations
 

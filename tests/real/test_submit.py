@@ -1,4 +1,4 @@
-"""The training service on a real API server with the real training operator: by the rights of its caller, and no other."""
+"""The training service on a real API server with the real training operator: by the rights of its caller."""
 
 from __future__ import annotations
 

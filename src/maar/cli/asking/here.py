@@ -28,6 +28,7 @@ from maar.model.plan import Plan, Wait
 from maar.model.queues import Queue
 from maar.model.reasons import Reason
 from maar.model.snapshot import Cluster, Snapshot
+from maar.model.verdicts import OTHER
 from maar.views.jobs import job_detail, job_views, reason_views
 from maar.views.nodes import node_views
 from maar.views.queues import queue_views
@@ -179,12 +180,12 @@ def _written(picture: Picture, cluster: Cluster) -> Iterator[Wait]:
         pod = picture.pod(task.key)
         if pod is not None and not pod.spec.node_name and pod.scheduled.message:
             said = pod.scheduled
-            pods.setdefault(task.job, Reason("maar", said.reason or "Waiting", said.message))
+            pods.setdefault(task.job, Reason("maar", said.reason or OTHER, said.message))
     for job in cluster.jobs:
         owner = picture.owner_of(job.key)
         notes = owner.item.metadata.annotations if isinstance(owner, Owner) else {}
         reason = pods.get(job.key)
         if reason is None and notes.get(known.WHY) and (job.elastic is None or job.elastic.suspended):
-            reason = Reason("maar", "Waiting", notes[known.WHY])
+            reason = Reason("maar", OTHER, notes[known.WHY])
         if reason is not None:
             yield Wait(job.key, (reason,))

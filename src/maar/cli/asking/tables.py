@@ -16,7 +16,6 @@ WIDTH = 80
 ORDER = (State.RUNNING, State.STARTING, State.WAITING, State.SUSPENDED, State.INVALID, State.FINISHED)
 PLAIN = ("cpu", "memory", PODS, "ephemeral-storage")
 """Resources that are no devices."""
-SHORT = {"nvidia.com/gpu": "GPU", "amd.com/gpu": "GPU", "cpu": "CPU", "memory": "MEMORY"}
 UNITS = ((86400, "d"), (3600, "h"), (60, "m"), (1, "s"))
 
 
@@ -116,7 +115,12 @@ def main_resource(amounts: Iterable[Amounts]) -> str:
 
 
 def short(resource: str) -> str:
-    return SHORT.get(resource, resource.rpartition("/")[2].upper())
+    """The heading of a resource.
+
+    >>> short("nvidia.com/gpu"), short("cpu")
+    ('GPU', 'CPU')
+    """
+    return resource.rpartition("/")[2].upper()
 
 
 def _is_device(name: str) -> bool:
