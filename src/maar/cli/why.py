@@ -67,13 +67,12 @@ def _from_files(asked: Asked, job: str, paths: tuple[str, ...], now: float | Non
         found = answer(given.cluster, config, at, key, _until(seconds))
     except EditError as error:
         raise BadInput(error.problem) from None
-    snapshot = Snapshot(given.cluster)
-    detail = job_detail(Tally(snapshot, decide(snapshot, config, at), at), found, ALL)
     if asked.output == "json":
-        data = {"detail": msgspec.to_builtins(detail), **({"warnings": warnings} if warnings else {})}
+        data = {**msgspec.to_builtins(found), **({"warnings": warnings} if warnings else {})}
         say_json(json.dumps(data, indent=2, allow_nan=False))
-    else:
-        say(detail_text(detail, at))
+        return
+    snapshot = Snapshot(given.cluster)
+    say(detail_text(job_detail(Tally(snapshot, decide(snapshot, config, at), at), found, ALL), at))
 
 
 def _until(seconds: float) -> Callable[[], bool]:

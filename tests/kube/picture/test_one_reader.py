@@ -224,8 +224,8 @@ VERSIONS: list[list[Json]] = [
      pod("t-0", metadata=LABELLED)],
     [pod("t-1", metadata={**LABELLED, **owned("kubeflow.org/v1", "PyTorchJob", "t")}),
      pod("t-1", metadata={**LABELLED, **owned("kubeflow.org/v1", "TFJob", "t")})],
-    [batch("j"), batch("j", {"maar.dev/gang": "true"}), batch("j", HELD), batch("j", STOPPED), batch("j", {}, 1, **owned(
-        "jobset.x-k8s.io/v1alpha2", "JobSet", "s"))],
+    [batch("j"), batch("j", {"maar.dev/gang": "true"}), batch("j", HELD), batch("j", STOPPED),
+     batch("j", {}, 1, **owned("jobset.x-k8s.io/v1alpha2", "JobSet", "s"))],
     [pod("j-0", metadata=owned("batch/v1", "Job", "j")),
      pod("j-0", metadata={**owned("batch/v1", "Job", "j"), "annotations": {"maar.dev/gang": "true"}})],
     [pod("j-1", metadata=owned("batch/v1", "Job", "j")), pod("j-1", metadata=owned("batch/v1", "Job", "j", "another"))],
