@@ -5,6 +5,10 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+import signal
+import subprocess
+import sys
+import tomllib
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -21,7 +25,7 @@ from maar.kube.kinds import volcano_podgroup
 from maar.kube.wire.api_resources import PODS
 
 HERE = "decided here, from what you may read, with Maar's default configuration (--config)"
-NOW_RUNNING = ("runs", "waits")
+ROOT = Path(__file__).parents[2]
 QUESTIONS = (["jobs"], ["queues"], ["nodes"], ["why", "mine/waits"], ["when", "mine/waits"])
 
 
@@ -447,3 +451,27 @@ def test_another_server_is_no_maar_web(kubeconfig: Path) -> None:
         result = maar(command, "--server", server, kubeconfig=with_token)
         assert (3, "") == (result.exit_code, result.stdout)
         assert "not `maar web`" in result.stderr
+
+
+def test_it_is_a_plugin_of_kubectl() -> None:
+    scripts = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["scripts"]
+    module, _, function = scripts["kubectl-maar"].partition(":")
+    code = f"import sys; sys.argv = ['kubectl-maar', 'jobs', '--help']; from {module} import {function}; {function}()"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert done.stdout.startswith("Usage: kubectl maar jobs [OPTIONS]"), done.stderr
+
+
+def test_watch_shows_it_again_until_it_is_interrupted(kubeconfig: Path) -> None:
+    command = [sys.executable, "-m", "maar.cli.main", "jobs", "--watch", "--kubeconfig", str(kubeconfig)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as child:
+        assert child.stdout is not None
+        assert any("4 jobs" in line for line in child.stdout)
+
+        async def more() -> None:
+            async with connected(kubeconfig) as cluster:
+                await gang(cluster.api, MINE, "late", 1)
+
+        asyncio.run(more())
+        assert any("5 jobs" in line for line in child.stdout)
+        child.send_signal(signal.SIGINT)
+        assert 130 == child.wait(30)
