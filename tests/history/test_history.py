@@ -271,3 +271,30 @@ def test_it_goes_on_after_the_server_hung_up(postgres: Postgres) -> None:
         assert 2 == len(await history.measurements_of("team", "resnet-7"))
 
     run(postgres.new_database(), story)
+
+
+def test_another_process_reads_the_events_of_a_job_and_creates_no_tables(address: str) -> None:
+    async def read(reader: History) -> None:
+        await until(lambda: "not answered" not in reader.problem)
+        assert reader.problem, "there are no tables yet"
+        with pytest.raises(Unreachable):
+            await reader.events_of("team", "resnet-7")
+
+        async def write(writer: History) -> None:
+            await ready(writer)
+            for kind, at in ((EventKind.SUBMITTED, 1.0), (EventKind.STARTED, 2.0)):
+                writer.record(event(kind, at, after=4))
+            writer.record(msgspec.structs.replace(event(EventKind.STARTED, 3.0), name="other"))
+            await writer.settled()
+            await ready(reader)
+            told = await reader.events_of("team", "resnet-7")
+            assert [(EventKind.SUBMITTED, 1.0), (EventKind.STARTED, 2.0)] == [(e.kind, e.at) for e in told]
+
+        writer = History(address)
+        writer.start()
+        try:
+            await write(writer)
+        finally:
+            await writer.close()
+
+    run(address, read, write=False)

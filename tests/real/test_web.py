@@ -101,6 +101,8 @@ def test_two_users_of_different_rights(new_cluster: Callable[..., RealCluster], 
             return [job["name"] for job in json.loads(text)["items"]]
 
         wait_until(lambda: names(tokens["owner"]) == ["mine", "xq7job"], "the owner sees all", PATIENCE)
+        owners = {job["owner"]["kind"] for job in json.loads(ask(base, "/api/v1/jobs", tokens["owner"])[1])["items"]}
+        assert {"PodGroup"} == owners, "also of jobs from before the start"
         assert ["mine"] == names(tokens["alice"])
         assert [] == names(tokens["nobody"])
         assert ["mine"] == names(token_of(cluster, "team-a", "alice", audiences=["maar.dev"]))

@@ -161,6 +161,7 @@ def test_another_site_cannot_use_a_browser_on_this_host(tmp_path: Path) -> None:
     async def story(web: Web) -> None:
         for host, expected in (("evil.example", 403), ("localhost", 200), ("[::1]:80", 200), ("127.0.0.1:1", 200)):
             assert expected == (await web.with_token().ask("/api/v1/cluster", Host=host))[0], host
+        assert 200 == (await (await web.as_user(USER)).ask("/api/v1/cluster", Host="maar.example"))[0], "a proxy"
 
     told(tmp_path, story, anonymous=True)
 
@@ -265,6 +266,35 @@ def test_a_client_that_says_nothing_is_cut_off(tmp_path: Path) -> None:
     told(tmp_path, story, limits=Limits(head_seconds=0.1))
 
 
+def test_bytes_that_are_no_request_are_refused_and_not_logged(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    hostile = [
+        b"GET / HTTP/1.1\r\nAuthorization: Bearer s3cret\x00\r\n\r\n",
+        b"GET / HTTP/1.1\r\n Authorization : Bearer s3cret\r\n\r\n",
+        b"POST /api/v1/what-if HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\ns3cret",
+        b"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\nContent-Length: 6\r\n\r\ns3cret",
+        b"\x16\x03\x01\x02\x00\x01\x00s3cret",
+        b"GET /" + b"a" * 100_000 + b"s3cret HTTP/1.1\r\n\r\n",
+        b"s3cret\r\n\r\n",
+    ]
+
+    async def story(web: Web) -> None:
+        host, port = web.base.removeprefix("http://").split(":")
+        for sent in hostile:
+            reader, writer = await asyncio.open_connection(host, int(port))
+            writer.write(sent)
+            async with asyncio.timeout(10):
+                answer = await reader.read()
+            writer.close()
+            assert answer.startswith(b"HTTP/1.1 4") or answer.startswith(b"HTTP/1.0 4"), (sent, answer)
+            assert b"s3cret" not in answer
+            assert b"Content-Security-Policy: default-src 'none'" in answer
+        assert (200, b"ok\n") == await web.with_token().ask("/healthz")
+
+    caplog.set_level(0)
+    told(tmp_path, story)
+    assert "s3cret" not in caplog.text
+
+
 def test_a_client_with_too_many_connections_is_refused(tmp_path: Path) -> None:
     async def story(web: Web) -> None:
         host, port = web.base.removeprefix("http://").split(":")
@@ -284,6 +314,21 @@ def test_a_client_with_too_many_connections_is_refused(tmp_path: Path) -> None:
                     await asyncio.sleep(0.01)
 
     told(tmp_path, story, limits=Limits(connections_each=3))
+
+
+def test_questions_of_one_user_do_not_stop_another(tmp_path: Path) -> None:
+    question = {"edits": [{"edit": "cordon", "nodes": ["n0"]}]}
+
+    async def story(web: Web) -> None:
+        user, admin = await web.as_user(USER), await web.as_user(ADMIN)
+        assert 200 == (await user.ask("/api/v1/what-if", question))[0]
+        status, body = await user.ask("/api/v1/what-if", question)
+        assert 429 == status
+        assert b"too much computing" in body
+        assert 200 == (await user.ask("/api/v1/cluster"))[0], "reading goes on"
+        assert 200 == (await admin.ask("/api/v1/what-if", question))[0]
+
+    told(tmp_path, story, limits=Limits(computing=Rate(0.0001, 0.0001)))
 
 
 def test_computing_is_paid_by_the_user() -> None:

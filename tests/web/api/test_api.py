@@ -136,6 +136,17 @@ def test_decisions_are_those_of_the_shadow(tmp_path: Path) -> None:
         part = (await (await web.as_user(USER)).get("/decisions"))["items"][0]
         assert ([], 2) == (part["bind"], part["others"]["bind"])
         assert [] == (await client.get(f"/decisions?job={MINE}/waits"))["items"]
+        number = items[0]["number"]
+        await web.settled()
+        assert number == (await client.get("/decisions"))["items"][0]["number"], "the same decision is kept once"
+        question = {"edits": [{"edit": "remove-nodes", "nodes": ["n2"]}], "decision": number}
+        answer = (await client.post("/what-if", question))["whatIf"]
+        assert [f"{THEIRS}/aq7waits"] == answer["stays"]
+        await web.cluster.api.delete("/api/v1/nodes/n2")
+        await web.settled()
+        assert answer == (await client.post("/what-if", question))["whatIf"], "as the cluster was then"
+        status, body = await client.ask("/api/v1/what-if", {**question, "decision": 10**9})
+        assert (422, "decision") == (status, msgspec.json.decode(body)["field"])
 
     told(tmp_path, story)
 

@@ -89,6 +89,8 @@ class Question(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     edits: list[WebEdit] = []
     manifests: str | list[dict[str, Any]] = ""
     """Objects to add: the text of a YAML or JSON file, or a list of objects."""
+    decision: int | None = None
+    """The number of an earlier decision, to decide it again with the edits; `None`: this moment."""
 
 
 def answered(

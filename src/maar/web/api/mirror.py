@@ -31,11 +31,14 @@ from maar.model.tasks import Status
 from maar.views.decisions import Cycle
 from maar.views.records import OwnerView
 from maar.views.tally import Tally
+from maar.whatif.edit import Scene
 
 EVERY = 1.0
 """Minimum seconds between two decisions; a long one is followed by a longer pause. Tuned by hand."""
 KEPT = 50
-"""Cycles that are kept: those that would do something."""
+"""Cycles that are kept: those that would do something else than the one before."""
+REPLAYED = 10
+"""The newest of them, which can be decided again. Most of what they need is shared; tuned by hand."""
 MANY = 1000
 """Changed jobs or nodes above which readers of the stream fetch everything again. Tuned by hand."""
 
@@ -90,6 +93,7 @@ class Mirror:
         self._before: Snapshot | None = None
         self.moment: Moment | None = None
         self.cycles: deque[Cycle] = deque(maxlen=KEPT)
+        self._scenes: deque[tuple[int, Scene]] = deque(maxlen=REPLAYED)
         self.readers: list[Callable[[Changes], None]] = []
         """Called after each cycle with what changed."""
         self.scheduler.loop.on_cycle.append(self._on_cycle)
@@ -141,13 +145,24 @@ class Mirror:
         number = self.scheduler.loop.cycles
         config, _ = self._config.current()
         self.moment = Moment(tally, snapshot.cluster, config, number)
-        if plan.moves or plan.nominate:
-            self.cycles.append(
-                Cycle(number, cycle.now, cycle.seconds, _short(cycle.plan), self._moved(plan), tally.namespaces)
-            )
+        self._keep(cycle, tally, number, config)
         changes = self._changes(snapshot, None if before is None else before.tally)
         for reader in self.readers:
             reader(changes)
+
+    def _keep(self, cycle: loop.Cycle, tally: Tally, number: int, config: Config) -> None:
+        """Keep a cycle that would do something new. A shadow decides the same again until the cluster changes."""
+        plan = _short(cycle.plan)
+        if not (plan.moves or plan.nominate) or (self.cycles and _moves(plan) == _moves(self.cycles[-1].plan)):
+            return
+        self.cycles.append(Cycle(number, cycle.now, cycle.seconds, plan, self._moved(plan), tally.namespaces))
+        self._scenes.append((number, Scene(self.cluster(), config)))
+
+    def scene(self, number: int) -> tuple[Scene, float] | None:
+        """What a kept cycle decided on, and when; `None` if it is no longer known."""
+        scene = next((scene for known, scene in self._scenes if known == number), None)
+        at = next((cycle.at for cycle in self.cycles if cycle.number == number), None)
+        return None if scene is None or at is None else (scene, at)
 
     def _learn_owners(self) -> None:
         cache = self.scheduler.cache
@@ -205,6 +220,12 @@ def _changed_nodes(before: Snapshot, after: Snapshot) -> set[str]:
         if not same or known[name] != here[name]:
             changed.add(name)
     return changed
+
+
+def _moves(plan: Plan) -> tuple[object, ...]:
+    """What a plan does."""
+    sizes = [(r.job, r.after) for r in plan.resize], [r.job for r in plan.suspend], [r.job for r in plan.resume]
+    return plan.bind, plan.evict, plan.nominate, plan.admit, plan.ungate, sizes
 
 
 def _short(plan: Plan) -> Plan:

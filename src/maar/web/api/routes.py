@@ -16,9 +16,11 @@ from typing import Any
 
 import msgspec
 
+from maar.config.config import Config
 from maar.history.history import History
 from maar.kube.client.api import Api
 from maar.kube.kinds.cluster import PRIORITY_CLASSES
+from maar.model.snapshot import Cluster
 from maar.views.cluster import cluster_view
 from maar.views.decisions import decision_view
 from maar.views.jobs import job_detail, job_view, job_views, visible_rows
@@ -214,13 +216,11 @@ class Api1:
         question: Question = asked.body
         moment = asked.moment
         async with self.guard.computing(asked.user.username):
-            cluster = self.mirror.cluster()
+            cluster, config, now = self._asked_about(question, moment)
             objects = self.mirror.scheduler.picture.objects.of(PRIORITY_CLASSES)
             beside: list[Any] = [(PRIORITY_CLASSES, item) for item in objects.values()]
             try:
-                view = await asyncio.to_thread(
-                    answered, question, cluster, moment.config, moment.tally.now, asked.sight, beside
-                )
+                view = await asyncio.to_thread(answered, question, cluster, config, now, asked.sight, beside)
             except Refused:
                 raise
             except Exception as error:
@@ -228,6 +228,16 @@ class Api1:
                 logger.warning("a what-if question failed: %s", type(error).__name__)
                 raise Refused(422, "no decision can be made with these edits", "edits") from None
         return WhatIfAnswer(**self._stamp(moment), what_if=view)
+
+    def _asked_about(self, question: Question, moment: Moment) -> tuple[Cluster, Config, float]:
+        """The cluster, the configuration and the time that a question is about: now, or those of a decision."""
+        if question.decision is None:
+            return self.mirror.cluster(), moment.config, moment.tally.now
+        found = self.mirror.scene(question.decision)
+        if found is None:
+            raise Refused(422, "no such decision that is still known", "decision")
+        scene, at = found
+        return scene.cluster, scene.config, at
 
     # -- the stream
 

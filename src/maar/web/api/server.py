@@ -35,6 +35,7 @@ from maar.web.front.limits import client
 logger = logging.getLogger("maar.web")
 
 JSON = "application/json"
+INTERNAL = b'{"error":"internal error"}'
 HEADERS = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
     "font-src 'self'; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
@@ -87,7 +88,7 @@ class Site:
         except Exception as error:
             # The text of the error and the request may have names or a token: neither goes to the client.
             logger.error("internal error in an answer: %s", type(error).__name__, exc_info=error)
-            return _json(500, b'{"error":"internal error"}')
+            return _json(500, INTERNAL)
 
     async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
         path = request.rel_url.raw_path
@@ -95,7 +96,6 @@ class Site:
             return self._health(path)
         address = client(request.remote or "")
         self._guard.from_address(address)
-        _check_host(request)
         if not path.startswith("/api/"):
             return self._file(request, path)
         if path == PREFIX + OPENAPI:
@@ -134,7 +134,9 @@ class Site:
         headers = request.headers.getall("Authorization", [])
         if len(headers) > 1:
             raise Refused(400, "more than one Authorization header")
-        if headers and not _is_private(request):
+        if not headers:
+            _check_host(request)
+        elif not _is_private(request):
             raise Refused(
                 403, "tokens are accepted only over TLS or from the same host: this one was sent in the clear"
             )
@@ -253,7 +255,10 @@ def is_loopback(host: str) -> bool:
 
 
 def _check_host(request: web.BaseRequest) -> None:
-    """Refuse a page of another site that a browser on this host was led to send here under its own name."""
+    """Refuse what a page of another site may have sent, whose name was made to lead to this host.
+
+    Such a page has no token, so this is only about requests without one.
+    """
     transport = request.transport
     if transport is not None and transport.get_extra_info("sslcontext") is not None:
         return
@@ -293,6 +298,21 @@ class Connection(RequestHandler):
         if self._timer is not None:
             self._timer.cancel()
         super().connection_lost(exc)
+
+    def handle_error(
+        self,
+        request: web.BaseRequest,
+        status: int = 500,
+        exc: BaseException | None = None,
+        message: str | None = None,
+    ) -> web.StreamResponse:
+        """The answer to bytes that are no request. Neither they nor the error are logged: both may have a token."""
+        if request.writer.output_size > 0:
+            raise ConnectionError("the answer has begun already")
+        logger.debug("not a request: %s", type(exc).__name__)
+        answer = _json(status, b'{"error":"not a request of HTTP/1.1"}' if status < 500 else INTERNAL)
+        answer.force_close()
+        return answer
 
     def _check(self) -> None:
         if not self.served and self.transport is not None:
