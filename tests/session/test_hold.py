@@ -6,6 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from maar.decide import decide
+from maar.model.elastic import Past
 from maar.model.jobs import OnHold, Phase
 from maar.model.plan import Plan
 from maar.model.queues import Queue
@@ -122,6 +123,17 @@ def test_a_job_whose_work_is_done_is_not_stopped() -> None:
     job = held(elastic("a", 1, 2, on=["n1", "n1"]), OnHold.STOP)
     done = tuple(replace(task, status=Status.SUCCEEDED) for task in job.tasks)
     assert () == decide(Snapshot(cluster(node("n1", gpu=2), replace(job, tasks=done))), WITH_RESIZE, 0.0).suspend
+
+
+@pytest.mark.parametrize("how", [OnHold.NO, OnHold.START])
+def test_no_room_is_kept_for_a_job_that_is_held_before_its_pods_exist(how: OnHold) -> None:
+    job = held(elastic("a", 2, 2, suspended=False, holds=(("n1", 2),), past=Past(last_resize=-1.0)), how)
+    config = configured("""
+actions: "allocate, resize"
+tiers: [{plugins: [{name: gang}, {name: predicates}]}]
+""")
+    plan = decide(Snapshot(cluster(node("n1", gpu=2), job)), config, 0.0)
+    assert (how is OnHold.NO) == bool(plan.hold)
 
 
 def test_what_is_wrong_with_a_job_comes_before_the_hold() -> None:
