@@ -25,10 +25,12 @@ from maar.controller.settings.brakes import Brakes, BrakeSettings
 from maar.embedded.parts.kubelets import Kubelets
 from maar.embedded.parts.operators import TrainingOperator
 from maar.embedded.server import EmbeddedServer
+from maar.kube.kinds import volcano_podgroup
 from maar.kube.wire.api_resources import NODES
 
 Scene = Callable[[Play], Awaitable[None]]
 PATIENCE = 20.0
+WITHOUT_HOLD: dict[str, Any] = {"metadata": {"annotations": {"maar.dev/hold": None}}}
 
 
 @pytest.fixture
@@ -469,3 +471,41 @@ def test_whatever_happens_in_whatever_order_it_comes_to_what_the_algorithm_says(
                     await play.settles(f"burst {2 * number + part} of seed {seed}")
 
     tell_alone(kubeconfig, scene)
+
+
+def test_an_owner_holds_stops_and_releases_her_job(kubeconfig: Path) -> None:
+    async def scene(play: Play) -> None:
+        live = play.live
+
+        async def hold(name: str, value: str | None) -> None:
+            await live.api.patch(PYTORCH.path(NAMESPACE, name), {"metadata": {"annotations": {"maar.dev/hold": value}}})
+
+        async def says(name: str, workers: str, why: str) -> None:
+            async def check() -> bool:
+                found = await notes(play, name)
+                return (workers, True) == (found.get("maar.dev/workers"), why in found.get("maar.dev/why", ""))
+
+            await live.eventually(check, f"{name} has {workers} workers: {why}")
+
+        await live.group("g", 2, annotations={"maar.dev/hold": "true"})
+        for i in range(2):
+            await live.pod(f"g-{i}", gpu=1, metadata={"annotations": {"scheduling.k8s.io/group-name": "g"}})
+        seen = await live.until(lambda pods: {"Held"} == {p.reason for p in pods}, "its pods say so")
+        assert {"held by its owner: it does not start before the annotation `maar.dev/hold` is removed"} == {
+            p.message for p in seen
+        }
+        await live.api.patch(volcano_podgroup.KIND.resource.path(NAMESPACE, "g"), WITHOUT_HOLD)
+        await live.until(bound("g", 2), "it starts once it is released")
+        play.rigid += 2
+        await play.pytorch("a", 2, 12)
+        assert {"a": 6} == await play.settles("it takes the rest")
+        await hold("a", "true")
+        await play.pytorch("b", 1, 1)
+        assert {"a": 5, "b": 1} == await play.settles("a job that runs goes on, and still gives room")
+        await hold("a", "stop")
+        await says("a", "0", "held by its owner")
+        assert (await job(play, "a"))["spec"]["runPolicy"]["suspend"]
+        await hold("a", None)
+        assert {"a": 5, "b": 1} == await play.settles("it starts again")
+
+    tell(kubeconfig, scene, nodes=1)

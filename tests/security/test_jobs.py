@@ -70,6 +70,30 @@ def test_bounds_give_her_no_more_than_her_share(bounds: dict[str, str]) -> None:
     assert 4 == got["good/mine"]
 
 
+@row("job-hold")
+@pytest.mark.parametrize("hold", ["true", "stop", "false", "yes", "x" * 5000])
+def test_a_hold_is_for_her_own_jobs(hold: str) -> None:
+    """Also on an object that claims the pods of another namespace, or has the name of a job there."""
+    held = {"maar.dev/hold": hold}
+    claims = {"apiVersion": "batch/v1", "kind": "Job", "name": "waits", "uid": "Job-evil-waits", "controller": True}
+    hers = [batch_job("evil", name, annotations=held) for name in ("waits", "runs")]
+    groups = [group("evil", name, annotations=held, minMember=2) for name in ("waits", "runs")]
+    mine = good()
+    mine[-1]["metadata"]["ownerReferences"] = [claims]
+    got = plan(mine, hers, groups)
+    good_is_well(got)
+    assert hold == "false" or {"Held", "Invalid"} & set(codes(got, "evil/waits"))
+
+
+@row("job-hold")
+def test_a_held_gang_keeps_no_room_from_others() -> None:
+    """Sixteen GPUs that she holds and does not use: all of them are free for `good`."""
+    hers = [group("evil", "big", annotations={"maar.dev/hold": "true"}, minMember=2)]
+    hers += [pod("evil", f"big-{i}", gpus=8, annotations={"scheduling.k8s.io/group-name": "big"}) for i in (0, 1)]
+    theirs = [pod("good", f"p{i}", gpus=8) for i in (0, 1)]
+    assert {"good/p0", "good/p1"} == set(bound(plan(FAIR, hers, theirs)))
+
+
 @row("job-priority-class")
 @pytest.mark.parametrize("listed", ["", "low"])
 def test_a_number_in_a_template_is_no_priority(listed: str) -> None:

@@ -7,10 +7,14 @@ future workers is kept (`hold`).
 
 from __future__ import annotations
 
+import numpy as np
+
 from maar.config.config import NoArguments
+from maar.model.jobs import Job, OnHold
 from maar.session.resizing.pool_sizes import PoolSizes
 from maar.session.resizing.pools import pools_of
-from maar.session.session import Session
+from maar.session.resizing.workers import elastic_of, is_ending, set_size
+from maar.session.session import Decision, Session
 
 NAME = "resize"
 Arguments = NoArguments
@@ -21,5 +25,20 @@ class Resize:
         del arguments
 
     def execute(self, session: Session) -> None:
+        for job in session.elastic():
+            if session.is_held(job):
+                _hold(session, job)
         for pool in pools_of(session):
             PoolSizes(session, pool).run()
+
+
+def _hold(session: Session, job: Job) -> None:
+    """A job that its owner holds is in no pool: it stays suspended, and with `stop` it is suspended now."""
+    now = elastic_of(job).now
+    stops = job.on_hold is OnHold.STOP and session.can_stop(job) and not is_ending(session, job)
+    size = 0 if stops else now
+    if size != now:
+        with session.statement() as statement:
+            set_size(session, job, 0, np.zeros(len(session.snapshot.nodes), dtype=np.bool_))
+            statement.commit()
+    session.size(job, Decision(size, size, "held by its owner"))

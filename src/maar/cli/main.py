@@ -16,8 +16,18 @@ from maar.cli.exits import ended, leave, replace_missing_streams
 from maar.cli.logs import tame_stray_records
 
 COMMANDS = {
-    "plan": "maar.cli.plan",
+    "jobs": "maar.cli.jobs",
     "why": "maar.cli.why",
+    "when": "maar.cli.when",
+    "queues": "maar.cli.queues",
+    "nodes": "maar.cli.nodes",
+    "what-if": "maar.cli.what_if",
+    "submit": "maar.cli.submit",
+    "hold": "maar.cli.hold",
+    "release": "maar.cli.hold",
+    "cancel": "maar.cli.hold",
+    "set": "maar.cli.hold",
+    "plan": "maar.cli.plan",
     "allocate": "maar.cli.allocate",
     "config": "maar.cli.config",
     "run": "maar.cli.run",
@@ -28,6 +38,9 @@ COMMANDS = {
     "simulate": "maar.cli.simulate",
 }
 """The module of each command. Only the module of the command that runs is imported."""
+
+ATTRIBUTES = {"what-if": "what_if", "set": "change"}
+"""The names of commands in their modules, where Python does not allow their own."""
 
 COMPLETING = "_MAAR_COMPLETE"
 """The variable by which a shell asks for completions."""
@@ -47,7 +60,7 @@ class Commands(click.Group):
             from maar.config.problems import unknown  # imported late, so that `maar` starts fast
 
             raise click.UsageError(unknown("command", cmd_name, COMMANDS), ctx)
-        command = getattr(import_module(COMMANDS[cmd_name]), cmd_name)
+        command = getattr(import_module(COMMANDS[cmd_name]), ATTRIBUTES.get(cmd_name, cmd_name))
         assert isinstance(command, click.Command), f"no command: {cmd_name}"
         return command
 
@@ -84,6 +97,11 @@ class Commands(click.Group):
 @click.version_option(__version__, prog_name="maar", message="%(prog)s %(version)s")
 def main() -> None:
     """Maar schedules deep-learning jobs on Kubernetes: gangs, queues, elastic jobs, and a reason for every wait."""
+
+
+def plugin() -> None:
+    """The entry point of `kubectl maar`."""
+    main(prog_name="kubectl maar")
 
 
 if __name__ == "__main__":

@@ -12,10 +12,10 @@ from pathlib import Path
 
 import click
 
-from maar.cli.exits import BadInput, Problem
+from maar.cli.exits import BadInput, CannotRun, Problem
 from maar.cli.inputs import LENIENT, OUTPUT
 from maar.cli.manifests import CONFIG, SCHEDULER_NAMES, as_moment, chosen_config, read_cluster
-from maar.cli.output import say, say_json
+from maar.cli.output import say, say_json, tell
 from maar.cli.plan_json import as_json
 from maar.cli.plan_text import Cycle, WithoutPods, as_text
 from maar.config.config import Config
@@ -28,7 +28,15 @@ from maar.registry import catalog
 
 
 @click.command()
-@click.argument("paths", nargs=-1, required=True, metavar="PATH...")
+@click.argument("paths", nargs=-1, metavar="PATH...")
+@click.option(
+    "--live",
+    is_flag=True,
+    help="Plan the cluster of the kubeconfig, with what -f adds. Nothing is written.",
+)
+@click.option("-f", "--file", "added", multiple=True, metavar="PATH", help="With --live: manifests to add.")
+@click.option("--kubeconfig", metavar="FILE", help="With --live: the kubeconfig. Default: as for kubectl.")
+@click.option("--context", metavar="NAME", help="With --live: context of the kubeconfig.")
 @CONFIG
 @LENIENT
 @click.option(
@@ -43,6 +51,10 @@ from maar.registry import catalog
 @SCHEDULER_NAMES
 def plan(
     paths: tuple[str, ...],
+    live: bool,
+    added: tuple[str, ...],
+    kubeconfig: str | None,
+    context: str | None,
     config_file: str | None,
     lenient: bool,
     cycles: int,
@@ -59,14 +71,66 @@ def plan(
 
     If PATH is a recording (`maar run --record FILE`), Maar decides each recorded cycle again, with the recorded
     configuration or with --config.
+
+    With --live there is no PATH: the cluster is read with your own rights, which must include all nodes and pods.
     """
     start = time.time() if now is None else now
+    if live == bool(paths) or (added and not live):
+        raise click.UsageError("expected PATH..., or --live with manifests in -f")
+    if live:
+        _plan_live(added, kubeconfig, context, config_file, lenient, cycles, start, output, names)
+        return
     if len(paths) == 1 and is_recording(Path(paths[0])):
         _replay(Path(paths[0]), config_file, lenient, output)
         return
     config, given, warnings = read_cluster(paths, config_file, lenient, names, start)
     without_pods = WithoutPods(given.expected, given.skipped)
     _show(_decide(given.cluster, config, cycles, start), cycles, output, without_pods, warnings)
+
+
+def _plan_live(
+    added: tuple[str, ...],
+    kubeconfig: str | None,
+    context: str | None,
+    config_file: str | None,
+    lenient: bool,
+    cycles: int,
+    start: float,
+    output: str,
+    names: tuple[str, ...],
+) -> None:
+    """Plan a cluster as it is now, with manifests added to it."""
+    # Imported late: it takes long, and plans of files need none of it.
+    from maar.cli.asking.asked import guarded, notes_about
+    from maar.cli.asking.reading import read
+    from maar.controller.main import LEASE_NAMESPACE, NAME
+    from maar.kube.client.access import load_access, load_namespace
+    from maar.kube.client.api import Api
+    from maar.kube.picture.manifests import read_into
+    from maar.kube.wire.errors import ManifestError
+
+    ours = frozenset(names or (NAME,))
+
+    config, warnings = chosen_config(config_file, lenient)
+
+    async def main() -> None:
+        api = await Api.open(load_access(kubeconfig, context))
+        try:
+            reading = await read(api, (load_namespace(kubeconfig, context),), ours, LEASE_NAMESPACE)
+        finally:
+            await api.close()
+        if not reading.whole:
+            raise CannotRun(f"nothing can be decided here: you may not list {', '.join(reading.unseen)}")
+        try:
+            given = read_into(reading.picture, added, ours, start)
+        except ManifestError as error:
+            raise BadInput(str(error)) from None
+        for note in (*notes_about(reading, config_file), *(f"warning: {w}" for w in (*warnings, *given.warnings))):
+            tell(note)
+        without_pods = WithoutPods(given.expected, given.skipped)
+        _show(_decide(given.cluster, config, cycles, start), cycles, output, without_pods, given.warnings)
+
+    guarded(main)
 
 
 def _show(

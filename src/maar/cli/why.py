@@ -1,7 +1,6 @@
-"""`maar why`: why a job waits, its place, and what would start it, for a cluster that manifests describe.
+"""`maar why`: why a job waits, its place, and what would start it: of a cluster, or of manifests that describe one.
 
-Reads manifests as `maar plan` does, asks `maar.whatif` and prints text or JSON. It prints nothing on standard output
-after an error.
+It prints nothing on standard output after an error.
 """
 
 from __future__ import annotations
@@ -13,63 +12,67 @@ from collections.abc import Callable
 import click
 import msgspec
 
+from maar.cli.asking.asked import Asked, asking, show
+from maar.cli.asking.detail import detail_text
 from maar.cli.exits import BadInput
-from maar.cli.inputs import LENIENT, OUTPUT
-from maar.cli.manifests import CONFIG, SCHEDULER_NAMES, as_moment, read_cluster
+from maar.cli.manifests import as_moment, read_cluster
 from maar.cli.output import say, say_json
-from maar.cli.why_text import as_text
+from maar.decide import decide
+from maar.model.snapshot import Snapshot
+from maar.views.jobs import job_detail
+from maar.views.sight import ALL
+from maar.views.tally import Tally
 from maar.whatif.edit import EditError
 from maar.whatif.why import why as answer
 
 NAMESPACE = "default"
 
 
-@click.command()
+@asking(watch=True)
 @click.argument("job", metavar="NS/JOB")
 @click.option(
-    "-f", "--file", "paths", multiple=True, required=True, metavar="PATH",
-    help="Manifests of the cluster: a file, a folder, or - for standard input. May be repeated.",
+    "-f", "--file", "paths", multiple=True, metavar="PATH",
+    help="Read the cluster from manifests, as `maar plan` does: a file, a folder, or - for standard input. "
+    "May be repeated.",
 )  # fmt: skip
-@CONFIG
-@LENIENT
 @click.option(
     "--now", callback=as_moment, metavar="TIME",
-    help="Time of the decision, in RFC 3339 or in seconds since 1970. Default: now.",
+    help="With -f: time of the decision, in RFC 3339 or in seconds since 1970. Default: now.",
 )  # fmt: skip
 @click.option(
     "--seconds", type=click.FloatRange(0), default=10.0, show_default=True, metavar="N",
     help="Time for the search of changes that would start the job; 0: no search.",
 )  # fmt: skip
-@OUTPUT
-@SCHEDULER_NAMES
-def why(
-    job: str,
-    paths: tuple[str, ...],
-    config_file: str | None,
-    lenient: bool,
-    now: float | None,
-    seconds: float,
-    output: str,
-    names: tuple[str, ...],
-) -> None:
+def why(asked: Asked, job: str, paths: tuple[str, ...], now: float | None, seconds: float) -> None:
     """Show why a job waits, which jobs go first, and what would start it.
 
-    NS/JOB is the namespace and the name of the job, as `maar plan` shows it; without a namespace it is `default`. The
-    cluster is read from manifests, as by `maar plan`. Each change that is shown was tried: with it alone the job starts
-    in the next cycle, and no smaller change of its kind is enough.
+    NS/JOB is the namespace and the name of the job, as `maar jobs` shows it, or of the object that was submitted.
+    Without a namespace it is that of the kubeconfig; with -f it is `default`. Each change that is shown was tried: with
+    it alone the job starts in the next cycle, and no smaller change of its kind is enough.
     """
+    if paths:
+        _from_files(asked, job, paths, now, seconds)
+        return
+    key = asked.key(job)
+    show(asked, lambda source: source.job(key, seconds), lambda found: detail_text(found.detail, found.as_of))
+
+
+def _from_files(asked: Asked, job: str, paths: tuple[str, ...], now: float | None, seconds: float) -> None:
     at = time.time() if now is None else now
-    config, given, warnings = read_cluster(paths, config_file, lenient, names, at)
+    names = click.get_current_context().get_parameter_source("names")
+    ours = asked.names if names is not None and names.name == "COMMANDLINE" else ()
+    config, given, warnings = read_cluster(paths, asked.config_file, asked.lenient, ours, at)
     key = job if "/" in job else f"{NAMESPACE}/{job}"
     try:
         found = answer(given.cluster, config, at, key, _until(seconds))
     except EditError as error:
         raise BadInput(error.problem) from None
-    if output == "json":
-        data = msgspec.to_builtins(found)
-        say_json(json.dumps({**data, **({"warnings": warnings} if warnings else {})}, indent=2, allow_nan=False))
-    else:
-        say(as_text(found, at))
+    if asked.output == "json":
+        data = {**msgspec.to_builtins(found), **({"warnings": warnings} if warnings else {})}
+        say_json(json.dumps(data, indent=2, allow_nan=False))
+        return
+    snapshot = Snapshot(given.cluster)
+    say(detail_text(job_detail(Tally(snapshot, decide(snapshot, config, at), at), found, ALL), at))
 
 
 def _until(seconds: float) -> Callable[[], bool]:

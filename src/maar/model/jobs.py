@@ -33,6 +33,16 @@ class Phase(enum.StrEnum):
     COMPLETED = "Completed"
 
 
+class OnHold(enum.StrEnum):
+    """Whether the owner of a job holds it (`maar.dev/hold`)."""
+
+    NO = ""
+    START = "start"
+    """It does not start; if it runs, it goes on."""
+    STOP = "stop"
+    """It does not start; if it runs, it is suspended."""
+
+
 class Closeness(msgspec.Struct, frozen=True):
     """The gang must or should run within one network domain.
 
@@ -132,6 +142,7 @@ class Job(msgspec.Struct, frozen=True):
     """Until when more pods may be added, for a job without an object that declares their number."""
     broken: str = ""
     """Why the job is invalid; it waits until its owner corrects it."""
+    on_hold: OnHold = OnHold.NO
     elastic: Elastic | None = None
     """Set if the number of workers may change. The lower bound then replaces the minimum that its group declares."""
     index: int = -1
@@ -253,6 +264,9 @@ class JobTable:
         self.role_nominated: Ints = np.bincount(self.task_role[nominated], minlength=roles).astype(np.int64)
         asks = [_asks(job, size) for job, size in zip(self.jobs, self.sizes.tolist(), strict=True)]
         self.waits: Mask = (self.pending + self.nominated + self.blocked > 0) | np.array(asks, dtype=np.bool_)
+        stops = np.array([job.on_hold is OnHold.STOP for job in self.jobs], dtype=np.bool_)
+        if stops.any():
+            self.waits |= stops & (by_job(tasks.status == Status.BOUND) > 0)
 
     def _number_roles(self, tasks: TaskTable) -> None:
         names: list[tuple[str, ...]] = []

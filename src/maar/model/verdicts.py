@@ -68,6 +68,7 @@ ROWS = (
     Row(("QueueClosed",), "QueueClosed", "the cluster's owner opens the queue"),
     Row(("Refused", "NotAdmitted"), "NotAdmitted", "wait, until a plugin admits the group"),
     Row(("QuotaExceeded",), "QuotaExceeded", "wait for other pods of the namespace, or raise its ResourceQuota"),
+    Row(("Held",), "Held", "the owner removes the annotation `maar.dev/hold` (`maar release`)"),
     Row(("Braked",), "Held", "the cluster's owner releases the brakes"),
     Row(("Nominated",), NOMINATED, "wait: victims are leaving"),
     Row(("OverCapability", "NodeGroupLimit"), "QueueLimit", "wait for other jobs of the queue, or use another queue"),

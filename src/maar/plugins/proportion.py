@@ -285,7 +285,7 @@ def _asking(session: Session) -> Mask:
         q.open and not broken for q, broken in zip(snapshot.queues.queues, snapshot.queues.broken, strict=True)
     ]
     asking = np.array([*open_queues, False], dtype=np.bool_)[snapshot.jobs.queue]  # no queue is -1, the last entry
-    asking[[i for i in snapshot.jobs.active if session.job(i).broken]] = False
+    asking[[i for i in snapshot.jobs.active if session.job(i).broken or session.is_held(session.job(i))]] = False
     return np.asarray(asking & ~snapshot.jobs.refused)
 
 

@@ -14,7 +14,7 @@ import msgspec
 import numpy as np
 
 from maar.config.config import Config
-from maar.model.jobs import Job, Phase
+from maar.model.jobs import Job, OnHold, Phase
 from maar.model.plan import Cause, Elect, Expired, Lock
 from maar.model.queues import Queue
 from maar.model.reasons import Reason
@@ -158,6 +158,8 @@ class Session:
         """Why a job cannot be considered, before any plugin is asked; `None` if it can."""
         if job.broken:
             return Reason("maar", "Invalid", job.broken, since=self.waiting_since(job))
+        if self.is_held(job):
+            return Reason("maar", "Held", self._why_held(job), since=self.waiting_since(job))
         if job.settles is not None and self.now < job.settles:
             self.wake(job.settles)
             what = "waits for more of its pods to be created: their total number is not declared"
@@ -171,6 +173,29 @@ class Session:
             why = f"queue `{job.queue}`: {self.snapshot.queues.broken[queue]}"
             return Reason("maar", "QueueInvalid", why, queue=job.queue, since=self.waiting_since(job))
         return None
+
+    def is_held(self, job: Job) -> bool:
+        """Whether a job must not start, or must stop, because its owner holds it. One that runs may go on."""
+        return job.on_hold is OnHold.STOP or (job.on_hold is OnHold.START and not self._has_started(job))
+
+    def can_stop(self, job: Job) -> bool:
+        """Whether a job can be suspended."""
+        return job.elastic is not None and job.elastic.pausable and self.config.has_action("resize")
+
+    def _has_started(self, job: Job) -> bool:
+        """Whether it ran when the session opened. Pods of a suspended job are only not gone yet."""
+        first, last = self.snapshot.jobs.members.span(job.index)
+        if job.elastic is not None and job.elastic.suspended:
+            return False
+        return bool((self.snapshot.tasks.status[first:last] == int(Status.BOUND)).any())
+
+    def _why_held(self, job: Job) -> str:
+        if not self._has_started(job):
+            return "held by its owner: it does not start before the annotation `maar.dev/hold` is removed"
+        if self.can_stop(job):
+            return "held by its owner: it is being stopped, as the annotation `maar.dev/hold: stop` says"
+        how = "delete the job, or its pods, to stop it"
+        return f"held by its owner, but it goes on: `maar.dev/hold: stop` cannot suspend a job of this kind; {how}"
 
     def is_pending(self, job: Job) -> bool:
         """Whether its group is not admitted, neither before nor in this session."""

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from maar.model.jobs import Phase
+from maar.model.jobs import OnHold, Phase
 from maar.model.nodes import Node
 from maar.model.queues import ROOT, Queue
 from maar.model.resources import CPU, EPHEMERAL, LARGEST, MEMORY, PODS, devices_first, total
@@ -21,7 +21,7 @@ from maar.model.snapshot import Quota
 from maar.model.tasks import Status
 from maar.plugins.resourcequota import plain
 from maar.whatif.edit import Edit
-from maar.whatif.job_edits import HIGHEST, UNPLACED, EndJobs, SetMinimum, SetPriority, SetQueue, SetRequest
+from maar.whatif.job_edits import HIGHEST, UNPLACED, EndJobs, Release, SetMinimum, SetPriority, SetQueue, SetRequest
 from maar.whatif.node_edits import MOST_NODES, AddNodesLike, EndReservation, Uncordon, copy_of
 from maar.whatif.queue_edits import LARGEST_WEIGHT, Field, OpenQueue, SetAmounts, SetQuota, SetWeight
 from maar.whatif.search import Search, bisected, least
@@ -36,6 +36,11 @@ COARSE = {CPU: 100, MEMORY: 2**20, EPHEMERAL: 2**20}
 """The step in which requests are lowered: a tenth of a CPU, and Mi; all else in units."""
 
 Edits = list[Edit] | None
+
+
+def release(search: Search) -> Edits:
+    """Release the job, which its owner holds."""
+    return None if search.job.on_hold is OnHold.NO else search.tried([Release(search.job.key)])
 
 
 def reservation(search: Search) -> Edits:
@@ -172,6 +177,7 @@ def move(search: Search) -> Edits:
 
 
 KINDS: Mapping[str, Callable[[Search], Edits]] = {
+    "release": release,
     "reservation": reservation,
     "uncordon": uncordon,
     "open": open_queue,

@@ -1,10 +1,10 @@
-"""Edits of jobs: add, end, priority, minimum, queue, requests."""
+"""Edits of jobs: add, end, release, priority, minimum, queue, requests."""
 
 from __future__ import annotations
 
 from msgspec.structs import replace
 
-from maar.model.jobs import Job
+from maar.model.jobs import Job, OnHold
 from maar.model.queues import QueueTree
 from maar.model.resources import PODS, quantity
 from maar.model.shapes import Shape
@@ -67,6 +67,18 @@ class EndJobs(Edit, frozen=True):
 
     def words(self, scene: Scene) -> str:
         return f"end job{'' if len(self.jobs) == 1 else 's'} {quoted(self.jobs)}"
+
+
+class Release(Edit, frozen=True):
+    """The owner of a job no longer holds it."""
+
+    job: str
+
+    def applied(self, scene: Scene) -> Scene:
+        return with_job(scene, replace(job_of(scene, self.job), on_hold=OnHold.NO))
+
+    def words(self, scene: Scene) -> str:
+        return f"release `{self.job}`, which its owner holds"
 
 
 class SetPriority(Edit, frozen=True):

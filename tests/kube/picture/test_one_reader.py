@@ -17,6 +17,7 @@ from maar.model.snapshot import Cluster, Snapshot
 NOW = 1000.0
 MAAR = frozenset({"maar"})
 OLD, NEW = "2026-01-01T00:00:00Z", "2026-02-01T00:00:00Z"
+HELD, STOPPED = {"maar.dev/hold": "true"}, {"maar.dev/hold": "stop"}
 BOUNDS = {"maar.dev/min-workers": "1", "maar.dev/max-workers": "3"}
 
 
@@ -114,9 +115,9 @@ def of_leader_worker_set(group: int, index: int, **more: Any) -> Json:
     return pod(f"l-{group}-{index}", metadata={"labels": labels}, **more)
 
 
-def train_job(**spec: Any) -> Json:
-    api = "trainer.kubeflow.org/v1alpha1"
-    return thing(api, "TrainJob", "s", metadata={"annotations": {"maar.dev/max-runtime": "1h"}}, spec=spec)
+def train_job(annotations: Json | None = None, **spec: Any) -> Json:
+    notes = {"maar.dev/max-runtime": "1h", **(annotations or {})}
+    return thing("trainer.kubeflow.org/v1alpha1", "TrainJob", "s", metadata={"annotations": notes}, spec=spec)
 
 
 def batch(name: str, annotations: Json | None = None, parallelism: int = 2, **metadata: Any) -> Json:
@@ -184,7 +185,8 @@ VERSIONS: list[list[Json]] = [
     ],
     # PodGroups of each API, and pods that name them, one, several or none.
     [volcano_group("g", 2), volcano_group("g", 3, "Pending"), volcano_group("g", -1),
-     volcano_group("g", 2, annotations={"volcano.sh/sla-waiting-time": "5s"})],
+     volcano_group("g", 2, annotations={"volcano.sh/sla-waiting-time": "5s"}),
+     volcano_group("g", 2, annotations=HELD)],
     [
         thing("scheduling.k8s.io/v1beta1", "PodGroup", "g", spec={"schedulingPolicy": policy})
         for policy in POLICIES
@@ -199,7 +201,8 @@ VERSIONS: list[list[Json]] = [
     [pod("g", metadata={"labels": {"scheduling.x-k8s.io/pod-group": "g"}}), pod("g")],
     [pod("p-0", metadata={"annotations": {"pod_group": "p"}}),
      pod("p-0", metadata={"annotations": {"pod_group": "p", "pod_group_size": "2"}})],
-    [pod("p-1", metadata={"annotations": {"pod_group": "p"}}), pod("p-1", image="other:1")],
+    [pod("p-1", metadata={"annotations": {"pod_group": "p"}}), pod("p-1", image="other:1"),
+     pod("p-1", metadata={"annotations": {"pod_group": "p", **HELD}})],
     # Pods on their own.
     [pod("a", metadata={"labels": {"app": "x"}}), pod("a", spec={"affinity": APART}),
      pod("a", metadata={"deletionTimestamp": NEW}),
@@ -213,15 +216,16 @@ VERSIONS: list[list[Json]] = [
     [pod("e", spec={"volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "c"}}]}),
      pod("e", spec={"schedulingGates": [{"name": "kueue"}]})],
     # Jobs that own pods: rigid, elastic, suspended; with and without a PodGroup; two kinds of one name.
-    [kubeflow(*PYTORCH, 2), kubeflow(*PYTORCH, 2, BOUNDS), kubeflow(*PYTORCH, 3, BOUNDS, suspend=True)],
+    [kubeflow(*PYTORCH, 2), kubeflow(*PYTORCH, 2, BOUNDS), kubeflow(*PYTORCH, 3, BOUNDS, suspend=True),
+     kubeflow(*PYTORCH, 2, HELD), kubeflow(*PYTORCH, 2, STOPPED)],
     [kubeflow("TFJob", "tfReplicaSpecs", "t", 1), kubeflow("TFJob", "tfReplicaSpecs", "t", 2, suspend=True)],
     [volcano_group("t", 2, **owned("kubeflow.org/v1", "PyTorchJob", "t")), volcano_group("t", 1)],
     [pod("t-0", metadata={**LABELLED, "annotations": {"scheduling.k8s.io/group-name": "t"}}),
      pod("t-0", metadata=LABELLED)],
     [pod("t-1", metadata={**LABELLED, **owned("kubeflow.org/v1", "PyTorchJob", "t")}),
      pod("t-1", metadata={**LABELLED, **owned("kubeflow.org/v1", "TFJob", "t")})],
-    [batch("j"), batch("j", {"maar.dev/gang": "true"}), batch("j", BOUNDS), batch("j", {}, 1, **owned(
-        "jobset.x-k8s.io/v1alpha2", "JobSet", "s"))],
+    [batch("j"), batch("j", {"maar.dev/gang": "true"}), batch("j", HELD), batch("j", STOPPED),
+     batch("j", {}, 1, **owned("jobset.x-k8s.io/v1alpha2", "JobSet", "s"))],
     [pod("j-0", metadata=owned("batch/v1", "Job", "j")),
      pod("j-0", metadata={**owned("batch/v1", "Job", "j"), "annotations": {"maar.dev/gang": "true"}})],
     [pod("j-1", metadata=owned("batch/v1", "Job", "j")), pod("j-1", metadata=owned("batch/v1", "Job", "j", "another"))],
@@ -232,7 +236,7 @@ VERSIONS: list[list[Json]] = [
     [of_jobset("s", 1, "w"), of_jobset("s", 1, "d"),
      of_jobset("s", 1, "d", annotations={"scheduling.k8s.io/group-name": "s"})],
     # Jobs inside of jobs: a TrainJob with its JobSet, its Job and its PodGroup; a RayJob with its RayCluster.
-    [train_job(), train_job(suspend=True), train_job(managedBy="kueue.x-k8s.io/multikueue")],
+    [train_job(), train_job(suspend=True), train_job(HELD), train_job(managedBy="kueue.x-k8s.io/multikueue")],
     [jobset("s", after=True, **IN_TRAIN_JOB), jobset("s", **IN_TRAIN_JOB), jobset("s", suspend=True, **IN_TRAIN_JOB),
      jobset("s", after=True, suspend=True, done=True, **IN_TRAIN_JOB)],
     [volcano_group("s", 4, **IN_TRAIN_JOB), volcano_group("s", 2), volcano_group("s", 4, "Pending", **IN_TRAIN_JOB)],
@@ -278,19 +282,19 @@ def differing(live: Cluster, scratch: Cluster) -> Json:
 
 
 MOVES = st.lists(
-    st.tuples(st.integers(0, len(VERSIONS) - 1), st.integers(0, 4), st.booleans()), min_size=1, max_size=120
+    st.tuples(st.integers(0, len(VERSIONS) - 1), st.integers(0, 5), st.booleans()), min_size=1, max_size=120
 )
 
 
 @settings(max_examples=300)
 @given(MOVES)
 def test_safety_live_reading_equals_reading_from_scratch(moves: list[tuple[int, int, bool]]) -> None:
-    """A version of 4 deletes the object; a true third value runs a cycle after the move."""
+    """A version of 5 deletes the object; a true third value runs a cycle after the move."""
     picture, there = Picture(MAAR, settling=None), dict[int, Json]()
     snapshot: Snapshot | None = None
     for place, version, cycle in moves:
         versions = VERSIONS[place]
-        if version == 4:
+        if version == 5:
             there.pop(place, None)
             kind, item = decoded(versions[0])
             picture.drop(kind, kind.key_of(item))

@@ -17,7 +17,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from maar.kube.client.credentials import Credentials, check_kubeconfig, from_account, from_kubeconfig
+from maar.kube.client.credentials import Credentials, check_kubeconfig, from_account, from_kubeconfig, namespace_in
 from maar.kube.client.errors import AccessError
 
 log = logging.getLogger(__name__)
@@ -150,6 +150,23 @@ def load_access(
         return from_account(environ, account)
 
     return Access(from_account(environ, account).server, load=read, reread=REREAD_SECONDS, clock=clock)
+
+
+def load_namespace(
+    kubeconfig: str | None = None,
+    context: str | None = None,
+    *,
+    environ: Mapping[str, str] = os.environ,
+    account: Path = ACCOUNT,
+) -> str:
+    """The namespace that kubectl would use: that of the context, or of this pod, else `default`."""
+    paths = kubeconfig or environ.get("KUBECONFIG") or str(Path(environ.get("HOME", "~")).expanduser() / ".kube/config")
+    if any(Path(path).expanduser().exists() for path in paths.split(os.pathsep) if path):
+        return namespace_in(paths, context) or "default"
+    try:
+        return (account / "namespace").read_text().strip() or "default"
+    except OSError:
+        return "default"
 
 
 def proxy_for(server: str, stated: str | None, environ: Mapping[str, str]) -> str | None:

@@ -84,9 +84,9 @@ class Api:
         """The same with an upper bound for its bytes, for servers behind the API server that are not trusted."""
         return await self._transport.read(path, {}, timeout, most)
 
-    async def create(self, path: str, obj: Body) -> bytes:
-        """Creates an object under the path of its kind."""
-        return await self.request("POST", path, body=obj)
+    async def create(self, path: str, obj: Body, *, dry_run: bool = False) -> bytes:
+        """Creates an object under the path of its kind; with `dry_run` the server only checks it."""
+        return await self.request("POST", path, body=obj, params={"dryRun": "All"} if dry_run else None)
 
     async def replace(self, path: str, obj: Body) -> bytes:
         """Replaces a whole object; with a resourceVersion in it, the server refuses to overwrite a newer one."""
@@ -98,6 +98,11 @@ class Api:
     async def delete(self, path: str, uid: str | None = None, grace: int | None = None, version: str = "") -> bytes:
         """Deletes an object; with `uid`, never a later object of the same name, and with `version` no other version."""
         return await self.request("DELETE", path, body=_delete_options(uid, grace, version))
+
+    async def delete_with_all(self, path: str, uid: str) -> bytes:
+        """Deletes an object, and then all that it owns."""
+        options = _delete_options(uid, None, "") | {"propagationPolicy": "Background"}
+        return await self.request("DELETE", path, body=options)
 
     async def bind(self, namespace: str, name: str, uid: str, node: str, version: str = "") -> None:
         """Binds a pod to a node; never a later pod of the same name, nor one with another version, if given (409)."""

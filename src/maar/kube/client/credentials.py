@@ -57,6 +57,16 @@ def check_kubeconfig(paths: str, context: str | None) -> tuple[str, bool]:
         raise AccessError(f"{paths}: not a kubeconfig: {' '.join(str(error).split())}") from error
 
 
+def namespace_in(paths: str, context: str | None) -> str:
+    """The namespace that a context names; empty if it names none."""
+    from kubernetes_asyncio.config.kube_config import KubeConfigMerger
+
+    check_kubeconfig(paths, context)
+    config: Any = KubeConfigMerger(paths).config
+    chosen = config["contexts"].get_with_name(context or config["current-context"])["context"]
+    return str(chosen.safe_get("namespace") or "")
+
+
 async def from_kubeconfig(paths: str, context: str | None) -> Credentials:
     """The current credentials of a kubeconfig; runs its exec plugin, if any."""
     from kubernetes_asyncio.client import Configuration

@@ -124,6 +124,9 @@ class Status(msgspec.Struct, frozen=True):
     """The `Status` object that an API server sends with an error."""
 
     message: str = ""
+    error: str = ""
+    """The message in an answer of `maar web`."""
+    field: str = ""
     reason: str = ""
     code: int = 0
     details: Details | None = None
@@ -152,7 +155,8 @@ def refusal(code: int, body: bytes, verb: str = "", path: str = "", retry_after:
         kind = AlreadyExists
     if kind is TooManyRequests and any(cause.reason == "DisruptionBudget" for cause in causes):
         kind = DisruptionRefused
-    message = status.message or f"the server responded with status {code}"
+    said = f"{status.field}: {status.error}" if status.field else status.error
+    message = status.message or said or f"the server responded with status {code}"
     if kind is Forbidden:
         message = _grant(message)
     elif kind is DisruptionRefused:

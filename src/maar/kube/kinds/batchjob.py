@@ -11,7 +11,7 @@ from typing import Any
 from maar.kube.kinds.creating import Member, pod
 from maar.kube.kinds.elastic import ElasticSpec, Role, Stated
 from maar.kube.kinds.gang import GangSpec, from_object, set_minimum
-from maar.kube.kinds.kind import COMPLETED, FAILED, End, JobKind, Numbering, Request, Wanted, merge
+from maar.kube.kinds.kind import COMPLETED, FAILED, End, Form, JobKind, Numbering, Request, Wanted, merge
 from maar.kube.wire import annotations as known
 from maar.kube.wire.annotations import Notes
 from maar.kube.wire.api_resources import Resource
@@ -125,6 +125,7 @@ KIND = JobKind(
     title="owner",
     about='its pods, where it or its pod template is annotated `maar.dev/gang: "true"`, or it is elastic',
     bounds="annotations",
+    form=Form(templates=("spec.template",), suspend="spec.suspend"),
     gangs=gangs,
     claims=lambda pod: is_gang(pod.metadata.annotations),
     numbering=Numbering(INDEX_LABEL),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from maar.kube.kinds.kind import Kind, Right
+from maar.kube.kinds.kind import Form, Kind, Right
 from maar.kube.wire import api_resources as resources
 
 NODES = Kind(resource=resources.NODES, writes={"": ("patch",)})
@@ -16,6 +16,7 @@ NODE_METRICS = Kind(
 )
 PODS = Kind(
     resource=resources.PODS,
+    form=Form(scheduler="spec.schedulerName"),
     writes={"": ("patch",), "status": ("patch",), "binding": ("create",), "eviction": ("create",)},
 )
 NAMESPACES = Kind(resource=resources.NAMESPACES)

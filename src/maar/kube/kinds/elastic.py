@@ -6,7 +6,8 @@ the `Elastic` of the model is made. An invalid field becomes `broken`, and the j
 
 A job is elastic if it states bounds. The annotations `maar.dev/min-workers` and `maar.dev/max-workers` come before the
 fields of the kind; a missing bound is what the owner asked for at first. A job without bounds that is created
-suspended, with Maar as its scheduler, is rigid: it starts as a whole when the plan says so. While its operator would
+suspended, with Maar as its scheduler, is rigid: it starts as a whole when the plan says so. So is one that its owner
+stops by `maar.dev/hold: stop`. While its operator would
 give up a job whose size changes, its bounds are its size; it can still be suspended as a whole.
 """
 
@@ -23,8 +24,9 @@ from maar.kube.wire.annotations import Notes, text
 from maar.kube.wire.base import Metadata, Object
 from maar.kube.wire.jobs import PodTemplate
 from maar.kube.wire.pods import Pod
-from maar.kube.wire.values import first, runtime, whole
+from maar.kube.wire.values import first, on_hold, runtime, whole
 from maar.model.elastic import Elastic, Past
+from maar.model.jobs import OnHold
 from maar.model.shapes import Shape
 
 log = logging.getLogger(__name__)
@@ -175,7 +177,8 @@ def elastic_spec(item: Object, stated: Stated, names: frozenset[str] | None) -> 
     if stated.resizable:
         least, most = _stated(notes, known.MIN_WORKERS, stated.least), _stated(notes, known.MAX_WORKERS, stated.most)
     bounded = any(b.value is not None or b.problem for b in (least, most))
-    if not bounded and (size < 1 or not (stated.suspended or kept.rigid)):
+    stops = Notes(item.metadata.annotations).read(known.HOLD, on_hold) is OnHold.STOP
+    if not bounded and (size < 1 or not (stated.suspended or kept.rigid or stops)):
         return None
     requested = stated.requested or kept.requested or size
     low = high = size

@@ -19,7 +19,7 @@ from maar.kube.kinds.batchjob import Spec as JobSpec
 from maar.kube.kinds.creating import Member, owned
 from maar.kube.kinds.elastic import Role, Stated
 from maar.kube.kinds.gang import GangSpec, broken, from_object, set_minimum
-from maar.kube.kinds.kind import COMPLETED, FAILED, End, Inner, JobKind, Numbering, write_suspend
+from maar.kube.kinds.kind import COMPLETED, FAILED, End, Form, Inner, JobKind, Numbering, write_suspend
 from maar.kube.wire.api_resources import Resource
 from maar.kube.wire.base import Int, Metadata, Object, Wire
 from maar.kube.wire.jobs import JobStatus
@@ -237,6 +237,7 @@ KIND = JobKind(
     resource=Resource("jobset.x-k8s.io", "v1alpha2", "jobsets", "JobSet", True, JobSet),
     writes={"": ("patch",)},
     title="owner",
+    form=Form(templates=("spec.replicatedJobs[].template.spec.template",), suspend="spec.suspend"),
     about="replicated jobs that start together; one that waits (`dependsOn`, `InOrder`) is a gang of its own",
     gangs=gangs,
     labels=(NAME_LABEL,),

@@ -38,6 +38,34 @@ class Right(NamedTuple):
     verbs: tuple[str, ...]
 
 
+PRIORITY_IS_FIXED = "pods keep the priority that they were created with, and this kind has no priority beside theirs"
+
+
+class Form(NamedTuple):
+    """Where the JSON of an object has what its owner may leave out or change later; paths as `spec.tasks[].template`.
+
+    `[]` means each item of a list, `*` each value of a map.
+    """
+
+    templates: tuple[str, ...] = ()
+    """Its pod templates."""
+    scheduler: str = ""
+    """The field that names the scheduler of all pods; empty: their templates do."""
+    suspend: str = ""
+    """The field that is true while Maar keeps the job from starting; empty: nothing is set when it is submitted."""
+    queue: str = ""
+    """The field with its queue; empty: an annotation on the object."""
+    priority_class: str = ""
+    """The field with a priority class that may change; empty: there is none."""
+    fixed_queue: str = ""
+    """Why its queue cannot change; empty: it can."""
+    fixed_priority: str = PRIORITY_IS_FIXED
+    """Why its priority class cannot change, where `priority_class` is empty."""
+
+
+NO_FORM = Form()
+
+
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Kind(Generic[T]):
     """A kind of object that Maar reads."""
@@ -54,6 +82,8 @@ class Kind(Generic[T]):
     """Rights on other kinds that writing this one, or reading the same from elsewhere, needs."""
     only: str = ""
     """The name of the only object that Maar reads, in its own namespace; empty if it reads all of them."""
+    form: Form = NO_FORM
+    """What the training service completes and changes."""
     watched: bool = True
     """Whether Maar watches it wherever it is served. The metrics API cannot be watched, and is read on request."""
 

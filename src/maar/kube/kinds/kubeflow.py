@@ -16,7 +16,19 @@ from msgspec import field
 from maar.kube.kinds.creating import Member, pod
 from maar.kube.kinds.elastic import Bound, ElasticSpec, Role, Stated
 from maar.kube.kinds.gang import GangSpec, from_object, set_min_resources, set_minimum
-from maar.kube.kinds.kind import COMPLETED, FAILED, Created, End, JobKind, Numbering, Request, Wanted, Write, merge
+from maar.kube.kinds.kind import (
+    COMPLETED,
+    FAILED,
+    Created,
+    End,
+    Form,
+    JobKind,
+    Numbering,
+    Request,
+    Wanted,
+    Write,
+    merge,
+)
 from maar.kube.wire.api_resources import Resource
 from maar.kube.wire.base import Int, Object, Quantities, Time, Wire
 from maar.kube.wire.jobs import JobStatus, PodTemplate
@@ -143,6 +155,12 @@ def kind(
         title="owner",
         about=about,
         bounds=bounds,
+        form=Form(
+            templates=(f"spec.{roles}.*.template",),
+            suspend="spec.runPolicy.suspend",
+            queue="spec.runPolicy.schedulingPolicy.queue",
+            priority_class="spec.runPolicy.schedulingPolicy.priorityClass",
+        ),
         gangs=gangs,
         labels=(NAME_LABEL,),
         role_labels=(ROLE_LABEL, LEADER_LABEL),

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from maar.kube.kinds.creating import Member
 from maar.kube.kinds.creating import pod as created
 from maar.kube.kinds.gang import GangSpec, from_object, set_minimum
-from maar.kube.kinds.kind import JobKind, Numbering
+from maar.kube.kinds.kind import Form, JobKind, Numbering
 from maar.kube.wire.api_resources import Resource
 from maar.kube.wire.base import Int, Object, Percentage, Wire
 from maar.kube.wire.jobs import PodTemplate
@@ -125,6 +125,7 @@ KIND = JobKind(
     resource=Resource("leaderworkerset.x-k8s.io", "v1", "leaderworkersets", "LeaderWorkerSet", True, LeaderWorkerSet),
     writes={"": ("patch",)},
     title="owner",
+    form=Form(templates=("spec.leaderWorkerTemplate.leaderTemplate", "spec.leaderWorkerTemplate.workerTemplate")),
     about="each leader with its workers; with `LeaderReady` or exclusive placement the leader, then its workers",
     gangs=gangs,
     beyond=gang,

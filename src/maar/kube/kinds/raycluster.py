@@ -17,7 +17,7 @@ from maar.kube.kinds.creating import Member
 from maar.kube.kinds.creating import pod as created
 from maar.kube.kinds.elastic import Bound, ElasticSpec, Role, Stated
 from maar.kube.kinds.gang import GangSpec, from_object, set_minimum
-from maar.kube.kinds.kind import JobKind, Request, Wanted, json_patch
+from maar.kube.kinds.kind import Form, JobKind, Request, Wanted, json_patch
 from maar.kube.wire import annotations as known
 from maar.kube.wire.api_resources import Resource
 from maar.kube.wire.base import Int, Object, Wire
@@ -165,6 +165,7 @@ KIND = JobKind(
     older=(Resource("ray.io", "v1alpha1", "rayclusters", "RayCluster", True, RayCluster),),
     writes={"": ("patch",)},
     title="owner",
+    form=Form(templates=("spec.headGroupSpec.template", "spec.workerGroupSpecs[].template"), suspend="spec.suspend"),
     about="its head and all workers; with Ray's autoscaler on, its head and `minReplicas` of each group",
     bounds="both annotations, with one worker group, `numOfHosts` 1 and Ray's autoscaler off",
     gangs=lambda item: (gang(item, item.spec),),

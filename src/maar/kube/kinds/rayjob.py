@@ -15,7 +15,7 @@ from maar.kube.kinds import raycluster
 from maar.kube.kinds.creating import Member, owned
 from maar.kube.kinds.elastic import Stated
 from maar.kube.kinds.gang import GangSpec
-from maar.kube.kinds.kind import COMPLETED, FAILED, End, Inner, JobKind, write_suspend
+from maar.kube.kinds.kind import COMPLETED, FAILED, End, Form, Inner, JobKind, write_suspend
 from maar.kube.wire.api_resources import Resource
 from maar.kube.wire.base import Object, Time, Wire
 
@@ -90,6 +90,14 @@ KIND = JobKind(
     older=(Resource("ray.io", "v1alpha1", "rayjobs", "RayJob", True, RayJob),),
     writes={"": ("patch",)},
     title="owner",
+    form=Form(
+        templates=(
+            "spec.rayClusterSpec.headGroupSpec.template",
+            "spec.rayClusterSpec.workerGroupSpecs[].template",
+            "spec.submitterPodTemplate",
+        ),
+        suspend="spec.suspend",
+    ),
     about="the RayCluster that it makes; the pod that submits the job is a gang of one",
     suspends="`shutdownAfterJobFinishes: true` and without `clusterSelector`",
     gangs=gangs,

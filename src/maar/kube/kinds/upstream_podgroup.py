@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from maar.kube.kinds.gang import GangSpec, does_not_exist, from_object, set_minimum
-from maar.kube.kinds.kind import PodGroupKind, StatusRules
+from maar.kube.kinds.kind import Form, PodGroupKind, StatusRules
 from maar.kube.kinds.status import Condition, runs, time_text
 from maar.kube.wire.api_resources import Resource
 from maar.kube.wire.base import Int, Object, Wire
@@ -119,6 +119,7 @@ KIND = PodGroupKind(
     older=(ALPHA,),
     writes={"": ("patch",), "status": ("patch",)},
     unread=frozenset({"podGroupTemplateRef", "disruptionMode", "resourceClaims", "schedulingPolicy.basic"}),
+    form=Form(fixed_priority="the priority of a PodGroup of `scheduling.k8s.io` cannot change"),
     title="kubernetes",
     about="pods with `spec.schedulingGroup.podGroupName`: `schedulingPolicy.gang.minCount`",
     name_in=lambda pod: pod.spec.scheduling_group.pod_group_name,

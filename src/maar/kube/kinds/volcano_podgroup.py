@@ -28,7 +28,7 @@ from maar.kube.kinds.gang import (
     set_min_resources,
     set_minimum,
 )
-from maar.kube.kinds.kind import PodGroupKind, StatusRules
+from maar.kube.kinds.kind import Form, PodGroupKind, StatusRules
 from maar.kube.kinds.status import CountingStatus, Tally, runs, time_text
 from maar.kube.wire import annotations as known
 from maar.kube.wire.annotations import Notes
@@ -195,6 +195,7 @@ KIND = PodGroupKind(
     resource=Resource("scheduling.volcano.sh", "v1beta1", "podgroups", "PodGroup", True, VolcanoGroup),
     writes={"": ("patch",)},
     unread=frozenset(),
+    form=Form(queue="spec.queue", priority_class="spec.priorityClassName"),
     title="volcano",
     about="pods annotated `scheduling.k8s.io/group-name` or `scheduling.volcano.sh/group-name`: `minMember`",
     name_in=name_in,

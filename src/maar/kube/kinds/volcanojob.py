@@ -15,7 +15,7 @@ import msgspec
 from maar.kube.kinds.creating import Member, pod
 from maar.kube.kinds.elastic import ElasticSpec, Role, Stated
 from maar.kube.kinds.gang import GangSpec, NetworkTopology, from_object, set_closeness, set_minimum
-from maar.kube.kinds.kind import COMPLETED, FAILED, End, JobKind, Numbering, Request, Right, Wanted, json_patch
+from maar.kube.kinds.kind import COMPLETED, FAILED, End, Form, JobKind, Numbering, Request, Right, Wanted, json_patch
 from maar.kube.kinds.status import CountingStatus
 from maar.kube.wire import annotations as known
 from maar.kube.wire.api_resources import Plain, Resource
@@ -181,6 +181,13 @@ KIND = JobKind(
     title="owner",
     about="`minAvailable` of its pods, or the sum over its tasks",
     bounds="annotations",
+    form=Form(
+        templates=("spec.tasks[].template",),
+        scheduler="spec.schedulerName",
+        queue="spec.queue",
+        fixed_queue="Volcano refuses to change the queue of a Job",
+        fixed_priority="Volcano refuses to change the priority class of a Job",
+    ),
     gangs=gangs,
     labels=(NAME_LABEL,),
     role_labels=(known.TASK_SPEC,),

@@ -7,11 +7,12 @@ part, are left out as in a live cluster. Jobs that have ended are no matter.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from itertools import islice
 
 import msgspec
 
+from maar.kube.kinds import AnyKind
 from maar.kube.kinds.cluster import PODS
 from maar.kube.kinds.elastic import MOST
 from maar.kube.kinds.kind import Inner
@@ -35,11 +36,18 @@ class Expected(msgspec.Struct, frozen=True):
     skipped: tuple[Skipped, ...] = ()
 
 
-def expect(picture: Picture, names: frozenset[str] | None) -> Expected:
-    """Add to a picture the pods that controllers would create; `names` are our scheduler names (`None`: all)."""
+def expect(
+    picture: Picture, names: frozenset[str] | None, only: Collection[tuple[AnyKind, str]] | None = None
+) -> Expected:
+    """Add to a picture the pods that controllers would create; `names` are our scheduler names (`None`: all).
+
+    `only`: for these jobs, by kind and key.
+    """
     added: list[tuple[Owner, tuple[str, ...]]] = []
     skipped: list[Skipped] = []
     for owner in list(picture.jobs_without_pods()):
+        if only is not None and owner.place not in only:
+            continue
         inner, pods, why = _created(picture, owner, names)
         if why:
             skipped.append(Skipped(str(owner.kind), f"{owner.namespace}/{owner.name}", why))

@@ -177,7 +177,8 @@ class Gangs:
             group = self._missing(identity, members)
         key = self._key(identity)
         try:
-            gang = gang_of(key, group, members, pods.priorities, now)
+            submitted = self._groups.submitted(identity, group, [m.pod for m in members])
+            gang = gang_of(key, group, members, pods.priorities, now, submitted)
             gang.job = self._groups.with_admission(identity, group, gang.job)
             before = gang.job.broken
             gang.job = with_elastic(gang.job, gang.elastic, shapes, matcher, self._images_of(identity, gang.elastic))

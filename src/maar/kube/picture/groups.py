@@ -7,6 +7,7 @@ elastic jobs is in `elastic_jobs`.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import msgspec
@@ -17,6 +18,7 @@ from maar.kube.kinds.kind import GangSource, JobKind, PodGroupKind
 from maar.kube.picture.owners import Owner, Owners, describer
 from maar.kube.picture.problems import Problems
 from maar.kube.read.elastic import with_elastic_spec
+from maar.kube.wire import annotations as known
 from maar.kube.wire.base import Object
 from maar.kube.wire.pods import Pod
 from maar.model.jobs import Job, Phase
@@ -210,6 +212,26 @@ class Groups:
         owner = self._owners.job_of(gang.namespace, gang.owners) if gang.owners else None
         return None if owner is None else owner.identity()
 
+    def submitted(self, identity: Identity, gang: GangSpec, pods: list[Pod]) -> Mapping[str, str]:
+        """The annotations of the object that the owner of a gang submitted: the outermost that Maar knows.
+
+        What its controllers made may have copies of them, which stay when the owner changes hers. Where only pods state
+        the gang, those of the first pod that is held.
+        """
+        if isinstance(identity.source, JobKind):
+            item = self._owners.item((identity.source, f"{identity.namespace}/{identity.name}"))
+            return gang.annotations if item is None else _notes(item)
+        if isinstance(identity.source, PodGroupKind):
+            owner = self._owners.job_of(gang.namespace, gang.owners) if gang.owners else None
+            return gang.annotations if owner is None else _notes(owner.item)
+        found = map(self._submitted_for, pods)
+        return next((notes for notes in found if notes.get(known.HOLD[0])), gang.annotations)
+
+    def _submitted_for(self, pod: Pod) -> Mapping[str, str]:
+        owner = self._owners.of_pod(pod)
+        outermost = None if owner is None else self._owners.chain(owner)[-1].item
+        return _notes(pod if outermost is None else outermost)
+
     def parts(self, job: Identity) -> tuple[Identity, ...]:
         source = job.source
         if not isinstance(source, JobKind):
@@ -260,6 +282,10 @@ def _invalid(item: Object, reason: str) -> GangSpec:
     made = from_object(item)
     made.broken, made.minimum = reason, None
     return made
+
+
+def _notes(item: Object) -> Mapping[str, str]:
+    return item.metadata.annotations
 
 
 def _for_outer(gang: GangSpec, item: Object) -> GangSpec:

@@ -125,6 +125,33 @@ def read_texts(
     )
 
 
+def read_into(picture: Picture, paths: Iterable[str], scheduler_names: frozenset[str] | None, now: float) -> Manifests:
+    """The cluster of a picture with what manifests add to it, or replace.
+
+    Only jobs of the manifests are planned as if their controllers had created their pods.
+    """
+    files = _Files()
+    for place, document in documents_in(paths):
+        _take(document, place, files)
+    for kind, item in files.objects:
+        picture.put(kind, item)
+    made = expect(picture, scheduler_names, only=frozenset(files.places))
+    picture.read_short()
+    expected = {owner.place[1]: len(pods) for owner, pods in made.pods}
+    cluster = picture.cluster(picture.take(now).around)
+    ignored = dict(sorted(files.ignored.items()))
+    return Manifests(cluster, ignored, dict(sorted(expected.items())), made.skipped, files.warnings)
+
+
+def documents_in(paths: Iterable[str]) -> Iterator[tuple[Place, Any]]:
+    """All documents of files, folders or standard input, with their places."""
+    for path in paths:
+        for source, text in _texts(path):
+            for number, document in enumerate(_documents(text, source), 1):
+                if document is not None:
+                    yield Place(f"{source}: document {number}"), document
+
+
 def _documents(text: bytes, source: str) -> Iterator[Any]:
     try:
         yield from documents(text)

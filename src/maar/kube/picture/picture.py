@@ -54,6 +54,7 @@ from maar.kube.read.knowledge import Knowledge
 from maar.kube.read.queues import may_admit
 from maar.kube.read.storage import KINDS as STORAGE_KINDS
 from maar.kube.read.storage import Storage
+from maar.kube.wire import annotations as known
 from maar.kube.wire import cluster as wire
 from maar.kube.wire.api_resources import Resource
 from maar.kube.wire.base import Object, OwnerReference
@@ -426,12 +427,14 @@ class Picture:
             jobs = {o.identity() for o in (owner, *inside, *outer.values())}
             moved = self.elastic.mark_moved(jobs)
             self._pods.dirty.update(self._roster.all_pods(moved, jobs) if moved else ())
+        if (turned := _hold(before) != _hold(after)) and before is not None and after is not None:
+            self._roster.mark(self._owners.pods_naming((owner, *inside)))  # its pods may be gangs of one
         seen = [self.elastic.note_job(*change) for change in changes]
         for seen_owner in (owner, *outer.values()):
             self.elastic.note_untrue(seen_owner, self._names)
         unkept = self._groups.pods_of_unkept(owner.identity())
         self._roster.mark(unkept)  # the changes above are those of gangs that are kept
-        return any(seen) or bool(unkept) or (before is None) != (after is None)
+        return any(seen) or bool(unkept) or turned or (before is None) != (after is None)
 
     def _made_by(self, kind: JobKind[Any], item: Any) -> list[Owner]:
         return self._owners.chain(Owner(kind, item.namespace, item.name, item))[1:]
@@ -455,6 +458,10 @@ def _only_named(kind: AnyKind, namespace: str, name: str) -> Any:
 def _turned(change: Any) -> bool:
     """Whether a job became elastic, or is so no longer: pods whose PodGroup is missing change hands."""
     return (change.was.elastic is None) != (change.made.elastic is None)
+
+
+def _hold(item: Object | None) -> str:
+    return "" if item is None else item.metadata.annotations.get(known.HOLD[0], "")
 
 
 def _same(before: Object, after: Object, *, status: bool = False) -> bool:

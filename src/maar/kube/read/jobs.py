@@ -6,6 +6,8 @@ An invalid field becomes `Job.broken`: the job waits with that reason, and all o
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import msgspec
 
 from maar.kube.kinds.elastic import ElasticSpec
@@ -17,9 +19,9 @@ from maar.kube.read.tasks import Member
 from maar.kube.wire import annotations as known
 from maar.kube.wire import values
 from maar.kube.wire.annotations import Notes, text
-from maar.kube.wire.values import first, moment, yes
+from maar.kube.wire.values import first, moment, on_hold, yes
 from maar.model.durations import duration
-from maar.model.jobs import Closeness, Job
+from maar.model.jobs import Closeness, Job, OnHold
 from maar.model.queues import DEFAULT
 from maar.model.tasks import Status
 
@@ -56,10 +58,20 @@ def alone(member: Member) -> GangSpec:
     )
 
 
-def gang_of(key: str, stated: GangSpec, members: list[Member], priorities: Priorities, now: float) -> Gang:
-    """The job that a statement and its pods make."""
+def gang_of(
+    key: str,
+    stated: GangSpec,
+    members: list[Member],
+    priorities: Priorities,
+    now: float,
+    submitted: Mapping[str, str] | None = None,
+) -> Gang:
+    """The job that a statement and its pods make.
+
+    `submitted`: annotations of the object that its owner submitted; `None`: it states the gang itself.
+    """
     notes = Notes(stated.annotations, _from_pods(members))
-    own = Notes(stated.annotations)
+    own, outer = Notes(stated.annotations), Notes(stated.annotations if submitted is None else submitted)
     value, preempts, unknown_class = _priority(stated, members, priorities)
     promise, checkpoint = own.read(known.MAX_RUNTIME, values.promise), own.read(known.CHECKPOINT, moment)
     job = Job(
@@ -83,9 +95,10 @@ def gang_of(key: str, stated: GangSpec, members: list[Member], priorities: Prior
         yields=Notes(stated.annotations, stated.labels).read(known.PREEMPTABLE, yes) is True,
         budget=budget_of(stated.annotations),
         task_topology=topology_of(stated.annotations),
+        on_hold=outer.read(known.HOLD, on_hold) or OnHold.NO,
     )
     divided = divide(stated, members) if stated.subgroups else None
-    broken = stated.broken or unknown_class or notes.problem or own.problem or _pods_problem(members)
+    broken = stated.broken or unknown_class or notes.problem or own.problem or outer.problem or _pods_problem(members)
     broken = broken or (divided.broken if divided is not None else "")
     if broken:
         job = msgspec.structs.replace(job, broken=broken)

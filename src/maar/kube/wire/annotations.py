@@ -40,6 +40,8 @@ MIRROR = "kubernetes.io/config.mirror"
 CHECKPOINT = ("maar.dev/last-checkpoint-time",)
 MAX_RUNTIME = ("maar.dev/max-runtime",)
 GANG = ("maar.dev/gang",)
+HOLD = ("maar.dev/hold",)
+"""On the object that the owner of a job submitted: the job does not start, or stops."""
 TOPOLOGY_KEY = ("maar.dev/topology-key",)
 TOPOLOGY_MODE = ("maar.dev/topology-mode",)
 MIN_WORKERS = ("maar.dev/min-workers",)

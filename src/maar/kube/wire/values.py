@@ -14,6 +14,7 @@ import msgspec
 
 from maar.kube.wire.base import Time
 from maar.model.durations import duration
+from maar.model.jobs import OnHold
 
 
 def runtime(text: str) -> float:
@@ -64,6 +65,16 @@ def yes(text: str) -> bool:
     if text in ("0", "f", "F", "false", "FALSE", "False"):
         return False
     raise ValueError(f"expected `true` or `false`, got `{text}`")
+
+
+def on_hold(text: str) -> OnHold:
+    """Whether a job is held: `true`, `false`, or `stop`."""
+    if text == "stop":
+        return OnHold.STOP
+    try:
+        return OnHold.START if yes(text) else OnHold.NO
+    except ValueError:
+        raise ValueError(f"expected `true`, `stop` or `false`, got `{text}`") from None
 
 
 def first(keys: tuple[str, ...], *maps: Mapping[str, str]) -> tuple[str, str] | None:

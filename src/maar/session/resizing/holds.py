@@ -26,7 +26,7 @@ def take_up_holds(session: Session) -> None:
         for job in session.elastic():
             send_away(session, _surplus(session, job))
         for job in session.elastic():
-            if elastic_of(job).holds and not elastic_of(job).suspended:
+            if elastic_of(job).holds and not elastic_of(job).suspended and not session.is_held(job):
                 _take_up(session, job)
         statement.commit()
 

@@ -23,7 +23,7 @@ from maar.web.api.errors import Refused
 from maar.whatif.answer import what_if
 from maar.whatif.config_edits import SetAlgorithm, UseConfig
 from maar.whatif.edit import Edit, EditError
-from maar.whatif.job_edits import AddJobs, EndJobs, SetMinimum, SetPriority, SetQueue, SetRequest
+from maar.whatif.job_edits import AddJobs, EndJobs, Release, SetMinimum, SetPriority, SetQueue, SetRequest
 from maar.whatif.node_edits import AddNodes, AddNodesLike, Cordon, EndReservation, RemoveNodes, Uncordon
 from maar.whatif.queue_edits import AddQueues, OpenQueue, SetAmounts, SetQuota, SetWeight
 
@@ -34,6 +34,7 @@ MOST_PODS = 10_000
 
 WebEdit = (
     EndJobs
+    | Release
     | SetMinimum
     | SetPriority
     | SetQueue
@@ -90,7 +91,7 @@ def answered(
 def _check(edit: Edit, i: int, cluster: Cluster, sight: Sight) -> None:
     """Refuse names that the viewer may not know, before an error could name others."""
     known = {job.key for job in cluster.jobs}
-    if isinstance(edit, (SetMinimum, SetPriority, SetQueue, SetRequest)):
+    if isinstance(edit, (Release, SetMinimum, SetPriority, SetQueue, SetRequest)):
         if not sight.of(edit.job) or edit.job not in known:
             raise Refused(422, "no such job that you may see", f"edits[{i}].job")
     elif isinstance(edit, EndJobs):

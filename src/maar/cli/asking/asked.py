@@ -1,0 +1,252 @@
+"""The options that all questions share, where the answer comes from, and how it is shown: once, or again and again."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from functools import wraps
+from typing import Any, NamedTuple, Protocol, TypeVar
+
+import click
+import msgspec
+
+from maar.cli.asking.here import Here, NoJob, NotDecided
+from maar.cli.asking.reading import Reading, read
+from maar.cli.asking.server import There, server_access
+from maar.cli.exits import BadInput, CannotRun
+from maar.cli.inputs import LENIENT
+from maar.cli.manifests import chosen_config
+from maar.cli.output import say, say_json, tell
+from maar.config.file import ConfigError
+from maar.controller.main import LEASE_NAMESPACE, NAME
+from maar.kube.client.access import load_access, load_namespace
+from maar.kube.client.api import Api
+from maar.kube.client.errors import AccessError, ApiError
+from maar.views.records import View
+from maar.web.api.answers import JobAnswer, JobsAnswer, NodesAnswer, QueuesAnswer, WhatIfAnswer
+from maar.web.api.asking import Question
+from maar.web.api.errors import Refused
+
+AGAIN = 5.0
+"""Seconds between two answers of `--watch`: each is a whole list of the cluster. Tuned by hand."""
+T = TypeVar("T", bound=View)
+Command = Callable[..., None]
+
+
+class Source(Protocol):
+    """Answers questions about a cluster."""
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What the reader should know about the last answer."""
+
+    async def jobs(self) -> JobsAnswer: ...
+
+    async def queues(self) -> QueuesAnswer: ...
+
+    async def nodes(self) -> NodesAnswer: ...
+
+    async def job(self, key: str, seconds: float, when: bool = False) -> JobAnswer: ...
+
+    async def what_if(self, question: Question) -> WhatIfAnswer: ...
+
+
+class Asked(NamedTuple):
+    """The options of one question."""
+
+    kubeconfig: str | None
+    context: str | None
+    namespaces: tuple[str, ...]
+    server: str | None
+    server_ca: str | None
+    config_file: str | None
+    lenient: bool
+    names: tuple[str, ...]
+    home: str
+    output: str
+    watch: bool = False
+
+    @property
+    def wide(self) -> bool:
+        return self.output == "wide"
+
+    def key(self, job: str) -> str:
+        """`NAMESPACE/NAME` of a job that may have no namespace."""
+        return job if "/" in job else f"{(self.namespaces or (self.namespace,))[0]}/{job}"
+
+    @property
+    def namespace(self) -> str:
+        try:
+            return load_namespace(self.kubeconfig, self.context)
+        except AccessError as error:
+            raise CannotRun(str(error)) from None
+
+
+CLUSTER_OPTIONS = (
+    click.option("--kubeconfig", metavar="FILE", help="Kubeconfig. Default: KUBECONFIG, ~/.kube/config, or the pod's."),
+    click.option("--context", metavar="NAME", help="Context of the kubeconfig. Default: its current one."),
+    click.option(
+        "-n", "--namespace", "namespaces", multiple=True, metavar="NAME",
+        help="Only jobs of this namespace. May be repeated. Default: all that you may see.",
+    ),
+)  # fmt: skip
+WHERE_OPTIONS = (
+    click.option(
+        "--server", envvar="MAAR_SERVER", metavar="URL",
+        help="Ask `maar web` there, with the token of the kubeconfig. Default: read the cluster and decide here.",
+    ),
+    click.option(
+        "--server-ca", envvar="MAAR_SERVER_CA", metavar="FILE", help="Certificate authority of --server, in PEM."
+    ),
+    click.option(
+        "--config", "config_file", metavar="FILE",
+        help="The scheduler's configuration, to decide here. Default: Maar's own (`maar config show`).",
+    ),
+    LENIENT,
+    click.option(
+        "--scheduler-name", "names", multiple=True, default=(NAME,), show_default=True, metavar="NAME",
+        help="Name of the scheduler, to decide here. May be repeated.",
+    ),
+    click.option(
+        "--lease-namespace", "home", default=LEASE_NAMESPACE, show_default=True, metavar="NAME",
+        help="Maar's own namespace, to decide here.",
+    ),
+    click.option(
+        "-o", "--output", type=click.Choice(["text", "wide", "json"]), default="text", show_default=True,
+        help="Output format.",
+    ),
+)  # fmt: skip
+WATCH = click.option("--watch", is_flag=True, help=f"Show it again every {AGAIN:g} s, until Ctrl-C.")
+
+
+def asking(*, watch: bool = False) -> Callable[[Command], click.Command]:
+    """Makes a command with the options of a question, which it gets as `asked`."""
+
+    def make(command: Command) -> click.Command:
+        @wraps(command)
+        def run(**options: Any) -> None:
+            fields = {name: options.pop(name) for name in Asked._fields if name in options}
+            command(asked=Asked(**fields), **options)
+
+        for option in reversed((*CLUSTER_OPTIONS, *WHERE_OPTIONS, *((WATCH,) if watch else ()))):
+            run = option(run)
+        return click.command(name=command.__name__.replace("_", "-"))(run)
+
+    return make
+
+
+def show(asked: Asked, question: Callable[[Source], Awaitable[T]], text: Callable[[T], str]) -> None:
+    """Ask, and print the answer; with `--watch`, again and again."""
+
+    async def main() -> None:
+        told: tuple[str, ...] = ()
+        async with opened(asked) as source:
+            while True:
+                found = await question(source)
+                if source.notes != told:
+                    told = source.notes
+                    for note in told:
+                        tell(note)
+                if asked.watch and sys.stdout.isatty():
+                    click.clear()
+                _print(asked, source, found, text)
+                if not asked.watch:
+                    return
+                sys.stdout.flush()
+                await asyncio.sleep(AGAIN)
+
+    guarded(main)
+
+
+def guarded(main: Callable[[], Awaitable[None]]) -> None:
+    """Run a command against a cluster; what refuses it is one line and an exit code."""
+    try:
+        asyncio.run(main())  # type: ignore[arg-type]
+    except (NoJob, Refused) as error:
+        raise BadInput(str(error)) from None
+    except ConfigError as error:
+        raise BadInput(*error.problems) from None
+    except (AccessError, ApiError, NotDecided) as error:
+        raise CannotRun(str(error)) from None
+
+
+def _print(asked: Asked, source: Source, found: T, text: Callable[[T], str]) -> None:
+    if asked.output != "json":
+        say(text(found))
+        return
+    data: dict[str, Any] = msgspec.to_builtins(found)
+    notes = {"notes": list(source.notes)} if source.notes else {}
+    body = {"source": asked.server or "here", **notes, **data}
+    say_json(json.dumps(body, indent=None if asked.watch else 2, allow_nan=False))
+
+
+@asynccontextmanager
+async def opened(asked: Asked) -> AsyncIterator[Source]:
+    """Where answers come from: `maar web`, or this process."""
+    access = load_access(asked.kubeconfig, asked.context)
+    if asked.server:
+        api = await Api.open(server_access(asked.server, access, asked.server_ca))
+    else:
+        api = await Api.open(access)
+    try:
+        yield There(api) if asked.server else _Here(api, asked)
+    finally:
+        await api.close()
+
+
+class _Here:
+    """Reads the cluster again for each question."""
+
+    def __init__(self, api: Api, asked: Asked) -> None:
+        self._api = api
+        self._asked = asked
+        self._config, warnings = chosen_config(asked.config_file, asked.lenient)
+        for warning in warnings:
+            tell(f"warning: {warning}")
+        self.notes: tuple[str, ...] = ()
+
+    async def jobs(self) -> JobsAnswer:
+        return (await self._look()).jobs()
+
+    async def queues(self) -> QueuesAnswer:
+        return (await self._look()).queues()
+
+    async def nodes(self) -> NodesAnswer:
+        return (await self._look()).nodes()
+
+    async def job(self, key: str, seconds: float, when: bool = False) -> JobAnswer:
+        found = await self._look()
+        end = time.monotonic() + seconds
+        return found.job(key, lambda: time.monotonic() < end, when)
+
+    async def what_if(self, question: Question) -> WhatIfAnswer:
+        return (await self._look()).what_if(question)
+
+    async def _look(self) -> Here:
+        reading = await read_cluster(self._api, self._asked)
+        self.notes = notes_about(reading, self._asked.config_file)
+        return Here(reading, self._config, time.time())
+
+
+async def read_cluster(api: Api, asked: Asked) -> Reading:
+    mine = tuple(dict.fromkeys((*asked.namespaces, asked.namespace)))
+    return await read(api, mine, frozenset(asked.names), asked.home)
+
+
+def notes_about(reading: Reading, config_file: str | None) -> tuple[str, ...]:
+    """Where an answer comes from, and what it lacks."""
+    by = f"`{config_file}`" if config_file else "Maar's default configuration (--config)"
+    unseen = f"you may not list {', '.join(reading.unseen)}"
+    if not reading.whole:
+        return (f"not decided here, reasons are those that the scheduler wrote: {unseen}",)
+    first = f"decided here, from what you may read, with {by}"
+    return (first, f"this may differ from the scheduler's view: {unseen}") if reading.unseen else (first,)
+
+
+def only(asked: Asked, namespace: str) -> bool:
+    """Whether a question is about a namespace."""
+    return not asked.namespaces or namespace in asked.namespaces

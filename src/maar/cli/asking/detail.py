@@ -1,0 +1,174 @@
+"""Everything about one job as text: what it needs, why it waits, its place, what would start it, and when it starts.
+
+Without a terminal it has at most 80 columns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+
+from rich import box
+from rich.console import Group, RenderableType
+from rich.padding import Padding
+from rich.table import Table
+
+from maar.cli.output import escaped
+from maar.cli.printing import apart, lines, printed, when
+from maar.sim.report.scales import duration
+from maar.views.records import AheadView, ChangeView, ForecastView, JobDetail, NeedsView, PlaceView, UnblockView
+from maar.views.sight import ANOTHER
+
+WIDTH = 80
+MOST = 10
+"""Jobs that are listed as being ahead; the rest is counted. Tuned by hand."""
+RUNS, WAITS, NOMINATED, ADMITTED = "runs", "waits", "nominated", "admitted"
+STATES = {
+    WAITS: "waits",
+    ADMITTED: "is admitted: its pods are to be created",
+    NOMINATED: "waits for room that is being freed for it",
+    "starts": "starts in the next cycle",
+    RUNS: "runs",
+}
+
+
+def detail_text(found: JobDetail, now: float) -> str:
+    return printed(apart(_parts(found, now)), WIDTH)
+
+
+def _name(found: JobDetail) -> str:
+    return f"{found.job.namespace}/{found.job.name}"
+
+
+def _parts(found: JobDetail, now: float) -> Iterator[RenderableType]:
+    yield f"{_name(found)} {STATES[found.start]}"
+    yield _facts(found, now)
+    if found.reasons:
+        words = dict.fromkeys(reason.message for reason in found.reasons)
+        yield Group("why", *(Padding(text, (0, 0, 0, 2)) for text in words))
+    if found.place is not None:
+        yield from _ahead(found.place)
+    if found.start == WAITS and (found.place is not None or found.unblock.changes or found.unblock.complete):
+        yield from _unblocked(found.unblock)
+
+
+def _facts(found: JobDetail, now: float) -> Padding:
+    table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
+    table.add_column()
+    table.add_column(overflow="fold")
+    job, place = found.job, found.place
+    where = f", place {place.number} of {place.waiting}" if place is not None else ""
+    table.add_row("queue", f"{job.queue or '-'}{where}")
+    table.add_row("priority", str(job.priority))
+    table.add_row("since", f"{when(job.since)}, {duration(max(now - job.since, 0.0))} ago")
+    table.add_row("needs", lines([*map(_needs, found.needs), *_declared(found), _minimum(found)]))
+    table.add_row("has", ", ".join(f"{count} {status}" for status, count in job.pods.items()) or "no pods")
+    if found.forecast.known:
+        table.add_row("starts" if found.start != RUNS else "ends", _by(found.forecast, found.start == RUNS, now))
+    return Padding(table, (0, 0, 0, 2))
+
+
+def _needs(needs: NeedsView) -> str:
+    each = ", ".join(f"{amount} {name}" for name, amount in needs.requests.items())
+    pods = f"{needs.pods} {'pod' if needs.pods == 1 else 'pods'}" + (f" `{needs.role}`" if needs.role else "")
+    return f"{pods} with {each}{' each' if needs.pods > 1 else ''}" if each else pods
+
+
+def _declared(found: JobDetail) -> list[str]:
+    amounts = ", ".join(f"{amount} {name}" for name, amount in found.declared.items())
+    return [f"declared for the minimum: {amounts}"] if amounts else []
+
+
+def _minimum(found: JobDetail) -> str:
+    elastic = found.job.elastic
+    if elastic is None:
+        return f"minimum: {found.job.minimum}"
+    return f"workers: {elastic.min} to {elastic.max}, now {elastic.now}"
+
+
+def _ahead(place: PlaceView) -> Iterator[RenderableType]:
+    for title, ahead in (
+        ("namespaces that go first", place.namespaces_ahead),
+        ("queues that go first", place.queues_ahead),
+        (f"jobs of queue {place.queue} that go first", place.ahead),
+    ):
+        if ahead:
+            yield _table(title, ahead)
+
+
+def _table(title: str, ahead: Sequence[AheadView]) -> Table:
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
+    for column in (escaped(title), "because", "by"):
+        table.add_column(column, overflow="fold")
+    for one in ahead[:MOST]:
+        table.add_row(one.name or ANOTHER, one.words, one.by)
+    if len(ahead) > MOST:
+        table.add_row(f"and {len(ahead) - MOST} more")
+    return table
+
+
+def _unblocked(found: UnblockView) -> Iterator[RenderableType]:
+    if found.changes:
+        table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
+        table.add_column("each of these alone would start it", overflow="fold")
+        table.add_column("and then", overflow="fold")
+        for change in found.changes:
+            table.add_row(change.words, _effect(change))
+        yield table
+    elif found.complete:
+        yield "no change that Maar can try would start it"
+    if not found.complete:
+        what = "more changes may start it" if found.changes else "no change found that would start it"
+        yield f"{what}: the search ended early (--seconds)"
+
+
+def _effect(change: ChangeView) -> str:
+    parts = []
+    if change.start == NOMINATED:
+        parts.append("it waits for room to be freed")
+    if change.start == ADMITTED:
+        parts.append("it is admitted")
+    if change.evicts:
+        parts.append(f"evicts or shrinks {_few(change.evicts)}")
+    if change.delays:
+        parts.append(f"{_few(change.delays)} does not start now")
+    if change.others_lose:
+        parts.append(f"{change.others_lose} jobs of others lose by it")
+    return "; ".join(parts) or "it starts"
+
+
+def _few(jobs: Sequence[str]) -> str:
+    more = f" and {len(jobs) - 2} more" if len(jobs) > 2 else ""
+    return ", ".join(f"`{job}`" for job in jobs[:2]) + more
+
+
+def when_text(found: JobDetail, now: float) -> str:
+    """When a job starts and ends, and why that is not known if it is not."""
+    forecast, runs = found.forecast, found.start == RUNS
+    head = f"{_name(found)} {STATES[found.start]}"
+    if not forecast.known:
+        return printed([head, Padding(forecast.words or "unknown", (0, 0, 0, 2))], WIDTH)
+    table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
+    table.add_column()
+    table.add_column(overflow="fold")
+    if not runs:
+        table.add_row("starts", _by(forecast, False, now))
+    table.add_row("ends", _by(forecast, True, now))
+    if forecast.within_hour is not None and not runs:
+        table.add_row("chance", f"{forecast.within_hour:.0%} to start within an hour")
+    table.add_row("from", f"{forecast.rollouts} roll-outs")
+    return printed([head, Padding(table, (0, 0, 0, 2))], WIDTH)
+
+
+def _by(forecast: ForecastView, end: bool, now: float) -> str:
+    """Two times, with their chances."""
+    half, most = (forecast.finish_p50, forecast.finish_p90) if end else (forecast.start_p50, forecast.start_p90)
+    known = ((half, "50 %"), (most, "90 %"))
+    said = [f"by {_clock(at, now)} with a chance of {chance}" for at, chance in known if at is not None]
+    return "; ".join(said) or "unknown"
+
+
+def _clock(at: float, now: float) -> str:
+    moment = datetime.fromtimestamp(at, UTC)
+    day = "" if at - now < 72000 else f"{moment:%Y-%m-%d} "
+    return f"{day}{moment:%H:%M} UTC (in {duration(max(at - now, 0.0))})"

@@ -1,0 +1,191 @@
+"""Answers of this process: it reads the cluster with the caller's rights, and decides as the scheduler would.
+
+The configuration is the one of `--config`, else Maar's default: the caller may not know the scheduler's. Where she may
+not list all nodes and pods nothing is decided; the reasons are those that the scheduler wrote on her objects.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from msgspec.structs import replace
+
+from maar.cli.asking.reading import Reading
+from maar.config.config import Config
+from maar.decide import decide
+from maar.forecast.forecast import JobForecast, Options, Verdict, forecast
+from maar.forecast.runtimes import RunTimes
+from maar.kube.kinds import AnyKind
+from maar.kube.kinds.cluster import PRIORITY_CLASSES
+from maar.kube.picture.owners import Owner
+from maar.kube.picture.picture import Picture
+from maar.kube.wire import annotations as known
+from maar.kube.wire.base import Object
+from maar.model.jobs import Job
+from maar.model.plan import Plan, Wait
+from maar.model.queues import Queue
+from maar.model.reasons import Reason
+from maar.model.snapshot import Cluster, Snapshot
+from maar.model.verdicts import OTHER
+from maar.views.jobs import job_detail, job_views, reason_views
+from maar.views.nodes import node_views
+from maar.views.queues import queue_views
+from maar.views.records import ForecastView, JobDetail, OwnerView
+from maar.views.sight import ALL, Sight
+from maar.views.tally import Tally
+from maar.web.api.answers import JobAnswer, JobsAnswer, NodesAnswer, QueuesAnswer, WhatIfAnswer
+from maar.web.api.asking import Question, answered
+from maar.whatif.why import why
+
+ROLLOUTS = 8
+"""Roll-outs of a forecast without history: they differ little, since only declared limits count. Tuned by hand."""
+
+
+class NotDecided(Exception):
+    """The caller may not read enough for a decision."""
+
+
+class NoJob(Exception):
+    """There is no such job."""
+
+
+class Here:
+    """One cluster at one time."""
+
+    def __init__(self, reading: Reading, config: Config, now: float) -> None:
+        self._reading = reading
+        self._config = config
+        self._now = now
+        picture = reading.picture
+        self._cluster: Cluster = picture.cluster(picture.take(now).around)
+        if not reading.whole:
+            self._cluster = _with_queues(self._cluster)
+        snapshot = Snapshot(self._cluster)
+        self.sight = ALL if reading.everywhere else Sight(reading.namespaces)
+        if reading.whole:
+            plan, waits = decide(snapshot, config, now), None
+        else:
+            plan, waits = Plan(), {wait.job: wait for wait in _written(picture, self._cluster)}
+        owners = {job.key: owner for job in self._cluster.jobs if (owner := _owner(picture, job)) is not None}
+        self.tally = Tally(snapshot, plan, now, waits, owners)
+
+    @property
+    def _stamp(self) -> dict[str, Any]:
+        return {"as_of": self._now, "age": max(time.time() - self._now, 0.0), "decided_at": self._now}
+
+    def jobs(self) -> JobsAnswer:
+        items = job_views(self.tally, self.sight)
+        return JobsAnswer(**self._stamp, items=items, total=len(items), others={})
+
+    def queues(self) -> QueuesAnswer:
+        return QueuesAnswer(**self._stamp, items=queue_views(self.tally, self.sight))
+
+    def nodes(self) -> NodesAnswer:
+        items = node_views(self.tally, self.sight)
+        return NodesAnswer(**self._stamp, items=items, total=len(items))
+
+    def job(self, key: str, go_on: Callable[[], bool], when: bool = False) -> JobAnswer:
+        """Everything about a job. `go_on` limits the search for changes, `when` asks for a forecast too."""
+        key = self._key(key)
+        whole = self._reading.whole
+        found = why(self._cluster, self._config, self._now, key, go_on if whole else lambda: False)
+        predicted = ForecastView(words="unknown: you may not list all nodes and pods")
+        if whole:
+            predicted = self._forecast(key, go_on) if when else ForecastView(words="unknown")
+        detail = job_detail(self.tally, found, self.sight, forecast=predicted)
+        return JobAnswer(**self._stamp, detail=detail if whole else self._undecided(detail))
+
+    def _undecided(self, detail: JobDetail) -> JobDetail:
+        """Only what is known without a decision."""
+        wait = self.tally.waits.get(f"{detail.job.namespace}/{detail.job.name}")
+        reasons = () if wait is None else reason_views(wait.reasons, self.sight)
+        start = "runs" if detail.job.state == "running" else "waits"
+        unblock = replace(detail.unblock, changes=(), complete=False)
+        return replace(detail, start=start, place=None, reasons=reasons, unblock=unblock)
+
+    def what_if(self, question: Question) -> WhatIfAnswer:
+        if not self._reading.whole:
+            raise NotDecided(f"nothing can be decided here: you may not list {', '.join(self._reading.unseen)}")
+        view = answered(question, self._cluster, self._config, self._now, self.sight, self._beside())
+        return WhatIfAnswer(**self._stamp, what_if=view)
+
+    def _beside(self) -> list[tuple[AnyKind, Object]]:
+        return [pair for pair in self._reading.objects if pair[0] is PRIORITY_CLASSES]
+
+    def _key(self, key: str) -> str:
+        """The job that a caller means: by its key, or by the name of the object that she submitted."""
+        jobs = self.tally.snapshot.jobs.number
+        if key in jobs and self.sight.of(key):
+            return key
+        namespace, _, name = key.partition("/")
+        mine = sorted(
+            job for job, owner in self.tally.owners.items() if owner.name == name and job.partition("/")[0] == namespace
+        )
+        if len(mine) == 1:
+            return mine[0]
+        if mine:
+            more = f" and {len(mine) - 5} more" if len(mine) > 5 else ""
+            raise NoJob(f"`{key}` has {len(mine)} jobs: name one of {', '.join(mine[:5])}{more}")
+        raise NoJob(f"no job `{key}` was found that you may see")
+
+    def _forecast(self, key: str, go_on: Callable[[], bool]) -> ForecastView:
+        made = forecast(
+            self._cluster, self._config, self._now, RunTimes(), options=Options(rollouts=ROLLOUTS), may_go_on=go_on
+        )
+        found = made.of(key)
+        return ForecastView(words="unknown") if found is None else forecast_view(found, made.rollouts)
+
+
+def _with_queues(cluster: Cluster) -> Cluster:
+    """The cluster with the queues that its jobs name, which the caller may not list."""
+    missing = sorted({job.queue for job in cluster.jobs} - {queue.name for queue in cluster.queues} - {""})
+    return replace(cluster, queues=(*cluster.queues, *map(Queue, missing)))
+
+
+def forecast_view(found: JobForecast, rollouts: int) -> ForecastView:
+    return ForecastView(
+        known=found.verdict is Verdict.EXPECTED,
+        words=found.why if found.verdict is Verdict.EXPECTED else f"{found.verdict}: {found.why}",
+        start_p50=found.start.p50,
+        start_p90=found.start.p90,
+        finish_p50=found.finish.p50,
+        finish_p90=found.finish.p90,
+        within_hour=found.within_hour,
+        rollouts=rollouts,
+    )
+
+
+def _owner(picture: Picture, job: Job) -> OwnerView | None:
+    """The object that stands for a job: what its owner submitted, else its PodGroup, else its only pod."""
+    owner, group = picture.owner_of(job.key), picture.group_of(job.key)
+    if isinstance(owner, Owner):
+        resource = picture.resource(owner.kind)
+        return OwnerView(api_version=resource.api_version, kind=resource.kind, name=owner.name)
+    if owner is not None:
+        return OwnerView(api_version=owner.api_version, kind=owner.kind, name=owner.name)
+    if group is not None:
+        resource = picture.resource(group.kind)
+        return OwnerView(api_version=resource.api_version, kind=resource.kind, name=group.item.name)
+    if picture.is_alone(job.key):
+        return OwnerView(api_version="v1", kind="Pod", name=job.key.partition("/")[2])
+    return None
+
+
+def _written(picture: Picture, cluster: Cluster) -> Iterator[Wait]:
+    """Why jobs wait, as the scheduler last wrote it: on a pod, or on the object that their owner submitted."""
+    pods: dict[str, Reason] = {}
+    for task in cluster.tasks:
+        pod = picture.pod(task.key)
+        if pod is not None and not pod.spec.node_name and pod.scheduled.message:
+            said = pod.scheduled
+            pods.setdefault(task.job, Reason("maar", said.reason or OTHER, said.message))
+    for job in cluster.jobs:
+        owner = picture.owner_of(job.key)
+        notes = owner.item.metadata.annotations if isinstance(owner, Owner) else {}
+        reason = pods.get(job.key)
+        if reason is None and notes.get(known.WHY) and (job.elastic is None or job.elastic.suspended):
+            reason = Reason("maar", OTHER, notes[known.WHY])
+        if reason is not None:
+            yield Wait(job.key, (reason,))

@@ -1,0 +1,102 @@
+"""Answers of `maar web`, asked over HTTP with the bearer token of the kubeconfig, exec plugins included.
+
+The API server's service proxy cannot be used: it removes the header with the token. A token goes over TLS, or to this
+machine, and nowhere else.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from typing import TypeVar
+from urllib.parse import quote, urlsplit
+
+import msgspec
+
+from maar.kube.client.access import Access
+from maar.kube.client.api import Api
+from maar.kube.client.credentials import Credentials
+from maar.kube.client.errors import AccessError, NotFound
+from maar.views.records import View
+from maar.web.api.answers import JobAnswer, JobsAnswer, NodesAnswer, QueuesAnswer, WhatIfAnswer
+from maar.web.api.asking import Question
+
+PREFIX = "/api/v1"
+PAGE = 500
+"""Items of one request; `maar web` has an upper limit of its own."""
+T = TypeVar("T", bound=View)
+
+
+def server_access(url: str, kube: Access, ca_file: str | None) -> Access:
+    """The address of `maar web`, with the token that the kubeconfig has for the API server."""
+    parts = urlsplit(url)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise AccessError(f"--server: expected a URL such as `https://maar.example.com`, got `{url}`")
+    if parts.scheme == "http" and not _is_here(parts.hostname):
+        raise AccessError(f"--server: a token is sent over https, or to this machine: `{url}`")
+
+    async def load() -> Credentials:
+        authorization = (await kube.headers()).get("Authorization", "")
+        if not authorization.startswith("Bearer "):
+            raise AccessError(
+                "the kubeconfig has no bearer token for `maar web` (a client certificate is none): "
+                "leave out --server to read the cluster with it"
+            )
+        return Credentials(server=url, authorization=authorization, ca_file=ca_file)
+
+    return Access(url, load=load)
+
+
+def _is_here(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+class There:
+    """`maar web`, through a client."""
+
+    notes: tuple[str, ...] = ()
+
+    def __init__(self, api: Api) -> None:
+        self._api = api
+
+    async def jobs(self) -> JobsAnswer:
+        first = found = await self._get("/jobs", JobsAnswer, limit=str(PAGE))
+        items = list(first.items)
+        while found.next is not None:
+            found = await self._get("/jobs", JobsAnswer, limit=str(PAGE), offset=str(found.next))
+            items += found.items
+        return msgspec.structs.replace(first, items=items, next=None)
+
+    async def nodes(self) -> NodesAnswer:
+        first = found = await self._get("/nodes", NodesAnswer, limit=str(PAGE))
+        items = list(first.items)
+        while found.next is not None:
+            found = await self._get("/nodes", NodesAnswer, limit=str(PAGE), offset=str(found.next))
+            items += found.items
+        return msgspec.structs.replace(first, items=items, next=None)
+
+    async def queues(self) -> QueuesAnswer:
+        return await self._get("/queues", QueuesAnswer)
+
+    async def job(self, key: str, seconds: float, when: bool = False) -> JobAnswer:
+        """Everything about a job; the forecast is the server's, whether `when` asks for it or not."""
+        namespace, _, name = key.partition("/")
+        path = f"/jobs/{quote(namespace, safe='')}/{quote(name, safe='')}"
+        asked = {"unblock": "true" if seconds else "false", **({"budget": f"{min(seconds, 10):g}"} if seconds else {})}
+        return await self._get(path, JobAnswer, **asked)
+
+    async def what_if(self, question: Question) -> WhatIfAnswer:
+        body = await self._api.request("POST", f"{PREFIX}/what-if", body=msgspec.json.encode(question), timeout=120.0)
+        return msgspec.json.decode(body, type=WhatIfAnswer)
+
+    async def _get(self, path: str, kind: type[T], **params: str) -> T:
+        try:
+            return msgspec.json.decode(await self._api.get(f"{PREFIX}{path}", params=params, timeout=120.0), type=kind)
+        except NotFound as error:
+            if path.startswith("/jobs/"):
+                raise
+            raise AccessError(f"{self._api.server}: not `maar web`, or an older one: {error.message}") from None
+        except msgspec.DecodeError as error:
+            raise AccessError(f"{self._api.server}: not `maar web`: {error}") from None
