@@ -174,6 +174,8 @@ def test_a_decision_counts_what_may_not_be_seen() -> None:
         ("waits for `theirs/job-1`", f"waits for {ANOTHER}"),
         ("room goes to theirs/x, mine/y", f"room goes to {ANOTHER}, mine/y"),
         ("pod `theirs/a%0b%12@2` and `mine/a%0b`", f"pod {ANOTHER} and `mine/a%0b`"),
+        ("pods/theirs/job, -theirs/x", f"{ANOTHER}, {ANOTHER}"),
+        ("gang `theirs/-secret`, `theirs/_s.` and mine/-s", f"gang {ANOTHER}, {ANOTHER} and mine/-s"),
         ("312 short of nvidia.com/gpu", "312 short of nvidia.com/gpu"),
         ("0/500 nodes fit", "0/500 nodes fit"),
         ("see 7/8", f"see {ANOTHER}"),

@@ -12,9 +12,8 @@ from collections.abc import Iterable
 ANOTHER = "another job"
 """What a sentence says instead of a name that the viewer may not know."""
 
-_KEY = re.compile(
-    r"`?(?<![A-Za-z0-9_./%@-])([a-z0-9](?:[a-z0-9-]*[a-z0-9])?)/([A-Za-z0-9][A-Za-z0-9._%@-]*[A-Za-z0-9]|\w)`?"
-)
+_KEY = re.compile(r"`?(?<![A-Za-z0-9_./%@-])([A-Za-z0-9_%@-]+)/([A-Za-z0-9._%@/-]+)`?")
+"""What may be a key. Anyone can give a gang a name that no object could have, so names are matched widely."""
 _QUOTED = re.compile(r"`([^`]*)`")
 
 
