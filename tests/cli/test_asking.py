@@ -220,7 +220,7 @@ spec:
     ("document", "says"),
     [
         (NEW_JOB, ["add job `mine/new` with 2 pods", "starts  mine/new"]),
-        ("{edit: end-job, job: mine/runs}", ["end job `mine/runs`"]),
+        ("{edit: end-jobs, jobs: [mine/runs]}", ["end job `mine/runs`"]),
         ("{edit: cordon, nodes: [n1, n2]}\n---\n" + NEW_JOB, ["cordon nodes `n1`, `n2`", "mine/new: 0/3 nodes fit"]),
         ("{edit: set-priority, job: mine/runs, priority: 1}", ["nothing would change in the next plan"]),
     ],
@@ -243,7 +243,7 @@ async def versions(kubeconfig: Path) -> dict[str, str]:
     [
         ("{edit: no-such}", "no-such"),
         ("{edit: cordon, nodes: 5}", "nodes"),
-        ("{edit: end-job, job: mine/no-such}", "no such job that you may see"),
+        ("{edit: end-jobs, jobs: [mine/no-such]}", "no such job that you may see"),
         ("5", "expected a manifest or an edit"),
         ("{kind: Pod}", "apiVersion"),
     ],

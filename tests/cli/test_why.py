@@ -115,7 +115,6 @@ def test_none_found(tmp_path: Path) -> None:
         ),
         (("llama", "-f", "{2}"), "unknown job `default/llama`; did you mean `team/llama`?"),
         (("team/llama", "-f", "no-such.yaml"), "no-such.yaml: no such file"),
-        (("team/llama",), "Missing option '-f' / '--file'"),
         (("team/llama", "-f", "{2}", "--config", "no-such.yaml"), "no-such.yaml: no such file"),
     ],
 )

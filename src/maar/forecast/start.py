@@ -16,13 +16,11 @@ from maar.model.elastic import Elastic
 from maar.model.jobs import Job, Phase
 from maar.model.outcome import carry_out
 from maar.model.plan import Hold, Nominate, Plan
-from maar.model.resources import PODS
+from maar.model.resources import PODS, is_accelerator
 from maar.model.shapes import Shape
 from maar.model.snapshot import Cluster
 from maar.model.stems import stem_of
 from maar.model.tasks import Status, Task
-
-GPU_NAMES = ("nvidia.com/gpu", "amd.com/gpu")
 
 
 class State(enum.StrEnum):
@@ -131,12 +129,12 @@ def _gpus(job: Job, tasks: tuple[Task, ...]) -> int:
     if job.elastic is not None:
         return (job.elastic.requested or job.elastic.min) * _of(job.elastic.shape)
     if not tasks:
-        return sum((job.min_resources or {}).get(name, 0) for name in GPU_NAMES)
+        return sum(amount for name, amount in (job.min_resources or {}).items() if is_accelerator(name))
     return sum(_of(task.shape) for task in tasks)
 
 
 def _of(shape: Shape) -> int:
-    return sum(amount for name, amount in shape.requests if name in GPU_NAMES)
+    return sum(amount for name, amount in shape.requests if is_accelerator(name))
 
 
 def _limit(job: Job, tasks: tuple[Task, ...]) -> float | None:

@@ -18,9 +18,12 @@ PATIENCE = 30_000
 """Milliseconds that a busy machine may take for one step."""
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    """The Chromium of the machine, which `make test` installs."""
+    """The Chromium of the machine, which `make test` installs.
+
+    For one module: while it runs, this process has a running event loop, and other tests start their own.
+    """
     if executable() is None and os.environ.get("MAAR_REAL"):
         pytest.fail(MISSING)
     elif executable() is None:
