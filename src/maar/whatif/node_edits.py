@@ -32,7 +32,7 @@ class AddNodesLike(Edit, frozen=True):
     """Add empty nodes like one of the cluster: with its labels, so in the same rack, and not cordoned."""
 
     like: str
-    count: int
+    count: int = 1
 
     def applied(self, scene: Scene) -> Scene:
         cluster = scene.cluster
