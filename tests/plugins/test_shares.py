@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from maar.plugins.support.shares import Dominant, divide, how_many, real_capability, share_of
+from maar.plugins.support.shares import Dominant, Ratio, divide, how_many, real_capability, share_of
 
 CLAIMS = st.lists(st.tuples(st.integers(1, 9), st.integers(0, 60), st.integers(0, 60)), min_size=1, max_size=7)
 TOTALS = st.integers(0, 200)
@@ -88,10 +88,18 @@ def test_a_finer_unit_changes_no_share_by_a_unit(scale: int, claims: list[tuple[
 
 
 def test_shares_are_exact() -> None:
-    assert Fraction(1, 3) == share_of([1, 0], [3, 5], (0, 1))
+    assert Ratio(1, 3) == share_of([1, 0], [3, 5], (0, 1))
     assert share_of([1], [3], (0,)) < share_of([333334], [1000000], (0,))
-    assert share_of([0, 4], [0, 8], (0, 1)) == Fraction(1, 2)
-    assert share_of([1, 4], [0, 8], (0, 1)) == 1  # any amount of an undeserved resource counts as 1
+    assert share_of([0, 4], [0, 8], (0, 1)) == Ratio(1, 2)
+    assert share_of([1, 4], [0, 8], (0, 1)) == Ratio(1, 1)  # any amount of an undeserved resource counts as 1
+
+
+@given(*[st.tuples(st.integers(0, 9), st.integers(1, 9))] * 2)
+def test_ratios_compare_as_fractions(left: tuple[int, int], right: tuple[int, int]) -> None:
+    a, b = Ratio(*left), Ratio(*right)
+    exact_a, exact_b = Fraction(*left), Fraction(*right)
+    assert ((a < b), (a == b)) == ((exact_a < exact_b), (exact_a == exact_b))
+    assert a != b or hash(a) == hash(b)
 
 
 def test_how_many_more_fit_under_a_limit() -> None:

@@ -33,7 +33,7 @@ from maar.plugins.support.quotas import (
     vote_by_kind,
     wanted_row,
 )
-from maar.plugins.support.shares import Row, at_least, at_most, how_many, less, plus, real_capability, share_of
+from maar.plugins.support.shares import Ratio, Row, at_least, at_most, how_many, less, plus, real_capability, share_of
 from maar.session.hooks import Claim, Share, Vote
 from maar.session.register import Register
 from maar.session.session import Session
@@ -101,7 +101,7 @@ class Capacity:
         """Its share, and whether it deserves nothing: it then has share 1 and comes after equal shares."""
         deserves = any(self._deserved[q][d] > 0 for d in self._dims)
         due = [d for d in self._dims if d in self._named[q]]
-        return (share_of(self._has(q), self._deserved[q], due), False) if deserves else (1, True)
+        return (share_of(self._has(q), self._deserved[q], due), False) if deserves else (Ratio(1, 1), True)
 
     def _order(self, queue: Queue) -> tuple[Any, ...]:
         path = self._path(self._queues.number[queue.name])

@@ -77,8 +77,10 @@ def best_first(fits: Ints, score: Floats, wanted: int) -> tuple[Ints, Ints]:
 
     Ties go to the lower row, which is the earlier name.
     """
-    rows = np.flatnonzero(fits)
+    rows = fits.nonzero()[0]
     if len(rows) > wanted:
+        if (few := _few(rows, fits, score, wanted)) is not None:
+            return few
         # At most `wanted` nodes are needed: drop the nodes that score less than the last of them.
         scores = score[rows]
         lowest = np.partition(scores, len(rows) - wanted)[len(rows) - wanted]
@@ -91,3 +93,25 @@ def best_first(fits: Ints, score: Floats, wanted: int) -> tuple[Ints, Ints]:
         rows, counts = rows[: last + 1], counts[: last + 1]
         counts[-1] -= reached[last] - wanted
     return rows, counts
+
+
+FEW = 8
+"""Nodes up to which taking the best one again and again is faster than sorting. Measured."""
+
+
+def _few(rows: Ints, fits: Ints, score: Floats, wanted: int) -> tuple[Ints, Ints] | None:
+    """The same as `best_first` where a few nodes are enough; `None` where they are not."""
+    if fits.max() * FEW < wanted:
+        return None
+    scores, taken, counts = score[rows], [], []
+    for _ in range(FEW):
+        at = scores.argmax()
+        row = rows.item(at)
+        most = fits.item(row)
+        taken.append(row)
+        counts.append(min(most, wanted))
+        wanted -= most
+        if wanted <= 0:
+            return np.array(taken, dtype=np.int64), np.array(counts, dtype=np.int64)
+        scores[at] = -np.inf
+    return None

@@ -77,6 +77,7 @@ class Candidates:
         queues = np.unique(snapshot.jobs.queue[jobs]).tolist() if claim.across_queues else []
         self._queues: tuple[int, ...] = tuple(queues) if len(queues) > 1 else ()
         """The queues that may lose tasks, if there is a choice."""
+        self._is_limited = limits_claims(session)
         self._work: dict[int, Work] = dict(zip(tasks.tolist(), _work_lost(session, tasks), strict=True))
         self._mixed: dict[int, tuple[int, ...]] | None = None
         self.openings: dict[tuple[int, bytes], Openings] = {}
@@ -137,28 +138,30 @@ class Candidates:
 
     def bound(self, row: int) -> list[int]:
         """The candidates still bound on a node, also those that may not be evicted after all."""
-        return [t for t in self.by_row.get(row, ()) if self._session.state.status[t] == BOUND]
+        status = self._session.state.status
+        return [t for t in self.by_row.get(row, ()) if status.item(t) == BOUND]
 
     def _in_order(self, tasks: Iterable[int]) -> list[int]:
         """Tasks that may leave without their gang, cheapest first."""
         places = self.places()
-        return sorted(tasks, key=lambda task: self._single_rank(task, places))
+        if not places:
+            return sorted(tasks, key=self._single_rank)
+        jobs, queues = self._session.snapshot.tasks.job, self._session.snapshot.jobs.queue
+        return sorted(tasks, key=lambda task: self._single_rank(task, (places[queues.item(jobs.item(task))],)))
 
-    def _single_rank(self, task: int, places: Places) -> Rank:
+    def _single_rank(self, task: int, queue: tuple[int, ...] = ()) -> Rank:
         """The sort key of a task that may leave without its gang."""
-        table, jobs = self._session.snapshot.tasks, self._session.snapshot.jobs.jobs
-        job = jobs[int(table.job[task])]
-        queue = (places[int(self._session.snapshot.jobs.queue[job.index])],) if places else ()
-        own: TieKey = ((job.key, -table.tasks[task].index),)
+        snapshot = self._session.snapshot
+        table, one = snapshot.tasks, snapshot.tasks.tasks[task]
+        job = snapshot.jobs.jobs[table.job.item(task)]
         if job.elastic is not None:
-            cost = Cost(evicts=False, queue=queue, priority=job.priority)
-        elif limits_claims(self._session):
-            # A tenant gives her pods any priority: it orders them among themselves only.
-            cost = Cost(True, False, queue, job.priority, 0, 0, self._work[task])
-            own = ((job.key, int(table.priority[task])), *own)
-        else:
-            cost = Cost(True, False, queue, job.priority, 0, int(table.priority[task]), self._work[task])
-        return Rank(cost, own, task)
+            return Rank(Cost(evicts=False, queue=queue, priority=job.priority), ((job.key, -one.index),), task)
+        priority, work = table.priority.item(task), self._work[task]
+        if not self._is_limited:
+            return Rank(Cost(True, False, queue, job.priority, 0, priority, work), ((job.key, -one.index),), task)
+        # A tenant gives her pods any priority: it orders them among themselves only.
+        own = (job.key, priority), (job.key, -one.index)
+        return Rank(Cost(True, False, queue, job.priority, 0, 0, work), own, task)
 
     def key(self, tasks: Iterable[int]) -> TieKey:
         """The tie-breaker for tasks of equal cost."""
@@ -204,17 +207,18 @@ class Candidates:
         divided: dict[int, Surplus] = {}
         chosen = []
         for task in tasks:
-            job, role = int(jobs[task]), int(roles[task])
+            job, role = jobs.item(task), roles.item(task)
             if job not in left:
                 left[job] = self.surplus(job)
                 left_of_role.update(self.role_surplus(job))
-            if self._session.job(job).elastic is not None:
+            of = self._session.job(job)
+            if of.elastic is not None:
                 unit = self._from_index(job, task)
                 if unit is not None and len(unit.tasks) <= min(left[job], left_of_role.get(role, left[job])):
                     chosen.append(unit)
-            elif self._session.job(job).subgroups:
+            elif of.subgroups:
                 if job not in divided:
-                    divided[job] = Surplus(self._session, self._session.job(job), left[job], left_of_role)
+                    divided[job] = Surplus(self._session, of, left[job], left_of_role)
                 unit = divided[job].take(task)
                 if unit is not None and (len(unit.tasks) == 1 or self._may_all_leave(unit)):
                     chosen.append(unit)
@@ -266,7 +270,7 @@ class Candidates:
         """The sort key of a unit among all units: single tasks also by their own priority."""
         if unit.whole or unit.shrinks or unit.subgroup:
             return Rank(self.cost([unit]), self.key(unit.tasks), unit.tasks[0])
-        return self._single_rank(unit.tasks[0], self.places())
+        return self._single_rank(unit.tasks[0], self.place((unit,), self.places()))
 
     def agreed(self, unit: Unit) -> bool:
         """Whether all plugins agree to evict exactly these tasks now, after the earlier evictions."""
