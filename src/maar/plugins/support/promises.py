@@ -42,18 +42,20 @@ def fits(session: Session, needs: list[tuple[Group, int]], free: Ints, rows: Mas
 
 def _after(session: Session, part: Part, free: Ints, rows: Mask) -> Ints | None:
     """The free resources after a part is placed on the nodes `rows`; `None` if it does not fit."""
-    free = free.copy()
+    left = free
     for group, count in part.needs:
         request = session.snapshot.shapes.requests[group.shape]
-        dims = np.flatnonzero(request)
-        takes = np.maximum((free[:, dims] // request[dims]).min(axis=1), 0)
-        takes = takes * (session.view(group.shape).open & rows)
-        order = np.argsort(-takes, kind="stable")
-        counts = np.diff(np.minimum(np.cumsum(takes[order]), count), prepend=0)
-        if counts.sum() < count:
+        takes = (session.view(group.shape).open & rows).astype(np.int64)
+        takes *= np.minimum.reduce([left[:, dim] // request[dim] for dim in request.nonzero()[0].tolist()] or [count])
+        np.maximum(takes, 0, out=takes)
+        if takes.sum() < count:
             return None
-        free[order] -= counts[:, None] * request
-    return free
+        order = np.argsort(-takes, kind="stable")
+        reached = np.minimum(np.cumsum(takes[order]), count)
+        used = int(np.searchsorted(reached, count)) + 1
+        left = left.copy() if left is free else left
+        left[order[:used]] -= np.diff(reached[:used], prepend=0)[:, None] * request
+    return left
 
 
 def promised_runtime(session: Session, job: Job) -> float | None:
