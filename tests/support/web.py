@@ -140,6 +140,7 @@ async def webbing(
     *,
     limits: Limits | None = None,
     anonymous: bool = False,
+    writes: bool = False,
     certificate: Certificate | None = None,
     page: Path | None = None,
     nodes: int = 2,
@@ -156,7 +157,7 @@ async def webbing(
         for name in (ADMIN, USER):
             await cluster.api.create(f"/api/v1/namespaces/{MINE}/serviceaccounts", {"metadata": {"name": name}})
         api: Api = cluster.api
-        options = Options(Address(host, 0), anonymous=anonymous, every=0.05)
+        options = Options(Address(host, 0), anonymous=anonymous, allow_writes=writes, every=0.05)
         async with (
             answering(api, options, ConfigFile(None), limits=limits) as (mirror, answers, guard),
             serving(answers, guard, options.address, certificate, page or tmp_path / "page") as port,

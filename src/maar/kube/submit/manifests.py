@@ -7,6 +7,7 @@ such a job. A suspended job has no pods until there is room for all of them. Wha
 from __future__ import annotations
 
 import copy
+import re
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
@@ -29,6 +30,8 @@ from maar.kube.wire.pods import Pod
 from maar.kube.wire.values import on_hold
 
 NAMESPACE = "default"
+_NAMESPACE = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
+_NAME = re.compile(r"[a-z0-9]([-.a-z0-9]{0,251}[a-z0-9])?")
 SUBMITTED: tuple[AnyKind, ...] = (PODS, *(k for k in KINDS if isinstance(k, (JobKind, PodGroupKind))))
 """The kinds that are jobs or parts of jobs."""
 
@@ -104,8 +107,21 @@ def _namespace(document: Json, namespace: str) -> str:
     stated = metadata.get("namespace")
     if namespace and stated and stated != namespace:
         raise BadManifest("metadata.namespace", f"expected `{namespace}`, got `{stated}`")
-    metadata["namespace"] = stated or namespace or NAMESPACE
-    return str(metadata["namespace"])
+    where = str(stated or namespace or NAMESPACE)
+    if not is_namespace(where):
+        raise BadManifest("metadata.namespace", f"expected the name of a namespace, got `{where}`")
+    metadata["namespace"] = where
+    return where
+
+
+def is_namespace(name: str) -> bool:
+    """Whether a namespace can have this name: it becomes a part of a path."""
+    return _NAMESPACE.fullmatch(name) is not None
+
+
+def is_name(name: str) -> bool:
+    """Whether an object of a job can have this name: it becomes a part of a path."""
+    return _NAME.fullmatch(name) is not None
 
 
 def _check_name(document: Json) -> None:

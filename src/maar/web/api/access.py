@@ -108,7 +108,7 @@ class Access:
             if self._anonymous:
                 return ANONYMOUS
             raise Refused(401, "a token is required: `Authorization: Bearer ...`", sign_in=True)
-        token = _bearer(header)
+        token = bearer(header)
         key = hashlib.sha256(token.encode()).digest()
         known = self._users.get(key)
         if known is not None:
@@ -238,7 +238,8 @@ def _decoded(answer: bytes, kind: type[T]) -> T:
         raise Refused(503, "the API server's answer about tokens and rights cannot be read", after=5) from None
 
 
-def _bearer(header: str) -> str:
+def bearer(header: str) -> str:
+    """The token in an `Authorization` header; raises `Refused`."""
     scheme, _, token = header.partition(" ")
     token = token.strip()
     if (

@@ -33,6 +33,7 @@ from maar.web.api.limits import Guard, Limits
 from maar.web.api.mirror import EVERY, Mirror
 from maar.web.api.routes import Api1
 from maar.web.api.server import Certificate, serving
+from maar.web.api.writing import Writer
 
 logger = logging.getLogger("maar")
 
@@ -51,6 +52,10 @@ class Options(msgspec.Struct, frozen=True):
     tls_cert: Path | None = None
     tls_key: Path | None = None
     anonymous: bool = False
+    allow_writes: bool = False
+    """Jobs may be submitted and changed, with the callers' own tokens."""
+    names: tuple[str, ...] = ()
+    """The scheduler names in the order of the command line: submitted pods that name none get the first."""
     every: float = EVERY
     """Minimum seconds between two decisions."""
 
@@ -122,4 +127,6 @@ async def answering(
         parts.push_async_callback(mirror.close)
         guard = Guard(limits or Limits())
         access = Access(api, anonymous=options.anonymous)
-        yield mirror, Api1(mirror, access, guard, api, known), guard
+        names = options.names or sorted(options.settings.scheduler_names)
+        writer = Writer(api, names) if options.allow_writes else None
+        yield mirror, Api1(mirror, access, guard, api, known, writer), guard

@@ -24,12 +24,13 @@ from aiohttp import web
 from aiohttp.web_protocol import RequestHandler
 
 from maar.web.addresses import Address, CannotServe, listening
-from maar.web.api.access import User
+from maar.web.api.access import User, bearer
 from maar.web.api.errors import Refused, not_decoded
 from maar.web.api.limits import Guard
 from maar.web.api.openapi import document
 from maar.web.api.queries import NoQuery, read
 from maar.web.api.routes import OPENAPI, PREFIX, ROUTES, STREAM, Api1, Route
+from maar.web.api.writing import Token
 from maar.web.front.limits import client
 
 logger = logging.getLogger("maar.web")
@@ -106,12 +107,13 @@ class Site:
             return await self._stream(request, address)
         route, parts = self._route(request.method, path)
         user = await self._user(request, address)
+        token = self._token(request) if route.writes else None
         query = read(route.query, _query(request))
         body = None if route.body is None else await self._body(request, route.body)
-        asked = await self._api.asked(user, query, parts, body)
+        asked = await self._api.asked(user, query, parts, body, token)
         answer = await route.handle(self._api, asked)
         encoded = await asyncio.to_thread(msgspec.json.encode, answer)
-        return _json(200, encoded)
+        return _json(route.status, encoded)
 
     def _health(self, path: str) -> web.Response:
         mirror = self._api.mirror
@@ -143,6 +145,15 @@ class Site:
         user = await self._api.access.user(headers[0] if headers else None, address)
         self._guard.from_user(user.username)
         return user
+
+    def _token(self, request: web.BaseRequest) -> Token:
+        """The token of a user who writes, after `_user` has checked it."""
+        if self._api.writer is None:
+            raise Refused(403, "writes are off here: `maar web --allow-writes` switches them on")
+        header = request.headers.get("Authorization")
+        if header is None:
+            raise Refused(401, "writes need a token: `Authorization: Bearer ...`", sign_in=True)
+        return Token(bearer(header))
 
     async def _body(self, request: web.BaseRequest, kind: type[Any]) -> Any:
         if request.content_type != JSON:
