@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ from aiohttp import ClientSession
 from tests.support.live import GPU, OUR_CRDS, Live, connected
 
 from maar.controller.settings.config_file import ConfigFile
-from maar.embedded.server import EmbeddedServer
+from maar.embedded.server import EmbeddedServer, Part
 from maar.kube.client.api import Api
 from maar.kube.kinds import volcano_podgroup
 from maar.kube.wire.api_resources import PODS
@@ -144,10 +144,11 @@ async def webbing(
     certificate: Certificate | None = None,
     page: Path | None = None,
     nodes: int = 2,
+    parts: Iterable[Part] = (),
     host: str = "127.0.0.1",
 ) -> AsyncIterator[Web]:
     """A `maar web` that has decided once."""
-    async with EmbeddedServer() as server, connected(server.kubeconfig(tmp_path / "kubeconfig")) as cluster:
+    async with EmbeddedServer(parts=parts) as server, connected(server.kubeconfig(tmp_path / "kubeconfig")) as cluster:
         await cluster.crds(OUR_CRDS)
         await cluster.nodes(nodes, gpu=8)
         for name in (MINE, THEIRS):
