@@ -228,7 +228,7 @@ def test_bad_input_names_the_field(tmp_path: Path) -> None:
     changes: list[tuple[Any, int, str]] = [
         ({}, 422, ""),
         ({"hold": "yes"}, 422, "hold"),
-        ({"hould": True}, 422, ""),
+        ({"holds": True}, 422, ""),
         ({"minWorkers": 0}, 422, "minWorkers"),
         ({"minWorkers": 10**30}, 422, "minWorkers"),
         ({"minWorkers": 9}, 422, "minWorkers"),
