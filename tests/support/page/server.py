@@ -198,8 +198,8 @@ class PageServer:
                 return _json({**stamp, "whatIf": view})
             case ["POST", "jobs"]:
                 self.submitted.append((await request.json())["manifests"])
-                view = CreatedView(api_version="batch/v1", kind="Job", namespace="ann", name="new", forecast=FORECAST)
-                return _json(CreatedAnswer(created=(view,)), 201)
+                made = CreatedView(api_version="batch/v1", kind="Job", namespace="ann", name="new", forecast=FORECAST)
+                return _json(CreatedAnswer(created=(made,)), 201)
         return _json({"error": "not found"}, 404)
 
     async def _stream(self, request: web.Request, sight: Sight) -> web.StreamResponse:

@@ -20,6 +20,7 @@ from tests.web.page.conftest import PATIENCE, Open
 
 from maar.embedded.parts.jobs import Jobs
 from maar.embedded.parts.kubelets import Kubelets
+from maar.embedded.server import Part
 from maar.web.api.server import PAGE
 
 pytestmark = [pytest.mark.real, pytest.mark.slow]
@@ -45,7 +46,7 @@ class Running:
         try:
             config = self._folder / "maar.yaml"
             config.write_text(CONFIG)  # sizes change at once
-            parts = [Kubelets(start=0.01, stop=0.01), Jobs()] if self._works else []
+            parts: list[Part] = [Kubelets(start=0.01, stop=0.01), Jobs()] if self._works else []
             async with (
                 webbing(self._folder, page=PAGE, writes=self._works, parts=parts) as web,
                 scheduling(web.cluster, config=config) if self._works else nullcontext(),
