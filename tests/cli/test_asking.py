@@ -432,7 +432,7 @@ def test_a_bad_token_and_a_certificate_are_told(tmp_path: Path) -> None:
     ("url", "problem"),
     [
         ("http://maar.example.com", "a token is sent over https, or to this machine"),
-        ("maar.example.com", "expected a URL such as `https://maar.example.com`"),
+        ("maar.example.com", "expected `aggregated`, or a URL such as `https://maar.example.com`"),
         ("ftp://maar.example.com", "expected a URL"),
     ],
 )

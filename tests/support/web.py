@@ -18,9 +18,10 @@ from maar.kube.client.api import Api
 from maar.kube.kinds import volcano_podgroup
 from maar.kube.wire.api_resources import PODS
 from maar.web.addresses import Address
-from maar.web.api.limits import Limits
+from maar.web.api.limits import Guard, Limits
 from maar.web.api.main import Options, answering
 from maar.web.api.mirror import Mirror, until_ready
+from maar.web.api.routes import Api1
 from maar.web.api.server import Certificate, serving
 
 MINE, THEIRS = "mine", "aq7hidden"
@@ -72,11 +73,20 @@ class Web:
     """One `maar web` and its API server."""
 
     def __init__(
-        self, server: EmbeddedServer, cluster: Live, mirror: Mirror, session: ClientSession, base: str
+        self,
+        server: EmbeddedServer,
+        cluster: Live,
+        mirror: Mirror,
+        answers: Api1,
+        guard: Guard,
+        session: ClientSession,
+        base: str,
     ) -> None:
         self.server = server
         self.cluster = cluster
         self.mirror = mirror
+        self.answers = answers
+        self.guard = guard
         self._session = session
         self.base = base
         self.asked: list[dict[str, Any]] = []
@@ -167,7 +177,7 @@ async def webbing(
             running = asyncio.create_task(mirror.run())
             try:
                 scheme = "http" if certificate is None else "https"
-                web = Web(server, cluster, mirror, session, f"{scheme}://127.0.0.1:{port}")
+                web = Web(server, cluster, mirror, answers, guard, session, f"{scheme}://127.0.0.1:{port}")
                 server.handler.allows = web.allows
                 await until_ready(mirror)
                 yield web

@@ -43,6 +43,10 @@ PORT = 8090
     help="Let users submit, hold, change and cancel jobs, with their own tokens and rights.",
 )  # fmt: skip
 @click.option(
+    "--aggregated-port", type=click.IntRange(0, 65535), metavar="PORT",
+    help="Also serve the API server there, for an APIService. Needs --tls-cert.",
+)  # fmt: skip
+@click.option(
     "--config", type=FILE, metavar="FILE",
     help="Configuration file of the scheduler, read again when it changes. Default: Maar's own.",
 )  # fmt: skip
@@ -73,6 +77,7 @@ def web(
     tls_key: Path | None,
     anonymous: bool,
     allow_writes: bool,
+    aggregated_port: int | None,
     config: Path | None,
     lenient: bool,
     brakes: Path | None,
@@ -90,6 +95,8 @@ def web(
     log_to_stderr(log_format)
     if (tls_cert is None) != (tls_key is None):
         raise click.UsageError("--tls-cert and --tls-key belong together")
+    if aggregated_port is not None and tls_cert is None:
+        raise click.UsageError("--aggregated-port needs --tls-cert and --tls-key")
     options = api.Options(
         address=Address(address.strip("[]"), port),
         settings=Settings(
@@ -107,6 +114,7 @@ def web(
         tls_key=tls_key,
         anonymous=anonymous,
         allow_writes=allow_writes,
+        aggregated=None if aggregated_port is None else Address(address.strip("[]"), aggregated_port),
         names=names,
     )
     try:

@@ -87,7 +87,8 @@ class Access:
 
     def __init__(self, api: Api, *, anonymous: bool = False, clock: Callable[[], float] = time.monotonic) -> None:
         self._api = api
-        self._anonymous = anonymous
+        self.anonymous = anonymous
+        """Whether users without credentials are answered."""
         self._clock = clock
         self._users: Kept[bytes, User | None] = Kept(clock)
         self._rights: Kept[tuple[bytes, str], bool] = Kept(clock)
@@ -105,7 +106,7 @@ class Access:
     async def user(self, header: str | None, client: str) -> User:
         """Who sends this `Authorization` header; raises `Refused`."""
         if header is None:
-            if self._anonymous:
+            if self.anonymous:
                 return ANONYMOUS
             raise Refused(401, "a token is required: `Authorization: Bearer ...`", sign_in=True)
         token = bearer(header)

@@ -11,7 +11,8 @@ from maar import __version__
 from maar.web.api.answers import ChangeEvent
 from maar.web.api.errors import ErrorView
 from maar.web.api.queries import BOUNDS
-from maar.web.api.routes import OPENAPI, PREFIX, ROUTES, STREAM, Route
+from maar.web.api.roots import PREFIX
+from maar.web.api.routes import OPENAPI, ROUTES, STREAM, Route
 
 REFERENCE = "#/components/schemas/{name}"
 ERRORS = {

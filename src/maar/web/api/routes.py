@@ -33,7 +33,7 @@ from maar.views.nodes import node_state, node_views
 from maar.views.queues import queue_views
 from maar.views.records import OwnerView, State, View
 from maar.views.sight import Sight
-from maar.web.api.access import ANONYMOUS, Access, User
+from maar.web.api.access import Access, User
 from maar.web.api.answers import (
     ChangedAnswer,
     ChangeEvent,
@@ -59,7 +59,6 @@ from maar.whatif.why import Why, why
 
 logger = logging.getLogger("maar.web")
 
-PREFIX = "/api/v1"
 REMEMBERED = 64
 """Answers about single jobs that are kept: the search for changes is expensive."""
 GOOD_FOR = 10.0
@@ -84,6 +83,8 @@ class Asked(msgspec.Struct, frozen=True):
     body: Any = None
     token: Token | None = None
     """Of a user who may write; only for routes that write."""
+    writes: bool = False
+    """Whether this user could write here."""
 
 
 class Route(msgspec.Struct, frozen=True):
@@ -126,7 +127,13 @@ class Api1:
         self._known: OrderedDict[tuple[str, bool, float, State], tuple[int, float, Why]] = OrderedDict()
 
     async def asked(
-        self, user: User, query: Any, parts: dict[str, str], body: Any = None, token: Token | None = None
+        self,
+        user: User,
+        query: Any,
+        parts: dict[str, str],
+        body: Any = None,
+        token: Token | None = None,
+        writes: bool = False,
     ) -> Asked:
         """The request, with what the user may see now."""
         moment = self.mirror.moment
@@ -135,7 +142,7 @@ class Api1:
         names = moment.tally.namespaces
         if namespace := parts.get("namespace"):
             names = names | {namespace}
-        return Asked(user, await self.access.sight(user, names), moment, query, parts, body, token)
+        return Asked(user, await self.access.sight(user, names), moment, query, parts, body, token, writes)
 
     def _stamp(self, moment: Moment) -> dict[str, float]:
         as_of = self.mirror.as_of()
@@ -157,7 +164,7 @@ class Api1:
             user=asked.user.username,
             everything=sight.everything,
             namespaces=sorted(sight.namespaces),
-            writes=self.writer is not None and asked.user is not ANONYMOUS,
+            writes=asked.writes,
         )
 
     async def cluster(self, asked: Asked) -> ClusterAnswer:
