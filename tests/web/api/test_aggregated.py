@@ -225,6 +225,11 @@ def test_what_the_cluster_must_publish(tmp_path: Path) -> None:
                 await front.publish(**change)
                 with pytest.raises(CannotServe, match=problem):
                     await read_front_proxy(web.cluster.api)
+            web.server.faults.fail_share, web.server.faults.fail_codes = 1.0, (403,)
+            web.server.faults.fails = lambda method, path: path == PUBLISHED
+            with pytest.raises(CannotServe, match="needs the role"):
+                await read_front_proxy(web.cluster.api)
+            web.server.faults.clear()
             await front.publish(requestheader_allowed_names="[]")
             assert () == (await read_front_proxy(web.cluster.api)).names
 

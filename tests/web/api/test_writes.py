@@ -18,11 +18,13 @@ from tests.web.api.test_openapi import FREE, TEXTS, check
 
 from maar.kube.client.access import Access
 from maar.kube.client.api import Api
-from maar.kube.client.errors import NotFound
+from maar.kube.client.errors import AlreadyExists, Forbidden, Invalid, NotFound, TooManyRequests, Unreachable
+from maar.kube.submit.errors import SubmitError
+from maar.views.sight import Sight
 from maar.web.api.access import AUDIENCE, User
 from maar.web.api.errors import Refused
 from maar.web.api.limits import Guard, Limits
-from maar.web.api.writing import Token
+from maar.web.api.writing import Token, refusal
 from maar.web.front.limits import Rate
 
 JOBS = f"/apis/batch/v1/namespaces/{MINE}/jobs"
@@ -397,3 +399,21 @@ def test_writes_follow_the_document_and_hostile_ones_change_nothing(tmp_path: Pa
         assert 200 == await check(document, user, f"jobs/{MINE}/train", None, "DELETE")
 
     told(tmp_path, story, full=True, limits=FREE)
+
+
+def test_what_the_api_server_says_passes_the_filter() -> None:
+    sight, known = Sight([MINE]), frozenset({MINE, THEIRS})
+    for error, status in (
+        (Forbidden(f'pods "x" is forbidden: webhook denied it, see "{THEIRS}" and {THEIRS}/aq7runs'), 403),
+        (AlreadyExists(f'conflict with "{THEIRS}/aq7runs"'), 409),
+        (Invalid(f"spec: the same as `{THEIRS}/aq7runs`", status=400), 422),
+        (NotFound(f'namespaces "{THEIRS}" not found'), 404),
+        (TooManyRequests(f"because of {THEIRS}/aq7runs"), 429),
+        (Unreachable("https://10.0.0.1: aq7"), 503),
+        (SubmitError("kind", f"belongs to Job `{THEIRS}/aq7runs`"), 422),
+    ):
+        refused = refusal(error, sight, known)
+        assert status == refused.status
+        assert "aq7" not in refused.view.error, refused.view
+    named = refusal(AlreadyExists(f'jobs.batch "{MINE}/train" already exists'), sight, known)
+    assert f"jobs.batch `{MINE}/train` already exists" == named.view.error

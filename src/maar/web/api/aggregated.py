@@ -20,7 +20,7 @@ import msgspec
 from aiohttp import web
 
 from maar.kube.client.api import Api
-from maar.kube.client.errors import ApiError, NotFound
+from maar.kube.client.errors import ApiError, Forbidden, NotFound
 from maar.web.addresses import Address, CannotServe, listening
 from maar.web.api.access import ANONYMOUS, User
 from maar.web.api.errors import Refused
@@ -83,7 +83,7 @@ class FrontProxy(msgspec.Struct, frozen=True):
 
 
 async def read_front_proxy(api: Api) -> FrontProxy:
-    """What the cluster publishes; raises `CannotServe`."""
+    """What the cluster publishes; raises `CannotServe` or `ApiError`."""
     try:
         data = msgspec.json.decode(await api.get(PUBLISHED), type=_ConfigMap).data
         authority = data.get("requestheader-client-ca-file", "")
@@ -97,7 +97,7 @@ async def read_front_proxy(api: Api) -> FrontProxy:
         )
     except NotFound:
         raise CannotServe("the aggregated API needs the ConfigMap extension-apiserver-authentication") from None
-    except ApiError as error:
+    except Forbidden as error:
         raise CannotServe(f"the aggregated API needs the role `{ROLE}` in kube-system: {error}") from None
     except msgspec.DecodeError as error:
         raise CannotServe(f"the ConfigMap extension-apiserver-authentication cannot be read: {error}") from None
@@ -180,7 +180,7 @@ def discovery() -> dict[str, dict[str, Any]]:
 
 
 class Aggregated:
-    """The listener for the API server, while the context is open. Entering it raises `CannotServe`."""
+    """The listener for the API server, while the context is open. Entering it raises `CannotServe` or `ApiError`."""
 
     def __init__(
         self, api: Api1, guard: Guard, address: Address, files: tuple[Path, Path], kube: Api, every: float = LOOK
@@ -222,7 +222,7 @@ class Aggregated:
         while True:
             await asyncio.sleep(self._every)
             self._certificate.look()
-            with contextlib.suppress(CannotServe):
+            with contextlib.suppress(CannotServe, ApiError):
                 found = await read_front_proxy(self._kube)
                 if found != self._proxy:
                     self._certificate, self._proxy = _certificate(self._files, found), found
@@ -234,6 +234,7 @@ def _certificate(files: tuple[Path, Path], proxy: FrontProxy) -> Certificate:
     """Our certificate, with a context that accepts only clients with a certificate of the front proxy."""
     made = Certificate(*files)
     made.context.verify_mode = ssl.CERT_REQUIRED
+    made.context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN  # the authority may be no root, as for the API server
     try:
         made.context.load_verify_locations(cadata=proxy.authority)
     except (ssl.SSLError, ValueError) as error:

@@ -370,7 +370,7 @@ def _owner(asked: Asked, job: str) -> OwnerView | None:
     if owner is None:
         return None
     namespace = f"{asked.parts['namespace']}/"
-    shared = sum(other == owner and key.startswith(namespace) for key, other in owners.items()) > 1
+    shared = sum(key.startswith(namespace) and other == owner for key, other in owners.items()) > 1
     return None if shared else owner
 
 
