@@ -127,6 +127,7 @@ WORKER = "spec.pytorchReplicaSpecs.Worker.template.spec"
         (lambda d: d["metadata"].update(namespace="other"), "metadata.namespace", "expected `team`, got `other`"),
         (lambda d: d["metadata"].update(namespace="../x"), "metadata.namespace", "expected `team`, got `../x`"),
         (lambda d: role(d).update(replicas="many"), "spec.pytorchReplicaSpecs.Worker.replicas", "expected a whole"),
+        (lambda d: role(d).update(replicas=-2), "spec.pytorchReplicaSpecs.Worker.replicas", "at least 0, got `-2`"),
         (lambda d: role(d).update(template=[]), "spec.pytorchReplicaSpecs.Worker.template", "expected a mapping"),
         (lambda d: role(d)["template"].pop("spec"), WORKER, "missing"),
         (lambda d: pod(d).update(containers=[]), f"{WORKER}.containers", "expected at least one container"),

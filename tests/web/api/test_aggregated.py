@@ -74,10 +74,7 @@ class Front:
         method: str = "",
     ) -> tuple[int, Any]:
         """Ask with a client certificate of an authority; the status is 0 if the handshake fails."""
-        context = ssl.create_default_context()
-        self.ours.configure_trust(context)
-        if authority is not None:
-            authority.issue_cert("proxy.example", common_name=name).configure_cert(context)
+        context = self.context(authority, name)
         async with ClientSession(connector=TCPConnector(ssl=context)) as session:
             url, method = f"https://127.0.0.1:{self.port}{path}", method or ("GET" if body is None else "POST")
             try:
@@ -86,15 +83,23 @@ class Front:
             except ClientError:
                 return 0, None
 
+    def context(self, authority: trustme.CA | None, name: str = FRONT) -> ssl.SSLContext:
+        """For a client that trusts us, with a certificate of an authority."""
+        made = ssl.create_default_context()
+        self.ours.configure_trust(made)
+        if authority is not None:
+            authority.issue_cert("proxy.example", common_name=name).configure_cert(made)
+        return made
+
     async def as_proxy(self, path: str, headers: Mapping[str, str] = AS_USER, **more: Any) -> tuple[int, Any]:
         return await self.ask(f"{ROOT}{path}", headers, self.proxies, **more)
 
 
 @asynccontextmanager
-async def fronted(web: Web, folder: Path) -> AsyncIterator[Front]:
+async def fronted(web: Web, folder: Path, every: float) -> AsyncIterator[Front]:
     front = Front(web, folder)
     await front.publish()
-    part = Aggregated(web.answers, web.guard, Address("127.0.0.1", 0), front.files, web.cluster.api, every=0.02)
+    part = Aggregated(web.answers, web.guard, Address("127.0.0.1", 0), front.files, web.cluster.api, every)
     async with part as serving:
         running = asyncio.create_task(serving.run())
         front.port = serving.port
@@ -105,9 +110,9 @@ async def fronted(web: Web, folder: Path) -> AsyncIterator[Front]:
             await asyncio.gather(running, return_exceptions=True)
 
 
-def told(folder: Path, story: Callable[[Front], Awaitable[None]], **options: Any) -> None:
+def told(folder: Path, story: Callable[[Front], Awaitable[None]], every: float = 60.0) -> None:
     async def main() -> None:
-        async with asyncio.timeout(60), webbing(folder, writes=True, **options) as web, fronted(web, folder) as front:
+        async with asyncio.timeout(60), webbing(folder, writes=True) as web, fronted(web, folder, every) as front:
             await scene(web)
             await story(front)
 
@@ -194,6 +199,18 @@ def test_the_group_can_be_discovered(tmp_path: Path) -> None:
     told(tmp_path, story)
 
 
+def test_changes_are_streamed_through_it(tmp_path: Path) -> None:
+    async def story(front: Front) -> None:
+        context = front.context(front.proxies)
+        async with ClientSession(connector=TCPConnector(ssl=context)) as session:
+            url = f"https://127.0.0.1:{front.port}{ROOT}/stream"
+            async with session.get(url, headers=AS_USER) as answer:
+                assert (200, b"event: change\n") == (answer.status, await answer.content.readline())
+                assert b'"all":true' in await answer.content.readline()
+
+    told(tmp_path, story)
+
+
 def test_another_authority_of_the_front_proxy_is_believed_when_it_is_published(tmp_path: Path) -> None:
     async def story(front: Front) -> None:
         old, front.proxies = front.proxies, trustme.CA()
@@ -206,7 +223,7 @@ def test_another_authority_of_the_front_proxy_is_believed_when_it_is_published(t
         await asyncio.sleep(0.1)
         assert 200 == (await front.as_proxy("/whoami"))[0], "what is known stays true"
 
-    told(tmp_path, story)
+    told(tmp_path, story, every=0.02)
 
 
 def test_what_the_cluster_must_publish(tmp_path: Path) -> None:

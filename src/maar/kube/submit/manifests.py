@@ -65,7 +65,7 @@ def prepared(
     where = _namespace(document, namespace)
     warnings = tuple(warnings_about(kind, document))
     _check_name(document)
-    _check(kind, item, names)
+    _check(kind, item, document)
     completed = [*_name_schedulers(kind, document, names)]
     for path in kind.form.templates:
         for template in found(document, path):
@@ -134,7 +134,7 @@ def _check_name(document: Json) -> None:
     document.pop("status", None)
 
 
-def _check(kind: AnyKind, item: Object, names: tuple[str, ...]) -> None:
+def _check(kind: AnyKind, item: Object, document: Json) -> None:
     """What Maar would report on the job as invalid, as far as it depends on nothing but its object."""
     notes = Notes(item.metadata.annotations)
     notes.read(known.HOLD, on_hold)
@@ -148,8 +148,17 @@ def _check(kind: AnyKind, item: Object, names: tuple[str, ...]) -> None:
     for problem in filter(None, problems):
         field, colon, what = problem.partition(": ")
         annotation = field.startswith("`")
-        where = f"metadata.annotations.{field.strip('`')}" if annotation else field
+        where = f"metadata.annotations.{field.strip('`')}" if annotation else _whole(kind, document, field)
         raise BadManifest(where if colon else "", what if colon else problem)
+
+
+def _whole(kind: AnyKind, document: Json, field: str) -> str:
+    """The whole path of a field: `replicas` of a Kubeflow job is the sum of all roles, of which one is negative."""
+    if field != "replicas":
+        return field
+    roles = (role for path in kind.form.templates for role in found(document, path.removesuffix(".template")))
+    wrong = (f"{role.path}.{field}" for role in roles if isinstance(role.value, dict) and role.value.get(field, 0) < 0)
+    return next(wrong, field)
 
 
 def _check_template(path: str, template: Any, namespace: str) -> None:

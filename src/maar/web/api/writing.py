@@ -8,6 +8,7 @@ audit log names her. This module never keeps or logs the token, and shows no nam
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
@@ -33,6 +34,8 @@ from maar.web.api.access import SECONDS, Kept, User
 from maar.web.api.answers import ChangedAnswer, CreatedAnswer, CreatedView, DeletedAnswer, WrittenView
 from maar.web.api.asking import no_aliases
 from maar.web.api.errors import Refused
+
+logger = logging.getLogger("maar.web")
 
 MOST = 100
 """Manifests of one request."""
@@ -73,7 +76,11 @@ class Token:
 
         The connection of `api` may end at a proxy with an identity of its own: then nothing is written.
         """
-        mine = api.of_caller(self._text, connections=CONNECTIONS)
+        try:
+            mine = api.of_caller(self._text, connections=CONNECTIONS)
+        except OSError as error:  # the file of the authority, which is read each time
+            logger.warning("cannot open a connection for a write: %s", error)
+            raise Refused(503, "the API server cannot be asked now: nothing was written", after=5) from None
         try:
             async with asyncio.timeout(TIMEOUT):
                 if user.username != await _name(mine):
