@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 import pytest
+import trustme
 import yaml
 from aiohttp import web as http
 from tests.support.sockets import answer, serving
@@ -16,7 +17,7 @@ from tests.support.web import ADMIN, MINE, THEIRS, USER, Client, Web, webbing
 from tests.web.api.test_api import Story, scene
 from tests.web.api.test_openapi import FREE, TEXTS, check
 
-from maar.kube.client.access import Access
+from maar.kube.client.access import Access, load_access
 from maar.kube.client.api import Api
 from maar.kube.client.errors import AlreadyExists, Forbidden, Invalid, NotFound, TooManyRequests, Unreachable
 from maar.kube.submit.errors import SubmitError
@@ -417,3 +418,28 @@ def test_what_the_api_server_says_passes_the_filter() -> None:
         assert "aq7" not in refused.view.error, refused.view
     named = refusal(AlreadyExists(f'jobs.batch "{MINE}/train" already exists'), sight, known)
     assert f"jobs.batch `{MINE}/train` already exists" == named.view.error
+
+
+def test_without_the_authority_of_the_api_server_no_token_is_sent(tmp_path: Path) -> None:
+    authority = tmp_path / "ca"
+    trustme.CA().cert_pem.write_to_path(str(authority))
+    config = {
+        "clusters": [
+            {"name": "c", "cluster": {"server": "https://127.0.0.1:1", "certificate-authority": str(authority)}}
+        ],
+        "users": [{"name": "u", "user": {"token": "ours"}}],
+        "contexts": [{"name": "x", "context": {"cluster": "c", "user": "u"}}],
+        "current-context": "x",
+    }
+    (tmp_path / "config").write_text(yaml.safe_dump(config))
+
+    async def main() -> None:
+        api = await Api.open(load_access(str(tmp_path / "config")))
+        authority.unlink()
+        with pytest.raises(Refused, match="nothing was written") as refused:
+            async with Token("hers").client(api, User("user")):
+                raise AssertionError("it must not be used")
+        assert 503 == refused.value.status
+        await api.close()
+
+    asyncio.run(main())
