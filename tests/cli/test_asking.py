@@ -432,8 +432,8 @@ def test_a_bad_token_and_a_certificate_are_told(tmp_path: Path) -> None:
     ("url", "problem"),
     [
         ("http://maar.example.com", "a token is sent over https, or to this machine"),
-        ("maar.example.com", "expected a URL such as `https://maar.example.com`"),
-        ("ftp://maar.example.com", "expected a URL"),
+        ("maar.example.com", "expected `aggregated`, or a URL such as `https://maar.example.com`"),
+        ("ftp://maar.example.com", "or a URL such as"),
     ],
 )
 def test_tokens_go_over_tls_or_nowhere(kubeconfig: Path, url: str, problem: str) -> None:
@@ -451,6 +451,9 @@ def test_another_server_is_no_maar_web(kubeconfig: Path) -> None:
         result = maar(command, "--server", server, kubeconfig=with_token)
         assert (3, "") == (result.exit_code, result.stdout)
         assert "not `maar web`" in result.stderr
+        result = maar(command, "--server", "aggregated", kubeconfig=kubeconfig)
+        assert (3, "") == (result.exit_code, result.stdout)
+        assert "no aggregated API of `maar web`" in result.stderr
 
 
 def test_it_is_a_plugin_of_kubectl() -> None:

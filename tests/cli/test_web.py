@@ -59,6 +59,7 @@ def test_bad_options_are_refused(tmp_path: Path) -> None:
     cases = [
         (["--tls-cert", "x"], "--tls-cert and --tls-key belong together"),
         (["--tls-cert", str(tmp_path / "c"), "--tls-key", str(tmp_path / "k")], "not a certificate with the key"),
+        (["--aggregated-port", "0"], "--aggregated-port needs --tls-cert and --tls-key"),
         (["--history", "mysql://x/y"], "unknown database type: `mysql`"),
         (["--config", str(tmp_path / "none.yaml")], "none.yaml"),
     ]

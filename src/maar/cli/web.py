@@ -1,4 +1,4 @@
-"""`maar web`: serves why, when and what if over HTTP, and writes nothing."""
+"""`maar web`: serves why, when and what if over HTTP. Jobs are written only if that is switched on."""
 
 from __future__ import annotations
 
@@ -39,6 +39,14 @@ PORT = 8090
     help="Answer requests without a token too, with the rights of `system:anonymous` in the cluster.",
 )  # fmt: skip
 @click.option(
+    "--allow-writes", is_flag=True,
+    help="Let users submit, hold, change and cancel jobs, with their own tokens and rights.",
+)  # fmt: skip
+@click.option(
+    "--aggregated-port", type=click.IntRange(0, 65535), metavar="PORT",
+    help="Also serve the API server there, for an APIService. Needs --tls-cert.",
+)  # fmt: skip
+@click.option(
     "--config", type=FILE, metavar="FILE",
     help="Configuration file of the scheduler, read again when it changes. Default: Maar's own.",
 )  # fmt: skip
@@ -68,6 +76,8 @@ def web(
     tls_cert: Path | None,
     tls_key: Path | None,
     anonymous: bool,
+    allow_writes: bool,
+    aggregated_port: int | None,
     config: Path | None,
     lenient: bool,
     brakes: Path | None,
@@ -79,11 +89,14 @@ def web(
 ) -> None:
     """Serve why, when and what if over HTTP, until SIGTERM or SIGINT.
 
-    It reads the cluster as `maar run` does, decides in shadow, and writes nothing. Give it the same configuration.
+    It reads the cluster as `maar run` does, decides in shadow, and writes nothing by itself. Give it the same
+    configuration.
     """
     log_to_stderr(log_format)
     if (tls_cert is None) != (tls_key is None):
         raise click.UsageError("--tls-cert and --tls-key belong together")
+    if aggregated_port is not None and tls_cert is None:
+        raise click.UsageError("--aggregated-port needs --tls-cert and --tls-key")
     options = api.Options(
         address=Address(address.strip("[]"), port),
         settings=Settings(
@@ -100,6 +113,9 @@ def web(
         tls_cert=tls_cert,
         tls_key=tls_key,
         anonymous=anonymous,
+        allow_writes=allow_writes,
+        aggregated=None if aggregated_port is None else Address(address.strip("[]"), aggregated_port),
+        names=names,
     )
     try:
         api.run(options)

@@ -97,6 +97,8 @@ class JobView(View, frozen=True):
     """Why it waits, in one word for programs; empty if it does not wait or its reason is not known yet."""
     why: str = ""
     """Why it waits, for people."""
+    held: bool = False
+    """Whether its owner holds it (`maar.dev/hold`); one that runs may go on."""
     nodes: tuple[str, ...] = ()
     """The nodes of its pods."""
 

@@ -31,6 +31,7 @@ from maar.views.queues import queue_views
 from maar.views.records import ForecastView, JobView, StoryView, View
 from maar.views.sight import ALL, Sight
 from maar.views.tally import Tally
+from maar.web.api.answers import CreatedAnswer, CreatedView
 from maar.web.api.asking import WebEdit
 from maar.web.api.server import HEADERS, KINDS, PAGE
 from maar.whatif.answer import what_if
@@ -197,7 +198,8 @@ class PageServer:
                 return _json({**stamp, "whatIf": view})
             case ["POST", "jobs"]:
                 self.submitted.append((await request.json())["manifests"])
-                return _json({"namespace": "ann", "name": "new", "forecast": FORECAST}, 201)
+                made = CreatedView(api_version="batch/v1", kind="Job", namespace="ann", name="new", forecast=FORECAST)
+                return _json(CreatedAnswer(created=(made,)), 201)
         return _json({"error": "not found"}, 404)
 
     async def _stream(self, request: web.Request, sight: Sight) -> web.StreamResponse:

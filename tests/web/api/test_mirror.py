@@ -22,11 +22,11 @@ def test_it_shows_what_the_scheduler_beside_it_does(tmp_path: Path) -> None:
                 items = (await client.get("/jobs?state=running"))["items"]
                 if [job["name"] for job in items] == ["job"]:
                     break
-                await asyncio.sleep(0.02)
+                await asyncio.sleep(0.1)
             assert {"bound": 2} == items[0]["pods"]
             assert ("PodGroup", "job") == (items[0]["owner"]["kind"], items[0]["owner"]["name"])
             while not any(d["happened"]["sameNode"] for d in (await client.get("/decisions"))["items"]):
-                await asyncio.sleep(0.02)
+                await asyncio.sleep(0.1)
 
     async def main() -> None:
         async with webbing(tmp_path) as web:

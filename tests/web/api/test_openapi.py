@@ -15,7 +15,7 @@ from tests.web.api.test_api import scene
 
 from maar.web.api.limits import Limits
 from maar.web.api.openapi import document
-from maar.web.api.routes import PREFIX
+from maar.web.api.roots import PREFIX
 from maar.web.front.limits import Rate
 
 HOSTILE = 300

@@ -1,4 +1,4 @@
-"""The page of a real `maar web` on an embedded API server: log-in, live changes, and a viewer of one namespace."""
+"""The page of a real `maar web` on an embedded API server: log-in, live changes, a viewer of one namespace, writes."""
 
 from __future__ import annotations
 
@@ -7,14 +7,20 @@ import re
 import threading
 from collections.abc import Coroutine, Iterator
 from concurrent.futures import Future
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any, TypeVar
 
 import pytest
 from playwright.sync_api import Page, expect
+from tests.support.elastic_story import CONFIG
+from tests.support.live import scheduling
 from tests.support.web import ADMIN, MINE, THEIRS, USER, Web, webbing
 from tests.web.page.conftest import PATIENCE, Open
 
+from maar.embedded.parts.jobs import Jobs
+from maar.embedded.parts.kubelets import Kubelets
+from maar.embedded.server import Part
 from maar.web.api.server import PAGE
 
 pytestmark = [pytest.mark.real, pytest.mark.slow]
@@ -26,8 +32,10 @@ T = TypeVar("T")
 class Running:
     """A `maar web` in a thread: the browser is driven from this one."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, works: bool = False) -> None:
         self._folder = folder
+        self._works = works
+        """Whether a scheduler, kubelets and the Job controller run, and jobs can be written."""
         self._ready: Future[Web] = Future()
         self._thread = threading.Thread(target=lambda: asyncio.run(self._main()))
         self._thread.start()
@@ -36,7 +44,13 @@ class Running:
     async def _main(self) -> None:
         self._loop, self._stop = asyncio.get_running_loop(), asyncio.Event()
         try:
-            async with webbing(self._folder, page=PAGE) as web:
+            config = self._folder / "maar.yaml"
+            config.write_text(CONFIG)  # sizes change at once
+            parts: list[Part] = [Kubelets(start=0.01, stop=0.01), Jobs()] if self._works else []
+            async with (
+                webbing(self._folder, page=PAGE, writes=self._works, parts=parts) as web,
+                scheduling(web.cluster, config=config) if self._works else nullcontext(),
+            ):
                 self._ready.set_result(web)
                 await self._stop.wait()
         except BaseException as error:
@@ -62,6 +76,14 @@ def running(tmp_path: Path) -> Iterator[Running]:
     found.run(found.web.gang(THEIRS, "aq7runs", 1, gpu=8, on="n1"))
     found.run(found.web.gang(MINE, "waits", 2, gpu=8))
     found.run(found.web.settled())
+    yield found
+    found.close()
+
+
+@pytest.fixture
+def working(tmp_path: Path) -> Iterator[Running]:
+    """A cluster in which jobs can be submitted, and start."""
+    found = Running(tmp_path, works=True)
     yield found
     found.close()
 
@@ -112,3 +134,48 @@ def test_what_if_is_asked_on_the_live_cluster(running: Running, opened: Open) ->
     page.get_by_label("How many").fill("1")
     page.get_by_role("button", name="What would happen?").click()
     expect(page.get_by_label("Answer")).to_contain_text(re.compile(rf"Starts: {MINE}/waits"))
+
+
+MANIFEST = f"""
+apiVersion: batch/v1
+kind: Job
+metadata: {{name: train, namespace: {MINE}, annotations: {{maar.dev/min-workers: "1", maar.dev/max-workers: "4"}}}}
+spec:
+  completionMode: Indexed
+  parallelism: 2
+  completions: 2
+  template:
+    spec:
+      restartPolicy: Never
+      containers: [{{name: c, image: train, resources: {{limits: {{nvidia.com/gpu: 1}}}}}}]
+"""
+
+
+def test_a_job_is_submitted_starts_and_is_held_resized_and_cancelled(working: Running, opened: Open) -> None:
+    page = logged_in(working, opened, USER)
+    page.get_by_role("link", name="Submit").click()
+    page.get_by_label("Manifest, as YAML").fill("kind: Job\n")
+    page.get_by_role("button", name="Submit").click()
+    expect(page.get_by_role("alert")).to_have_text("manifests[0].apiVersion: missing")
+    page.get_by_label("Manifest, as YAML").fill(MANIFEST)
+    page.get_by_role("button", name="Submit").click()
+    expect(page.locator("main [role=status]")).to_contain_text("spec.suspend: true")
+    page.get_by_role("link", name=f"{MINE}/train").click()
+    state, elastic = page.locator("main .tag").first, page.get_by_label("What it needs and has")
+    expect(state).to_have_text("running")
+    expect(elastic).to_contain_text("Elastic: 4 workers, from 1 to 4.")
+    page.get_by_text("Change it").click()
+    page.get_by_label("Most workers").fill("3")
+    page.get_by_role("button", name="Change", exact=True).click()
+    expect(elastic).to_contain_text("Elastic: 3 workers, from 1 to 3.")
+    page.get_by_role("button", name="Hold and stop").click()
+    expect(state).to_have_text("suspended")
+    expect(page.get_by_label("Why it waits")).to_contain_text("held by its owner")
+    page.get_by_role("button", name="Release").click()
+    expect(state).to_have_text("running")
+    page.get_by_role("button", name="Hold", exact=True).click()
+    expect(page.get_by_role("button", name="Release")).to_be_visible()
+    expect(state).to_have_text("running")
+    page.on("dialog", lambda dialog: dialog.accept())
+    page.get_by_role("button", name="Cancel the job").click()
+    expect(page.locator("main")).to_contain_text("There is no such job, or you may not see it")

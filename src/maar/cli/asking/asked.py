@@ -16,7 +16,7 @@ import msgspec
 
 from maar.cli.asking.here import Here, NoJob, NotDecided
 from maar.cli.asking.reading import Reading, read
-from maar.cli.asking.server import There, server_access
+from maar.cli.asking.server import AGGREGATED, There, server_access
 from maar.cli.exits import BadInput, CannotRun
 from maar.cli.inputs import LENIENT
 from maar.cli.manifests import chosen_config
@@ -30,6 +30,7 @@ from maar.views.records import View
 from maar.web.api.answers import JobAnswer, JobsAnswer, NodesAnswer, QueuesAnswer, WhatIfAnswer
 from maar.web.api.asking import Question
 from maar.web.api.errors import Refused
+from maar.web.api.roots import PREFIX, ROOT
 
 AGAIN = 5.0
 """Seconds between two answers of `--watch`: each is a whole list of the cluster. Tuned by hand."""
@@ -97,7 +98,8 @@ CLUSTER_OPTIONS = (
 WHERE_OPTIONS = (
     click.option(
         "--server", envvar="MAAR_SERVER", metavar="URL",
-        help="Ask `maar web` there, with the token of the kubeconfig. Default: read the cluster and decide here.",
+        help="Ask `maar web` there, with the token of the kubeconfig; `aggregated`: through the API server. "
+        "Default: read the cluster and decide here.",
     ),
     click.option(
         "--server-ca", envvar="MAAR_SERVER_CA", metavar="FILE", help="Certificate authority of --server, in PEM."
@@ -188,12 +190,13 @@ def _print(asked: Asked, source: Source, found: T, text: Callable[[T], str]) -> 
 async def opened(asked: Asked) -> AsyncIterator[Source]:
     """Where answers come from: `maar web`, or this process."""
     access = load_access(asked.kubeconfig, asked.context)
-    if asked.server:
+    through = asked.server == AGGREGATED
+    if asked.server and not through:
         api = await Api.open(server_access(asked.server, access, asked.server_ca))
     else:
         api = await Api.open(access)
     try:
-        yield There(api) if asked.server else _Here(api, asked)
+        yield There(api, ROOT if through else PREFIX) if asked.server else _Here(api, asked)
     finally:
         await api.close()
 

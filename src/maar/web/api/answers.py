@@ -6,6 +6,7 @@ from maar.views.answers import WhatIfView
 from maar.views.records import (
     ClusterView,
     DecisionView,
+    ForecastView,
     JobDetail,
     JobView,
     NodeView,
@@ -78,3 +79,45 @@ class WhoAmI(View, frozen=True):
     user: str
     everything: bool
     namespaces: list[str]
+    writes: bool = False
+    """Whether jobs can be submitted and changed here; Kubernetes decides for each of them whether she may."""
+
+
+class WrittenView(View, frozen=True):
+    """An object that was written with the caller's token."""
+
+    api_version: str
+    kind: str
+    namespace: str
+    name: str
+
+
+class CreatedView(WrittenView, frozen=True):
+    """A job that was created."""
+
+    completed: tuple[str, ...] = ()
+    """What was added to its manifest, as `spec.suspend: true`."""
+    warnings: tuple[str, ...] = ()
+    forecast: ForecastView | None = None
+    """When it starts; `None` if there is no forecast."""
+
+
+class CreatedAnswer(View, frozen=True):
+    """The jobs that were created, in the order of their manifests."""
+
+    created: tuple[CreatedView, ...]
+    dry_run: bool = False
+    """Whether the API server only checked them."""
+
+
+class ChangedAnswer(View, frozen=True):
+    """The objects that stand for a job, which were changed."""
+
+    changed: tuple[WrittenView, ...]
+    warnings: tuple[str, ...] = ()
+
+
+class DeletedAnswer(View, frozen=True):
+    """What was deleted; what it owns goes with it."""
+
+    deleted: tuple[WrittenView, ...]

@@ -105,10 +105,10 @@ def _check(edit: Edit, i: int, cluster: Cluster, sight: Sight) -> None:
         if not sight.of(edit.quota) or not any(quota.key == edit.quota for quota in cluster.quotas):
             raise Refused(422, "no such ResourceQuota that you may see", f"edits[{i}].quota")
     elif isinstance(edit, UseConfig):
-        _no_aliases(edit.text, f"edits[{i}].text")
+        no_aliases(edit.text, f"edits[{i}].text")
 
 
-def _no_aliases(text: str, field: str) -> None:
+def no_aliases(text: str, field: str) -> None:
     """Refuse YAML aliases: a short text with them stands for an endless one."""
     try:
         if "*" in text and any(isinstance(e, yaml.AliasEvent) for e in yaml.parse(text, Loader=yaml.CSafeLoader)):
@@ -126,7 +126,7 @@ def _read(
     if not manifests:
         return []
     if isinstance(manifests, str):
-        _no_aliases(manifests, "manifests")
+        no_aliases(manifests, "manifests")
         texts = [("manifests", manifests.encode("utf-8", "replace"))]
     else:
         texts = [(f"manifests[{i}]", msgspec.json.encode(item)) for i, item in enumerate(manifests)]

@@ -33,6 +33,10 @@ class Limits(msgspec.Struct, frozen=True):
     """Seconds of computing of one user: what-if questions, and searches for what would start a job."""
     computing_waiting: int = 16
     """Questions that wait for their turn; they are computed one after the other."""
+    writes: int = 16
+    """Requests that write, at once."""
+    writes_each: int = 2
+    """Those of one user."""
     streams: int = 200
     streams_each: int = 8
     """Streams of one user."""
@@ -75,6 +79,7 @@ class Guard:
         self._turn = asyncio.Semaphore(1)
         self._waiting = 0
         self._streams: Counter[str] = Counter()
+        self._writes: Counter[str] = Counter()
 
     def forget(self) -> None:
         self._addresses.forget()
@@ -108,13 +113,38 @@ class Guard:
             self._turn.release()
 
     @contextmanager
-    def streaming(self, user: str) -> Iterator[None]:
-        if self._streams.total() >= self.limits.streams or self._streams[user] >= self.limits.streams_each:
-            raise Refused(429, "too many streams", after=10)
-        self._streams[user] += 1
+    def paying(self, user: str) -> Iterator[None]:
+        """Computing that waits for no turn, paid by the user."""
+        self._spending.check(user)
+        begun = self._clock()
         try:
             yield
         finally:
-            self._streams[user] -= 1
-            if not self._streams[user]:
-                del self._streams[user]
+            self._spending.spend(user, self._clock() - begun)
+
+    @contextmanager
+    def streaming(self, user: str) -> Iterator[None]:
+        limits = self.limits
+        with _counted(
+            self._streams, user, limits.streams, limits.streams_each, Refused(429, "too many streams", after=10)
+        ):
+            yield
+
+    @contextmanager
+    def writing(self, user: str) -> Iterator[None]:
+        limits, refused = self.limits, Refused(429, "too many writes at once", after=1)
+        with _counted(self._writes, user, limits.writes, limits.writes_each, refused):
+            yield
+
+
+@contextmanager
+def _counted(of: Counter[str], user: str, most: int, each: int, refused: Refused) -> Iterator[None]:
+    if of.total() >= most or of[user] >= each:
+        raise refused
+    of[user] += 1
+    try:
+        yield
+    finally:
+        of[user] -= 1
+        if not of[user]:
+            del of[user]

@@ -29,10 +29,12 @@ from maar.kube.client.api import Api
 from maar.kube.client.errors import AccessError, ApiError
 from maar.web.addresses import Address
 from maar.web.api.access import Access
+from maar.web.api.aggregated import Aggregated
 from maar.web.api.limits import Guard, Limits
 from maar.web.api.mirror import EVERY, Mirror
 from maar.web.api.routes import Api1
 from maar.web.api.server import Certificate, serving
+from maar.web.api.writing import Writer
 
 logger = logging.getLogger("maar")
 
@@ -51,6 +53,12 @@ class Options(msgspec.Struct, frozen=True):
     tls_cert: Path | None = None
     tls_key: Path | None = None
     anonymous: bool = False
+    allow_writes: bool = False
+    """Jobs may be submitted and changed, with the callers' own tokens."""
+    aggregated: Address | None = None
+    """Where to serve the aggregated API; it needs the TLS files."""
+    names: tuple[str, ...] = ()
+    """The scheduler names in the order of the command line: submitted pods that name none get the first."""
     every: float = EVERY
     """Minimum seconds between two decisions."""
 
@@ -91,6 +99,7 @@ async def _run(
         async with (
             answering(api, options, config, brakes, history) as (mirror, answers, guard),
             serving(answers, guard, options.address, certificate) as port,
+            contextlib.AsyncExitStack() as parts,
         ):
             scheme, host = "http" if certificate is None else "https", options.address.host or "localhost"
             logger.info("serving at %s://%s:%d/", scheme, f"[{host}]" if ":" in host else host, port)
@@ -98,6 +107,14 @@ async def _run(
             if brake_file is not None:
                 brake_file.on_changed.append(mirror.scheduler.look_again)
                 works.append(brake_file.watch())
+            if options.aggregated is not None:
+                assert options.tls_cert is not None
+                assert options.tls_key is not None
+                files = options.tls_cert, options.tls_key
+                aggregated = Aggregated(answers, guard, options.aggregated, files, api)
+                await parts.enter_async_context(aggregated)
+                logger.info("serving the aggregated API at port %d", aggregated.port)
+                works.append(aggregated.run())
             await until_stopped(works)
     finally:
         await api.close()
@@ -122,4 +139,6 @@ async def answering(
         parts.push_async_callback(mirror.close)
         guard = Guard(limits or Limits())
         access = Access(api, anonymous=options.anonymous)
-        yield mirror, Api1(mirror, access, guard, api, known), guard
+        names = options.names or sorted(options.settings.scheduler_names)
+        writer = Writer(api, names) if options.allow_writes else None
+        yield mirror, Api1(mirror, access, guard, api, known, writer), guard

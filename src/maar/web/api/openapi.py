@@ -11,7 +11,8 @@ from maar import __version__
 from maar.web.api.answers import ChangeEvent
 from maar.web.api.errors import ErrorView
 from maar.web.api.queries import BOUNDS
-from maar.web.api.routes import OPENAPI, PREFIX, ROUTES, STREAM, Route
+from maar.web.api.roots import PREFIX
+from maar.web.api.routes import OPENAPI, ROUTES, STREAM, Route
 
 REFERENCE = "#/components/schemas/{name}"
 ERRORS = {
@@ -20,6 +21,7 @@ ERRORS = {
     "403": "The token may not be sent like this, or the user may not do this",
     "404": "No such path, or no such job that the user may see",
     "405": "Another method is needed",
+    "409": "The object exists already, or has changed meanwhile",
     "413": "The body is too large",
     "415": "The body is not JSON by its Content-Type",
     "422": "A field of the body is wrong; `field` is its path",
@@ -85,7 +87,7 @@ def document() -> dict[str, Any]:
 
 
 def _operation(route: Route, of: dict[int, Any], error: Any) -> dict[str, Any]:
-    words = re.findall(r"[a-z]+", route.path)
+    words = [*re.findall(r"[a-z]+", route.path), *((route.method.lower(),) if route.writes else ())]
     parameters = [
         {"name": name, "in": "path", "required": True, "schema": {"type": "string"}}
         for name in re.findall(r"{(\w+)}", route.path)
@@ -96,7 +98,10 @@ def _operation(route: Route, of: dict[int, Any], error: Any) -> dict[str, Any]:
         "summary": route.summary,
         "parameters": parameters,
         "responses": {
-            "200": {"description": "The answer", "content": {"application/json": {"schema": of[id(route.answer)]}}},
+            str(route.status): {
+                "description": "The answer",
+                "content": {"application/json": {"schema": of[id(route.answer)]}},
+            },
             **_errors(error),
         },
     }

@@ -55,6 +55,13 @@ class DetailQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Seconds for the search."""
 
 
+class KindQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Which of several objects of one name."""
+
+    kind: str = ""
+    """The kind of the object, if several have the name."""
+
+
 class NoQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """No parameters."""
 

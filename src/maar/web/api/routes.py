@@ -10,7 +10,8 @@ import asyncio
 import logging
 import time
 from collections import OrderedDict
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any
 
@@ -19,20 +20,27 @@ import msgspec
 from maar.config.config import Config
 from maar.history.history import History
 from maar.kube.client.api import Api
+from maar.kube.client.errors import ApiError
 from maar.kube.kinds.cluster import PRIORITY_CLASSES
+from maar.kube.submit.changes import Change
+from maar.kube.submit.errors import SubmitError
+from maar.kube.submit.service import Submitted
 from maar.model.snapshot import Cluster
 from maar.views.cluster import cluster_view
 from maar.views.decisions import decision_view
 from maar.views.jobs import job_detail, job_view, job_views, visible_rows
 from maar.views.nodes import node_state, node_views
 from maar.views.queues import queue_views
-from maar.views.records import State, View
+from maar.views.records import OwnerView, State, View
 from maar.views.sight import Sight
 from maar.web.api.access import Access, User
 from maar.web.api.answers import (
+    ChangedAnswer,
     ChangeEvent,
     ClusterAnswer,
+    CreatedAnswer,
     DecisionsAnswer,
+    DeletedAnswer,
     JobAnswer,
     JobsAnswer,
     NodesAnswer,
@@ -44,13 +52,13 @@ from maar.web.api.asking import Question, answered
 from maar.web.api.errors import Refused
 from maar.web.api.limits import Guard
 from maar.web.api.mirror import Changes, Mirror, Moment
-from maar.web.api.queries import DecisionQuery, DetailQuery, JobQuery, NodeQuery, NoQuery, chosen_jobs
+from maar.web.api.queries import DecisionQuery, DetailQuery, JobQuery, KindQuery, NodeQuery, NoQuery, chosen_jobs
 from maar.web.api.story import story_of
+from maar.web.api.writing import Submission, Token, Writer, refusal
 from maar.whatif.why import Why, why
 
 logger = logging.getLogger("maar.web")
 
-PREFIX = "/api/v1"
 REMEMBERED = 64
 """Answers about single jobs that are kept: the search for changes is expensive."""
 GOOD_FOR = 10.0
@@ -73,6 +81,10 @@ class Asked(msgspec.Struct, frozen=True):
     parts: dict[str, str]
     """The variable parts of the path."""
     body: Any = None
+    token: Token | None = None
+    """Of a user who may write; only for routes that write."""
+    writes: bool = False
+    """Whether this user could write here."""
 
 
 class Route(msgspec.Struct, frozen=True):
@@ -86,21 +98,43 @@ class Route(msgspec.Struct, frozen=True):
     summary: str
     query: type[Any] = NoQuery
     body: type[Any] | None = None
+    writes: bool = False
+    """It writes to the cluster, with the caller's own token."""
+    status: int = 200
+    """Of a success."""
 
 
 class Api1:
     """Answers questions about one cluster."""
 
-    def __init__(self, mirror: Mirror, access: Access, guard: Guard, api: Api, history: History) -> None:
+    def __init__(
+        self,
+        mirror: Mirror,
+        access: Access,
+        guard: Guard,
+        api: Api,
+        history: History,
+        writer: Writer | None = None,
+    ) -> None:
         self.mirror = mirror
         self.access = access
         self.guard = guard
         self._api = api
         self._history = history
+        self.writer = writer
+        """`None`: writes are off."""
         self._views = asyncio.Semaphore(2)
         self._known: OrderedDict[tuple[str, bool, float, State], tuple[int, float, Why]] = OrderedDict()
 
-    async def asked(self, user: User, query: Any, parts: dict[str, str], body: Any = None) -> Asked:
+    async def asked(
+        self,
+        user: User,
+        query: Any,
+        parts: dict[str, str],
+        body: Any = None,
+        token: Token | None = None,
+        writes: bool = False,
+    ) -> Asked:
         """The request, with what the user may see now."""
         moment = self.mirror.moment
         if moment is None:
@@ -108,7 +142,7 @@ class Api1:
         names = moment.tally.namespaces
         if namespace := parts.get("namespace"):
             names = names | {namespace}
-        return Asked(user, await self.access.sight(user, names), moment, query, parts, body)
+        return Asked(user, await self.access.sight(user, names), moment, query, parts, body, token, writes)
 
     def _stamp(self, moment: Moment) -> dict[str, float]:
         as_of = self.mirror.as_of()
@@ -126,7 +160,12 @@ class Api1:
 
     async def who(self, asked: Asked) -> WhoAmI:
         sight = asked.sight
-        return WhoAmI(user=asked.user.username, everything=sight.everything, namespaces=sorted(sight.namespaces))
+        return WhoAmI(
+            user=asked.user.username,
+            everything=sight.everything,
+            namespaces=sorted(sight.namespaces),
+            writes=asked.writes,
+        )
 
     async def cluster(self, asked: Asked) -> ClusterAnswer:
         view = await self._made(lambda: cluster_view(asked.moment.tally, asked.sight))
@@ -239,6 +278,43 @@ class Api1:
         scene, at = found
         return scene.cluster, scene.config, at
 
+    # -- the training service
+
+    async def submit(self, asked: Asked) -> CreatedAnswer:
+        submission: Submission = asked.body
+        assert self.writer is not None
+        with self.guard.paying(asked.user.username):
+            manifests = await self._made(partial(self.writer.read, submission))
+        async with self._writing(asked) as (writer, client):
+            return await writer.create(client, manifests, submission.dry_run)
+
+    async def change(self, asked: Asked) -> ChangedAnswer:
+        what: Change = asked.body
+        if what == Change():
+            raise Refused(422, "expected at least one change")
+        async with self._writing(asked) as (writer, client):
+            return await writer.change(client, await self._found(asked, writer, client), what)
+
+    async def cancel(self, asked: Asked) -> DeletedAnswer:
+        async with self._writing(asked) as (writer, client):
+            return await writer.cancel(client, await self._found(asked, writer, client))
+
+    @asynccontextmanager
+    async def _writing(self, asked: Asked) -> AsyncIterator[tuple[Writer, Api]]:
+        """What writes, and a client with the caller's own token. What the API server refuses becomes `Refused`."""
+        assert self.writer is not None
+        assert asked.token is not None
+        try:
+            with self.guard.writing(asked.user.username):
+                async with asked.token.client(self._api, asked.user) as client:
+                    yield self.writer, client
+        except (ApiError, SubmitError) as error:
+            raise refusal(error, asked.sight, asked.moment.tally.namespaces) from None
+
+    async def _found(self, asked: Asked, writer: Writer, client: Api) -> list[Submitted]:
+        namespace, name = asked.parts["namespace"], asked.parts["name"]
+        return await writer.find(client, namespace, name, asked.query.kind, _owner(asked, f"{namespace}/{name}"))
+
     # -- the stream
 
     async def stream(self, user: User, again: Callable[[], Awaitable[User]]) -> AsyncGenerator[bytes, None]:
@@ -287,6 +363,17 @@ class Api1:
         )
 
 
+def _owner(asked: Asked, job: str) -> OwnerView | None:
+    """The object that stands for a job, if the caller may see it. One that stands for several jobs must be named."""
+    owners = asked.moment.tally.owners
+    owner = owners.get(job) if asked.sight.of(job) else None
+    if owner is None:
+        return None
+    namespace = f"{asked.parts['namespace']}/"
+    shared = sum(key.startswith(namespace) and other == owner for key, other in owners.items()) > 1
+    return None if shared else owner
+
+
 def _next(query: Any, total: int) -> int | None:
     end = query.offset + query.limit
     return end if end < total else None
@@ -316,6 +403,36 @@ ROUTES: tuple[Route, ...] = (
     ),
     Route(
         "POST", "/what-if", Api1.what_if, WhatIfAnswer, "What edits would change; nothing is written", NoQuery, Question
+    ),
+    Route(
+        "POST",
+        "/jobs",
+        Api1.submit,
+        CreatedAnswer,
+        "Check, complete and create jobs, with the caller's own token",
+        NoQuery,
+        Submission,
+        writes=True,
+        status=201,
+    ),
+    Route(
+        "PATCH",
+        "/jobs/{namespace}/{name}",
+        Api1.change,
+        ChangedAnswer,
+        "Hold, release or change a job, with the caller's own token",
+        KindQuery,
+        Change,
+        writes=True,
+    ),
+    Route(
+        "DELETE",
+        "/jobs/{namespace}/{name}",
+        Api1.cancel,
+        DeletedAnswer,
+        "Cancel a job, with the caller's own token",
+        KindQuery,
+        writes=True,
     ),
 )
 STREAM = "/stream"
