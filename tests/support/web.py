@@ -144,6 +144,7 @@ async def webbing(
     page: Path | None = None,
     nodes: int = 2,
     host: str = "127.0.0.1",
+    recordings: Path | None = None,
 ) -> AsyncIterator[Web]:
     """A `maar web` that has decided once."""
     async with EmbeddedServer() as server, connected(server.kubeconfig(tmp_path / "kubeconfig")) as cluster:
@@ -156,7 +157,7 @@ async def webbing(
         for name in (ADMIN, USER):
             await cluster.api.create(f"/api/v1/namespaces/{MINE}/serviceaccounts", {"metadata": {"name": name}})
         api: Api = cluster.api
-        options = Options(Address(host, 0), anonymous=anonymous, every=0.05)
+        options = Options(Address(host, 0), anonymous=anonymous, every=0.05, recordings=recordings)
         async with (
             answering(api, options, ConfigFile(None), limits=limits) as (mirror, answers, guard),
             serving(answers, guard, options.address, certificate, page or tmp_path / "page") as port,

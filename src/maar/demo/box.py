@@ -68,6 +68,7 @@ class Box:
         self._api: Api | None = None
         self._child: asyncio.subprocess.Process | None = None
         self._killed = False
+        self._recordings = self.folder / "recordings"
 
     # -- open and close
 
@@ -79,7 +80,8 @@ class Box:
         self._api = await Api.open(load_access(str(self.kubeconfig)))
         self.config.write_text(default_text())
         if page:
-            await self.page.start(self._options())
+            self._recordings.mkdir()
+            await self.page.start([*self._options(), "--recordings", str(self._recordings)])
         for definition in definitions():
             await self.api.create("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", definition)
         for number in range(1, NODE_COUNT + 1):
@@ -118,6 +120,9 @@ class Box:
         """Start `maar run` as a child process; returns its id."""
         self._killed = False
         options = [*self._options(), "--no-leader-elect", "--http-port", "0"]
+        if self._recordings.exists():  # for the page; each start has a file of its own
+            number = len(list(self._recordings.iterdir())) + 1
+            options += ["--record", str(self._recordings / f"scheduler-{number}.rec")]
         with self.log.open("ab") as log:
             self._child = await asyncio.create_subprocess_exec(
                 *(sys.executable, "-m", "maar.cli.main", "run", *options),

@@ -322,12 +322,29 @@ class Happened(View, frozen=True):
     gone: int = 0
 
 
+class RecordingView(View, frozen=True):
+    """A recording of `maar run`: a file, and how far it has been read."""
+
+    name: str
+    bytes: int
+    modified: float
+    cycles: int = 0
+    """Cycles that have been read."""
+    dropped: int = 0
+    """The oldest cycles that moved something and are no longer listed."""
+    complete: bool = False
+    """Whether it has been read to its end; else the next request reads on."""
+    problem: str = ""
+    """Why it cannot be read, or not to its end."""
+
+
 class DecisionView(View, frozen=True):
-    """One cycle of the shadow: what this process would do. It does nothing; the scheduler decides by itself."""
+    """One cycle: of the shadow, which is what this process would do and does not do, or of a recording."""
 
     number: int
     at: float
     seconds: float
+    """How long it took; 0 if that is not known."""
     shadow: bool
     bind: tuple[Moved, ...]
     nominate: tuple[Moved, ...]
@@ -340,3 +357,5 @@ class DecisionView(View, frozen=True):
     """The number of pods or jobs of each kind of operation that the viewer may not see."""
     wake_at: float | None = None
     happened: Happened = Happened()
+    recording: str = ""
+    """The recording of the scheduler that it comes from; empty: this process decided it in shadow."""

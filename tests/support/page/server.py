@@ -184,6 +184,8 @@ class PageServer:
                 searched = request.query.get("unblock") != "false"
                 answer = why(self.scene, CONFIG, NOW, key, lambda: searched)
                 return _json({**stamp, "detail": job_detail(tally, answer, sight, STORY, FORECAST)})
+            case ["GET", "recordings"]:
+                return _json({**stamp, "items": []})
             case ["GET", "decisions"]:
                 return _json({**stamp, "items": [decision_view(cycle, sight) for cycle in reversed(self.cycles)]})
             case ["POST", "what-if"]:

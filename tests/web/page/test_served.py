@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 import pytest
 from playwright.sync_api import Page, expect
 from tests.support.web import ADMIN, MINE, THEIRS, USER, Web, webbing
+from tests.web.api.test_recordings import recorded
 from tests.web.page.conftest import PATIENCE, Open
 
 from maar.web.api.server import PAGE
@@ -36,7 +37,10 @@ class Running:
     async def _main(self) -> None:
         self._loop, self._stop = asyncio.get_running_loop(), asyncio.Event()
         try:
-            async with webbing(self._folder, page=PAGE) as web:
+            recordings = self._folder / "recordings"
+            recordings.mkdir()
+            recorded(recordings / "week.rec")
+            async with webbing(self._folder, page=PAGE, recordings=recordings) as web:
                 self._ready.set_result(web)
                 await self._stop.wait()
         except BaseException as error:
@@ -112,3 +116,41 @@ def test_what_if_is_asked_on_the_live_cluster(running: Running, opened: Open) ->
     page.get_by_label("How many").fill("1")
     page.get_by_role("button", name="What would happen?").click()
     expect(page.get_by_label("Answer")).to_contain_text(re.compile(rf"Starts: {MINE}/waits"))
+
+
+def test_a_recording_is_stepped_through_and_decided_again(running: Running, opened: Open) -> None:
+    page = logged_in(running, opened, ADMIN)
+    page.set_viewport_size({"width": 400, "height": 800})
+    page.goto(f"{running.web.base}/#/decisions")
+    page.get_by_label("Decisions of").select_option("week.rec")
+    expect(page.locator("#recording")).to_contain_text("6 cycles read")
+    assert page.url.endswith("#/decisions/newest/week.rec")
+    cycle = page.locator("#decision h2")
+    while page.get_by_role("button", name="Step back").is_enabled():
+        seen = cycle.text_content()
+        page.locator("h1").click()
+        page.keyboard.press("ArrowLeft")
+        expect(cycle).not_to_have_text(seen or "")
+    expect(cycle).to_have_text("Cycle 1")
+    expect(page.locator("#decision .tag")).to_have_text("recorded")
+    expect(page.get_by_role("region", name="Evicted")).to_contain_text(f"{THEIRS}/aq7low")
+    assert 400 >= page.evaluate("document.documentElement.scrollWidth")
+    page.reload()
+    expect(cycle).to_have_text("Cycle 1")
+    page.get_by_role("link", name="Decide it again").click()
+    expect(page.locator("#about")).to_contain_text("About cycle 1 of the recording week.rec")
+    page.get_by_label("Configuration").fill("actions: allocate\ntiers:\n- plugins: [{name: gang}]\n")
+    page.get_by_role("button", name="What would happen?").click()
+    expect(page.get_by_label("Answer")).to_contain_text("No longer evicted")
+    page.goto(f"{running.web.base}/#/decisions")
+    expect(page.get_by_label("Decisions of")).to_have_value("")
+    page.get_by_label("Decisions of").select_option("week.rec")
+    page.get_by_label("Decisions of").select_option("this process, in shadow")
+    assert page.url.endswith("#/decisions")
+
+
+def test_of_a_recording_a_user_sees_only_her_namespace(running: Running, opened: Open) -> None:
+    page = logged_in(running, opened, USER)
+    page.goto(f"{running.web.base}/#/decisions/1/week.rec")
+    expect(page.locator("#decision")).to_contain_text("Of jobs that you may not see: 2 pods evicted")
+    assert "aq7" not in page.content()

@@ -10,6 +10,7 @@ from maar.views.records import (
     JobView,
     NodeView,
     QueueView,
+    RecordingView,
     View,
 )
 
@@ -55,6 +56,15 @@ class JobAnswer(Answer, frozen=True):
 class DecisionsAnswer(Answer, frozen=True):
     items: list[DecisionView]
     """The last ones that would do something, the newest first."""
+    next: int | None = None
+    """The `before` of the next part; `None`: this is the last."""
+    recording: RecordingView | None = None
+    """The recording that they come from; `None`: they are of the shadow."""
+
+
+class RecordingsAnswer(Answer, frozen=True):
+    items: list[RecordingView]
+    """The newest first."""
 
 
 class WhatIfAnswer(Answer, frozen=True):

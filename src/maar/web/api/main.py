@@ -31,6 +31,7 @@ from maar.web.addresses import Address
 from maar.web.api.access import Access
 from maar.web.api.limits import Guard, Limits
 from maar.web.api.mirror import EVERY, Mirror
+from maar.web.api.recordings import Recordings
 from maar.web.api.routes import Api1
 from maar.web.api.server import Certificate, serving
 
@@ -51,6 +52,8 @@ class Options(msgspec.Struct, frozen=True):
     tls_cert: Path | None = None
     tls_key: Path | None = None
     anonymous: bool = False
+    recordings: Path | None = None
+    """A folder with recordings of the scheduler, which are only read."""
     every: float = EVERY
     """Minimum seconds between two decisions."""
 
@@ -66,6 +69,8 @@ def run(options: Options) -> None:
         raise BadOptions(str(error)) from None
     except OSError as error:
         raise BadOptions(f"{error.filename}: {error.strerror}") from None
+    if options.recordings is not None and not options.recordings.is_dir():
+        raise BadOptions(f"{options.recordings}: not a folder")
     certificate = None
     if options.tls_cert is not None and options.tls_key is not None:
         certificate = Certificate(options.tls_cert, options.tls_key)
@@ -122,4 +127,5 @@ async def answering(
         parts.push_async_callback(mirror.close)
         guard = Guard(limits or Limits())
         access = Access(api, anonymous=options.anonymous)
-        yield mirror, Api1(mirror, access, guard, api, known), guard
+        recordings = Recordings(options.recordings)
+        yield mirror, Api1(mirror, access, guard, api, known, recordings), guard

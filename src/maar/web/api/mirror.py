@@ -28,7 +28,7 @@ from maar.kube.client.api import Api
 from maar.model.plan import Plan, Wait
 from maar.model.snapshot import Cluster, Snapshot
 from maar.model.tasks import Status
-from maar.views.decisions import Cycle
+from maar.views.decisions import Cycle, moves_of, short
 from maar.views.records import OwnerView
 from maar.views.tally import Tally
 from maar.whatif.edit import Scene
@@ -152,8 +152,8 @@ class Mirror:
 
     def _keep(self, cycle: loop.Cycle, tally: Tally, number: int, config: Config) -> None:
         """Keep a cycle that would do something new. A shadow decides the same again until the cluster changes."""
-        plan = _short(cycle.plan)
-        if not (plan.moves or plan.nominate) or (self.cycles and _moves(plan) == _moves(self.cycles[-1].plan)):
+        plan = short(cycle.plan)
+        if not (plan.moves or plan.nominate) or (self.cycles and moves_of(plan) == moves_of(self.cycles[-1].plan)):
             return
         self.cycles.append(Cycle(number, cycle.now, cycle.seconds, plan, self._moved(plan), tally.namespaces))
         self._scenes.append((number, Scene(self.cluster(), config)))
@@ -220,17 +220,6 @@ def _changed_nodes(before: Snapshot, after: Snapshot) -> set[str]:
         if not same or known[name] != here[name]:
             changed.add(name)
     return changed
-
-
-def _moves(plan: Plan) -> tuple[object, ...]:
-    """What a plan does."""
-    sizes = [(r.job, r.after) for r in plan.resize], [r.job for r in plan.suspend], [r.job for r in plan.resume]
-    return plan.bind, plan.evict, plan.nominate, plan.admit, plan.ungate, sizes
-
-
-def _short(plan: Plan) -> Plan:
-    """The plan without reasons, which the next cycles have too."""
-    return replace(plan, waiting=tuple(Wait(wait.job, ()) for wait in plan.waiting), deserved=(), hold=())
 
 
 async def until_ready(mirror: Mirror) -> None:

@@ -65,9 +65,18 @@ class DecisionQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     limit: int = 20
     job: str = ""
     """Only those that move this job, as `namespace/name`."""
+    before: int = 0
+    """Only those with a smaller number; 0: all."""
+    recording: str = ""
+    """The name of a recording; empty: those of the shadow."""
 
 
-BOUNDS: Mapping[str, tuple[float, float]] = {"limit": (1, MOST), "offset": (0, 10**9), "budget": (0.0, 10.0)}
+BOUNDS: Mapping[str, tuple[float, float]] = {
+    "limit": (1, MOST),
+    "offset": (0, 10**9),
+    "before": (0, 10**9),
+    "budget": (0.0, 10.0),
+}
 NODE_STATES = ("ready", "cordoned", "failed", "tainted", "locked")
 
 Sort = Callable[[Tally, int], Any]

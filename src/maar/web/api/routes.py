@@ -10,19 +10,20 @@ import asyncio
 import logging
 import time
 from collections import OrderedDict
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
 from functools import partial
 from typing import Any
 
 import msgspec
 
 from maar.config.config import Config
+from maar.controller.record import RecordingError
 from maar.history.history import History
 from maar.kube.client.api import Api
 from maar.kube.kinds.cluster import PRIORITY_CLASSES
 from maar.model.snapshot import Cluster
 from maar.views.cluster import cluster_view
-from maar.views.decisions import decision_view
+from maar.views.decisions import Cycle, decision_view
 from maar.views.jobs import job_detail, job_view, job_views, visible_rows
 from maar.views.nodes import node_state, node_views
 from maar.views.queues import queue_views
@@ -37,6 +38,7 @@ from maar.web.api.answers import (
     JobsAnswer,
     NodesAnswer,
     QueuesAnswer,
+    RecordingsAnswer,
     WhatIfAnswer,
     WhoAmI,
 )
@@ -45,6 +47,7 @@ from maar.web.api.errors import Refused
 from maar.web.api.limits import Guard
 from maar.web.api.mirror import Changes, Mirror, Moment
 from maar.web.api.queries import DecisionQuery, DetailQuery, JobQuery, NodeQuery, NoQuery, chosen_jobs
+from maar.web.api.recordings import Recording, Recordings
 from maar.web.api.story import story_of
 from maar.whatif.why import Why, why
 
@@ -61,6 +64,10 @@ AGAIN = 60.0
 """Seconds after which a stream checks its token again."""
 PACE = 0.2
 """Minimum seconds between two events of a stream."""
+READ = 2.0
+"""Seconds for which one request reads on in a recording. Tuned by hand."""
+PUT_TOGETHER = 15.0
+"""Seconds for the whole cluster of one recorded cycle. Tuned by hand."""
 
 
 class Asked(msgspec.Struct, frozen=True):
@@ -91,7 +98,16 @@ class Route(msgspec.Struct, frozen=True):
 class Api1:
     """Answers questions about one cluster."""
 
-    def __init__(self, mirror: Mirror, access: Access, guard: Guard, api: Api, history: History) -> None:
+    def __init__(
+        self,
+        mirror: Mirror,
+        access: Access,
+        guard: Guard,
+        api: Api,
+        history: History,
+        recordings: Recordings | None = None,
+    ) -> None:
+        self.recordings = recordings or Recordings()
         self.mirror = mirror
         self.access = access
         self.guard = guard
@@ -204,11 +220,36 @@ class Api1:
 
     async def decisions(self, asked: Asked) -> DecisionsAnswer:
         query: DecisionQuery = asked.query
-        if query.job and not asked.sight.of(query.job):
+        sight, about, node_of = asked.sight, None, self.mirror.node_of
+        cycles: Iterable[Cycle] = self.mirror.cycles
+        if query.recording:
+            recording, sight = await self._recorded(asked, query.recording)
+            cycles, about = tuple(recording.cycles), recording.view()
+        if query.job and not sight.of(query.job):
             raise Refused(404, "no such job that you may see")
-        cycles = [c for c in reversed(self.mirror.cycles) if not query.job or query.job in c.jobs.values()]
-        items = [decision_view(cycle, asked.sight, self.mirror.node_of) for cycle in cycles[: query.limit]]
-        return DecisionsAnswer(**self._stamp(asked.moment), items=items)
+        found = [
+            cycle
+            for cycle in reversed(tuple(cycles))
+            if (not query.job or query.job in cycle.jobs.values()) and (not query.before or cycle.number < query.before)
+        ]
+        part = found[: query.limit]
+        items = [decision_view(cycle, sight, None if cycle.recording else node_of) for cycle in part]
+        rest = part[-1].number if len(found) > len(part) else None
+        return DecisionsAnswer(**self._stamp(asked.moment), items=items, next=rest, recording=about)
+
+    async def recorded(self, asked: Asked) -> RecordingsAnswer:
+        return RecordingsAnswer(**self._stamp(asked.moment), items=await self._made(self.recordings.listed))
+
+    async def _recorded(self, asked: Asked, name: str) -> tuple[Recording, Sight]:
+        """A recording, read on for a moment, and what the user may see of it with the rights that she has now."""
+        async with self.guard.computing(asked.user.username):
+            try:
+                recording = await asyncio.to_thread(self.recordings.read, name, READ)
+            except KeyError:
+                raise Refused(404, "no such recording", "query.recording") from None
+            except RecordingError as error:
+                raise Refused(422, f"the recording cannot be read: {error}", "query.recording") from None
+        return recording, await self.access.sight(asked.user, recording.namespaces | asked.moment.tally.namespaces)
 
     # -- what if
 
@@ -216,11 +257,15 @@ class Api1:
         question: Question = asked.body
         moment = asked.moment
         async with self.guard.computing(asked.user.username):
-            cluster, config, now = self._asked_about(question, moment)
+            cluster, config, now = await self._asked_about(question, moment)
+            sight = asked.sight
+            if question.recording:
+                names = {job.namespace for job in cluster.jobs}
+                sight = await self.access.sight(asked.user, names | moment.tally.namespaces)
             objects = self.mirror.scheduler.picture.objects.of(PRIORITY_CLASSES)
             beside: list[Any] = [(PRIORITY_CLASSES, item) for item in objects.values()]
             try:
-                view = await asyncio.to_thread(answered, question, cluster, config, now, asked.sight, beside)
+                view = await asyncio.to_thread(answered, question, cluster, config, now, sight, beside)
             except Refused:
                 raise
             except Exception as error:
@@ -229,8 +274,19 @@ class Api1:
                 raise Refused(422, "no decision can be made with these edits", "edits") from None
         return WhatIfAnswer(**self._stamp(moment), what_if=view)
 
-    def _asked_about(self, question: Question, moment: Moment) -> tuple[Cluster, Config, float]:
+    async def _asked_about(self, question: Question, moment: Moment) -> tuple[Cluster, Config, float]:
         """The cluster, the configuration and the time that a question is about: now, or those of a decision."""
+        if question.recording:
+            if question.decision is None:
+                raise Refused(422, "expected the number of a recorded cycle", "decision")
+            try:
+                return await asyncio.to_thread(
+                    self.recordings.whole, question.recording, question.decision, PUT_TOGETHER
+                )
+            except KeyError:
+                raise Refused(422, "no such recording", "recording") from None
+            except RecordingError as error:
+                raise Refused(422, f"the recorded cycle cannot be decided again: {error}", "decision") from None
         if question.decision is None:
             return self.mirror.cluster(), moment.config, moment.tally.now
         found = self.mirror.scene(question.decision)
@@ -311,9 +367,10 @@ ROUTES: tuple[Route, ...] = (
         "/decisions",
         Api1.decisions,
         DecisionsAnswer,
-        "The last decisions of the shadow, and what really happened",
+        "The last decisions of the shadow, and what really happened; or those of a recording",
         DecisionQuery,
     ),
+    Route("GET", "/recordings", Api1.recorded, RecordingsAnswer, "Recordings of the scheduler that can be opened"),
     Route(
         "POST", "/what-if", Api1.what_if, WhatIfAnswer, "What edits would change; nothing is written", NoQuery, Question
     ),
