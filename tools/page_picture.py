@@ -34,7 +34,7 @@ async def picture(url: str, file: Path) -> None:
         raise SystemExit(MISSING)
     async with async_playwright() as playwright:
         browser = await playwright.chromium.launch(executable_path=path, args=arguments())
-        page = await browser.new_page(viewport={"width": 1200, "height": 720}, color_scheme="light")
+        page = await browser.new_page(viewport={"width": 1200, "height": 900}, color_scheme="light")
         page.set_default_timeout(PATIENCE)
         await page.goto(url)
         failed = page.get_by_role("button", name=re.compile("1 failed"))

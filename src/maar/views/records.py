@@ -287,6 +287,20 @@ class ClusterView(View, frozen=True):
     reserved: ElectView | None = None
 
 
+class UtilisationView(View, frozen=True):
+    """How many GPUs were in use at a time; CPU in thousandths where the cluster has none."""
+
+    at: float
+    total: int
+    used: int
+    waiting: int
+    """What waiting pods request."""
+    queues: dict[str, int]
+    """In use by the jobs of each top-level queue, with the queues below it: those with the most."""
+    others: int
+    """In use by all else: other queues, and pods that no queue pays for."""
+
+
 class Moved(View, frozen=True):
     """Pods of a job and their nodes."""
 

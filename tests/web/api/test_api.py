@@ -56,6 +56,16 @@ def test_the_cluster_its_queues_and_its_nodes(tmp_path: Path) -> None:
     told(tmp_path, story)
 
 
+def test_utilisation_is_kept_from_the_start(tmp_path: Path) -> None:
+    async def story(web: Web) -> None:
+        for name in (ADMIN, USER):
+            answer = await (await web.as_user(name)).get("/utilisation")
+            (first,) = answer["items"]
+            assert (60.0, 16, 0) == (answer["every"], first["total"], first["used"]), "before the scene"
+
+    told(tmp_path, story)
+
+
 def test_jobs_are_filtered_sorted_and_paged(tmp_path: Path) -> None:
     async def story(web: Web) -> None:
         client = await web.as_user(ADMIN)

@@ -11,6 +11,7 @@ from maar.views.records import (
     NodeView,
     QueueView,
     RecordingView,
+    UtilisationView,
     View,
 )
 
@@ -28,6 +29,13 @@ class Answer(View, frozen=True):
 
 class ClusterAnswer(Answer, frozen=True):
     cluster: ClusterView
+
+
+class UtilisationAnswer(Answer, frozen=True):
+    every: float
+    """Seconds between two points, at least."""
+    items: list[UtilisationView]
+    """The oldest first. The series begins when the process starts."""
 
 
 class QueuesAnswer(Answer, frozen=True):

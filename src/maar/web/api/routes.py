@@ -39,13 +39,14 @@ from maar.web.api.answers import (
     NodesAnswer,
     QueuesAnswer,
     RecordingsAnswer,
+    UtilisationAnswer,
     WhatIfAnswer,
     WhoAmI,
 )
 from maar.web.api.asking import Question, answered
 from maar.web.api.errors import Refused
 from maar.web.api.limits import Guard
-from maar.web.api.mirror import Changes, Mirror, Moment
+from maar.web.api.mirror import POINT_EVERY, Changes, Mirror, Moment
 from maar.web.api.queries import DecisionQuery, DetailQuery, JobQuery, NodeQuery, NoQuery, chosen_jobs
 from maar.web.api.recordings import Recording, Recordings
 from maar.web.api.story import story_of
@@ -147,6 +148,10 @@ class Api1:
     async def cluster(self, asked: Asked) -> ClusterAnswer:
         view = await self._made(lambda: cluster_view(asked.moment.tally, asked.sight))
         return ClusterAnswer(**self._stamp(asked.moment), cluster=view)
+
+    async def utilisation(self, asked: Asked) -> UtilisationAnswer:
+        points = list(self.mirror.utilisation.points)
+        return UtilisationAnswer(**self._stamp(asked.moment), every=POINT_EVERY, items=points)
 
     async def queues(self, asked: Asked) -> QueuesAnswer:
         views = await self._made(lambda: queue_views(asked.moment.tally, asked.sight))
@@ -351,6 +356,7 @@ def _next(query: Any, total: int) -> int | None:
 ROUTES: tuple[Route, ...] = (
     Route("GET", "/whoami", Api1.who, WhoAmI, "Who asks, and which namespaces she may see"),
     Route("GET", "/cluster", Api1.cluster, ClusterAnswer, "The whole cluster"),
+    Route("GET", "/utilisation", Api1.utilisation, UtilisationAnswer, "GPUs in use over the last day, by queue"),
     Route("GET", "/queues", Api1.queues, QueuesAnswer, "All queues"),
     Route("GET", "/nodes", Api1.nodes, NodesAnswer, "Nodes, by name", NodeQuery),
     Route("GET", "/jobs", Api1.jobs, JobsAnswer, "The jobs that the user may see", JobQuery),
