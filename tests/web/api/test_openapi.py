@@ -19,7 +19,7 @@ from maar.web.api.routes import PREFIX
 from maar.web.front.limits import Rate
 
 HOSTILE = 300
-"""Requests; `make test` has to stay short."""
+"""Requests whose answers are compared with the document; `test_hostile.py` has 700 more."""
 FREE = Limits(requests=Rate(10**6, 10**6), requests_each=Rate(10**6, 10**6), computing=Rate(10**6, 10**6))
 TEXTS = (
     "",

@@ -95,7 +95,15 @@ SORTS: dict[str, Sort] = {
     "state": lambda tally, row: int(tally.states[row]),
 }
 
-Q = Any
+
+def pattern(kind: type[Any], name: str) -> str | None:
+    """What a parameter of a query may look like, as a regular expression for the document; `None`: any text."""
+    if name == "state" and issubclass(kind, (JobQuery, NodeQuery)):
+        one = "|".join(NODE_STATES if issubclass(kind, NodeQuery) else [state.value for state in State])
+        return f"^(({one})(,({one}))*)?$"
+    if name == "sort" and issubclass(kind, JobQuery):
+        return f"^-?({'|'.join(SORTS)})$"
+    return None
 
 
 def read(kind: type[Any], given: Mapping[str, list[str]]) -> Any:

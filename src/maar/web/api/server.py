@@ -392,6 +392,7 @@ async def serving(
         Counts(limits.connections, limits.connections_each),
         limits.head_seconds,
         access_log=None,
+        auto_decompress=False,  # such bodies are refused; decompressing what is none would end in the log
         keepalive_timeout=75.0,
         logger=logging.getLogger("maar.web.http"),
     )
