@@ -83,6 +83,9 @@ def test_utilisation_has_the_hours_before_the_page_was_opened(served: PageServer
         expect(chart.locator(".legend")).to_contain_text(name)
     expect(chart.locator(".layer")).to_have_count(3)
     expect(page.locator(".cards")).to_contain_text("last 2 h 30 min")
+    expect(chart.locator(".legend")).to_contain_text("batch 8")
+    served.change(small(gang("bob/quick", 1, gpu=8, on=["r2-n2"], queue="batch")))
+    expect(chart.locator(".legend")).to_contain_text("batch 16")
 
 
 def test_marked_nodes_stand_out(served: PageServer, opened: Open) -> None:

@@ -206,8 +206,14 @@ export function cluster(root, app, [chosen]) {
   }
 
   let drawn = -Infinity;
+  let due;
   function history() {
-    if (performance.now() - drawn < REDRAWN) return;
+    clearTimeout(due);
+    const wait = drawn + REDRAWN - performance.now();
+    if (wait > 0) {
+      due = setTimeout(history, wait);
+      return;
+    }
     drawn = performance.now();
     show(chart, byQueue(store.series(), store.now(), app.colours, store.accelerators.length ? "GPUs" : "thousandths of a CPU"));
   }
@@ -260,6 +266,7 @@ export function cluster(root, app, [chosen]) {
     },
     close() {
       clearInterval(timer);
+      clearTimeout(due);
       grid.close();
     },
   };
