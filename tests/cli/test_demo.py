@@ -319,6 +319,8 @@ def look_at_the_page(url: str) -> None:
         for name in ("clip", "dino")
         for entry in json.loads(got(f"api/v1/jobs/default/{name}?unblock=false"))["detail"]["story"]
     ), "who made room, and for whom"
+    story = json.loads(got("api/v1/jobs/default/resnet?unblock=false"))["detail"]["story"]
+    assert any("for `default/urgent`" in entry["words"] and "4 pods" in entry["words"] for entry in story)
     recordings = [item["name"] for item in json.loads(got("api/v1/recordings"))["items"]]
     assert {"scheduler-1.rec", "scheduler-2.rec"} == set(recordings), "before and after the kill"
     decided = json.loads(got("api/v1/decisions?limit=1000&recording=scheduler-1.rec"))["items"]
