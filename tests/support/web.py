@@ -156,6 +156,7 @@ async def webbing(
     nodes: int = 2,
     parts: Iterable[Part] = (),
     host: str = "127.0.0.1",
+    recordings: Path | None = None,
 ) -> AsyncIterator[Web]:
     """A `maar web` that has decided once."""
     async with EmbeddedServer(parts=parts) as server, connected(server.kubeconfig(tmp_path / "kubeconfig")) as cluster:
@@ -168,7 +169,7 @@ async def webbing(
         for name in (ADMIN, USER):
             await cluster.api.create(f"/api/v1/namespaces/{MINE}/serviceaccounts", {"metadata": {"name": name}})
         api: Api = cluster.api
-        options = Options(Address(host, 0), anonymous=anonymous, allow_writes=writes, every=0.05)
+        options = Options(Address(host, 0), anonymous=anonymous, allow_writes=writes, every=0.05, recordings=recordings)
         async with (
             answering(api, options, ConfigFile(None), limits=limits) as (mirror, answers, guard),
             serving(answers, guard, options.address, certificate, page or tmp_path / "page") as port,

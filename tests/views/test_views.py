@@ -18,9 +18,10 @@ from maar.views.decisions import Cycle, decision_view
 from maar.views.jobs import job_detail, job_views
 from maar.views.nodes import node_views
 from maar.views.queues import queue_views
-from maar.views.records import JobView, NodeView, Others, QueueView, State
+from maar.views.records import JobView, NodeView, Others, QueueView, State, UtilisationView
 from maar.views.sight import ALL, ANOTHER, Sight
 from maar.views.tally import Tally
+from maar.views.utilisation import QUEUES, utilisation_view
 from maar.whatif.why import why
 
 CONFIG = default_config(catalog())
@@ -185,3 +186,33 @@ def test_a_decision_counts_what_may_not_be_seen() -> None:
 def test_sentences_lose_the_names_of_others(said: str, heard: str) -> None:
     assert said == ALL.said(said)
     assert heard == MINE.said(said, frozenset({"theirs", "mine", "7"}))
+
+
+def test_utilisation_is_counted_by_top_level_queue() -> None:
+    made = cluster(
+        [node(f"n{i}", gpu=8) for i in range(2)],
+        Queue("red", weight=2),
+        Queue("pale", parent="red"),
+        Queue("blue"),
+        gang("a/one", 1, gpu=2, on=["n0"], queue="red"),
+        gang("a/two", 1, gpu=3, on=["n0"], queue="pale"),
+        gang("a/three", 1, gpu=4, on=["n1"], queue="blue"),
+        gang("a/waits", 3, gpu=8, queue="blue"),
+    )
+    expected = UtilisationView(at=NOW, total=16, used=9, waiting=24, queues={"red": 5, "blue": 4}, others=0)
+    assert expected == utilisation_view(tally(made))
+    cpu = cluster(node("n0", cpu="4"), gang("a/one", 1, gpu=0, cpu="1", on=["n0"]))
+    found = utilisation_view(tally(cpu))
+    assert (4000, 1000, {"default": 1000}) == (found.total, found.used, found.queues)
+
+
+def test_utilisation_names_few_queues() -> None:
+    many = QUEUES + 3
+    made = cluster(
+        [node(f"n{i}", gpu=16) for i in range(many)],
+        [Queue(f"q{i:02}") for i in range(many)],
+        [gang(f"a/j{i}", 1, gpu=i + 1, on=[f"n{i}"], queue=f"q{i:02}") for i in range(many)],
+    )
+    found = utilisation_view(tally(made))
+    assert {f"q{i:02}": i + 1 for i in range(3, many)} == found.queues
+    assert (1 + 2 + 3, found.used) == (found.others, sum(found.queues.values()) + found.others)

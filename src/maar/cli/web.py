@@ -57,6 +57,10 @@ PORT = 8090
     help="History that `maar run` writes: a SQLite file, a postgresql:// URL, or none. It is only read.",
 )  # fmt: skip
 @click.option(
+    "--recordings", type=FILE, metavar="FOLDER",
+    help="Folder with recordings (`maar run --record`) that users may open. They are only read.",
+)  # fmt: skip
+@click.option(
     "--scheduler-name", "names", multiple=True, default=("maar",), show_default=True, metavar="NAME",
     help="Scheduler names of `maar run`. May be repeated.",
 )  # fmt: skip
@@ -82,6 +86,7 @@ def web(
     lenient: bool,
     brakes: Path | None,
     history: str | None,
+    recordings: Path | None,
     names: tuple[str, ...],
     node_selector: str | None,
     lease_namespace: str,
@@ -110,6 +115,7 @@ def web(
         lenient=lenient,
         brakes=brakes,
         history=history,
+        recordings=recordings,
         tls_cert=tls_cert,
         tls_key=tls_key,
         anonymous=anonymous,

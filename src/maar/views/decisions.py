@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 
 import msgspec
 
-from maar.model.plan import Bind, Nominate, Plan
+from maar.model.plan import Bind, Nominate, Plan, Wait
 from maar.views.records import DecisionView, EvictView, Happened, Moved, SizeView
 from maar.views.sight import Sight
 
@@ -22,6 +22,26 @@ class Cycle(msgspec.Struct, frozen=True):
     jobs: dict[str, str]
     """The job of each pod that the plan moves."""
     namespaces: frozenset[str] = frozenset()
+    recording: str = ""
+    """The recording that it comes from; empty: this process decided it in shadow."""
+
+
+def short(plan: Plan) -> Plan:
+    """The plan without reasons and sizes that stay, which the next cycles have too."""
+    stopped = {suspend.job for suspend in plan.suspend}
+    return msgspec.structs.replace(
+        plan,
+        waiting=tuple(Wait(wait.job, ()) for wait in plan.waiting),
+        targets=tuple(target for target in plan.targets if target.job in stopped),
+        deserved=(),
+        hold=(),
+    )
+
+
+def moves_of(plan: Plan) -> tuple[object, ...]:
+    """What a plan does, to compare it with another one."""
+    sizes = [(r.job, r.after) for r in plan.resize], [r.job for r in plan.suspend], [r.job for r in plan.resume]
+    return plan.bind, plan.evict, plan.nominate, plan.admit, plan.ungate, sizes
 
 
 def decision_view(cycle: Cycle, sight: Sight, node_of: Callable[[str], str | None] | None = None) -> DecisionView:
@@ -35,7 +55,8 @@ def decision_view(cycle: Cycle, sight: Sight, node_of: Callable[[str], str | Non
         number=cycle.number,
         at=cycle.at,
         seconds=round(cycle.seconds, 6),
-        shadow=True,
+        shadow=not cycle.recording,
+        recording=cycle.recording,
         bind=bind,
         nominate=nominate,
         evict=_evictions(cycle, sight, others),

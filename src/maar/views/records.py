@@ -289,6 +289,20 @@ class ClusterView(View, frozen=True):
     reserved: ElectView | None = None
 
 
+class UtilisationView(View, frozen=True):
+    """How many GPUs were in use at a time; CPU in thousandths where the cluster has none."""
+
+    at: float
+    total: int
+    used: int
+    waiting: int
+    """What waiting pods request."""
+    queues: dict[str, int]
+    """In use by the jobs of each top-level queue, with the queues below it: those with the most."""
+    others: int
+    """In use by all else: other queues, and pods that no queue pays for."""
+
+
 class Moved(View, frozen=True):
     """Pods of a job and their nodes."""
 
@@ -324,12 +338,29 @@ class Happened(View, frozen=True):
     gone: int = 0
 
 
+class RecordingView(View, frozen=True):
+    """A recording of `maar run`: a file, and how far it has been read."""
+
+    name: str
+    bytes: int
+    modified: float
+    cycles: int = 0
+    """Cycles that have been read."""
+    dropped: int = 0
+    """The oldest cycles that moved something and are no longer listed."""
+    complete: bool = False
+    """Whether it has been read to its end; else the next request reads on."""
+    problem: str = ""
+    """Why it cannot be read, or not to its end."""
+
+
 class DecisionView(View, frozen=True):
-    """One cycle of the shadow: what this process would do. It does nothing; the scheduler decides by itself."""
+    """One cycle: of the shadow, which is what this process would do and does not do, or of a recording."""
 
     number: int
     at: float
     seconds: float
+    """How long it took; 0 if that is not known."""
     shadow: bool
     bind: tuple[Moved, ...]
     nominate: tuple[Moved, ...]
@@ -342,3 +373,5 @@ class DecisionView(View, frozen=True):
     """The number of pods or jobs of each kind of operation that the viewer may not see."""
     wake_at: float | None = None
     happened: Happened = Happened()
+    recording: str = ""
+    """The recording of the scheduler that it comes from; empty: this process decided it in shadow."""

@@ -28,7 +28,7 @@ from maar.views.decisions import Cycle, decision_view
 from maar.views.jobs import job_detail, job_views
 from maar.views.nodes import node_views
 from maar.views.queues import queue_views
-from maar.views.records import ForecastView, JobView, StoryView, View
+from maar.views.records import ForecastView, JobView, StoryView, UtilisationView, View
 from maar.views.sight import ALL, Sight
 from maar.views.tally import Tally
 from maar.web.api.answers import CreatedAnswer, CreatedView
@@ -66,6 +66,7 @@ class PageServer:
         self.cycles: list[Cycle] = []
         self.scenes: list[Cluster] = []  # of the cycles
         self.submitted: list[str] = []
+        self.past: list[UtilisationView] = []
         self.requests: list[str] = []
         self.writes = writes
         self._plan = plan  # None: decide
@@ -169,6 +170,8 @@ class PageServer:
                 return _json({"user": "ann", "everything": sight.everything, "namespaces": [], "writes": self.writes})
             case ["GET", "cluster"]:
                 return _json({**stamp, "cluster": cluster_view(tally, sight)})
+            case ["GET", "utilisation"]:
+                return _json({**stamp, "every": 60.0, "items": self.past})
             case ["GET", "queues"]:
                 return _json({**stamp, "items": queue_views(tally, sight)})
             case ["GET", "nodes" | "jobs" as kind]:
@@ -185,6 +188,8 @@ class PageServer:
                 searched = request.query.get("unblock") != "false"
                 answer = why(self.scene, CONFIG, NOW, key, lambda: searched)
                 return _json({**stamp, "detail": job_detail(tally, answer, sight, STORY, FORECAST)})
+            case ["GET", "recordings"]:
+                return _json({**stamp, "items": []})
             case ["GET", "decisions"]:
                 return _json({**stamp, "items": [decision_view(cycle, sight) for cycle in reversed(self.cycles)]})
             case ["POST", "what-if"]:

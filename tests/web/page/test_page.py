@@ -7,12 +7,13 @@ from typing import Any
 
 import pytest
 from playwright.sync_api import Error, Page, expect
-from tests.support.page.scenes import small
+from tests.support.page.scenes import NOW, small
 from tests.support.page.server import PageServer
 from tests.web.page.conftest import PATIENCE, Open
 
 from maar.config.file import default_text
 from maar.testing.builders import gang
+from maar.views.records import UtilisationView
 from maar.views.sight import ALL, Sight
 
 pytestmark = [pytest.mark.real, pytest.mark.slow]
@@ -64,6 +65,27 @@ def test_the_cluster_shows_every_gpu_and_what_is_wrong(served: PageServer, opene
     page.wait_for_function("document.querySelector('.grid').grid.drawn > 1")
     assert colour(page, "r1-n2", 2) != llama
     expect(page.locator(".legend").filter(has_text="language")).to_be_visible()
+
+
+def test_utilisation_has_the_hours_before_the_page_was_opened(served: PageServer, opened: Open) -> None:
+    hours = [(9000, 96, {}), (6000, 24, {"batch": 24}), (3000, 80, {"research": 60, "batch": 20})]
+    served.past = [
+        UtilisationView(at=NOW - ago, total=96, used=used, waiting=8, queues=queues, others=0)
+        for ago, used, queues in hours
+    ]
+    page = opened(served.url)
+    grid(page)
+    chart = page.get_by_label("Utilisation")
+    expect(chart.get_by_role("img")).to_have_attribute(
+        "aria-label", re.compile("GPUs in use in the last 2 h 30 min: from 100 %")
+    )
+    for name in ("research", "batch", "all else", "waiting"):
+        expect(chart.locator(".legend")).to_contain_text(name)
+    expect(chart.locator(".layer")).to_have_count(3)
+    expect(page.locator(".cards")).to_contain_text("last 2 h 30 min")
+    expect(chart.locator(".legend")).to_contain_text("batch 8")
+    served.change(small(gang("bob/quick", 1, gpu=8, on=["r2-n2"], queue="batch")))
+    expect(chart.locator(".legend")).to_contain_text("batch 16")
 
 
 def test_marked_nodes_stand_out(served: PageServer, opened: Open) -> None:

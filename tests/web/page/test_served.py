@@ -16,6 +16,7 @@ from playwright.sync_api import Page, expect
 from tests.support.elastic_story import CONFIG
 from tests.support.live import scheduling
 from tests.support.web import ADMIN, MINE, THEIRS, USER, Web, webbing
+from tests.web.api.test_recordings import recorded
 from tests.web.page.conftest import PATIENCE, Open
 
 from maar.embedded.parts.jobs import Jobs
@@ -46,9 +47,12 @@ class Running:
         try:
             config = self._folder / "maar.yaml"
             config.write_text(CONFIG)  # sizes change at once
+            recordings = self._folder / "recordings"
+            recordings.mkdir()
+            recorded(recordings / "week.rec")
             parts: list[Part] = [Kubelets(start=0.01, stop=0.01), Jobs()] if self._works else []
             async with (
-                webbing(self._folder, page=PAGE, writes=self._works, parts=parts) as web,
+                webbing(self._folder, page=PAGE, writes=self._works, parts=parts, recordings=recordings) as web,
                 scheduling(web.cluster, config=config) if self._works else nullcontext(),
             ):
                 self._ready.set_result(web)
@@ -179,3 +183,41 @@ def test_a_job_is_submitted_starts_and_is_held_resized_and_cancelled(working: Ru
     page.on("dialog", lambda dialog: dialog.accept())
     page.get_by_role("button", name="Cancel the job").click()
     expect(page.locator("main")).to_contain_text("There is no such job, or you may not see it")
+
+
+def test_a_recording_is_stepped_through_and_decided_again(running: Running, opened: Open) -> None:
+    page = logged_in(running, opened, ADMIN)
+    page.set_viewport_size({"width": 400, "height": 800})
+    page.goto(f"{running.web.base}/#/decisions")
+    page.get_by_label("Decisions of").select_option("week.rec")
+    expect(page.locator("#recording")).to_contain_text("6 cycles read")
+    assert page.url.endswith("#/decisions/newest/week.rec")
+    cycle = page.locator("#decision h2")
+    while page.get_by_role("button", name="Step back").is_enabled():
+        seen = cycle.text_content()
+        page.locator("h1").click()
+        page.keyboard.press("ArrowLeft")
+        expect(cycle).not_to_have_text(seen or "")
+    expect(cycle).to_have_text("Cycle 1")
+    expect(page.locator("#decision .tag")).to_have_text("recorded")
+    expect(page.get_by_role("region", name="Evicted")).to_contain_text(f"{THEIRS}/aq7low")
+    assert 400 >= page.evaluate("document.documentElement.scrollWidth")
+    page.reload()
+    expect(cycle).to_have_text("Cycle 1")
+    page.get_by_role("link", name="Decide it again").click()
+    expect(page.locator("#about")).to_contain_text("About cycle 1 of the recording week.rec")
+    page.get_by_label("Configuration").fill("actions: allocate\ntiers:\n- plugins: [{name: gang}]\n")
+    page.get_by_role("button", name="What would happen?").click()
+    expect(page.get_by_label("Answer")).to_contain_text("No longer evicted")
+    page.goto(f"{running.web.base}/#/decisions")
+    expect(page.get_by_label("Decisions of")).to_have_value("")
+    page.get_by_label("Decisions of").select_option("week.rec")
+    page.get_by_label("Decisions of").select_option("this process, in shadow")
+    assert page.url.endswith("#/decisions")
+
+
+def test_of_a_recording_a_user_sees_only_her_namespace(running: Running, opened: Open) -> None:
+    page = logged_in(running, opened, USER)
+    page.goto(f"{running.web.base}/#/decisions/1/week.rec")
+    expect(page.locator("#decision")).to_contain_text("Of jobs that you may not see: 2 pods evicted")
+    assert "aq7" not in page.content()

@@ -11,6 +11,8 @@ from maar.views.records import (
     JobView,
     NodeView,
     QueueView,
+    RecordingView,
+    UtilisationView,
     View,
 )
 
@@ -28,6 +30,13 @@ class Answer(View, frozen=True):
 
 class ClusterAnswer(Answer, frozen=True):
     cluster: ClusterView
+
+
+class UtilisationAnswer(Answer, frozen=True):
+    every: float
+    """Seconds between two points, at least."""
+    items: list[UtilisationView]
+    """The oldest first. The series begins when the process starts."""
 
 
 class QueuesAnswer(Answer, frozen=True):
@@ -56,6 +65,15 @@ class JobAnswer(Answer, frozen=True):
 class DecisionsAnswer(Answer, frozen=True):
     items: list[DecisionView]
     """The last ones that would do something, the newest first."""
+    next: int | None = None
+    """The `before` of the next part; `None`: this is the last."""
+    recording: RecordingView | None = None
+    """The recording that they come from; `None`: they are of the shadow."""
+
+
+class RecordingsAnswer(Answer, frozen=True):
+    items: list[RecordingView]
+    """The newest first."""
 
 
 class WhatIfAnswer(Answer, frozen=True):

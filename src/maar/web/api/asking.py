@@ -61,6 +61,8 @@ class Question(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Objects to add: the text of a YAML or JSON file, or a list of objects."""
     decision: int | None = None
     """The number of an earlier decision, to decide it again with the edits; `None`: this moment."""
+    recording: str = ""
+    """The recording that the decision is from; empty: it is one of the shadow."""
 
 
 def answered(

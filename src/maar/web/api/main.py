@@ -32,6 +32,7 @@ from maar.web.api.access import Access
 from maar.web.api.aggregated import Aggregated
 from maar.web.api.limits import Guard, Limits
 from maar.web.api.mirror import EVERY, Mirror
+from maar.web.api.recordings import Recordings
 from maar.web.api.routes import Api1
 from maar.web.api.server import Certificate, serving
 from maar.web.api.writing import Writer
@@ -59,6 +60,8 @@ class Options(msgspec.Struct, frozen=True):
     """Where to serve the aggregated API; it needs the TLS files."""
     names: tuple[str, ...] = ()
     """The scheduler names in the order of the command line: submitted pods that name none get the first."""
+    recordings: Path | None = None
+    """A folder with recordings of the scheduler, which are only read."""
     every: float = EVERY
     """Minimum seconds between two decisions."""
 
@@ -74,6 +77,8 @@ def run(options: Options) -> None:
         raise BadOptions(str(error)) from None
     except OSError as error:
         raise BadOptions(f"{error.filename}: {error.strerror}") from None
+    if options.recordings is not None and not options.recordings.is_dir():
+        raise BadOptions(f"{options.recordings}: not a folder")
     certificate = None
     if options.tls_cert is not None and options.tls_key is not None:
         certificate = Certificate(options.tls_cert, options.tls_key)
@@ -141,4 +146,5 @@ async def answering(
         access = Access(api, anonymous=options.anonymous)
         names = options.names or sorted(options.settings.scheduler_names)
         writer = Writer(api, names) if options.allow_writes else None
-        yield mirror, Api1(mirror, access, guard, api, known, writer), guard
+        recordings = Recordings(options.recordings)
+        yield mirror, Api1(mirror, access, guard, api, known, writer, recordings), guard

@@ -10,7 +10,7 @@ import asyncio
 import logging
 import time
 from collections import OrderedDict
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any
@@ -18,6 +18,7 @@ from typing import Any
 import msgspec
 
 from maar.config.config import Config
+from maar.controller.record import RecordingError
 from maar.history.history import History
 from maar.kube.client.api import Api
 from maar.kube.client.errors import ApiError
@@ -27,7 +28,7 @@ from maar.kube.submit.errors import SubmitError
 from maar.kube.submit.service import Submitted
 from maar.model.snapshot import Cluster
 from maar.views.cluster import cluster_view
-from maar.views.decisions import decision_view
+from maar.views.decisions import Cycle, decision_view
 from maar.views.jobs import job_detail, job_view, job_views, visible_rows
 from maar.views.nodes import node_state, node_views
 from maar.views.queues import queue_views
@@ -45,14 +46,17 @@ from maar.web.api.answers import (
     JobsAnswer,
     NodesAnswer,
     QueuesAnswer,
+    RecordingsAnswer,
+    UtilisationAnswer,
     WhatIfAnswer,
     WhoAmI,
 )
 from maar.web.api.asking import Question, answered
 from maar.web.api.errors import Refused
 from maar.web.api.limits import Guard
-from maar.web.api.mirror import Changes, Mirror, Moment
+from maar.web.api.mirror import POINT_EVERY, Changes, Mirror, Moment
 from maar.web.api.queries import DecisionQuery, DetailQuery, JobQuery, KindQuery, NodeQuery, NoQuery, chosen_jobs
+from maar.web.api.recordings import Recording, Recordings
 from maar.web.api.story import story_of
 from maar.web.api.writing import Submission, Token, Writer, refusal
 from maar.whatif.why import Why, why
@@ -69,6 +73,10 @@ AGAIN = 60.0
 """Seconds after which a stream checks its token again."""
 PACE = 0.2
 """Minimum seconds between two events of a stream."""
+READ = 2.0
+"""Seconds for which one request reads on in a recording. Tuned by hand."""
+PUT_TOGETHER = 15.0
+"""Seconds for the whole cluster of one recorded cycle. Tuned by hand."""
 
 
 class Asked(msgspec.Struct, frozen=True):
@@ -115,7 +123,9 @@ class Api1:
         api: Api,
         history: History,
         writer: Writer | None = None,
+        recordings: Recordings | None = None,
     ) -> None:
+        self.recordings = recordings or Recordings()
         self.mirror = mirror
         self.access = access
         self.guard = guard
@@ -170,6 +180,10 @@ class Api1:
     async def cluster(self, asked: Asked) -> ClusterAnswer:
         view = await self._made(lambda: cluster_view(asked.moment.tally, asked.sight))
         return ClusterAnswer(**self._stamp(asked.moment), cluster=view)
+
+    async def utilisation(self, asked: Asked) -> UtilisationAnswer:
+        points = list(self.mirror.utilisation.points)
+        return UtilisationAnswer(**self._stamp(asked.moment), every=POINT_EVERY, items=points)
 
     async def queues(self, asked: Asked) -> QueuesAnswer:
         views = await self._made(lambda: queue_views(asked.moment.tally, asked.sight))
@@ -243,11 +257,36 @@ class Api1:
 
     async def decisions(self, asked: Asked) -> DecisionsAnswer:
         query: DecisionQuery = asked.query
-        if query.job and not asked.sight.of(query.job):
+        sight, about, node_of = asked.sight, None, self.mirror.node_of
+        cycles: Iterable[Cycle] = self.mirror.cycles
+        if query.recording:
+            recording, sight = await self._recorded(asked, query.recording)
+            cycles, about = tuple(recording.cycles), recording.view()
+        if query.job and not sight.of(query.job):
             raise Refused(404, "no such job that you may see")
-        cycles = [c for c in reversed(self.mirror.cycles) if not query.job or query.job in c.jobs.values()]
-        items = [decision_view(cycle, asked.sight, self.mirror.node_of) for cycle in cycles[: query.limit]]
-        return DecisionsAnswer(**self._stamp(asked.moment), items=items)
+        found = [
+            cycle
+            for cycle in reversed(tuple(cycles))
+            if (not query.job or query.job in cycle.jobs.values()) and (not query.before or cycle.number < query.before)
+        ]
+        part = found[: query.limit]
+        items = [decision_view(cycle, sight, None if cycle.recording else node_of) for cycle in part]
+        rest = part[-1].number if len(found) > len(part) else None
+        return DecisionsAnswer(**self._stamp(asked.moment), items=items, next=rest, recording=about)
+
+    async def recorded(self, asked: Asked) -> RecordingsAnswer:
+        return RecordingsAnswer(**self._stamp(asked.moment), items=await self._made(self.recordings.listed))
+
+    async def _recorded(self, asked: Asked, name: str) -> tuple[Recording, Sight]:
+        """A recording, read on for a moment, and what the user may see of it with the rights that she has now."""
+        async with self.guard.computing(asked.user.username):
+            try:
+                recording = await asyncio.to_thread(self.recordings.read, name, READ)
+            except KeyError:
+                raise Refused(404, "no such recording", "query.recording") from None
+            except RecordingError as error:
+                raise Refused(422, f"the recording cannot be read: {error}", "query.recording") from None
+        return recording, await self.access.sight(asked.user, recording.namespaces | asked.moment.tally.namespaces)
 
     # -- what if
 
@@ -255,11 +294,15 @@ class Api1:
         question: Question = asked.body
         moment = asked.moment
         async with self.guard.computing(asked.user.username):
-            cluster, config, now = self._asked_about(question, moment)
+            cluster, config, now = await self._asked_about(question, moment)
+            sight = asked.sight
+            if question.recording:
+                names = {job.namespace for job in cluster.jobs}
+                sight = await self.access.sight(asked.user, names | moment.tally.namespaces)
             objects = self.mirror.scheduler.picture.objects.of(PRIORITY_CLASSES)
             beside: list[Any] = [(PRIORITY_CLASSES, item) for item in objects.values()]
             try:
-                view = await asyncio.to_thread(answered, question, cluster, config, now, asked.sight, beside)
+                view = await asyncio.to_thread(answered, question, cluster, config, now, sight, beside)
             except Refused:
                 raise
             except Exception as error:
@@ -268,8 +311,19 @@ class Api1:
                 raise Refused(422, "no decision can be made with these edits", "edits") from None
         return WhatIfAnswer(**self._stamp(moment), what_if=view)
 
-    def _asked_about(self, question: Question, moment: Moment) -> tuple[Cluster, Config, float]:
+    async def _asked_about(self, question: Question, moment: Moment) -> tuple[Cluster, Config, float]:
         """The cluster, the configuration and the time that a question is about: now, or those of a decision."""
+        if question.recording:
+            if question.decision is None:
+                raise Refused(422, "expected the number of a recorded cycle", "decision")
+            try:
+                return await asyncio.to_thread(
+                    self.recordings.whole, question.recording, question.decision, PUT_TOGETHER
+                )
+            except KeyError:
+                raise Refused(422, "no such recording", "recording") from None
+            except RecordingError as error:
+                raise Refused(422, f"the recorded cycle cannot be decided again: {error}", "decision") from None
         if question.decision is None:
             return self.mirror.cluster(), moment.config, moment.tally.now
         found = self.mirror.scene(question.decision)
@@ -382,6 +436,7 @@ def _next(query: Any, total: int) -> int | None:
 ROUTES: tuple[Route, ...] = (
     Route("GET", "/whoami", Api1.who, WhoAmI, "Who asks, and which namespaces she may see"),
     Route("GET", "/cluster", Api1.cluster, ClusterAnswer, "The whole cluster"),
+    Route("GET", "/utilisation", Api1.utilisation, UtilisationAnswer, "GPUs in use over the last day, by queue"),
     Route("GET", "/queues", Api1.queues, QueuesAnswer, "All queues"),
     Route("GET", "/nodes", Api1.nodes, NodesAnswer, "Nodes, by name", NodeQuery),
     Route("GET", "/jobs", Api1.jobs, JobsAnswer, "The jobs that the user may see", JobQuery),
@@ -398,9 +453,10 @@ ROUTES: tuple[Route, ...] = (
         "/decisions",
         Api1.decisions,
         DecisionsAnswer,
-        "The last decisions of the shadow, and what really happened",
+        "The last decisions of the shadow, and what really happened; or those of a recording",
         DecisionQuery,
     ),
+    Route("GET", "/recordings", Api1.recorded, RecordingsAnswer, "Recordings of the scheduler that can be opened"),
     Route(
         "POST", "/what-if", Api1.what_if, WhatIfAnswer, "What edits would change; nothing is written", NoQuery, Question
     ),

@@ -411,6 +411,7 @@ def protocols_of(site: Site, limits: Limits, connections_each: int) -> Protocols
         Counts(limits.connections, connections_each),
         limits.head_seconds,
         access_log=None,
+        auto_decompress=False,  # such bodies are refused; decompressing what is none would end in the log
         keepalive_timeout=75.0,
         logger=logging.getLogger("maar.web.http"),
     )

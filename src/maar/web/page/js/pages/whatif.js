@@ -60,6 +60,7 @@ export function answer(found, now) {
 
 export function whatIf(root, app, _params, query) {
   const decision = query.get("decision"); // an earlier cycle, to be decided again
+  const recording = query.get("recording"); // the recording that it is from
   const { store, api } = app;
   const kept = (app.kept.edits ??= []); // survives a visit to another page
   const edits = h("div", { id: "edits" });
@@ -72,7 +73,7 @@ export function whatIf(root, app, _params, query) {
   root.append(
     h("h1", {}, "What if"),
     decision
-      ? h("p", { id: "about" }, h("strong", {}, `About cycle ${decision}. `), "Maar decides it again, as it was and with your edits, and shows the difference. ", h("a", { href: "#/what-if" }, "Ask about now instead"), ".")
+      ? h("p", { id: "about" }, h("strong", {}, `About cycle ${decision}${recording ? ` of the recording ${recording}` : ""}. `), "Maar decides it again, as it was and with your edits, and shows the difference. ", h("a", { href: "#/what-if" }, "Ask about now instead"), ".")
       : h("p", { class: "dim" }, "Maar decides once as things are and once with your edits, on the live cluster, and shows the difference. Nothing is written."),
     h(
       "div",
@@ -120,7 +121,7 @@ export function whatIf(root, app, _params, query) {
       return { edit: edit.kind, ...(make ? make(values) : values) };
     });
     if (config.value.trim()) made.push({ edit: "use-config", text: config.value });
-    return { edits: made, ...(manifests.value.trim() ? { manifests: manifests.value } : {}), ...(decision ? { decision: Number(decision) } : {}) };
+    return { edits: made, ...(manifests.value.trim() ? { manifests: manifests.value } : {}), ...(decision ? { decision: Number(decision) } : {}), ...(recording ? { recording } : {}) };
   }
 
   async function submit(event) {
