@@ -235,12 +235,12 @@ class Groups:
         source = identity.source
         if isinstance(source, JobKind):
             item = self._owners.item((source, f"{identity.namespace}/{identity.name}"))
-            return None if item is None else source.deadline(item)
+            return None if item is None else _seconds(source.deadline(item))
         if isinstance(source, PodGroupKind):
             owner = self._owners.job_of(gang.namespace, gang.owners) if gang.owners else None
         else:
             owner = self._owners.of_pod(pods[0]) if len(pods) == 1 else None
-        return None if owner is None or owner.item is None else owner.kind.deadline(owner.item)
+        return None if owner is None or owner.item is None else _seconds(owner.kind.deadline(owner.item))
 
     def _submitted_for(self, pod: Pod) -> Mapping[str, str]:
         owner = self._owners.of_pod(pod)
@@ -315,3 +315,7 @@ def _for_outer(gang: GangSpec, item: Object) -> GangSpec:
         labels={**gang.labels, **meta.labels},
         owners=meta.owner_references,
     )
+
+
+def _seconds(stated: int | None) -> float | None:
+    return None if stated is None else float(stated)
