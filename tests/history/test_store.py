@@ -167,7 +167,7 @@ def test_tables_of_version_1_are_read_as_they_are_and_migrated_by_a_writer(store
     store.close()
     as_version_1(address)
     for options in ({"write": False}, {"make": False}):
-        old = Store(read_address(address), **options)  # type: ignore[arg-type]
+        old = Store(read_address(address), **options)
         assert old.open()
         assert (1, 1, [], [], []) == (
             old.version,
@@ -234,8 +234,8 @@ def test_forecasts_and_what_became_of_the_jobs(store: Store) -> None:
     store.write_predictions([full, predicted("a", 700.0, first=False), predicted("b"), predicted("c")], (), 0.0)
     assert full == msgspec.structs.replace(store.predictions()[0], id=0)
     assert [("a", 700.0), ("b", 100.0), ("c", 100.0)] == [(p.name, p.at) for p in store.open_predictions()]
-    store.write_predictions((), [Fate("u-a", started=800.0), Fate("u-b", gone=150.0)], 0.0)
-    store.write_predictions((), [Fate("u-a", gone=900.0)], 0.0)
+    store.write_predictions((), [Fate("team", "a", "u-a", started=800.0), Fate("team", "b", "u-b", gone=150.0)], 0.0)
+    store.write_predictions((), [Fate("team", "a", "u-a", gone=900.0), Fate("team", "c", "u-a", gone=1.0)], 0.0)
     assert [("a", 800.0, None), ("b", None, 150.0), ("c", None, None)] == [
         (p.name, p.started, p.gone) for p in store.predictions()
     ]

@@ -140,6 +140,8 @@ class Prediction(msgspec.Struct, frozen=True):
     verdict: str
     start_p50: float | None = None
     start_p90: float | None = None
+    shown_p90: float | None = None
+    """The calibrated p90 of the start, as people saw it."""
     finish_p50: float | None = None
     finish_p90: float | None = None
     rollouts: int = 0
@@ -156,6 +158,8 @@ class Prediction(msgspec.Struct, frozen=True):
 class Fate(msgspec.Struct, frozen=True):
     """What became of a job of which forecasts were made."""
 
+    namespace: str
+    name: str
     uid: str
     started: float | None = None
     gone: float | None = None

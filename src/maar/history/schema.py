@@ -122,13 +122,13 @@ forecasts = Table(
     Column("verdict", String(16), nullable=False),
     Column("start_p50", Double),
     Column("start_p90", Double),
+    Column("shown_p90", Double),
     Column("finish_p50", Double),
     Column("finish_p90", Double),
     Column("rollouts", Integer, nullable=False),
     Column("started", Double),
     Column("gone", Double),
     UniqueConstraint(*("namespace", "name", "uid", "at"), name="maar_forecasts_once"),
-    Index("maar_forecasts_uid", "uid"),
     Index("maar_forecasts_at", "at"),
 )
 

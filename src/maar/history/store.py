@@ -42,6 +42,8 @@ PATIENCE = 5
 """Seconds without an answer after which the database counts as gone. Tuned by hand."""
 PER_JOB = 10_000
 """Newest measurements kept per job: more than the epochs of a training."""
+CLOCKS = 2.0
+"""Seconds by which the start of a pod may seem earlier than it was: the API rounds down, and clocks differ."""
 ROWS = 1_000_000
 """Newest rows kept per table, about 200 MB. There is a limit because any client can write."""
 
@@ -124,7 +126,10 @@ class Store:
         connection.execute(delete(table).where(its & (table.c.id < last_kept.scalar_subquery())))
 
     def write_predictions(self, made: Sequence[Prediction], fates: Sequence[Fate], oldest: float) -> None:
-        """Add forecasts, note what became of jobs, and delete forecasts that were made before `oldest`."""
+        """Add forecasts, note what became of jobs, and delete forecasts that were made before `oldest`.
+
+        A start counts for the forecasts before it: a job may wait again after it ran.
+        """
         table = schema.forecasts
         with self._transaction() as connection:
             if made:
@@ -132,8 +137,13 @@ class Store:
                 newest = connection.execute(select(func.max(table.c.id))).scalar() or 0
                 connection.execute(delete(table).where(table.c.id <= newest - self._rows))
             for fate in fates:
-                its = (table.c.uid == fate.uid) & table.c.started.is_(None) & table.c.gone.is_(None)
-                connection.execute(update(table).where(its).values(started=fate.started, gone=fate.gone))
+                its = (table.c.namespace == fate.namespace) & (table.c.name == fate.name) & (table.c.uid == fate.uid)
+                its &= table.c.started.is_(None) & table.c.gone.is_(None)
+                if fate.started is not None:
+                    before = its & (table.c.at <= fate.started + CLOCKS)
+                    connection.execute(update(table).where(before).values(started=fate.started))
+                if fate.gone is not None:
+                    connection.execute(update(table).where(its).values(gone=fate.gone))
             connection.execute(delete(table).where(table.c.at < oldest))
 
     # -- reading
@@ -170,7 +180,7 @@ class Store:
             return []
         table = schema.forecasts
         unknown = table.c.started.is_(None) & table.c.gone.is_(None)
-        newest = select(func.max(table.c.id)).where(unknown).group_by(table.c.uid)
+        newest = select(func.max(table.c.id)).where(unknown).group_by(table.c.namespace, table.c.name, table.c.uid)
         wanted = select(table).where(table.c.id.in_(newest)).order_by(table.c.id)
         return [_struct(Prediction, row) for row in self._rows_of(wanted)]
 

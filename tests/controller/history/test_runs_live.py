@@ -95,24 +95,26 @@ def test_a_finished_gang_and_a_finished_pod_have_a_row_each(kubeconfig: Path, tm
 
 def test_a_deleted_job_and_a_restart_of_maar(kubeconfig: Path, tmp_path: Path) -> None:
     """The next Maar knows the start from the pods."""
+    file = tmp_path / "history.db"
+
+    async def first(live: Live) -> None:
+        await live.pod("alone", gpu=1)
+        await live.until(lambda pods: any(p.phase == "Running" for p in pods))
+        await asyncio.sleep(0.3)
+
+    async def then(live: Live) -> None:
+        await live.delete("alone")
+        await live.eventually(lambda: "alone" in rows(file), "a row")
 
     async def main() -> None:
-        file = tmp_path / "history.db"
         async with connected(kubeconfig) as live:
             await live.crds(OUR_CRDS)
             await live.nodes(1, gpu=8)
-            for first in (True, False):
+            for story in (first, then):
                 history = History(str(file))
                 history.start()
                 async with scheduling(live, history=history):
-                    if first:
-                        await live.pod("alone", gpu=1)
-                        await live.until(lambda pods: any(p.phase == "Running" for p in pods))
-                    else:
-                        await live.eventually(lambda: not history.problem, "history")
-                        await asyncio.sleep(0.3)
-                        await live.delete("alone")
-                        await live.eventually(lambda: "alone" in rows(file), "a row")
+                    await story(live)
                 await history.close()
         run = rows(file)["alone"]
         assert "deleted" == run.how

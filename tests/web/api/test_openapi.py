@@ -43,7 +43,8 @@ def test_the_document_is_valid_and_complete() -> None:
     assert made["openapi"].startswith("3.1")
     ids = [operation["operationId"] for path in made["paths"].values() for operation in path.values()]
     assert len(ids) == len(set(ids))
-    paths = {f"{PREFIX}/{name}" for name in ("whoami", "cluster", "queues", "nodes", "jobs", "decisions", "what-if")}
+    paths = {f"{PREFIX}/{name}" for name in ("whoami", "cluster", "queues", "nodes", "jobs", "decisions")}
+    paths |= {f"{PREFIX}/what-if", f"{PREFIX}/forecasts"}
     paths |= {f"{PREFIX}/jobs/{{namespace}}/{{name}}", f"{PREFIX}/stream", f"{PREFIX}/openapi.json"}
     assert paths == made["paths"].keys()
 
@@ -61,7 +62,7 @@ def test_answers_follow_the_document(tmp_path: Path) -> None:
     async def story(web: Web) -> None:
         admin, user = await web.as_user(ADMIN), await web.as_user(USER)
         made = await admin.get("/openapi.json")
-        paths = ["whoami", "cluster", "queues", "nodes", "jobs", "decisions", "jobs?limit=1&sort=-since"]
+        paths = ["whoami", "cluster", "queues", "nodes", "jobs", "decisions", "forecasts", "jobs?limit=1&sort=-since"]
         paths += [f"jobs/{MINE}/waits", f"jobs/{MINE}/runs", f"jobs/{THEIRS}/aq7runs", "jobs?limit=x", "nothing"]
         asked = [(client, path, None) for client in (admin, user, web.with_token()) for path in paths]
         for body in (

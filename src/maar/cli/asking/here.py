@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from maar.cli.asking.reading import Reading
 from maar.config.config import Config
 from maar.decide import decide
-from maar.forecast.forecast import JobForecast, Options, Verdict, forecast
+from maar.forecast.forecast import Options, forecast
 from maar.forecast.runtimes import RunTimes
 from maar.kube.kinds import AnyKind
 from maar.kube.kinds.cluster import PRIORITY_CLASSES
@@ -37,6 +37,7 @@ from maar.views.sight import ALL, Sight
 from maar.views.tally import Tally
 from maar.web.api.answers import JobAnswer, JobsAnswer, NodesAnswer, QueuesAnswer, WhatIfAnswer
 from maar.web.api.asking import Question, answered
+from maar.web.forecasting.view import forecast_view
 from maar.whatif.why import why
 
 ROLLOUTS = 8
@@ -135,26 +136,13 @@ class Here:
             self._cluster, self._config, self._now, RunTimes(), options=Options(rollouts=ROLLOUTS), may_go_on=go_on
         )
         found = made.of(key)
-        return ForecastView(words="unknown") if found is None else forecast_view(found, made.rollouts)
+        return ForecastView(words="unknown") if found is None else forecast_view(found, made, time.time())
 
 
 def _with_queues(cluster: Cluster) -> Cluster:
     """The cluster with the queues that its jobs name, which the caller may not list."""
     missing = sorted({job.queue for job in cluster.jobs} - {queue.name for queue in cluster.queues} - {""})
     return replace(cluster, queues=(*cluster.queues, *map(Queue, missing)))
-
-
-def forecast_view(found: JobForecast, rollouts: int) -> ForecastView:
-    return ForecastView(
-        known=found.verdict is Verdict.EXPECTED,
-        words=found.why if found.verdict is Verdict.EXPECTED else f"{found.verdict}: {found.why}",
-        start_p50=found.start.p50,
-        start_p90=found.start.p90,
-        finish_p50=found.finish.p50,
-        finish_p90=found.finish.p90,
-        within_hour=found.within_hour,
-        rollouts=rollouts,
-    )
 
 
 def _owner(picture: Picture, job: Job) -> OwnerView | None:

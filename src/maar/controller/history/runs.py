@@ -1,7 +1,8 @@
 """Runs of finished jobs, for forecasts: who ran what for how long. Elastic jobs, gangs and single pods are all in it.
 
-Beside the accounts of jobs, which say what happened to each. A cycle looks only at jobs that changed. After a restart of
-Maar the run time so far comes from the pods and the job's object; a job that ends while no Maar runs is not recorded.
+Beside the accounts of jobs, which say what happened to each. A cycle looks only at jobs that changed. After a restart
+of Maar the run time so far comes from the pods and the job's object; a job that ends while no Maar runs is not
+recorded.
 """
 
 from __future__ import annotations
