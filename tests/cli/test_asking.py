@@ -21,6 +21,9 @@ from tests.support.web import ADMIN, MINE, THEIRS, USER, Web, gang, webbing
 
 from maar.cli.main import main
 from maar.embedded.server import EmbeddedServer
+from maar.history.address import read_address
+from maar.history.records import Run
+from maar.history.store import Store
 from maar.kube.kinds import volcano_podgroup
 from maar.kube.wire.api_resources import PODS
 
@@ -195,6 +198,30 @@ def test_declared_limits_are_a_forecast(kubeconfig: Path) -> None:
     )
     detail = json.loads(ok(maar("when", "mine/waits", "-o", "json", kubeconfig=kubeconfig)))["detail"]
     assert detail["forecast"]["startP50"] < detail["forecast"]["finishP50"]
+
+
+def test_a_forecast_from_a_history_is_made_here(kubeconfig: Path, tmp_path: Path) -> None:
+    store = Store(read_address(str(tmp_path / "history.db")))
+    assert store.open()
+    times = {"submitted": 0.0, "started": 0.0, "ended": 5.0, "seconds": 7200.0, "how": "completed", "gpus": 8}
+    store.write([Run("x", "old", f"u{n}", "x", "old", "default", **times) for n in range(20)])  # type: ignore[arg-type]
+    store.close()
+    at = ("--history", str(tmp_path / "history.db"))
+    result = maar("when", "mine/waits", *at, kubeconfig=kubeconfig)
+    assert "by" in ok(result)
+    assert "forecast here, from the run times of 20 finished jobs" in result.stderr
+    wide = maar("jobs", "-o", "wide", *at, kubeconfig=kubeconfig)
+    assert "PLACE  STARTS (P50 TO P90)" in ok(wide)
+    assert re.search(r"mine/waits .* \d  in \d+[mh] to \d+[mh]", wide.stdout)
+    none = maar("when", "mine/waits", "--history", str(tmp_path / "none.db"), kubeconfig=kubeconfig)
+    assert "unknown" in ok(none)
+    assert "none.db: no history, only declared run times count" in none.stderr
+    bad = maar("when", "mine/waits", "--history", "mysql://x", kubeconfig=kubeconfig)
+    assert 2 == bad.exit_code
+    question = "{edit: add-nodes-like, like: n1, count: 4}"
+    what = ok(maar("what-if", "-f", "-", *at, given=question, kubeconfig=kubeconfig))
+    assert re.search(r"by forecasts, from \d+ roll-outs", what)
+    assert "starts earlier" in what
 
 
 def test_no_line_is_longer_than_80_columns(kubeconfig: Path, tmp_path: Path) -> None:

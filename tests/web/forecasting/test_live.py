@@ -183,6 +183,11 @@ def test_jobs_run_and_end_and_forecasts_are_judged(tmp_path: Path) -> None:
                 "/forecasts",
                 lambda a: any(q["medianError"] is not None and q["censored"] for q in a["quality"]),
             )
+            status, page = await client.ask("/metrics")
+            assert 200 == status
+            assert b'maar_forecast_coverage_p90{queue="default",age="at submission"} ' in page
+            assert b"maar_forecast_failures_total 0" in page
+            assert 401 == (await web.with_token().ask("/metrics"))[0]
             quality = next(q for q in about["quality"] if q["medianError"] is not None)
             assert 0.0 <= quality["coverageP90"] <= 1.0
             assert 0.0 <= quality["medianError"] < 100.0

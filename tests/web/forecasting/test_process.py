@@ -22,7 +22,7 @@ from maar.registry import catalog
 from maar.testing.builders import cluster, elastic, gang, node
 from maar.web.forecasting.messages import PART, Head, Question, parts_of, read
 from maar.web.forecasting.process import Failed, ask
-from maar.web.forecasting.work import answered
+from maar.web.forecasting.rolling import answered
 from maar.whatif.edit import Scene
 from maar.whatif.place import place_of, places
 

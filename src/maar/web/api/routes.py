@@ -51,7 +51,7 @@ from maar.web.api.queries import DecisionQuery, DetailQuery, JobQuery, NodeQuery
 from maar.web.api.story import story_of
 from maar.web.forecasting.keeper import Keeper, Latest
 from maar.web.forecasting.process import Failed
-from maar.web.forecasting.view import of_job, quality_view, shifts, with_forecast, with_forecasts
+from maar.web.forecasting.view import of_job, quality_view, with_forecast, with_forecasts, with_shifts
 from maar.whatif.edit import Scene
 from maar.whatif.why import Why, why
 
@@ -292,19 +292,8 @@ class Api1:
             logger.warning("the forecast of a what-if question failed: %s", error)
             return replace(view, forecast=ShiftsView(words="the forecast failed"))
         first, second = answer.forecasts
-        rollouts = min(first.rollouts, second.rollouts)
-        if not rollouts:
-            return replace(view, forecast=ShiftsView(words="no roll-out was finished in time"))
-        was, then = (
-            keeper.shown(made, {job.key: job for job in scene.cluster.jobs})
-            for made, scene in ((first, before), (second, after))
-        )
-        found, others = shifts(was, then, sight)
-        said = (
-            "" if first.rollouts == second.rollouts else "the time ended before the same futures were played for both"
-        )
-        made = ShiftsView(rollouts=rollouts, seconds=round(answer.seconds, 3), words=said, others=others)
-        return replace(view, forecasts=found, forecast=made)
+        was, then = keeper.shown(first, before.cluster.jobs), keeper.shown(second, after.cluster.jobs)
+        return with_shifts(view, answer, was, then, sight)
 
     def _asked_about(self, question: Question, moment: Moment) -> tuple[Cluster, Config, float]:
         """The cluster, the configuration and the time that a question is about: now, or those of a decision."""

@@ -144,6 +144,16 @@ class Verdicts(msgspec.Struct, frozen=True):
     judged: tuple[Judged, ...] = ()
 
 
+def calibrated(made: Forecast, jobs: Mapping[str, Job], verdicts: Verdicts) -> dict[str, JobForecast]:
+    """A forecast by job, with the starts of waiting jobs stretched by what was learned from earlier ones."""
+    found = {}
+    for one in made.jobs:
+        waits = one.state is State.WAITING and one.job in jobs
+        age = age_of(made.at - jobs[one.job].created) if waits else None
+        found[one.job] = one if age is None else verdicts.calibration.applied(one, age, made.at)
+    return found
+
+
 def judged(predictions: Sequence[Prediction], now: float) -> Verdicts:
     """What kept forecasts say at a time. Of a job that waits or is gone, it is known that it waited until then."""
     shown, made = made_of(predictions, shown=True), made_of(predictions)

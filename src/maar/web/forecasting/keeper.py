@@ -10,24 +10,23 @@ import asyncio
 import logging
 import time
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import msgspec
 
 from maar.controller.history.runs import stated_category
-from maar.forecast.calibrate import age_of
 from maar.forecast.forecast import ROLLOUTS, Forecast, JobForecast
 from maar.forecast.runtimes import Sample, Traits
-from maar.forecast.start import State as Stage
 from maar.history.errors import HistoryError
 from maar.history.forecasts import ForecastLog
 from maar.history.history import History
 from maar.history.records import Fate, Run
+from maar.kube.picture.picture import Picture
 from maar.model.jobs import Job
 from maar.views.records import State
 from maar.views.tally import STATES
 from maar.web.api.mirror import Changes, Mirror
-from maar.web.forecasting.judging import Judge, Verdicts, judged
+from maar.web.forecasting.judging import Judge, Verdicts, calibrated, judged
 from maar.web.forecasting.messages import Answer, Head, Question
 from maar.web.forecasting.process import MEMORY, Failed, ask
 from maar.whatif.edit import Scene
@@ -179,21 +178,16 @@ class Keeper:
         samples = tuple(self._samples)
         answer = await ask(Question(head, (scene,), samples, await self._categories(cluster.jobs)), self.pace.memory)
         (made,) = answer.forecasts
-        shown = self.shown(made, jobs)
+        shown = self.shown(made, cluster.jobs)
         self.latest = Latest(made, shown, answer.places, answer.seconds, len(samples))
         self.counts.made += 1
         self.counts.memory, self.counts.problem = answer.memory, ""
         await self._keep(made, shown, jobs)
         self._tell()
 
-    def shown(self, made: Forecast, jobs: Mapping[str, Job]) -> dict[str, JobForecast]:
-        """A forecast with the starts of waiting jobs stretched by what was learned from earlier ones."""
-        calibration, found = self.verdicts.calibration, {}
-        for one in made.jobs:
-            waits = one.state is Stage.WAITING and one.job in jobs
-            age = age_of(made.at - jobs[one.job].created) if waits else None
-            found[one.job] = one if age is None else calibration.applied(one, age, made.at)
-        return found
+    def shown(self, made: Forecast, jobs: Iterable[Job]) -> dict[str, JobForecast]:
+        """A forecast as people see it."""
+        return calibrated(made, {job.key: job for job in jobs}, self.verdicts)
 
     async def compare(self, before: Scene, after: Scene, now: float, budget: float) -> Answer:
         """Forecasts without and with a change, with the same futures and as many roll-outs; raises `Failed`."""
@@ -203,12 +197,10 @@ class Keeper:
 
     async def _categories(self, jobs: Sequence[Job]) -> dict[str, str]:
         """The categories that owners state."""
-        found, picture = {}, self._mirror.scheduler.picture
-        for number, job in enumerate(jobs):
-            if number % 200 == 0:
-                await asyncio.sleep(0)
-            if category := stated_category(picture, job.key):
-                found[job.key] = category
+        found: dict[str, str] = {}
+        for start in range(0, len(jobs), 200):
+            found |= categories(self._mirror.scheduler.picture, jobs[start : start + 200])
+            await asyncio.sleep(0)
         return found
 
     # -- history
@@ -262,6 +254,11 @@ class Keeper:
         for reader in self._mirror.readers:
             if reader != self._note:
                 reader(changes)
+
+
+def categories(picture: Picture, jobs: Iterable[Job]) -> dict[str, str]:
+    """The categories that the owners of jobs state."""
+    return {job.key: category for job in jobs if (category := stated_category(picture, job.key))}
 
 
 def sample_of(run: Run) -> Sample:

@@ -9,11 +9,12 @@ from msgspec.structs import replace
 from maar.forecast.calibrate import age_of
 from maar.forecast.forecast import Forecast, JobForecast, Verdict
 from maar.forecast.start import State as Stage
-from maar.views.answers import ShiftView
+from maar.views.answers import ShiftsView, ShiftView, WhatIfView
 from maar.views.records import ForecastView, JobView, QualityView, StartView, State
 from maar.views.sight import ALL, Sight
 from maar.web.forecasting.judging import Judged, Verdicts
 from maar.web.forecasting.keeper import Latest
+from maar.web.forecasting.messages import Answer
 
 WAITS = (State.WAITING, State.STARTING, State.SUSPENDED, State.INVALID)
 
@@ -122,3 +123,18 @@ def shifts(
         for key in mine
     )
     return views, len(keys) - len(mine)
+
+
+def with_shifts(
+    view: WhatIfView, answer: Answer, before: Mapping[str, JobForecast], after: Mapping[str, JobForecast], sight: Sight
+) -> WhatIfView:
+    """The answer to a what-if question, with the forecasts of both scenes."""
+    first, second = answer.forecasts
+    rollouts = min(first.rollouts, second.rollouts)
+    if not rollouts:
+        return replace(view, forecast=ShiftsView(words="no roll-out was finished in time"))
+    found, others = shifts(before, after, sight)
+    same = first.rollouts == second.rollouts
+    words = "" if same else "the time ended before the same futures were played for both"
+    made = ShiftsView(rollouts=rollouts, seconds=round(answer.seconds, 3), words=words, others=others)
+    return replace(view, forecasts=found, forecast=made)
