@@ -1,4 +1,4 @@
-"""`maar web`: serves why, when and what if over HTTP, and writes nothing."""
+"""`maar web`: serves why, when and what if over HTTP, and writes nothing to the cluster."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from maar.controller.main import LEASE_NAMESPACE, BadOptions, RunError
 from maar.controller.settings.settings import Settings
 from maar.web.addresses import Address, CannotServe
 from maar.web.api import main as api
+from maar.web.forecasting.keeper import Pace
 
 PORT = 8090
 
@@ -46,7 +47,11 @@ PORT = 8090
 @click.option("--brakes", type=FILE, metavar="FILE", help="Brakes of the scheduler, read again when they change.")
 @click.option(
     "--history", envvar="MAAR_HISTORY", metavar="WHERE",
-    help="History that `maar run` writes: a SQLite file, a postgresql:// URL, or none. It is only read.",
+    help="History of `maar run`: a SQLite file, a postgresql:// URL, or none. Only forecasts are written there.",
+)  # fmt: skip
+@click.option(
+    "--forecast-seconds", type=click.FloatRange(0), default=Pace().budget, show_default=True, metavar="N",
+    help="Time for each forecast, in a process of its own at the lowest priority. 0: no forecasts.",
 )  # fmt: skip
 @click.option(
     "--scheduler-name", "names", multiple=True, default=("maar",), show_default=True, metavar="NAME",
@@ -72,6 +77,7 @@ def web(
     lenient: bool,
     brakes: Path | None,
     history: str | None,
+    forecast_seconds: float,
     names: tuple[str, ...],
     node_selector: str | None,
     lease_namespace: str,
@@ -79,7 +85,8 @@ def web(
 ) -> None:
     """Serve why, when and what if over HTTP, until SIGTERM or SIGINT.
 
-    It reads the cluster as `maar run` does, decides in shadow, and writes nothing. Give it the same configuration.
+    It reads the cluster as `maar run` does, decides in shadow, and writes nothing to the cluster. Give it the same
+    configuration and history.
     """
     log_to_stderr(log_format)
     if (tls_cert is None) != (tls_key is None):
@@ -100,6 +107,7 @@ def web(
         tls_cert=tls_cert,
         tls_key=tls_key,
         anonymous=anonymous,
+        pace=Pace(budget=forecast_seconds) if forecast_seconds else None,
     )
     try:
         api.run(options)

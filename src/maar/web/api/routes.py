@@ -273,27 +273,28 @@ class Api1:
                 # A combination of edits that no decision can be made for. The text may have names: it is not shown.
                 logger.warning("a what-if question failed: %s", type(error).__name__)
                 raise Refused(422, "no decision can be made with these edits", "edits") from None
-            view = await self._with_shifts(view, question, Scene(cluster, config), after, asked.sight)
+        view = await self._with_shifts(view, asked, Scene(cluster, config), after)
         return WhatIfAnswer(**self._stamp(moment), what_if=view)
 
-    async def _with_shifts(
-        self, view: WhatIfView, question: Question, before: Scene, after: Scene, sight: Sight
-    ) -> WhatIfView:
+    async def _with_shifts(self, view: WhatIfView, asked: Asked, before: Scene, after: Scene) -> WhatIfView:
         """The answer with the forecast starts of waiting jobs, without and with the edits."""
-        keeper = self.keeper
+        keeper, question = self.keeper, asked.body
         if keeper is None or not question.seconds:
             words = NO_FORECASTS if keeper is None else "none was asked for"
             return replace(view, forecast=ShiftsView(words=words))
         if question.decision is not None:
             return replace(view, forecast=ShiftsView(words="an earlier decision has no forecast"))
         try:
-            answer = await keeper.compare(before, after, time.time(), question.seconds)
+            async with self.guard.computing(asked.user.username, forecast=True):
+                answer = await keeper.compare(before, after, time.time(), question.seconds)
+        except Refused as refused:
+            return replace(view, forecast=ShiftsView(words=refused.view.error))
         except Failed as error:
             logger.warning("the forecast of a what-if question failed: %s", error)
             return replace(view, forecast=ShiftsView(words="the forecast failed"))
         first, second = answer.forecasts
         was, then = keeper.shown(first, before.cluster.jobs), keeper.shown(second, after.cluster.jobs)
-        return with_shifts(view, answer, was, then, sight)
+        return with_shifts(view, answer, was, then, asked.sight)
 
     def _asked_about(self, question: Question, moment: Moment) -> tuple[Cluster, Config, float]:
         """The cluster, the configuration and the time that a question is about: now, or those of a decision."""

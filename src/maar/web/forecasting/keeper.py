@@ -37,8 +37,8 @@ SAMPLES = 20_000
 """The newest finished jobs that are learned from. Tuned by hand."""
 LEARN = 600.0
 """Seconds between two judgements of old forecasts."""
-AGAIN = (5.0, 600.0)
-"""The first and the longest pause after a failure."""
+LONGEST = 600.0
+"""The longest pause after a failure, in seconds."""
 WAITS = tuple(STATES.index(state) for state in (State.WAITING, State.STARTING, State.SUSPENDED))
 
 
@@ -55,6 +55,8 @@ class Pace(msgspec.Struct, frozen=True):
     memory: int = MEMORY
     """Bytes of the forecasting process."""
     learn: float = LEARN
+    again: float = 5.0
+    """Seconds before the first try after a failure; each further pause is twice as long."""
 
 
 class Latest(msgspec.Struct, frozen=True):
@@ -110,25 +112,25 @@ class Keeper:
     async def run(self) -> None:
         """Make forecasts until cancelled."""
         self._mirror.readers.append(self._note)
-        pause = AGAIN[0]
+        pause = self.pace.again
         try:
             while True:
                 begun = time.monotonic()
                 try:
                     await self._once()
-                    pause = AGAIN[0]
+                    pause = self.pace.again
                 except Failed as error:
                     self.counts.failed += 1
                     if self.counts.problem != str(error):
                         logger.warning("forecast: %s", error)
                     self.counts.problem = str(error)
                     await asyncio.sleep(pause)
-                    pause = min(2 * pause, AGAIN[1])
+                    pause = min(2 * pause, LONGEST)
                 except Exception:
                     self.counts.failed += 1
                     self.counts.problem = "internal error, see the log"
                     logger.exception("forecast: internal error; continuing")
-                    await asyncio.sleep(AGAIN[1])
+                    await asyncio.sleep(LONGEST)
                 await self._rest(begun)
         finally:
             self._mirror.readers.remove(self._note)
