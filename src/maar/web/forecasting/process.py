@@ -34,9 +34,12 @@ async def ask(question: Question, memory: int = MEMORY) -> Answer:
     package = str(Path(maar.__file__).parents[1])
     path = os.pathsep.join(filter(None, (package, os.environ.get("PYTHONPATH", ""))))
     pipe = asyncio.subprocess.PIPE
-    process = await asyncio.create_subprocess_exec(
-        *command, stdin=pipe, stdout=pipe, stderr=pipe, env={**os.environ, "PYTHONPATH": path}
-    )
+    try:
+        process = await asyncio.create_subprocess_exec(
+            *command, stdin=pipe, stdout=pipe, stderr=pipe, env={**os.environ, "PYTHONPATH": path}
+        )
+    except OSError as error:
+        raise Failed(f"cannot start: {error.strerror}") from None
     try:
         async with asyncio.timeout(2 * question.head.budget + MORE):
             _, data, said = await asyncio.gather(_send(process, question), _read(process.stdout), _tail(process.stderr))
