@@ -126,7 +126,7 @@ def test_without_history_declared_limits_count_and_the_rest_is_unknown(tmp_path:
         found = await until(client, path, lambda a: a["detail"]["forecast"]["known"])
         assert found["detail"]["forecast"]["startP50"] > found["asOf"] + 5000.0
         about = await client.get("/forecasts")
-        assert (0, [], "the history cannot be written") == (about["finishedJobs"], about["quality"], about["notKept"])
+        assert (0, [], "no history is configured") == (about["finishedJobs"], about["quality"], about["notKept"])
 
     told(tmp_path, story, nodes=1)
 

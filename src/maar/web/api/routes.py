@@ -18,6 +18,7 @@ import msgspec
 from msgspec.structs import replace
 
 from maar.config.config import Config
+from maar.history.forecasts import ForecastLog
 from maar.history.history import History
 from maar.kube.client.api import Api
 from maar.kube.kinds.cluster import PRIORITY_CLASSES
@@ -223,7 +224,7 @@ class Api1:
             made=0 if keeper is None else keeper.counts.made,
             failed=0 if keeper is None else keeper.counts.failed,
             problem=NO_FORECASTS if keeper is None else keeper.counts.problem and "the last forecast failed",
-            not_kept=NO_FORECASTS if keeper is None else keeper.log.problem and "the history cannot be written",
+            not_kept=NO_FORECASTS if keeper is None else _not_kept(keeper.log),
             quality=[] if keeper is None else [quality_view(one) for one in keeper.verdicts.judged],
         )
 
@@ -356,6 +357,13 @@ class Api1:
             nodes=tuple(node_views(tally, sight, [nodes[name] for name in here if name in nodes])),
             gone_nodes=tuple(name for name in here if name not in nodes),
         )
+
+
+def _not_kept(log: ForecastLog) -> str:
+    """Why forecasts are not kept, without the address of the database."""
+    if not log.on:
+        return "no history is configured"
+    return "the history cannot be written" if log.problem else ""
 
 
 def _next(query: Any, total: int) -> int | None:
