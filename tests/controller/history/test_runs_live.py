@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from tests.support.live import GPU, NAMESPACE, OUR_CRDS, Live, connected, scheduling
 
+from maar.controller.scheduler import Scheduler
 from maar.embedded.parts.jobs import Jobs
 from maar.embedded.parts.kubelets import RUNTIME, Kubelets
 from maar.embedded.server import EmbeddedServer
@@ -97,12 +98,13 @@ def test_a_deleted_job_and_a_restart_of_maar(kubeconfig: Path, tmp_path: Path) -
     """The next Maar knows the start from the pods."""
     file = tmp_path / "history.db"
 
-    async def first(live: Live) -> None:
+    async def first(live: Live, _: Scheduler) -> None:
         await live.pod("alone", gpu=1)
         await live.until(lambda pods: any(p.phase == "Running" for p in pods))
         await asyncio.sleep(0.3)
 
-    async def then(live: Live) -> None:
+    async def then(live: Live, scheduler: Scheduler) -> None:
+        await live.eventually(lambda: scheduler.loop.cycles > 0, "the next Maar has seen the pod")
         await live.delete("alone")
         await live.eventually(lambda: "alone" in rows(file), "a row")
 
@@ -113,9 +115,11 @@ def test_a_deleted_job_and_a_restart_of_maar(kubeconfig: Path, tmp_path: Path) -
             for story in (first, then):
                 history = History(str(file))
                 history.start()
-                async with scheduling(live, history=history):
-                    await story(live)
-                await history.close()
+                try:
+                    async with scheduling(live, history=history) as scheduler:
+                        await story(live, scheduler)
+                finally:
+                    await history.close()
         run = rows(file)["alone"]
         assert "deleted" == run.how
         assert run.seconds > 0.3
