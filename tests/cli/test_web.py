@@ -36,12 +36,18 @@ def test_it_serves_until_it_is_stopped(tmp_path: Path) -> None:
             wait_until(lambda: _status(f"{found[1]}/readyz") == 200, "it is ready", PATIENCE)
             with urllib.request.urlopen(f"{found[1]}/api/v1/cluster", timeout=PATIENCE) as answer:
                 assert {} == json.load(answer)["cluster"]["nodes"]
+            wait_until(lambda: _made(found[1]) > 0, "a forecast", PATIENCE)
         finally:
             process.send_signal(signal.SIGTERM)
             assert 0 == process.wait(PATIENCE)
     finally:
         server.stop()
     assert "Traceback" not in log.read_text()
+
+
+def _made(base: str) -> int:
+    with urllib.request.urlopen(f"{base}/api/v1/forecasts", timeout=PATIENCE) as answer:
+        return int(json.load(answer)["made"])
 
 
 def _status(url: str) -> int:

@@ -14,6 +14,8 @@ from tests.support.live import GPU, OUR_CRDS, Live, connected
 
 from maar.controller.settings.config_file import ConfigFile
 from maar.embedded.server import EmbeddedServer, Part
+from maar.history.forecasts import ForecastLog
+from maar.history.history import History
 from maar.kube.client.api import Api
 from maar.kube.kinds import volcano_podgroup
 from maar.kube.wire.api_resources import PODS
@@ -23,6 +25,7 @@ from maar.web.api.main import Options, answering
 from maar.web.api.mirror import Mirror, until_ready
 from maar.web.api.routes import Api1
 from maar.web.api.server import Certificate, serving
+from maar.web.forecasting.keeper import Keeper, Pace
 
 MINE, THEIRS = "mine", "aq7hidden"
 ADMIN, USER = "admin", "user"
@@ -89,6 +92,7 @@ class Web:
         self.guard = guard
         self._session = session
         self.base = base
+        self.keeper: Keeper | None = None
         self.asked: list[dict[str, Any]] = []
         """The access reviews."""
 
@@ -157,8 +161,10 @@ async def webbing(
     parts: Iterable[Part] = (),
     host: str = "127.0.0.1",
     recordings: Path | None = None,
+    pace: Pace | None = None,
+    history: str = "none",
 ) -> AsyncIterator[Web]:
-    """A `maar web` that has decided once."""
+    """A `maar web` that has decided once; with a `pace` it makes forecasts."""
     async with EmbeddedServer(parts=parts) as server, connected(server.kubeconfig(tmp_path / "kubeconfig")) as cluster:
         await cluster.crds(OUR_CRDS)
         await cluster.nodes(nodes, gpu=8)
@@ -169,19 +175,26 @@ async def webbing(
         for name in (ADMIN, USER):
             await cluster.api.create(f"/api/v1/namespaces/{MINE}/serviceaccounts", {"metadata": {"name": name}})
         api: Api = cluster.api
-        options = Options(Address(host, 0), anonymous=anonymous, allow_writes=writes, every=0.05, recordings=recordings)
+        options = Options(
+            Address(host, 0), anonymous=anonymous, allow_writes=writes, every=0.05, recordings=recordings, pace=pace
+        )
+        known, log = History(history, write=False, refresh=0.2), ForecastLog(history)
         async with (
-            answering(api, options, ConfigFile(None), limits=limits) as (mirror, answers, guard),
+            answering(api, options, ConfigFile(None), None, known, limits, log) as (mirror, answers, guard),
             serving(answers, guard, options.address, certificate, page or tmp_path / "page") as port,
             ClientSession() as session,
         ):
-            running = asyncio.create_task(mirror.run())
+            keeper = answers.keeper
+            running = [asyncio.create_task(mirror.run())]
+            running += [] if keeper is None else [asyncio.create_task(keeper.run())]
             try:
                 scheme = "http" if certificate is None else "https"
                 web = Web(server, cluster, mirror, answers, guard, session, f"{scheme}://127.0.0.1:{port}")
+                web.keeper = keeper
                 server.handler.allows = web.allows
                 await until_ready(mirror)
                 yield web
             finally:
-                running.cancel()
-                await asyncio.gather(running, return_exceptions=True)
+                for task in running:
+                    task.cancel()
+                await asyncio.gather(*running, return_exceptions=True)

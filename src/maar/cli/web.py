@@ -14,6 +14,7 @@ from maar.controller.main import LEASE_NAMESPACE, BadOptions, RunError
 from maar.controller.settings.settings import Settings
 from maar.web.addresses import Address, CannotServe
 from maar.web.api import main as api
+from maar.web.forecasting.keeper import Pace
 
 PORT = 8090
 
@@ -54,7 +55,11 @@ PORT = 8090
 @click.option("--brakes", type=FILE, metavar="FILE", help="Brakes of the scheduler, read again when they change.")
 @click.option(
     "--history", envvar="MAAR_HISTORY", metavar="WHERE",
-    help="History that `maar run` writes: a SQLite file, a postgresql:// URL, or none. It is only read.",
+    help="History of `maar run`: a SQLite file, a postgresql:// URL, or none. Only forecasts are written there.",
+)  # fmt: skip
+@click.option(
+    "--forecast-seconds", type=click.FloatRange(0), default=Pace().budget, show_default=True, metavar="N",
+    help="Time for each forecast, in a process of its own at the lowest priority. 0: no forecasts.",
 )  # fmt: skip
 @click.option(
     "--recordings", type=FILE, metavar="FOLDER",
@@ -87,6 +92,7 @@ def web(
     brakes: Path | None,
     history: str | None,
     recordings: Path | None,
+    forecast_seconds: float,
     names: tuple[str, ...],
     node_selector: str | None,
     lease_namespace: str,
@@ -94,8 +100,8 @@ def web(
 ) -> None:
     """Serve why, when and what if over HTTP, until SIGTERM or SIGINT.
 
-    It reads the cluster as `maar run` does, decides in shadow, and writes nothing by itself. Give it the same
-    configuration.
+    It reads the cluster as `maar run` does, decides in shadow, and writes nothing to the cluster by itself. Give it
+    the same configuration and history.
     """
     log_to_stderr(log_format)
     if (tls_cert is None) != (tls_key is None):
@@ -122,6 +128,7 @@ def web(
         allow_writes=allow_writes,
         aggregated=None if aggregated_port is None else Address(address.strip("[]"), aggregated_port),
         names=names,
+        pace=Pace(budget=forecast_seconds) if forecast_seconds else None,
     )
     try:
         api.run(options)

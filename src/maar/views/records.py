@@ -73,6 +73,15 @@ class OwnerView(View, frozen=True):
     name: str
 
 
+class StartView(View, frozen=True):
+    """When a waiting job starts: by p50 with a chance of 50 %, by p90 with one of 90 %."""
+
+    verdict: str
+    """`expected`, `never` (proved, as things are) or `unknown`."""
+    start_p50: float | None = None
+    start_p90: float | None = None
+
+
 class JobView(View, frozen=True):
     """A job, as an item of a list."""
 
@@ -101,6 +110,10 @@ class JobView(View, frozen=True):
     """Whether its owner holds it (`maar.dev/hold`); one that runs may go on."""
     nodes: tuple[str, ...] = ()
     """The nodes of its pods."""
+    place: int | None = None
+    """Its place in its queue at the last forecast, from 1."""
+    forecast: StartView | None = None
+    """Of a waiting job, from the last forecast."""
 
 
 class PodView(View, frozen=True):
@@ -176,10 +189,31 @@ class StoryView(View, frozen=True):
     """`object`, `event` or `history`."""
 
 
+class QualityView(View, frozen=True):
+    """How good forecasts of starts were, of one queue and one age of jobs."""
+
+    queue: str
+    age: str
+    """Of the jobs when the forecasts were made: `at submission`, `after 1 minute` or `after 1 hour`."""
+    judged: int
+    censored: int
+    """Of these, jobs that still wait or were deleted before they started: they waited at least until then."""
+    coverage_p90: float | None = None
+    """The share of jobs that started by the p90 that was shown."""
+    median_error: float | None = None
+    """Median seconds between p50 and the real start."""
+    coverage_as_made: float | None = None
+    """As `coverageP90`, before calibration."""
+    factor: float = 1.0
+    """What the wait until p90 of new forecasts is multiplied by."""
+
+
 class ForecastView(View, frozen=True):
     """When a job starts and ends, if that is known."""
 
     known: bool = False
+    verdict: str = "unknown"
+    """`expected`, `never` (proved, as things are) or `unknown`."""
     words: str = ""
     start_p50: float | None = None
     start_p90: float | None = None
@@ -187,6 +221,13 @@ class ForecastView(View, frozen=True):
     finish_p90: float | None = None
     within_hour: float | None = None
     rollouts: int = 0
+    """How many futures were played; fewer than `wanted` if the time for it ended."""
+    wanted: int = 0
+    made_at: float | None = None
+    age: float | None = None
+    """Seconds since then."""
+    trust: QualityView | None = None
+    """How good such forecasts were: of its queue, for jobs of its age."""
 
 
 class JobDetail(View, frozen=True):

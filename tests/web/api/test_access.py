@@ -115,7 +115,7 @@ def test_each_user_sees_her_part(tmp_path: Path) -> None:
 def test_no_name_of_another_namespace_in_any_byte_of_any_answer(tmp_path: Path) -> None:
     async def story(web: Web) -> None:
         user = await web.as_user(USER)
-        paths = ["/whoami", "/cluster", "/queues", "/nodes", "/jobs", "/decisions", "/openapi.json", "/nothing"]
+        paths = ["/whoami", "/cluster", "/queues", "/nodes", "/jobs", "/decisions", "/forecasts", "/openapi.json", "/x"]
         paths += [f"/jobs/{MINE}/waits?budget=5", f"/jobs/{MINE}/runs", f"/jobs/{THEIRS}/aq7runs", "/jobs?x=1"]
         edits: list[Any] = [
             {"edit": "end-jobs", "jobs": [f"{MINE}/runs"]},

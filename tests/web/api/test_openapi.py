@@ -44,7 +44,7 @@ def test_the_document_is_valid_and_complete() -> None:
     ids = [operation["operationId"] for path in made["paths"].values() for operation in path.values()]
     assert len(ids) == len(set(ids))
     paths = {f"{PREFIX}/{name}" for name in ("whoami", "cluster", "queues", "nodes", "jobs", "decisions", "what-if")}
-    paths |= {f"{PREFIX}/recordings", f"{PREFIX}/utilisation"}
+    paths |= {f"{PREFIX}/recordings", f"{PREFIX}/utilisation", f"{PREFIX}/forecasts"}
     paths |= {f"{PREFIX}/jobs/{{namespace}}/{{name}}", f"{PREFIX}/stream", f"{PREFIX}/openapi.json"}
     assert paths == made["paths"].keys()
 
@@ -71,6 +71,7 @@ def test_answers_follow_the_document(tmp_path: Path) -> None:
             "decisions",
             "recordings",
             "utilisation",
+            "forecasts",
             "jobs?limit=1&sort=-since",
         ]
         paths += [f"jobs/{MINE}/waits", f"jobs/{MINE}/runs", f"jobs/{THEIRS}/aq7runs", "jobs?limit=x", "nothing"]

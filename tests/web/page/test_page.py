@@ -119,6 +119,10 @@ def test_queues_are_a_tree_with_bars(served: PageServer, opened: Open) -> None:
     widths = page.evaluate("[...document.querySelectorAll('[data-queue=vision] .bar > span')].map(e => e.style.width)")
     assert ["6.25%", "16.67%"] == widths[:2]  # 6 and 16 of the cluster's 96
     expect(page.locator("li:has(> [data-queue=research]) li [data-queue=language]")).to_be_visible()
+    quality = page.get_by_label("How good forecasts were")
+    expect(quality).to_contain_text("from 32 roll-outs and 500 finished jobs")
+    expect(quality.locator("tbody tr")).to_contain_text("language")
+    expect(quality.locator("tbody tr")).to_contain_text("90 %")
 
 
 def test_waiting_jobs_say_why_and_what_would_start_them(served: PageServer, opened: Open) -> None:
@@ -139,6 +143,10 @@ def test_a_job_has_its_story_reasons_forecast_and_pods(served: PageServer, opene
     expect(page.locator(".story li").nth(3)).to_contain_text("2 pods evicted for ann/llama")
     expect(page.get_by_label("Why it waits")).to_contain_text("needs 8 pods together")
     expect(page.get_by_label("Forecast")).to_contain_text("in 20 min to 1 h 10 min")
+    expect(page.get_by_label("Forecast")).to_contain_text("Made 30 s ago")
+    expect(page.get_by_label("Forecast")).to_contain_text("90 % of 40 jobs of queue language")
+    page.goto(f"{served.url}#/jobs/bob/probe")
+    expect(page.get_by_label("Forecast")).to_contain_text("Never as things are: needs 8 pods together")
     page.goto(f"{served.url}#/jobs/ann/tuner")
     expect(page.get_by_label("What it needs and has")).to_contain_text("Elastic: 4 workers, from 1 to 8")
     expect(page.locator("svg.chart")).to_have_attribute("aria-label", re.compile("2 at .*, 6 at .*, 4 at"))
@@ -170,6 +178,8 @@ def test_what_if_shows_the_difference(served: PageServer, opened: Open) -> None:
     answer = page.get_by_label("Answer")
     expect(answer).to_contain_text("add 2 nodes like r0-n0")
     expect(answer).to_contain_text("Starts: bob/probe")
+    expect(answer).to_contain_text("1 h earlier")
+    expect(answer).to_contain_text("From 8 roll-outs of the same futures")
     page.get_by_label("Copies of node").fill("nowhere")
     page.get_by_role("button", name="What would happen?").click()
     expect(answer.get_by_role("alert")).to_contain_text("edits: ")

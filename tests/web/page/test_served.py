@@ -22,7 +22,9 @@ from tests.web.page.conftest import PATIENCE, Open
 from maar.embedded.parts.jobs import Jobs
 from maar.embedded.parts.kubelets import Kubelets
 from maar.embedded.server import Part
+from maar.kube.kinds import volcano_podgroup
 from maar.web.api.server import PAGE
+from maar.web.forecasting.keeper import Pace
 
 pytestmark = [pytest.mark.real, pytest.mark.slow]
 
@@ -33,10 +35,11 @@ T = TypeVar("T")
 class Running:
     """A `maar web` in a thread: the browser is driven from this one."""
 
-    def __init__(self, folder: Path, works: bool = False) -> None:
+    def __init__(self, folder: Path, works: bool = False, **options: Any) -> None:
         self._folder = folder
         self._works = works
         """Whether a scheduler, kubelets and the Job controller run, and jobs can be written."""
+        self._options = options
         self._ready: Future[Web] = Future()
         self._thread = threading.Thread(target=lambda: asyncio.run(self._main()))
         self._thread.start()
@@ -51,8 +54,9 @@ class Running:
             recordings.mkdir()
             recorded(recordings / "week.rec")
             parts: list[Part] = [Kubelets(start=0.01, stop=0.01), Jobs()] if self._works else []
+            options = {"writes": self._works, "parts": parts, "recordings": recordings, **self._options}
             async with (
-                webbing(self._folder, page=PAGE, writes=self._works, parts=parts, recordings=recordings) as web,
+                webbing(self._folder, page=PAGE, **options) as web,
                 scheduling(web.cluster, config=config) if self._works else nullcontext(),
             ):
                 self._ready.set_result(web)
@@ -124,6 +128,30 @@ def test_a_new_job_appears_and_a_waiting_one_is_explained(running: Running, open
     page.goto(f"{running.web.base}/#/jobs/{MINE}/waits")
     expect(page.get_by_label("Why it waits")).to_contain_text("What would start it")
     expect(page.locator(".story")).to_contain_text("Created")
+
+
+def test_forecasts_appear_on_the_page(tmp_path: Path, opened: Open) -> None:
+    running = Running(tmp_path, nodes=1, pace=Pace(every=0.5, soon=0.05, budget=20.0, rollouts=4))
+    try:
+        web = running.web
+        running.run(web.gang(MINE, "runs", 1, gpu=8, on="n0"))
+        running.run(web.gang(MINE, "waits", 1, gpu=8))
+        running.run(web.gang(MINE, "huge", 1, gpu=64))
+        group = volcano_podgroup.KIND.resource.path(MINE, "runs")
+        limit = {"metadata": {"annotations": {"maar.dev/max-runtime": "2h"}}}
+        running.run(web.cluster.api.patch(group, limit))
+        page = logged_in(running, opened, USER)
+        page.goto(f"{web.base}/#/waiting")
+        expect(page.locator(f"tr[data-job='{MINE}/waits']")).to_contain_text(re.compile(r"in (2 h|1 h 59 min)"))
+        expect(page.locator(f"tr[data-job='{MINE}/waits']")).to_contain_text(re.compile("place [12]"))
+        expect(page.locator(f"tr[data-job='{MINE}/huge']")).to_contain_text("never as things are")
+        page.goto(f"{web.base}/#/jobs/{MINE}/waits")
+        expect(page.get_by_label("Forecast")).to_contain_text("From 4 roll-outs")
+        page.goto(f"{web.base}/#/queues")
+        quality = page.get_by_label("How good forecasts were")
+        expect(quality).to_contain_text("Forecasts are not judged: no history is configured")
+    finally:
+        running.close()
 
 
 def test_what_if_is_asked_on_the_live_cluster(running: Running, opened: Open) -> None:

@@ -65,7 +65,8 @@ class There:
         self._api = api
         self._prefix = prefix
 
-    async def jobs(self) -> JobsAnswer:
+    async def jobs(self, seconds: float = 0.0) -> JobsAnswer:
+        """All jobs; the forecasts are the server's."""
         first = found = await self._get("/jobs", JobsAnswer, limit=str(PAGE))
         items = list(first.items)
         while found.next is not None:

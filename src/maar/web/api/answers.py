@@ -10,6 +10,7 @@ from maar.views.records import (
     JobDetail,
     JobView,
     NodeView,
+    QualityView,
     QueueView,
     RecordingView,
     UtilisationView,
@@ -78,6 +79,30 @@ class RecordingsAnswer(Answer, frozen=True):
 
 class WhatIfAnswer(Answer, frozen=True):
     what_if: WhatIfView
+
+
+class ForecastsAnswer(Answer, frozen=True):
+    """How forecasts are made, and how good they were. The forecasts themselves are with the jobs."""
+
+    made_at: float | None
+    """When the newest one was made; `None`: none was made yet."""
+    rollouts: int
+    """Of the newest one: how many futures were played."""
+    wanted: int
+    seconds: float
+    """How long that took."""
+    finished_jobs: int
+    """The finished jobs whose run times it was made from."""
+    made: int
+    """Forecasts since the start of the process."""
+    failed: int
+    """Forecasts that failed, each with its process."""
+    problem: str
+    """Why the last one failed, or why none is made; empty if nothing is wrong."""
+    not_kept: str
+    """Why forecasts are not kept and judged; empty if they are."""
+    quality: list[QualityView]
+    """By queue and age of the job."""
 
 
 class ChangeEvent(Answer, frozen=True):

@@ -67,6 +67,29 @@ class Spending:
             self._has = {name: pair for name, pair in self._has.items() if self.credit(name) < self._rate.burst}
 
 
+class Turn:
+    """One at a time, and a limited number of others that wait."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._free = asyncio.Semaphore(1)
+        self._waiting = 0
+
+    @asynccontextmanager
+    async def taken(self) -> AsyncIterator[None]:
+        if self._waiting >= self._most:
+            raise Refused(503, "too many questions are waiting", after=5)
+        self._waiting += 1
+        try:
+            await self._free.acquire()
+        finally:
+            self._waiting -= 1
+        try:
+            yield
+        finally:
+            self._free.release()
+
+
 class Guard:
     """Counts what users do."""
 
@@ -76,8 +99,8 @@ class Guard:
         self._addresses: Buckets[str] = Buckets(limits.requests_each, clock)
         self._users: Buckets[str] = Buckets(limits.requests, clock)
         self._spending = Spending(limits.computing, clock)
-        self._turn = asyncio.Semaphore(1)
-        self._waiting = 0
+        self._turn = Turn(limits.computing_waiting)
+        self._forecast = Turn(limits.computing_waiting)
         self._streams: Counter[str] = Counter()
         self._writes: Counter[str] = Counter()
 
@@ -94,23 +117,16 @@ class Guard:
             raise Refused(429, "too many requests", after=1)
 
     @asynccontextmanager
-    async def computing(self, user: str) -> AsyncIterator[None]:
-        """One expensive question at a time, paid by the user."""
+    async def computing(self, user: str, *, forecast: bool = False) -> AsyncIterator[None]:
+        """One expensive question at a time, paid by the user. Forecasts have a turn of their own: they take longer."""
         self._spending.check(user)
-        if self._waiting >= self.limits.computing_waiting:
-            raise Refused(503, "too many questions are waiting", after=5)
-        self._waiting += 1
-        try:
-            await self._turn.acquire()
-        finally:
-            self._waiting -= 1
-        begun = self._clock()
-        try:
-            self._spending.check(user)  # earlier questions of hers may have used it up
-            yield
-        finally:
-            self._spending.spend(user, self._clock() - begun)
-            self._turn.release()
+        async with (self._forecast if forecast else self._turn).taken():
+            begun = self._clock()
+            try:
+                self._spending.check(user)  # earlier questions of hers may have used it up
+                yield
+            finally:
+                self._spending.spend(user, self._clock() - begun)
 
     @contextmanager
     def paying(self, user: str) -> Iterator[None]:

@@ -16,9 +16,11 @@ from functools import partial
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from maar.config.config import Config
 from maar.controller.record import RecordingError
+from maar.history.forecasts import ForecastLog
 from maar.history.history import History
 from maar.kube.client.api import Api
 from maar.kube.client.errors import ApiError
@@ -27,12 +29,13 @@ from maar.kube.submit.changes import Change
 from maar.kube.submit.errors import SubmitError
 from maar.kube.submit.service import Submitted
 from maar.model.snapshot import Cluster
+from maar.views.answers import ShiftsView, WhatIfView
 from maar.views.cluster import cluster_view
 from maar.views.decisions import Cycle, decision_view
 from maar.views.jobs import job_detail, job_view, job_views, visible_rows
 from maar.views.nodes import node_state, node_views
 from maar.views.queues import queue_views
-from maar.views.records import OwnerView, State, View
+from maar.views.records import ForecastView, JobDetail, JobView, OwnerView, State, View
 from maar.views.sight import Sight
 from maar.web.api.access import Access, User
 from maar.web.api.answers import (
@@ -42,6 +45,7 @@ from maar.web.api.answers import (
     CreatedAnswer,
     DecisionsAnswer,
     DeletedAnswer,
+    ForecastsAnswer,
     JobAnswer,
     JobsAnswer,
     NodesAnswer,
@@ -51,7 +55,7 @@ from maar.web.api.answers import (
     WhatIfAnswer,
     WhoAmI,
 )
-from maar.web.api.asking import Question, answered
+from maar.web.api.asking import Question, answered_with
 from maar.web.api.errors import Refused
 from maar.web.api.limits import Guard
 from maar.web.api.mirror import POINT_EVERY, Changes, Mirror, Moment
@@ -59,10 +63,15 @@ from maar.web.api.queries import DecisionQuery, DetailQuery, JobQuery, KindQuery
 from maar.web.api.recordings import Recording, Recordings
 from maar.web.api.story import story_of
 from maar.web.api.writing import Submission, Token, Writer, refusal
+from maar.web.forecasting.keeper import Keeper, Latest
+from maar.web.forecasting.process import Failed
+from maar.web.forecasting.view import of_job, quality_view, with_forecast, with_forecasts, with_shifts
+from maar.whatif.edit import Scene
 from maar.whatif.why import Why, why
 
 logger = logging.getLogger("maar.web")
 
+NO_FORECASTS = "this `maar web` makes no forecasts"
 REMEMBERED = 64
 """Answers about single jobs that are kept: the search for changes is expensive."""
 GOOD_FOR = 10.0
@@ -124,9 +133,11 @@ class Api1:
         history: History,
         writer: Writer | None = None,
         recordings: Recordings | None = None,
+        keeper: Keeper | None = None,
     ) -> None:
         self.recordings = recordings or Recordings()
         self.mirror = mirror
+        self.keeper = keeper
         self.access = access
         self.guard = guard
         self._api = api
@@ -214,7 +225,8 @@ class Api1:
             rows = chosen_jobs(tally, seen, query)
             hidden = tally.by_state(~tally.seen(asked.sight))
             part = rows[query.offset : query.offset + query.limit]
-            return job_views(tally, asked.sight, part), len(rows), {state: n for state, n in hidden.items() if n}
+            views = with_forecasts(job_views(tally, asked.sight, part), self._latest)
+            return views, len(rows), {state: n for state, n in hidden.items() if n}
 
         items, total, others = await self._made(make)
         return JobsAnswer(
@@ -233,8 +245,40 @@ class Api1:
         story = await story_of(
             self._api, self._history, key, job.created, tally.owners.get(key), sight, tally.namespaces
         )
-        view = await self._made(lambda: job_detail(tally, found, sight, story))
-        return JobAnswer(**self._stamp(asked.moment), detail=view)
+
+        def make() -> JobDetail:
+            view = job_detail(tally, found, sight, story)
+            forecast = self._forecast_of(view.job, sight, tally.namespaces)
+            return replace(view, job=with_forecast(view.job, self._latest), forecast=forecast)
+
+        return JobAnswer(**self._stamp(asked.moment), detail=await self._made(make))
+
+    @property
+    def _latest(self) -> Latest | None:
+        return None if self.keeper is None else self.keeper.latest
+
+    def _forecast_of(self, job: JobView, sight: Sight, namespaces: frozenset[str]) -> ForecastView:
+        if self.keeper is None:
+            return ForecastView(words=f"unknown: {NO_FORECASTS}")
+        keeper = self.keeper
+        problem = "the forecast failed" if keeper.counts.problem else ""
+        return of_job(job, keeper.latest, keeper.verdicts, time.time(), sight, namespaces, problem)
+
+    async def forecasts(self, asked: Asked) -> ForecastsAnswer:
+        keeper, latest = self.keeper, self._latest
+        return ForecastsAnswer(
+            **self._stamp(asked.moment),
+            made_at=None if latest is None else latest.made.at,
+            rollouts=0 if latest is None else latest.made.rollouts,
+            wanted=0 if latest is None else latest.made.wanted,
+            seconds=0.0 if latest is None else round(latest.seconds, 3),
+            finished_jobs=0 if latest is None else latest.samples,
+            made=0 if keeper is None else keeper.counts.made,
+            failed=0 if keeper is None else keeper.counts.failed,
+            problem=NO_FORECASTS if keeper is None else keeper.counts.problem and "the last forecast failed",
+            not_kept=NO_FORECASTS if keeper is None else _not_kept(keeper.log),
+            quality=[] if keeper is None else [quality_view(one) for one in keeper.verdicts.judged],
+        )
 
     async def _why(self, asked: Asked, key: str, query: DetailQuery) -> Why:
         """Everything about a job, computed once for all viewers while little time passes."""
@@ -302,14 +346,35 @@ class Api1:
             objects = self.mirror.scheduler.picture.objects.of(PRIORITY_CLASSES)
             beside: list[Any] = [(PRIORITY_CLASSES, item) for item in objects.values()]
             try:
-                view = await asyncio.to_thread(answered, question, cluster, config, now, sight, beside)
+                view, after = await asyncio.to_thread(answered_with, question, cluster, config, now, sight, beside)
             except Refused:
                 raise
             except Exception as error:
                 # A combination of edits that no decision can be made for. The text may have names: it is not shown.
                 logger.warning("a what-if question failed: %s", type(error).__name__)
                 raise Refused(422, "no decision can be made with these edits", "edits") from None
+        view = await self._with_shifts(view, asked, Scene(cluster, config), after)
         return WhatIfAnswer(**self._stamp(moment), what_if=view)
+
+    async def _with_shifts(self, view: WhatIfView, asked: Asked, before: Scene, after: Scene) -> WhatIfView:
+        """The answer with the forecast starts of waiting jobs, without and with the edits."""
+        keeper, question = self.keeper, asked.body
+        if keeper is None or not question.seconds:
+            words = NO_FORECASTS if keeper is None else "none was asked for"
+            return replace(view, forecast=ShiftsView(words=words))
+        if question.decision is not None:
+            return replace(view, forecast=ShiftsView(words="an earlier decision has no forecast"))
+        try:
+            async with self.guard.computing(asked.user.username, forecast=True):
+                answer = await keeper.compare(before, after, time.time(), question.seconds)
+        except Refused as refused:
+            return replace(view, forecast=ShiftsView(words=refused.view.error))
+        except Failed as error:
+            logger.warning("the forecast of a what-if question failed: %s", error)
+            return replace(view, forecast=ShiftsView(words="the forecast failed"))
+        first, second = answer.forecasts
+        was, then = keeper.shown(first, before.cluster.jobs), keeper.shown(second, after.cluster.jobs)
+        return with_shifts(view, answer, was, then, asked.sight)
 
     async def _asked_about(self, question: Question, moment: Moment) -> tuple[Cluster, Config, float]:
         """The cluster, the configuration and the time that a question is about: now, or those of a decision."""
@@ -410,7 +475,11 @@ class Api1:
         return ChangeEvent(
             **self._stamp(asked.moment),
             all=changes.all,
-            jobs=tuple(job_view(tally, jobs[k], sight) for k in mine if k in jobs and not tally.is_foreign[jobs[k]]),
+            jobs=tuple(
+                with_forecast(job_view(tally, jobs[k], sight), self._latest)
+                for k in mine
+                if k in jobs and not tally.is_foreign[jobs[k]]
+            ),
             gone=tuple(key for key in mine if key not in jobs),
             nodes=tuple(node_views(tally, sight, [nodes[name] for name in here if name in nodes])),
             gone_nodes=tuple(name for name in here if name not in nodes),
@@ -426,6 +495,13 @@ def _owner(asked: Asked, job: str) -> OwnerView | None:
     namespace = f"{asked.parts['namespace']}/"
     shared = sum(key.startswith(namespace) and other == owner for key, other in owners.items()) > 1
     return None if shared else owner
+
+
+def _not_kept(log: ForecastLog) -> str:
+    """Why forecasts are not kept, without the address of the database."""
+    if not log.on:
+        return "no history is configured"
+    return "the history cannot be written" if log.problem else ""
 
 
 def _next(query: Any, total: int) -> int | None:
@@ -457,6 +533,7 @@ ROUTES: tuple[Route, ...] = (
         DecisionQuery,
     ),
     Route("GET", "/recordings", Api1.recorded, RecordingsAnswer, "Recordings of the scheduler that can be opened"),
+    Route("GET", "/forecasts", Api1.forecasts, ForecastsAnswer, "How forecasts are made, and how good they were"),
     Route(
         "POST", "/what-if", Api1.what_if, WhatIfAnswer, "What edits would change; nothing is written", NoQuery, Question
     ),

@@ -32,6 +32,7 @@ from maar.web.api.queries import NoQuery, read
 from maar.web.api.roots import PREFIX
 from maar.web.api.routes import OPENAPI, ROUTES, STREAM, Api1, Route
 from maar.web.api.writing import Token
+from maar.web.forecasting import metrics
 from maar.web.front.limits import client
 
 logger = logging.getLogger("maar.web")
@@ -60,6 +61,8 @@ KINDS = {
     ".txt": "text/plain; charset=utf-8",
     ".woff2": "font/woff2",
 }
+METRICS = "/metrics"
+"""For every user that the API server knows: it has queues and no jobs."""
 LOCAL = ("localhost", "127.0.0.1", "::1")
 LOOK = 60.0
 """Seconds between two looks at the certificate files, and between two moments of forgetting."""
@@ -98,6 +101,12 @@ class Site:
             return self._health(path)
         address = client(request.remote or "")
         self._guard.from_address(address)
+        if path == METRICS:
+            _only(request, "GET")
+            await self._user(request, address)
+            page = await asyncio.to_thread(metrics.text, self._api.mirror.as_of(), self._api.keeper)
+            headers = {**HEADERS, "Cache-Control": "no-store", "Content-Type": "text/plain; version=0.0.4"}
+            return web.Response(body=page, headers=headers)
         if not path.startswith("/api/"):
             return self._file(request, path)
         return await self._asked(request, path, address)

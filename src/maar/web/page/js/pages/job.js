@@ -90,14 +90,23 @@ function reasons(list) {
   );
 }
 
+/** How good forecasts of such jobs were. */
+function trust(of) {
+  if (!of || (of.coverageP90 ?? null) === null || of.judged === of.censored) return undefined;
+  const error = (of.medianError ?? null) === null ? "" : ` The median error of the first time was ${duration(of.medianError)}.`;
+  return h("p", { class: "dim" }, `So far ${percent(of.coverageP90, 1)} of ${count(of.judged, "job")} of queue ${of.queue} (forecast ${of.age}) started by the second time.${error}`);
+}
+
 function forecast(one, job, now) {
+  if (one?.verdict === "never") return h("p", {}, h("strong", { class: "bad" }, "Never as things are: "), sentence(one.words.replace(/^never: /, "")));
   if (!one?.known) return h("p", { class: "dim" }, one?.words || "unknown");
   return [
     job.state !== "running" && startSpan(one.startP50, one.startP90, now),
     (one.finishP50 ?? null) !== null && h("p", {}, `Ends ${span(one.finishP50, one.finishP90, now)}.`),
     (one.withinHour ?? null) !== null && job.state !== "running" && h("p", {}, `Starts within the hour with a chance of ${percent(one.withinHour, 1)}.`),
     one.words && h("p", { class: "dim" }, one.words),
-    one.rollouts > 0 && (one.startP50 ?? one.finishP50 ?? null) !== null && h("p", { class: "dim" }, `From ${count(one.rollouts, "roll-out")}. The first time is as likely too late as too early; 9 of 10 times it happens before the second.`),
+    one.rollouts > 0 && (one.startP50 ?? one.finishP50 ?? null) !== null && h("p", { class: "dim" }, `From ${count(one.rollouts, "roll-out")}. The first time is as likely too late as too early; 9 of 10 times it happens before the second.${(one.age ?? null) === null ? "" : ` Made ${duration(one.age)} ago.`}`),
+    trust(one.trust),
   ];
 }
 

@@ -53,7 +53,8 @@ export function answer(found, now) {
     evictions("No longer evicted", found.spared),
     found.resized.length > 0 && [h("h3", {}, "Sizes"), table("Sizes", ["Job", "Before", "After"], found.resized.map((one) => h("tr", {}, h("td", {}, jobLink(one.job)), h("td", {}, one.before), h("td", {}, one.after || "suspended"))))],
     found.reasons.length > 0 && [h("h3", {}, "Why jobs wait"), table("Why jobs wait", ["Job", "Before", "After"], found.reasons.map((one) => h("tr", {}, h("td", {}, jobLink(one.job)), h("td", { class: "wrap", "data-head": "Before" }, sentence(said(one.before))), h("td", { class: "wrap", "data-head": "After" }, sentence(said(one.after))))), { class: "folds" })],
-    found.forecasts?.length > 0 && [h("h3", {}, "Forecast start"), table("Forecast start", ["Job", "Before", "After", "Difference"], found.forecasts.map((one) => h("tr", {}, h("td", {}, jobLink(one.job)), h("td", {}, span(one.before?.startP50, one.before?.startP90, now)), h("td", {}, span(one.after?.startP50, one.after?.startP90, now)), h("td", {}, shift(one)))))],
+    found.forecasts?.length > 0 && [h("h3", {}, "Forecast start"), table("Forecast start", ["Job", "Before", "After", "Difference"], found.forecasts.map((one) => h("tr", {}, h("td", {}, jobLink(one.job)), h("td", {}, span(one.before?.startP50, one.before?.startP90, now)), h("td", {}, span(one.after?.startP50, one.after?.startP90, now)), h("td", {}, shift(one))))), h("p", { class: "dim" }, `From ${count(found.forecast?.rollouts ?? 0, "roll-out")} of the same futures, without and with the edits.${found.forecast?.others ? ` ${count(found.forecast.others, "job")} of others wait too.` : ""}`)],
+    found.forecast?.words && h("p", { class: "dim" }, `Forecast starts: ${found.forecast.words}.`),
     Object.keys(others).length > 0 && h("p", { class: "dim" }, "Of jobs that you may not see: ", Object.entries(others).map(([kind, value]) => `${value} in “${kind}”`).join(", "), "."),
   ];
 }
