@@ -18,9 +18,9 @@ from maar.decide import decide
 from maar.forecast.alike import Alike
 from maar.forecast.start import Begin, State, made_pods, size_of
 from maar.model.jobs import Job, Phase
-from maar.model.plan import Plan
+from maar.model.plan import Bind, Plan
 from maar.model.snapshot import Cluster
-from maar.model.tasks import Task
+from maar.model.tasks import Status, Task
 from maar.sim.virtual import Virtual
 from maar.sim.works import Work
 
@@ -192,11 +192,33 @@ class Rollout:
             plan = decide(snapshot, self._config, now)
             self._decisions += 1
             self._apply(now, plan)
-            again = bool(plan.evict or plan.admit or plan.resize or plan.suspend or plan.resume)
+            gave = plan.evict or plan.suspend or any(r.after < r.before for r in plan.resize)
+            grew = plan.resize or plan.resume
+            again = bool(gave or plan.admit or (grew and not self._bind_held(now, plan)))
             if not again:
                 break
         at = now if again else math.inf if plan.wake_at is None else plan.wake_at
         self._wake = max(at, now + SOON)
+
+    def _bind_held(self, now: float, plan: Plan) -> bool:
+        """Bind new workers where a plan that only lets jobs grow holds room for them, without another cycle.
+
+        Returns false if some pods have no such place.
+        """
+        held: dict[str, list[str]] = {}
+        for hold in sorted(plan.hold, key=lambda h: (h.job, h.node)):
+            held.setdefault(hold.job, []).extend([hold.node] * hold.count)
+        binds: list[Bind] = []
+        for key in sorted({change.job for change in (*plan.resize, *plan.resume)}):
+            new = [task for task in self._virtual.jobs[key][1] if task.status is Status.PENDING]
+            nodes = held.pop(key, [])
+            if len(new) != len(nodes):
+                return False
+            binds.extend(Bind(task.key, node) for task, node in zip(new, nodes, strict=True))
+        rest = tuple(hold for hold in plan.hold if hold.job in held)
+        keeps = {"elect": plan.elect, "locks": plan.locks, "expired": plan.expired, "rounds": plan.rounds}
+        self._apply(now, Plan(bind=tuple(binds), nominate=plan.nominate, hold=rest, **keeps))
+        return True
 
     def _report(self, now: float) -> None:
         """Estimates of the remaining work, for jobs that report it."""
