@@ -98,9 +98,7 @@ def _arrival(one: Submission, at: float, name: str, run_times: RunTimes, seed: i
     if seconds is None:
         return None
     shape = Shape(requests=tuple(sorted(one.requests)))
-    job = Job(
-        key, one.queue, one.workers, priority=one.priority, created=at, promise=one.traits.limit
-    )
+    job = Job(key, one.queue, one.workers, priority=one.priority, created=at, promise=one.traits.limit)
     tasks: tuple[Task, ...] = ()
     if one.least < one.most:
         elastic = Elastic(one.least, one.most, shape, size=one.workers, requested=one.workers, suspended=True)

@@ -2,9 +2,11 @@
 
 A forecast is judged by its score: the real wait divided by the forecast one. If p90 holds, 90 % of its scores are at
 most 1, so the p90 of new forecasts is multiplied by the 90 % quantile of the scores, by queue and by the age of the
-job. p50 stays as it is: stretching it too did not lower the median error on generated weeks. A job that was cancelled
-while it waited, or still waits, is censored: its score is at least the one at that time. Censored scores are counted by
-Kaplan and Meier's rule; dropping them would make waits look short.
+job. Jobs that wait at the same time see the same queue, and their scores are alike, so they count as one observation
+(`SPELL`): with few observations the quantile is a higher one, and forecasts are wider until more is known. p50 stays as
+it is: stretching it too did not lower the median error on generated weeks. A job that was cancelled while it waited, or
+still waits, is censored: its score is at least the one at that time. Censored scores are counted by Kaplan and Meier's
+rule; dropping them would make waits look short.
 
 Everything here is given the time `before`, and uses nothing that was known only later.
 """
@@ -25,6 +27,14 @@ HELD = 0.9
 """The share of jobs that start by their p90."""
 ENOUGH = 30
 """Started jobs that a group must have for factors of its own. Tuned by hand."""
+SPELL = 6 * 3600.0
+"""Forecasts made within the same part of the day count as one observation. Tuned by hand."""
+SPELLS = 20
+"""Observations that a group must have for factors of its own; all jobs together need not. Tuned by hand."""
+
+
+ALL = ("", None)
+"""The group of all forecasts."""
 
 
 class Age(enum.StrEnum):
@@ -74,6 +84,8 @@ class Factors(msgspec.Struct, frozen=True):
     p90: float = 1.0
     started: int = 0
     """The started jobs that they were learned from."""
+    spells: int = 0
+    """The observations that they were learned from."""
 
 
 class Quality(msgspec.Struct, frozen=True):
@@ -102,7 +114,7 @@ class Calibration:
         """Those of the queue and the age, or of a broader group if there are too few."""
         for key in _groups(queue, age):
             found = self._factors.get(key)
-            if found is not None and found.started >= ENOUGH:
+            if found is not None and found.started >= ENOUGH and (found.spells >= SPELLS or key == ALL):
                 return found
         return Factors()
 
@@ -137,12 +149,14 @@ def quality(made: Sequence[Made], before: float = math.inf) -> Quality:
 
 
 def factors(made: Sequence[Made], before: float) -> Factors:
-    """The quantile of n scores is a little above 90 %: so the next score, too, is below it with 90 % probability."""
-    p90 = [s for m in made if (s := score(m, m.start.p90, before)) is not None]
+    """The quantile of n observations is a little above 90 %: so the next one is below it with 90 % probability."""
+    scored = [(m, s) for m in made if (s := score(m, m.start.p90, before)) is not None]
+    p90 = [s for _, s in scored]
     started = sum(not s.censored for s in p90)
     if not started:
         return Factors()
-    return Factors(quantile_of(p90, min(HELD * (len(p90) + 1) / len(p90), 1.0)), started)
+    spells = len({math.floor(m.at / SPELL) for m, _ in scored})
+    return Factors(quantile_of(p90, min(HELD * (spells + 1) / spells, 1.0)), started, spells)
 
 
 def score(made: Made, forecast: float | None, before: float) -> Score | None:
@@ -189,7 +203,7 @@ def share_below(scores: Sequence[Score], value: float) -> float | None:
 
 
 def _groups(queue: str, age: Age) -> tuple[tuple[str, Age | None], ...]:
-    return (queue, age), (queue, None), ("", None)
+    return (queue, age), (queue, None), ALL
 
 
 def _moved(finish: float | None, before: float | None, after: float | None) -> float | None:

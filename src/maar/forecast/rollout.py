@@ -192,9 +192,8 @@ class Rollout:
             plan = decide(snapshot, self._config, now)
             self._decisions += 1
             self._apply(now, plan)
-            gave = plan.evict or plan.suspend or any(r.after < r.before for r in plan.resize)
-            grew = plan.resize or plan.resume
-            again = bool(gave or plan.admit or (grew and not self._bind_held(now, plan)))
+            grew = bool(plan.resize or plan.resume)
+            again = bool(_gives(plan) or plan.admit) or (grew and not self._bind_held(now, plan))
             if not again:
                 break
         at = now if again else math.inf if plan.wake_at is None else plan.wake_at
@@ -209,15 +208,15 @@ class Rollout:
         for hold in sorted(plan.hold, key=lambda h: (h.job, h.node)):
             held.setdefault(hold.job, []).extend([hold.node] * hold.count)
         binds: list[Bind] = []
-        for key in sorted({change.job for change in (*plan.resize, *plan.resume)}):
+        for key in sorted({*(r.job for r in plan.resize), *(r.job for r in plan.resume)}):
             new = [task for task in self._virtual.jobs[key][1] if task.status is Status.PENDING]
             nodes = held.pop(key, [])
             if len(new) != len(nodes):
                 return False
             binds.extend(Bind(task.key, node) for task, node in zip(new, nodes, strict=True))
         rest = tuple(hold for hold in plan.hold if hold.job in held)
-        keeps = {"elect": plan.elect, "locks": plan.locks, "expired": plan.expired, "rounds": plan.rounds}
-        self._apply(now, Plan(bind=tuple(binds), nominate=plan.nominate, hold=rest, **keeps))
+        kept = Plan(elect=plan.elect, locks=plan.locks, expired=plan.expired, rounds=plan.rounds)
+        self._apply(now, replace(kept, bind=tuple(binds), nominate=plan.nominate, hold=rest))
         return True
 
     def _report(self, now: float) -> None:
@@ -246,8 +245,7 @@ class Rollout:
                 self._virtual.put(job, tasks)
                 created.add(key)
             self._resize(now, key, size_of(job, tasks), key in lost)
-        gave = plan.evict or plan.suspend or any(r.after < r.before for r in plan.resize)
-        self._resting = frozenset() if gave else (self._resting | {w.job for w in plan.waiting}) - created
+        self._resting = frozenset() if _gives(plan) else (self._resting | {w.job for w in plan.waiting}) - created
 
     def _resize(self, now: float, key: str, size: int, lost: bool) -> None:
         work = self._works.get(key)
@@ -259,6 +257,11 @@ class Rollout:
         if size and key in self._awaited:
             self._awaited.discard(key)
             self.starts[key] = now
+
+
+def _gives(plan: Plan) -> bool:
+    """Whether the plan takes room from jobs, which others may use."""
+    return bool(plan.evict or plan.suspend or any(r.after < r.before for r in plan.resize))
 
 
 def _expected_end(work: Work, now: float) -> float:
