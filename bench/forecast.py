@@ -63,7 +63,7 @@ def calibrated(judged: Sequence[Judged], learn: int, until: int) -> list[tuple[J
     every = [one.made for one in judged]
     found = []
     for week in range(learn, until):
-        known = Calibration(every, before=week * WEEK)
+        known = Calibration(every, before=week * WEEK, every=WEEK)
         for one in judged:
             if week * WEEK <= one.made.at < (week + 1) * WEEK:
                 m = one.made
@@ -189,11 +189,11 @@ def measured(config: Config, args: argparse.Namespace) -> dict[str, float | None
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--weeks", type=int, default=6, help="generated weeks; 0 leaves accuracy out")
-    parser.add_argument("--learn", type=int, default=2, help="weeks that are only learned from")
-    parser.add_argument("--every", type=float, default=8.0, help="hours for which one waiting job is chosen")
+    parser.add_argument("--weeks", type=int, default=10, help="generated weeks; 0 leaves accuracy out")
+    parser.add_argument("--learn", type=int, default=3, help="weeks that are only learned from")
+    parser.add_argument("--every", type=float, default=24.0, help="hours for which one waiting job is chosen")
     parser.add_argument("--rollouts", type=int, default=16, help="roll-outs of each forecast for accuracy")
-    parser.add_argument("--more", type=int, default=12, help="moments for future arrivals; a third for batching")
+    parser.add_argument("--more", type=int, default=9, help="moments for future arrivals; a third for batching")
     parser.add_argument("--large", type=int, default=32, help="roll-outs of the large cluster; 0 leaves it out")
     parser.add_argument("--keep", default="", help="file for the forecasts and what happened, as JSON")
     parser.add_argument("--judge", default="", help="judge the forecasts of such a file instead of new ones")
