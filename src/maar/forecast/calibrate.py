@@ -6,9 +6,10 @@ job. Jobs that wait at the same time see the same queue, and their scores are al
 (`SPELL`): with few observations the quantile is a higher one, and forecasts are wider until more is known. Busy days
 differ more than that can tell, so there is a feedback: the past is gone through again, as if forecasts had been
 stretched by these rules, and if too few of them held, the quantile becomes a higher one (adaptive conformal inference,
-Gibbs and Candes 2021). p50 stays as it is: stretching it too did not lower the median error on generated weeks. A job that was cancelled while it waited, or
-still waits, is censored: its score is at least the one at that time. Censored scores are counted by Kaplan and Meier's
-rule; dropping them would make waits look short.
+Gibbs and Candes 2021). p50 stays as it is: stretching it too did not lower the median error on generated weeks.
+
+A job that was cancelled while it waited, or still waits, is censored: its score is at least the one at that time.
+Censored scores are counted by Kaplan and Meier's rule; dropping them would make waits look short.
 
 Everything here is given the time `before`, and uses nothing that was known only later.
 """
@@ -174,7 +175,7 @@ def feedback(made: Sequence[Made], before: float, every: float) -> float:
     for period in sorted(periods):
         begin = period * every
         learned = _learned([forecast for forecast in made if forecast.at < begin], begin, more)
-        scores = []
+        scores: list[Score] = []
         for forecast in periods[period]:
             found = _of_group(learned, forecast.queue, forecast.age)
             if found is not None:
