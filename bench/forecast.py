@@ -192,7 +192,7 @@ def main() -> int:
     parser.add_argument("--weeks", type=int, default=10, help="generated weeks; 0 leaves accuracy out")
     parser.add_argument("--learn", type=int, default=3, help="weeks that are only learned from")
     parser.add_argument("--every", type=float, default=24.0, help="hours for which one waiting job is chosen")
-    parser.add_argument("--rollouts", type=int, default=16, help="roll-outs of each forecast for accuracy")
+    parser.add_argument("--rollouts", type=int, default=12, help="roll-outs of each forecast for accuracy")
     parser.add_argument("--more", type=int, default=9, help="moments for future arrivals; a third for batching")
     parser.add_argument("--large", type=int, default=32, help="roll-outs of the large cluster; 0 leaves it out")
     parser.add_argument("--keep", default="", help="file for the forecasts and what happened, as JSON")
