@@ -106,9 +106,11 @@ def _percent(share: float | None) -> str:
     return "-" if share is None else f"{share * 100:.1f} %"
 
 
-def batching(config: Config, moments: list[Moment], rollouts: int) -> None:
-    """How much forecasts move if each event has its own cycle."""
-    differences = []
+def batching(config: Config, judged: list[Judged], moments: list[Moment], rollouts: int) -> None:
+    """How much forecasts move if each event has its own cycle, and what that changes in their error."""
+    starts = {one.made.job: one.made.started for one in judged if one.made.started is not None}
+    moved: list[float] = []
+    errors: tuple[list[float], list[float]] = ([], [])
     for moment in moments:
         run_times = RunTimes(moment.samples)
         exact, batched = (
@@ -117,13 +119,16 @@ def batching(config: Config, moments: list[Moment], rollouts: int) -> None:
         )
         for job in exact.jobs:
             other = batched.of(job.job)
-            if other is not None and job.start.p50 is not None and other.start.p50 is not None:
-                differences.append(other.start.p50 - job.start.p50)
-    if differences:
-        size = statistics.median(abs(d) for d in differences)
+            if other is None or job.start.p50 is None or other.start.p50 is None or job.job not in starts:
+                continue
+            moved.append(other.start.p50 - job.start.p50)
+            for found, p50 in zip(errors, (job.start.p50, other.start.p50), strict=True):
+                found.append(abs(p50 - starts[job.job]))
+    if moved:
         print(
-            f"(b) batching moves p50 by {size:.0f} s (median of {len(differences)} jobs;"
-            f" mean shift {statistics.fmean(differences):+.0f} s)"
+            f"(b) batching moves p50 by {statistics.median(abs(d) for d in moved):.0f} s (median of {len(moved)} jobs;"
+            f" mean shift {statistics.fmean(moved):+.0f} s); median error {statistics.median(errors[1]):.0f} s,"
+            f" without batching {statistics.median(errors[0]):.0f} s"
         )
 
 
@@ -181,7 +186,7 @@ def measured(config: Config, args: argparse.Namespace) -> dict[str, float | None
     if args.keep:
         Path(args.keep).write_bytes(msgspec.json.encode(judged))
     figures = accuracy(judged, args)
-    batching(config, spread(moments, args.more // 3), args.rollouts)
+    batching(config, judged, spread(moments, args.more // 3), args.rollouts)
     crowded(config, made, judged, spread(moments, args.more), args.rollouts)
     return figures
 
