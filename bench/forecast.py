@@ -44,7 +44,7 @@ ERROR = 0.5
 SECONDS = 300.0
 NODES = 16
 LOAD = 0.95
-JOBS_PER_WEEK = 2200
+JOBS_PER_WEEK = 2100
 """More than come in a week, so that jobs come until the last forecast is judged."""
 WARM = 2 * 86400.0
 """The first forecast: some hundred jobs have ended by then."""
