@@ -15,7 +15,7 @@ from hatchling.builders.wheel import WheelBuilder
 from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).parents[1]
-FOR_USERS = {"maar.report", "maar.testing.builders", "maar.testing.scenario"}
+FOR_USERS = {"maar.report", "maar.testing.builders", "maar.testing.scenario", "maar.forecast.arrivals"}
 """Modules for users, which no module of Maar imports."""
 
 IMPORTS = """
