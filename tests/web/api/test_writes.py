@@ -26,6 +26,7 @@ from maar.web.api.access import AUDIENCE, User
 from maar.web.api.errors import Refused
 from maar.web.api.limits import Guard, Limits
 from maar.web.api.writing import Token, refusal
+from maar.web.forecasting.keeper import Pace
 from maar.web.front.limits import Rate
 
 JOBS = f"/apis/batch/v1/namespaces/{MINE}/jobs"
@@ -58,6 +59,33 @@ def job(name: str = "train", namespace: str = MINE, **annotations: str) -> dict[
 
 def pod(name: str = "alone") -> dict[str, Any]:
     return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": {"containers": CONTAINERS}}
+
+
+def test_the_answer_to_a_submission_says_when_the_job_starts(tmp_path: Path) -> None:
+    async def story(web: Web) -> None:
+        user = await web.as_user(USER)
+        for n in range(2):
+            await web.gang(MINE, f"runs-{n}", 1, gpu=8, on=f"n{n}")
+            promise = {"metadata": {"annotations": {"maar.dev/max-runtime": "1000s"}}}
+            await web.cluster.api.patch(f"{PODS}/runs-{n}-0", promise)
+        while sum(job["state"] == "running" for job in (await user.get("/jobs"))["items"]) < 2:
+            await asyncio.sleep(0.05)
+        named = {**job(**{"maar.dev/max-runtime": "500s"}), "metadata": {**job()["metadata"], "generateName": "t-"}}
+        del named["metadata"]["name"]
+        status, made = await write(user, "POST", "/jobs", {"manifests": [job(), named], "namespace": MINE})
+        assert 201 == status, made
+        for one in made["created"]:
+            forecast = one["forecast"]
+            assert ("expected", 4) == (forecast["verdict"], forecast["rollouts"]), forecast
+            assert 600.0 < forecast["startP50"] - forecast["madeAt"] < 1010.0
+        status, made = await write(user, "POST", "/jobs", {"manifests": [job("more")], "seconds": 0})
+        assert (201, None) == (status, made["created"][0]["forecast"])
+        huge = job("huge")
+        huge["spec"]["template"]["spec"]["containers"][0]["resources"]["limits"]["nvidia.com/gpu"] = "64"
+        status, made = await write(user, "POST", "/jobs", {"manifests": [huge], "dryRun": True})
+        assert (201, "never") == (status, made["created"][0]["forecast"]["verdict"])
+
+    told(tmp_path, story, pace=Pace(rollouts=4))
 
 
 class Witness:

@@ -109,6 +109,21 @@ def answered_with(
         raise Refused(422, problem, field) from None
 
 
+def with_manifests(
+    scene: Scene,
+    manifests: list[dict[str, Any]],
+    now: float,
+    sight: Sight,
+    beside: list[tuple[AnyKind, Object]],
+) -> Scene:
+    """A scene with more objects; raises `Refused`."""
+    try:
+        return applied(scene, _read(manifests, now, sight, beside))
+    except EditError as error:
+        known = frozenset(job.namespace for job in scene.cluster.jobs)
+        raise Refused(422, sight.said(error.problem, known), "manifests") from None
+
+
 def _check(edit: Edit, i: int, cluster: Cluster, sight: Sight) -> None:
     """Refuse names that the viewer may not know, before an error could name others."""
     known = {job.key for job in cluster.jobs}

@@ -24,10 +24,12 @@ from maar.history.forecasts import ForecastLog
 from maar.history.history import History
 from maar.kube.client.api import Api
 from maar.kube.client.errors import ApiError
+from maar.kube.kinds import AnyKind
 from maar.kube.kinds.cluster import PRIORITY_CLASSES
 from maar.kube.submit.changes import Change
 from maar.kube.submit.errors import SubmitError
 from maar.kube.submit.service import Submitted
+from maar.kube.wire.base import Object
 from maar.model.snapshot import Cluster
 from maar.views.answers import ShiftsView, WhatIfView
 from maar.views.cluster import cluster_view
@@ -55,7 +57,7 @@ from maar.web.api.answers import (
     WhatIfAnswer,
     WhoAmI,
 )
-from maar.web.api.asking import Question, answered_with
+from maar.web.api.asking import Question, answered_with, with_manifests
 from maar.web.api.errors import Refused
 from maar.web.api.limits import Guard
 from maar.web.api.mirror import POINT_EVERY, Changes, Mirror, Moment
@@ -65,7 +67,15 @@ from maar.web.api.story import story_of
 from maar.web.api.writing import Submission, Token, Writer, refusal
 from maar.web.forecasting.keeper import Keeper, Latest
 from maar.web.forecasting.process import Failed
-from maar.web.forecasting.view import of_job, quality_view, with_forecast, with_forecasts, with_shifts
+from maar.web.forecasting.view import (
+    forecast_view,
+    of_job,
+    quality_view,
+    trusted,
+    with_forecast,
+    with_forecasts,
+    with_shifts,
+)
 from maar.whatif.edit import Scene
 from maar.whatif.why import Why, why
 
@@ -343,10 +353,10 @@ class Api1:
             if question.recording:
                 names = {job.namespace for job in cluster.jobs}
                 sight = await self.access.sight(asked.user, names | moment.tally.namespaces)
-            objects = self.mirror.scheduler.picture.objects.of(PRIORITY_CLASSES)
-            beside: list[Any] = [(PRIORITY_CLASSES, item) for item in objects.values()]
             try:
-                view, after = await asyncio.to_thread(answered_with, question, cluster, config, now, sight, beside)
+                view, after = await asyncio.to_thread(
+                    answered_with, question, cluster, config, now, sight, self._beside()
+                )
             except Refused:
                 raise
             except Exception as error:
@@ -355,6 +365,12 @@ class Api1:
                 raise Refused(422, "no decision can be made with these edits", "edits") from None
         view = await self._with_shifts(view, asked, Scene(cluster, config), after)
         return WhatIfAnswer(**self._stamp(moment), what_if=view)
+
+    def _beside(self) -> list[tuple[AnyKind, Object]]:
+        """Objects of the cluster that manifests refer to."""
+        return [
+            (PRIORITY_CLASSES, item) for item in self.mirror.scheduler.picture.objects.of(PRIORITY_CLASSES).values()
+        ]
 
     async def _with_shifts(self, view: WhatIfView, asked: Asked, before: Scene, after: Scene) -> WhatIfView:
         """The answer with the forecast starts of waiting jobs, without and with the edits."""
@@ -405,7 +421,41 @@ class Api1:
         with self.guard.paying(asked.user.username):
             manifests = await self._made(partial(self.writer.read, submission))
         async with self._writing(asked) as (writer, client):
-            return await writer.create(client, manifests, submission.dry_run)
+            before = Scene(self.mirror.cluster(), asked.moment.config)
+            made = await writer.create(client, manifests, submission.dry_run)
+        documents = [_called(m.document, one.name) for m, one in zip(manifests, made.created, strict=True)]
+        told = await self._forecast_of_new(documents, before, asked, submission.seconds)
+        views = (replace(one, forecast=told(f"{one.namespace}/{one.name}")) for one in made.created)
+        return replace(made, created=tuple(views))
+
+    async def _forecast_of_new(
+        self, documents: list[dict[str, Any]], before: Scene, asked: Asked, seconds: float
+    ) -> Callable[[str], ForecastView | None]:
+        """What to tell about the start of jobs that were created just now. The write is done: nothing is raised."""
+        keeper, sight, names = self.keeper, asked.sight, asked.moment.tally.namespaces
+        if keeper is None or not seconds:
+            return lambda job: None
+        try:
+            async with self.guard.computing(asked.user.username, forecast=True):
+                now, beside = time.time(), self._beside()
+                after = await asyncio.to_thread(with_manifests, before, documents, now, sight, beside)
+                made = await keeper.forecast(after, now, seconds)
+        except Refused as refused:
+            words = f"unknown: {refused.view.error}"
+            return lambda job: ForecastView(words=words)
+        except Exception as error:  # it may be an object that Maar cannot plan before its controller has seen it
+            logger.warning("the forecast of a new job failed: %s", type(error).__name__)
+            return lambda job: ForecastView(words="unknown: the forecast failed")
+        shown = keeper.shown(made, after.cluster.jobs)
+
+        def told(job: str) -> ForecastView:
+            one = shown.get(job)
+            if one is None:
+                return ForecastView(words="unknown: its parts start one by one")
+            trust = trusted(keeper.verdicts.judged, one.queue, 0.0)
+            return forecast_view(one, made, now, sight, names, trust)
+
+        return told
 
     async def change(self, asked: Asked) -> ChangedAnswer:
         what: Change = asked.body
@@ -495,6 +545,11 @@ def _owner(asked: Asked, job: str) -> OwnerView | None:
     namespace = f"{asked.parts['namespace']}/"
     shared = sum(key.startswith(namespace) and other == owner for key, other in owners.items()) > 1
     return None if shared else owner
+
+
+def _called(document: dict[str, Any], name: str) -> dict[str, Any]:
+    """A manifest with the name that the API server gave it."""
+    return {**document, "metadata": {**document["metadata"], "name": name}}
 
 
 def _not_kept(log: ForecastLog) -> str:

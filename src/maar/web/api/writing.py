@@ -11,7 +11,7 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 
@@ -32,7 +32,7 @@ from maar.views.records import OwnerView
 from maar.views.sight import Sight
 from maar.web.api.access import SECONDS, Kept, User
 from maar.web.api.answers import ChangedAnswer, CreatedAnswer, CreatedView, DeletedAnswer, WrittenView
-from maar.web.api.asking import no_aliases
+from maar.web.api.asking import FORECAST, LONGEST, no_aliases
 from maar.web.api.errors import Refused
 
 logger = logging.getLogger("maar.web")
@@ -60,6 +60,8 @@ class Submission(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fie
     """Suspend gangs and elastic jobs whose manifest says nothing about it, where Maar resumes them."""
     dry_run: bool = False
     """The API server checks everything, and creates nothing."""
+    seconds: Annotated[float, msgspec.Meta(ge=0.0, le=LONGEST)] = FORECAST
+    """Time to forecast the start, once everything is created; 0: it is not forecast."""
 
 
 class Token:

@@ -197,6 +197,13 @@ class Keeper:
         categories = await self._categories(before.cluster.jobs)
         return await ask(Question(head, (before, after), tuple(self._samples), categories), self.pace.memory)
 
+    async def forecast(self, scene: Scene, now: float, budget: float) -> Forecast:
+        """A forecast of another scene than the present one; raises `Failed`."""
+        head = Head(now, budget, self.pace.rollouts)
+        categories = await self._categories(scene.cluster.jobs)
+        answer = await ask(Question(head, (scene,), tuple(self._samples), categories), self.pace.memory)
+        return answer.forecasts[0]
+
     async def _categories(self, jobs: Sequence[Job]) -> dict[str, str]:
         """The categories that owners state."""
         found: dict[str, str] = {}
