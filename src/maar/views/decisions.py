@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
+from typing import Protocol
 
 import msgspec
 
@@ -44,8 +45,18 @@ def moves_of(plan: Plan) -> tuple[object, ...]:
     return plan.bind, plan.evict, plan.nominate, plan.admit, plan.ungate, sizes
 
 
-def decision_view(cycle: Cycle, sight: Sight, node_of: Callable[[str], str | None] | None = None) -> DecisionView:
-    """One decision. `node_of` has the node of a pod now: empty while it waits, `None` if it is gone."""
+class Now(Protocol):
+    """How the cluster is now, to compare decisions with."""
+
+    def node_of(self, pod: str) -> str | None:
+        """The node of a pod: empty while it waits, `None` if it is gone or leaves."""
+
+    def size_of(self, job: str) -> int | None:
+        """The workers that an elastic job has; `None` if it is gone."""
+
+
+def decision_view(cycle: Cycle, sight: Sight, now: Now | None = None) -> DecisionView:
+    """One decision, and what happened then if `now` is given."""
     plan, others = cycle.plan, Counter[str]()
     bind, nominate = (
         _moved(cycle.jobs, moves, kind, sight, others)
@@ -65,7 +76,7 @@ def decision_view(cycle: Cycle, sight: Sight, node_of: Callable[[str], str | Non
         waiting=len(plan.waiting),
         others=dict(sorted(others.items())),
         wake_at=plan.wake_at,
-        happened=Happened() if node_of is None else _happened(plan, sight, node_of),
+        happened=Happened() if now is None else _happened(plan, sight, now),
     )
 
 
@@ -117,15 +128,24 @@ def _sizes(cycle: Cycle, sight: Sight, others: Counter[str]) -> tuple[SizeView, 
     )
 
 
-def _happened(plan: Plan, sight: Sight, node_of: Callable[[str], str | None]) -> Happened:
+def _happened(plan: Plan, sight: Sight, now: Now) -> Happened:
     counts = Counter[str]()
     for bind in plan.bind:
         if sight.of(bind.task):
-            node = node_of(bind.task)
+            node = now.node_of(bind.task)
             if node is None:
                 counts["gone"] += 1
             elif not node:
                 counts["waiting"] += 1
             else:
                 counts["same_node" if node == bind.node else "other_node"] += 1
+    for evict in plan.evict:
+        if sight.of(evict.task):
+            counts["stayed" if now.node_of(evict.task) else "evicted"] += 1
+    sizes = [(r.job, r.after) for r in plan.resize]
+    sizes += [(r.job, 0) for r in plan.suspend]
+    sizes += [(r.job, r.size) for r in plan.resume]
+    for job, size in sizes:
+        if sight.of(job):
+            counts["resized" if now.size_of(job) == size else "other_size"] += 1
     return Happened(**counts)

@@ -371,12 +371,19 @@ class SizeView(View, frozen=True):
 
 
 class Happened(View, frozen=True):
-    """What the cluster showed since the decision: of the pods that it would bind."""
+    """How the cluster is now, beside what the decision would do."""
 
     same_node: int = 0
+    """Pods that it would bind, and that are on that node."""
     other_node: int = 0
     waiting: int = 0
     gone: int = 0
+    evicted: int = 0
+    """Pods that it would evict, and that have left or are leaving."""
+    stayed: int = 0
+    resized: int = 0
+    """Jobs that it would resize, and that have that size."""
+    other_size: int = 0
 
 
 class RecordingView(View, frozen=True):

@@ -146,9 +146,20 @@ class Mirror:
         return self.scheduler.cache.cluster()
 
     def node_of(self, pod: str) -> str | None:
-        """The node of a pod now: empty while it waits, `None` if it is gone."""
+        """The node of a pod now: empty while it waits, `None` if it is gone or leaves."""
         task = self.scheduler.cache.find(pod)
-        return None if task is None else task.node if task.status not in (Status.PENDING, Status.NOMINATED) else ""
+        if task is None or task.status is Status.RELEASING:
+            return None
+        return task.node if task.status not in (Status.PENDING, Status.NOMINATED) else ""
+
+    def size_of(self, job: str) -> int | None:
+        """The workers that an elastic job has now; `None` if it is gone."""
+        if self.moment is None:
+            return None
+        jobs = self.moment.tally.snapshot.jobs
+        row = jobs.number.get(job)
+        elastic = None if row is None else jobs.jobs[row].elastic
+        return None if elastic is None else elastic.now
 
     # -- after a cycle
 

@@ -311,7 +311,7 @@ class Api1:
 
     async def decisions(self, asked: Asked) -> DecisionsAnswer:
         query: DecisionQuery = asked.query
-        sight, about, node_of = asked.sight, None, self.mirror.node_of
+        sight, about = asked.sight, None
         cycles: Iterable[Cycle] = self.mirror.cycles
         if query.recording:
             recording, sight = await self._recorded(asked, query.recording)
@@ -324,7 +324,7 @@ class Api1:
             if (not query.job or query.job in cycle.jobs.values()) and (not query.before or cycle.number < query.before)
         ]
         part = found[: query.limit]
-        items = [decision_view(cycle, sight, None if cycle.recording else node_of) for cycle in part]
+        items = [decision_view(cycle, sight, None if cycle.recording else self.mirror) for cycle in part]
         rest = part[-1].number if len(found) > len(part) else None
         return DecisionsAnswer(**self._stamp(asked.moment), items=items, next=rest, recording=about)
 

@@ -26,16 +26,26 @@ function moves(title, list) {
   return list.length > 0 && [h("h3", {}, title), table(title, ["Job", "Pods and nodes"], list.map((one) => h("tr", {}, h("td", {}, jobLink(one.job)), h("td", { class: "wrap" }, Object.entries(one.pods).slice(0, 64).map(([pod, node], i) => [i > 0 && ", ", `${pod} on `, nodeLink(node)]), Object.keys(one.pods).length > 64 && ` and ${Object.keys(one.pods).length - 64} more`))))];
 }
 
+/** How the cluster is now, beside what a decision would do. */
+function outcome(now) {
+  const parts = [
+    ["of the pods that it would bind", [[now.sameNode, "on the same node"], [now.otherNode, "on another"], [now.waiting, "still waiting"], [now.gone, "gone"]]],
+    ["of those that it would evict", [[now.evicted, "gone or leaving"], [now.stayed, "still there"]]],
+    ["of the jobs that it would resize", [[now.resized, "with that size"], [now.otherSize, "with another"]]],
+  ];
+  const told = ([title, counts]) => `${title}, ${counts.filter(([number]) => number).map(([number, words]) => `${number} ${words}`).join(", ")}`;
+  return parts.filter(([, counts]) => counts.some(([number]) => number)).map(told).join("; ");
+}
+
 /** One plan, in tables. */
 export function plan(one, now) {
-  const happened = one.happened ?? {};
-  const checked = (happened.sameNode ?? 0) + (happened.otherNode ?? 0) + (happened.waiting ?? 0) + (happened.gone ?? 0);
+  const happened = outcome(one.happened ?? {});
   return [
     h("p", {}, tag(one.shadow ? "shadow" : "recorded"), ` Decided at ${clock(one.at, now)}${one.seconds ? ` in ${one.seconds < 1 ? `${Math.round(one.seconds * 1000)} ms` : duration(one.seconds)}` : ""}.`, ` ${count(one.waiting, "job waits", "jobs wait")}.`),
     one.shadow
       ? h("p", { class: "dim" }, "Decided by this process in shadow, from the same cluster and configuration. The scheduler decides by itself.")
       : h("p", { class: "dim wrap" }, `Decided by the scheduler, before brakes: from its recording ${one.recording}.`),
-    one.shadow && checked > 0 && h("p", {}, `What happened to the pods that it would bind: ${happened.sameNode ?? 0} on the same node, ${happened.otherNode ?? 0} on another, ${happened.waiting ?? 0} still waiting, ${happened.gone ?? 0} gone.`),
+    one.shadow && happened && h("p", {}, `What happened: ${happened}.`),
     moves("Bound", one.bind),
     moves("Nominated: promised room that is being freed", one.nominate),
     one.evict.length > 0 && [h("h3", {}, "Evicted"), table("Evicted", ["Job", "Pods", "For", "Why"], one.evict.map((each) => h("tr", {}, h("td", {}, jobLink(each.job)), h("td", { class: "wrap" }, each.pods.join(", ")), h("td", {}, jobLink(each.beneficiary)), h("td", { class: "wrap" }, sentence(each.reason)))))],
