@@ -1,0 +1,132 @@
+"""Visit every state of a setting, breadth first, so that the first broken invariant has a shortest counterexample.
+
+Liveness is checked on the finished graph. A step is fair if it happens for sure at some time: no fault, and nothing
+that a frozen or former holder does. From every state a good state must be reachable by fair steps alone. If not, jobs
+can get stuck: no lucky order of events helps any more.
+"""
+
+from __future__ import annotations
+
+import time
+from array import array
+from collections import deque
+from dataclasses import dataclass
+
+from tests.shards.model.invariants import IN_PART, NEVER, broken, is_good, is_in_part
+from tests.shards.model.rules import Rules
+from tests.shards.model.setting import Setting
+from tests.shards.model.state import State, first
+from tests.shards.model.steps import Machine
+
+
+@dataclass(frozen=True)
+class Counterexample:
+    kind: str
+    steps: tuple[str, ...]
+
+    def __str__(self) -> str:
+        lines = [f"{number:3}. {step}" for number, step in enumerate(self.steps, 1)]
+        return "\n".join([*lines, f"  => {self.kind}"])
+
+
+@dataclass(frozen=True)
+class Found:
+    states: int
+    steps: int
+    depth: int
+    seconds: float
+    counterexample: Counterexample | None
+
+
+class TooManyStates(Exception):
+    """The setting is larger than it should be."""
+
+
+def explore(setting: Setting, rules: Rules | None = None, most: int = 5_000_000) -> Found:
+    """Explore a setting until an invariant breaks, or completely."""
+    return _Search(Machine(setting, rules or Rules()), most).run()
+
+
+class _Search:
+    def __init__(self, machine: Machine, most: int) -> None:
+        self._machine, self._setting, self._most = machine, machine.setting, most
+        begin = first(self._setting)
+        self._states: list[State] = [begin]
+        self._number: dict[State, int] = {begin: 0}
+        self._parent = array("l", [-1])
+        self._depth = array("l", [0])
+        self._from, self._to = array("l"), array("l")
+        self._edges = 0
+
+    def run(self) -> Found:
+        begun = time.monotonic()
+        bad = self._search() or self._stuck()
+        return Found(len(self._states), self._edges, self._depth[-1], time.monotonic() - begun, bad)
+
+    def _search(self) -> Counterexample | None:
+        setting, states, number, parent = self._setting, self._states, self._number, self._parent
+        here = 0
+        while here < len(states):
+            for step in self._machine.steps(states[here]):
+                self._edges += 1
+                after, there = step.after, number.get(step.after)
+                if there is None:
+                    there = number[after] = len(states)
+                    if there >= self._most:
+                        raise TooManyStates(f"{setting.name}: more than {self._most} states")
+                    states.append(after)
+                    parent.append(here)
+                    self._depth.append(self._depth[here] + 1)
+                    if kind := broken(setting, after):
+                        return Counterexample(kind, self._story(there))
+                if step.broken:
+                    return Counterexample(step.broken, (*self._story(here), step.text()))
+                if step.fair:
+                    self._from.append(here)
+                    self._to.append(there)
+            here += 1
+        return None
+
+    def _stuck(self) -> Counterexample | None:
+        """The nearest state from which no good state can be reached, if there is one."""
+        before: list[list[int]] = [[] for _ in self._states]
+        for source, target in zip(self._from, self._to, strict=True):
+            before[target].append(source)
+        good = [i for i, state in enumerate(self._states) if is_good(self._setting, state)]
+        saved = bytearray(len(self._states))
+        for i in good:
+            saved[i] = 1
+        queue = deque(good)
+        while queue:
+            for source in before[queue.popleft()]:
+                if not saved[source]:
+                    saved[source] = 1
+                    queue.append(source)
+        stuck = saved.find(0)
+        if stuck < 0:
+            return None
+        return Counterexample(self._why_stuck(stuck), self._story(stuck))
+
+    def _why_stuck(self, stuck: int) -> str:
+        after: dict[int, list[int]] = {}
+        for source, target in zip(self._from, self._to, strict=True):
+            after.setdefault(source, []).append(target)
+        seen, queue = {stuck}, deque([stuck])
+        while queue:
+            for target in after.get(queue.popleft(), ()):
+                if target not in seen:
+                    seen.add(target)
+                    queue.append(target)
+        return IN_PART if all(is_in_part(self._setting, self._states[i]) for i in seen) else NEVER
+
+    def _story(self, end: int) -> tuple[str, ...]:
+        """The steps from the beginning to a state."""
+        path = [end]
+        while self._parent[path[-1]] >= 0:
+            path.append(self._parent[path[-1]])
+        path.reverse()
+        story = []
+        for here, there in zip(path, path[1:], strict=False):
+            steps = self._machine.steps(self._states[here])
+            story.append(next(step.text() for step in steps if step.after == self._states[there]))
+        return tuple(story)
