@@ -16,8 +16,8 @@ from tests.shards.model.state import BIND, EVICT, NO_WANT, PAUSED, RELEASE, SURP
 class Decisions(NamedTuple):
     """What one mind would do now."""
 
-    announce: tuple[list[Request], ...]
-    """Binds of a gang, or the release of one; and evictions."""
+    announce: list[Request]
+    """The next batch: evictions, the binds of a gang, or the release of one."""
     want: tuple[int, int] | None
     """A gang and the nodes that it wants."""
     waiting: list[int]
@@ -45,15 +45,14 @@ class Decider:
 
     def _decide(self, state: State, mind: Mind, sent: list[Request]) -> Decisions:
         board = Board(self._setting, self._rules, state, mind, sent)
-        announce = [board.placement() or board.release()]
-        if self._setting.preempt:
-            announce.append(board.victims())
+        victims = board.victims() if self._setting.preempt else []
+        announce = victims or board.placement() or board.release()
         back, lend = board.unused_loans(), []
         for n, node in enumerate(self._setting.nodes):
             gang = board.borrower(n) if mind.usable >> n & 1 else -1
             lend.append(board.shard_of(gang) if gang >= 0 else node.home if n in back else -1)
         wants = [board.want(gang) for gang in board.waiting]
-        return Decisions(tuple(filter(None, announce)), board.new_want(), board.waiting, wants, tuple(lend))
+        return Decisions(announce, board.new_want(), board.waiting, wants, tuple(lend))
 
 
 class Board:
@@ -93,12 +92,15 @@ class Board:
             return bool(self.mind.usable >> it.tied & 1)
         return bool(self.mind.queues >> it.queue & 1)
 
-    def _needs_pods(self, gang: int) -> bool:
+    def _is_short(self, gang: int) -> bool:
+        """Whether a gang has too few pods, also when all announced binds succeed."""
         places = [self.seen[pod] for pod in self.members(gang)]
         bound = sum(place >= 0 for place in places)
-        if any(pod in self.open for pod in self.members(gang)) or WAITING not in places:
-            return False
-        return bound < self.setting.least(gang) and (bound == 0 or self.rules.finish_gangs)
+        return WAITING in places and bound < self.setting.least(gang) and (bound == 0 or self.rules.finish_gangs)
+
+    def _needs_pods(self, gang: int) -> bool:
+        """Whether it is time to decide for a gang: what was sent for it is settled."""
+        return self._is_short(gang) and not any(pod in self.open for pod in self.members(gang))
 
     def missing(self, gang: int) -> list[int]:
         return [pod for pod in self.members(gang) if self.seen[pod] == WAITING]
@@ -167,8 +169,11 @@ class Board:
     def new_want(self) -> tuple[int, int] | None:
         """The first gang whose want is to be written, changed or withdrawn, and its nodes.
 
-        A want stays as it is while its nodes are enough.
+        A want stays as it is while its nodes are enough, and ends when the gang is bound, not when its binds are sent.
         """
+        for gang, now in enumerate(self.state.wants):
+            if now > 0 and self.is_mine(gang) and self._is_settled(gang):
+                return gang, NO_WANT
         for gang in self.waiting:
             now = self.state.wants[gang]
             if now == PAUSED or (now > 0 and self._is_enough(gang, now)):
@@ -176,6 +181,11 @@ class Board:
             if (nodes := self.want(gang)) != now:
                 return gang, nodes
         return None
+
+    def _is_settled(self, gang: int) -> bool:
+        """Whether enough pods of a gang are bound for sure."""
+        bound = sum(self.seen[pod] >= 0 and pod not in self.open for pod in self.members(gang))
+        return bound >= self.setting.least(gang)
 
     def _is_enough(self, gang: int, nodes: int) -> bool:
         if not self.rules.fits_whole_cluster:
@@ -193,7 +203,8 @@ class Board:
         asking = [g for g, want in enumerate(self.state.wants) if want > 0 and want >> node & 1]
         if not asking:
             return -1
-        own = [g for g in self.waiting if self.state.wants[g] != PAUSED]
+        own = [g for g in range(len(self.setting.gangs)) if self.is_mine(g) and self.state.wants[g] != PAUSED]
+        own = [g for g in own if self._is_short(g)]
         if self.rules.one_order:
             gang = asking[0]
             before = [g for g in own if g < gang and self.state.wants[g] == NO_WANT]

@@ -159,8 +159,8 @@ class Machine:
         if self.setting.lag and mind.view != state.pods:
             after = self._with(state, mind, self._look(state, mind))
             yield Step(lambda: f"{me}: its watch shows all pods as they are", after)
-        if self.rules.intent_first:
-            yield from self._announcements(state, mind, decisions)
+        if self.rules.intent_first and decisions.announce:
+            yield self._announced(state, mind, decisions.announce)
         if decisions.want is not None:
             yield self._wanted(state, mind, *decisions.want)
         if self.rules.deadline:
@@ -174,7 +174,9 @@ class Machine:
 
     def _wanted(self, state: State, mind: Mind, gang: int, nodes: int) -> Step:
         room = sum(node.room for n, node in enumerate(self.setting.nodes) if state.present >> n & 1)
-        hopeless = nodes > 0 and room < self.setting.least(gang)
+        members = self.setting.members[gang]
+        lost = sum(place >= 0 and not state.present >> place & 1 for place in (state.pods[pod] for pod in members))
+        hopeless = nodes > 0 and room < self.setting.least(gang) - lost
         what = f"wants {_nodes(nodes)}" if nodes else "wants nothing any more"
         after = state._replace(wants=put(state.wants, gang, nodes))
         return Step(lambda: f"{_name(mind)}: writes into its Shard: gang {gang} {what}", after, True, HOPELESS if hopeless else "")
@@ -201,8 +203,8 @@ class Machine:
         if decisions is None:
             yield from self._take_over(state, mind)
             return
-        if not self.rules.intent_first:
-            yield from self._announcements(state, mind, decisions)
+        if decisions.announce and not self.rules.intent_first:
+            yield self._announced(state, mind, decisions.announce)
         if mind.leaving is not None:
             yield from self._map_answers(state, mind, mind.leaving)
             return
@@ -270,15 +272,8 @@ class Machine:
                 text = "begins to decide"
             yield Step(lambda: f"{me}: {text}", self._with(state, mind, after))
 
-    def _announcements(self, state: State, mind: Mind, decisions: Decisions) -> Iterator[Step]:
-        """New writes: decided, announced on the Lease, sent."""
-        for requests in decisions.announce:
-            after = state
-            if requests[0].what == BIND:
-                after = state._replace(wants=put(state.wants, requests[0].gain, NO_WANT))
-            yield self._announced(after, mind, requests)
-
     def _announced(self, state: State, mind: Mind, requests: list[Request]) -> Step:
+        """New writes: decided, announced on the Lease, sent."""
         me, what = _name(mind), ", ".join(map(self._request, requests))
         # The server refuses a write that was decided on an old version of its pod.
         view = mind.view if self.setting.lag else state.pods
@@ -371,15 +366,17 @@ class Machine:
         if done and request.what == BIND:
             after = self._moved(after._replace(pods=put(state.pods, pod, request.node)), pod)
             owed, gang = state.owed[request.node], self._gang[pod]
-            if owed not in (-1, gang):
+            if -1 < owed < gang:
                 broken = FOR_NOTHING
             if self._bound(after.pods, gang) >= self.setting.least(gang):
                 after = after._replace(owed=tuple(-1 if g == gang else g for g in state.owed))
         elif done:
             pods, gang = put(state.pods, pod, WAITING), self._gang[pod]
             after = self._moved(after._replace(pods=pods), pod, another=True)
-            if request.gain != gang:
-                after = after._replace(owed=put(state.owed, place, request.gain))
+            gain = request.gain
+            named = state.wants[gain] > 0 and state.wants[gain] >> place & 1
+            if named and gain != gang and self._bound(pods, gain) < self.setting.least(gain):
+                after = after._replace(owed=put(state.owed, place, gain))
             if request.what == SURPLUS and self._bound(pods, gang) < self.setting.least(gang):
                 broken = BROKEN_GANG
         after = self._settled(after, request.shard, request.epoch, pod)
