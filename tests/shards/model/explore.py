@@ -42,13 +42,19 @@ class TooManyStates(Exception):
     """The setting is larger than it should be."""
 
 
-def explore(setting: Setting, rules: Rules | None = None, most: int = 5_000_000) -> Found:
-    """Explore a setting until an invariant breaks, or completely."""
-    return _Search(Machine(setting, rules or Rules()), most).run()
+def explore(
+    setting: Setting, rules: Rules | None = None, most: int = 5_000_000, *, effects_only: bool = False
+) -> Found:
+    """Explore a setting until an invariant breaks, or completely.
+
+    `effects_only`: two owners that may bind do not count, only what comes of it.
+    """
+    return _Search(Machine(setting, rules or Rules()), most, effects_only).run()
 
 
 class _Search:
-    def __init__(self, machine: Machine, most: int) -> None:
+    def __init__(self, machine: Machine, most: int, effects_only: bool) -> None:
+        self._effects_only = effects_only
         self._machine, self._setting, self._most = machine, machine.setting, most
         begin = first(self._setting)
         self._states: list[State] = [begin]
@@ -77,7 +83,7 @@ class _Search:
                     states.append(after)
                     parent.append(here)
                     self._depth.append(self._depth[here] + 1)
-                    if kind := broken(setting, after):
+                    if kind := broken(setting, after, self._effects_only):
                         return Counterexample(kind, self._story(there))
                 if step.broken:
                     return Counterexample(step.broken, (*self._story(here), step.text()))
@@ -105,26 +111,36 @@ class _Search:
         stuck = saved.find(0)
         if stuck < 0:
             return None
-        return Counterexample(self._why_stuck(stuck), self._story(stuck))
+        return self._dead_end(stuck)
 
-    def _why_stuck(self, stuck: int) -> str:
+    def _dead_end(self, stuck: int) -> Counterexample:
+        """The way to a state that is stuck, and from there on by fair steps as far as it goes."""
         after: dict[int, list[int]] = {}
         for source, target in zip(self._from, self._to, strict=True):
             after.setdefault(source, []).append(target)
-        seen, queue = {stuck}, deque([stuck])
+        parent, queue, end = {stuck: -1}, deque([stuck]), stuck
         while queue:
-            for target in after.get(queue.popleft(), ()):
-                if target not in seen:
-                    seen.add(target)
+            end = queue.popleft()
+            for target in after.get(end, ()):
+                if target not in parent:
+                    parent[target] = end
                     queue.append(target)
-        return IN_PART if all(is_in_part(self._setting, self._states[i]) for i in seen) else NEVER
+        in_part = all(is_in_part(self._setting, self._states[i]) for i in parent)
+        end = next((i for i in parent if i not in after), end)
+        path = [end]
+        while path[-1] != stuck:
+            path.append(parent[path[-1]])
+        steps = (*self._story(stuck), "(from here on, no order of events serves all jobs)", *self._texts(path[::-1]))
+        return Counterexample(IN_PART if in_part else NEVER, steps)
 
     def _story(self, end: int) -> tuple[str, ...]:
         """The steps from the beginning to a state."""
         path = [end]
         while self._parent[path[-1]] >= 0:
             path.append(self._parent[path[-1]])
-        path.reverse()
+        return self._texts(path[::-1])
+
+    def _texts(self, path: list[int]) -> tuple[str, ...]:
         story = []
         for here, there in zip(path, path[1:], strict=False):
             steps = self._machine.steps(self._states[here])

@@ -16,8 +16,11 @@ IN_PART = "a gang is held in part for ever"
 NEVER = "a want is never served"
 
 
-def broken(setting: Setting, state: State) -> str:
-    """The first invariant that a state breaks; empty if it breaks none."""
+def broken(setting: Setting, state: State, effects_only: bool = False) -> str:
+    """The first invariant that a state breaks; empty if it breaks none.
+
+    `effects_only`: what may happen does not count, only what has happened.
+    """
     for n, node in enumerate(setting.nodes):
         if state.pods.count(n) > node.room:
             return OVER_COMMIT
@@ -25,7 +28,7 @@ def broken(setting: Setting, state: State) -> str:
         bound = sum(p >= 0 and setting.gangs[setting.pods[pod]].queue == q for pod, p in enumerate(state.pods))
         if bound > queue.limit:
             return OVER_LIMIT
-    return _two(setting, state)
+    return "" if effects_only else _two(setting, state)
 
 
 def _two(setting: Setting, state: State) -> str:

@@ -176,7 +176,7 @@ class Board:
                 return gang, NO_WANT
         for gang in self.waiting:
             now = self.state.wants[gang]
-            if now == PAUSED or (now > 0 and self._is_enough(gang, now)):
+            if now == PAUSED or (now > 0 and (self._is_enough(gang, now) or not self.rules.rewrite_wants)):
                 continue
             if (nodes := self.want(gang)) != now:
                 return gang, nodes
@@ -204,7 +204,7 @@ class Board:
         if not asking:
             return -1
         own = [g for g in range(len(self.setting.gangs)) if self.is_mine(g) and self.state.wants[g] != PAUSED]
-        own = [g for g in own if self._is_short(g)]
+        own = [g for g in own if (self._is_short(g) if self.rules.want_until_bound else self._needs_pods(g))]
         if self.rules.one_order:
             gang = asking[0]
             before = [g for g in own if g < gang and self.state.wants[g] == NO_WANT]

@@ -55,6 +55,10 @@ class Rules:
     """A want is written only if `decide` over the whole cluster places the gang."""
     one_order: bool = True
     """All wants and all waiting jobs stand in one order."""
+    want_until_bound: bool = True
+    """A want stands until its gang is bound, not until the binds are sent, and so does the gang's place in the order."""
+    rewrite_wants: bool = True
+    """A want whose nodes are no longer enough is decided again."""
     deadline: bool = True
     """A want ends when its deadline is missed."""
     pause: bool = True

@@ -246,25 +246,24 @@ class Machine:
     def _take_over(self, state: State, mind: Mind) -> Iterator[Step]:
         me, shard = _name(mind), mind.shard
         if mind.stage == WON:
-            if not self.rules.raise_epoch:
-                after = mind._replace(stage=RAISED)
-                yield Step(lambda: f"{me}: does not raise the epoch in the ShardMap", self._with(state, mind, after))
-            elif state.epochs[shard] > mind.epoch:
-                yield Step(lambda: f"{me}: reads a newer epoch in the ShardMap and stops", self._with(state, mind, None))
-            else:
-                after = mind._replace(stage=RAISED)
-                if not self.rules.list_after_fences:
-                    after = self._look(state, after)
-                raised = self._with(state, mind, after)._replace(epochs=put(state.epochs, shard, mind.epoch))
-                also = "" if self.rules.list_after_fences else ", and lists all pods"
-                yield Step(lambda: f"{me}: raises the epoch in the ShardMap{also}", self._map_moved(raised))
+            if self.rules.raise_epoch and state.epochs[shard] > mind.epoch:
+                yield Step(lambda: f"{me}: reads a newer epoch in the ShardMap, and stops", self._with(state, mind, None))
+                return
+            after = mind._replace(stage=RAISED, usable=bits(state.owner, shard), queues=bits(state.route, shard))
+            text = "reads the ShardMap, without raising the epoch"
+            if self.rules.raise_epoch:
+                state = self._map_moved(state._replace(epochs=put(state.epochs, shard, mind.epoch)))
+                text = "raises the epoch in the ShardMap"
+            if not self.rules.list_after_fences:
+                after, text = self._look(state, after), f"{text}, and lists all pods"
+            yield Step(lambda: f"{me}: {text}", self._with(state, mind, after))
         elif mind.to_fence:
             pod = (mind.to_fence & -mind.to_fence).bit_length() - 1
             after = mind._replace(to_fence=mind.to_fence & ~(1 << pod))
             fenced = self._settled(self._moved(self._with(state, mind, after), pod), shard, mind.epoch, pod)
             yield Step(lambda: f"{me}: fences pod {self._pod(pod)}", fenced)
         else:
-            after = mind._replace(stage=ACTIVE, usable=bits(state.owner, shard), queues=bits(state.route, shard))
+            after = mind._replace(stage=ACTIVE)
             if self.rules.list_after_fences:
                 after = self._look(state, after)
                 text = "lists all pods and begins to decide"
@@ -279,6 +278,8 @@ class Machine:
         view = mind.view if self.setting.lag else state.pods
         fresh = [request for request in requests if view[request.pod] == state.pods[request.pod]]
         after = state._replace(wire=state.wire | set(fresh))
+        if requests[0].what == BIND and not self.rules.want_until_bound:
+            after = after._replace(wants=put(state.wants, requests[0].gain, NO_WANT))
         for request in requests:
             if request not in fresh:
                 before = next(m for m in after.minds if (m.shard, m.epoch) == (mind.shard, mind.epoch))
