@@ -43,13 +43,19 @@ class TooManyStates(Exception):
 
 
 def explore(
-    setting: Setting, rules: Rules | None = None, most: int = 5_000_000, *, effects_only: bool = False
+    setting: Setting,
+    rules: Rules | None = None,
+    most: int = 5_000_000,
+    *,
+    effects_only: bool = False,
+    reduce: bool = True,
 ) -> Found:
     """Explore a setting until an invariant breaks, or completely.
 
-    `effects_only`: two owners that may bind do not count, only what comes of it.
+    `effects_only`: two owners that may bind do not count, only what comes of it. `reduce`: states that differ only in
+    what can have no effect are one.
     """
-    return _Search(Machine(setting, rules or Rules()), most, effects_only).run()
+    return _Search(Machine(setting, rules or Rules(), reduce), most, effects_only).run()
 
 
 class _Search:

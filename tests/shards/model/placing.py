@@ -10,7 +10,19 @@ from typing import NamedTuple
 
 from tests.shards.model.rules import Rules
 from tests.shards.model.setting import Setting
-from tests.shards.model.state import BIND, EVICT, NO_WANT, PAUSED, RELEASE, SURPLUS, WAITING, Mind, Request, State
+from tests.shards.model.state import (
+    ASKED,
+    BIND,
+    EVICT,
+    NO_WANT,
+    PAUSED,
+    RELEASE,
+    SURPLUS,
+    WAITING,
+    Mind,
+    Request,
+    State,
+)
 
 
 class Decisions(NamedTuple):
@@ -37,7 +49,7 @@ class Decider:
     def __call__(self, state: State, mind: Mind, sent: list[Request]) -> Decisions:
         pods = None if self._setting.lag else state.pods
         owner = state.owner if self._setting.preempt else None
-        key = (mind, tuple(sent), state.wants, state.present, state.route, pods, owner)
+        key = (mind, tuple(sent), state.wants, state.present, state.route, state.proposed, pods, owner)
         decisions = self._known.get(key)
         if decisions is None:
             decisions = self._known[key] = self._decide(state, mind, sent)
@@ -100,7 +112,14 @@ class Board:
 
     def _needs_pods(self, gang: int) -> bool:
         """Whether it is time to decide for a gang: what was sent for it is settled."""
+        if self._is_leaving(gang) and self.state.wants[gang] <= 0:
+            return False
         return self._is_short(gang) and not any(pod in self.open for pod in self.members(gang))
+
+    def _is_leaving(self, gang: int) -> bool:
+        """Whether the queue is to be let go, so that nothing new is begun for it."""
+        it = self.setting.gangs[gang]
+        return it.tied < 0 and self.state.proposed[it.queue] != self.mind.shard and self.rules.let_go_first
 
     def missing(self, gang: int) -> list[int]:
         return [pod for pod in self.members(gang) if self.seen[pod] == WAITING]
@@ -172,8 +191,11 @@ class Board:
         A want stays as it is while its nodes are enough, and ends when the gang is bound, not when its binds are sent.
         """
         for gang, now in enumerate(self.state.wants):
-            if now > 0 and self.is_mine(gang) and self._is_settled(gang):
-                return gang, NO_WANT
+            if now > 0 and self.is_mine(gang):
+                if self._is_settled(gang):
+                    return gang, NO_WANT
+                if self.setting.preempt and not now & ASKED and gang in self.waiting and not now & ~self.mind.usable:
+                    return gang, now | ASKED
         for gang in self.waiting:
             now = self.state.wants[gang]
             if now == PAUSED or (now > 0 and (self._is_enough(gang, now) or not self.rules.rewrite_wants)):
@@ -249,8 +271,11 @@ class Board:
             asker = self.shard_of(gain)
             if nodes <= 0:
                 continue
-            if self.rules.nodes_first and any(nodes >> n & 1 and s != asker for n, s in enumerate(self.state.owner)):
-                continue
+            if self.rules.nodes_first:
+                if self.rules.asks and not nodes & ASKED:
+                    continue
+                if any(nodes >> n & 1 and shard != asker for n, shard in enumerate(self.state.owner)):
+                    continue
             for gang in range(gain + 1, len(self.setting.gangs)):
                 if not (self.is_mine(gang) or (not self.rules.own_victims and asker == self.mind.shard)):
                     continue

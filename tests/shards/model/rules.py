@@ -66,6 +66,8 @@ class Rules:
     # 7 preemption
     nodes_first: bool = True
     """Victims are evicted when the asker owns the nodes."""
+    asks: bool = True
+    """The asker says in its want that it uses all nodes; that the map names it is not enough."""
     own_victims: bool = True
     """Only the shard of the victim's job evicts."""
     # 8 routing
@@ -73,6 +75,8 @@ class Rules:
     """A queue has its new shard when the present one has let it go."""
     settle_before_letting_go: bool = True
     """The present shard settles all requests for jobs of the queue first."""
+    wants_end_before_letting_go: bool = True
+    """The present shard serves or ends the wants of the queue first."""
     queue_taker_lists: bool = True
     """The new shard decides for the queue after a consistent LIST."""
     tied_by_owner: bool = True

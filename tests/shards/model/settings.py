@@ -62,7 +62,9 @@ WANTS = Setting(
 )
 """Both gangs need nodes of the other shard; any want may miss its deadline."""
 
-WANTS_FAIL_OVER = replace(WANTS, name="wants, fail-over", nodes=WANTS.nodes[:2], gangs=(Gang(0, 2), Gang(1, 2)), take_overs=1)
+WANTS_FAIL_OVER = replace(
+    WANTS, name="wants, fail-over", nodes=WANTS.nodes[:2], gangs=(Gang(0, 2), Gang(1, 2)), take_overs=1
+)
 """The same with a take-over of either shard, on two nodes."""
 
 ORDER = replace(WANTS, name="order", lag=True, short_deadlines=False)
@@ -141,6 +143,20 @@ ROUTING = Setting(
 )
 """A queue with a limit gets another shard, with a take-over of either shard."""
 
+ROUTING_GANGS = Setting(
+    "routing, gangs",
+    nodes=(Node(A), Node(B), Node(B)),
+    queues=ONE_EACH,
+    gangs=(Gang(0, 2), Gang(1, 2)),
+    moves=1,
+    lag=False,
+    short_deadlines=False,
+)
+"""Either queue gets another shard while its gang borrows, is bound in part, or waits."""
+
+ROUTING_PREEMPTION = replace(PREEMPTION, name="routing, preemption", take_overs=0, moves=1)
+"""The queue of the asker or of the victim gets another shard."""
+
 TIED = Setting(
     "tied",
     nodes=(Node(A), Node(B)),
@@ -156,7 +172,6 @@ SMALL = (
     NEIGHBOURS,
     LENDING,
     SHARED,
-    WANTS,
     WANTS_FAIL_OVER,
     ORDER,
     KEPT,
@@ -166,12 +181,17 @@ SMALL = (
     PREEMPTION,
     SURPLUS,
     ROUTING,
+    ROUTING_GANGS,
+    ROUTING_PREEMPTION,
     TIED,
 )
 LARGE = (
+    WANTS,
     replace(LENDING, name="lending, large", take_overs=3),
     replace(LENDING, name="lending, with lag", take_overs=1, lag=True),
     replace(NODES, name="nodes, with take-over", take_overs=1, lag=False),
+    replace(ROUTING_GANGS, name="routing, gangs, large", take_overs=1),
     replace(ROUTING, name="routing, large", moves=2, take_overs=2),
-    replace(PREEMPTION, name="preemption, large", take_overs=2),
+    replace(PREEMPTION, name="preemption, large", take_overs=2, lag=False),
+    replace(ROUTING_PREEMPTION, name="routing, preemption, large", take_overs=1, lag=False),
 )

@@ -30,6 +30,8 @@ WON, RAISED, ACTIVE = 0, 1, 2
 
 NO_WANT, PAUSED = 0, -1
 """A want is the set of nodes that it names, as a bit mask, or one of these."""
+ASKED = 1 << 8
+"""A bit of a want: its shard uses all of its nodes, and asks for evictions on them."""
 
 
 class Lease(NamedTuple):
@@ -121,8 +123,7 @@ def first(setting: Setting) -> State:
     owner = tuple(node.home for node in setting.nodes)
     route = tuple(queue.shard for queue in setting.queues)
     minds = tuple(
-        Mind(shard, 1, ACTIVE, 0, bits(owner, shard), bits(route, shard), None, view)
-        for shard in range(setting.shards)
+        Mind(shard, 1, ACTIVE, 0, bits(owner, shard), bits(route, shard), None, view) for shard in range(setting.shards)
     )
     return State(
         leases=(Lease(1, 0),) * setting.shards,

@@ -16,6 +16,7 @@ from tests.shards.model.setting import Setting
 from tests.shards.model.state import (
     ABSENT,
     ACTIVE,
+    ASKED,
     BIND,
     DONE,
     NO_WANT,
@@ -49,12 +50,13 @@ class Step(NamedTuple):
 class Machine:
     """The protocol on one small cluster."""
 
-    def __init__(self, setting: Setting, rules: Rules) -> None:
+    def __init__(self, setting: Setting, rules: Rules, reduce: bool = True) -> None:
         self.setting, self.rules = setting, rules
         self._gang = setting.pods
         self._firsts = [members[0] for members in setting.members]
         self._decide = Decider(setting, rules)
-        self._former_go = all(
+        self._fresh_if_idle = reduce and setting.lag and not setting.moves
+        self._former_go = reduce and all(
             (
                 rules.intent_first,
                 rules.new_intent_for_retry,
@@ -72,7 +74,7 @@ class Machine:
                 kept = tuple(mind for mind in after.minds if not self._is_former(after, mind))
                 if len(kept) < len(after.minds):
                     after = after._replace(minds=kept)
-            if self.setting.lag and not self.setting.moves:
+            if self._fresh_if_idle:
                 after = self._without_idle_views(after)
             if after != state:
                 yield step if after is step.after else step._replace(after=after)
@@ -82,7 +84,11 @@ class Machine:
         minds, changed = [], False
         for mind in state.minds:
             if mind.view and mind.view != state.pods:
-                queues = (gang.queue for gang, at in zip(self.setting.gangs, self._firsts, strict=True) if state.pods[at] != DONE)
+                queues = (
+                    gang.queue
+                    for gang, at in zip(self.setting.gangs, self._firsts, strict=True)
+                    if state.pods[at] != DONE
+                )
                 if not any(mind.queues >> q & 1 for q in queues):
                     mind, changed = mind._replace(view=state.pods), True
             minds.append(mind)
@@ -176,25 +182,29 @@ class Machine:
         room = sum(node.room for n, node in enumerate(self.setting.nodes) if state.present >> n & 1)
         members = self.setting.members[gang]
         lost = sum(place >= 0 and not state.present >> place & 1 for place in (state.pods[pod] for pod in members))
-        hopeless = nodes > 0 and room < self.setting.least(gang) - lost
-        what = f"wants {_nodes(nodes)}" if nodes else "wants nothing any more"
+        hopeless = 0 < nodes < ASKED and room < self.setting.least(gang) - lost
+        what = f"wants {_nodes(nodes % ASKED)}" if nodes else "wants nothing any more"
+        if nodes & ASKED:
+            what = f"has {_nodes(nodes % ASKED)} and asks for evictions"
         after = state._replace(wants=put(state.wants, gang, nodes))
-        return Step(lambda: f"{_name(mind)}: writes into its Shard: gang {gang} {what}", after, True, HOPELESS if hopeless else "")
+        return Step(
+            lambda: f"{_name(mind)}: writes into its Shard: gang {gang} {what}",
+            after,
+            True,
+            HOPELESS if hopeless else "",
+        )
 
     def _deadlines(self, state: State, mind: Mind, decisions: Decisions) -> Iterator[Step]:
         """A want that is not served in time ends. This is certain only for wants that never can be served."""
         for gang, new in zip(decisions.waiting, decisions.wants_now, strict=True):
             nodes = state.wants[gang]
-            if nodes <= 0 or self._has_all(state, nodes, mind.shard):
+            if nodes <= 0 or nodes & ASKED:
                 continue
             kept = any(nodes >> n & 1 and node.kept for n, node in enumerate(self.setting.nodes))
             if kept or self.setting.short_deadlines:
                 then = PAUSED if self.rules.pause else new
                 text = f"{_name(mind)}: the want of gang {gang} misses its deadline"
                 yield Step(lambda text=text: text, state._replace(wants=put(state.wants, gang, then)), kept)  # type: ignore[misc]
-
-    def _has_all(self, state: State, nodes: int, shard: int) -> bool:
-        return self.setting.preempt and all(state.owner[n] == shard for n in range(len(state.owner)) if nodes >> n & 1)
 
     def _anyone(self, state: State, mind: Mind, sent: list[Request], decisions: Decisions | None) -> Iterator[Step]:
         """What a process does that believes to hold its Lease, rightly or not."""
@@ -226,8 +236,11 @@ class Machine:
                 yield self._send_map(state, mind, after, write)
         for q, proposed in enumerate(state.proposed):
             if mind.queues >> q & 1 and state.route[q] == mind.shard != proposed:
-                mine = any(self._queue(request.pod) == q for request in sent)
-                if not (mine and self.rules.settle_before_letting_go):
+                open_ = any(self._queue(request.pod) == q for request in sent)
+                asks = any(want > 0 and self.setting.gangs[gang].queue == q for gang, want in enumerate(state.wants))
+                if not (open_ and self.rules.settle_before_letting_go) and not (
+                    asks and self.rules.wants_end_before_letting_go
+                ):
                     write = MapWrite(mind.shard, mind.epoch, True, q, proposed)
                     after = mind._replace(queues=mind.queues & ~(1 << q), leaving=write)
                     yield self._send_map(state, mind, after, write)
@@ -247,7 +260,9 @@ class Machine:
         me, shard = _name(mind), mind.shard
         if mind.stage == WON:
             if self.rules.raise_epoch and state.epochs[shard] > mind.epoch:
-                yield Step(lambda: f"{me}: reads a newer epoch in the ShardMap, and stops", self._with(state, mind, None))
+                yield Step(
+                    lambda: f"{me}: reads a newer epoch in the ShardMap, and stops", self._with(state, mind, None)
+                )
                 return
             after = mind._replace(stage=RAISED, usable=bits(state.owner, shard), queues=bits(state.route, shard))
             text = "reads the ShardMap, without raising the epoch"
@@ -354,6 +369,9 @@ class Machine:
             fair = state.leases[write.shard].epoch == write.epoch
             if write.queue:
                 after = state._replace(route=put(state.route, write.entry, write.to))
+                gone = (gang.queue == write.entry for gang in self.setting.gangs)
+                wants = tuple(NO_WANT if g else want for g, want in zip(gone, state.wants, strict=True))
+                after = after._replace(wants=wants)
             else:
                 after = state._replace(owner=put(state.owner, write.entry, write.to))
             text = lambda write=write: f"API server: the ShardMap has {_entry(write)}, sent by {_name(write)}"  # noqa: E731

@@ -1,0 +1,78 @@
+"""The shard protocol (docs/shards.md), explored exhaustively on small clusters, whole and with each rule broken."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from tests.shards.model import settings as on
+from tests.shards.model.broken import BROKEN
+from tests.shards.model.explore import TooManyStates, explore
+from tests.shards.model.rules import Rules
+from tests.shards.model.setting import Setting
+from tests.shards.model.state import first
+from tests.shards.model.steps import Machine
+
+PAGE = Path(__file__).parents[2] / "docs" / "shards.md"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("setting", on.SMALL, ids=lambda setting: setting.name)
+def test_no_state_breaks_an_invariant_and_every_job_can_run(setting: Setting) -> None:
+    found = explore(setting)
+    assert found.counterexample is None, f"\n{found.counterexample}"
+    assert f"| {setting.name} | {found.states:,} |" in PAGE.read_text(), f"docs/shards.md: {found.states:,} states now"
+
+
+@pytest.mark.parametrize("rule", Rules.names())
+def test_without_any_single_rule_an_invariant_breaks(rule: str) -> None:
+    case = BROKEN[rule]
+    danger = explore(case.setting, Rules().without(rule)).counterexample
+    assert danger is not None
+    print(f"without {rule}:\n{danger}")
+    assert case.danger == danger.kind
+    harm = explore(case.setting, Rules().without(rule), effects_only=True).counterexample
+    assert harm is not None
+    print(f"and in the end:\n{harm}")
+    assert case.harm == harm.kind
+    assert len(harm.steps) >= len(danger.steps)
+
+
+def test_a_counterexample_is_a_story_in_plain_words() -> None:
+    found = explore(on.SHARED, Rules().without("taker_lists")).counterexample
+    assert found is not None
+    story = str(found).splitlines()
+    assert "  => a node is over-committed" == story[-1]
+    assert "A1: uses n1, which the map gives it" in str(found)
+    assert re.search(r"API server: executes bind g1-0 to n1, sent by B1$", str(found), re.MULTILINE)
+
+
+@pytest.mark.parametrize("setting", [replace(on.FAIL_OVER, take_overs=2), on.TIED, on.ORDER], ids=lambda s: s.name)
+def test_reductions_lose_no_counterexample(setting: Setting) -> None:
+    few, many = explore(setting), explore(setting, reduce=False)
+    assert few.counterexample is many.counterexample is None
+    assert few.states <= many.states
+
+
+@pytest.mark.parametrize("rule", ["fence_inherited", "list_after_fences", "keep_inherited"])
+def test_counterexamples_are_found_without_reductions_too(rule: str) -> None:
+    found = explore(on.FAIL_OVER, Rules().without(rule), reduce=False).counterexample
+    assert found is not None
+    assert BROKEN[rule].danger == found.kind
+
+
+def test_exploration_says_when_a_setting_is_too_large() -> None:
+    with pytest.raises(TooManyStates, match="fail-over: more than 100 states"):
+        explore(on.FAIL_OVER, most=100)
+
+
+def test_steps_are_the_same_each_time() -> None:
+    machine, state = Machine(on.LENDING, Rules()), first(on.LENDING)
+    assert [step.text() for step in machine.steps(state)] == [step.text() for step in machine.steps(state)]
+
+
+def test_the_page_names_every_rule() -> None:
+    assert set(Rules.names()) == set(re.findall(r"`([a-z_]+)`", PAGE.read_text())) & set(Rules.names())
+    assert set(Rules.names()) == set(BROKEN)
