@@ -33,11 +33,13 @@ def test_without_any_single_rule_an_invariant_breaks(rule: str) -> None:
     assert danger is not None
     print(f"without {rule}:\n{danger}")
     assert case.danger == danger.kind
+    if case.harm == case.danger:
+        return
     harm = explore(case.setting, Rules().without(rule), effects_only=True).counterexample
     assert harm is not None
     print(f"and in the end:\n{harm}")
     assert case.harm == harm.kind
-    assert len(harm.steps) >= len(danger.steps)
+    assert len(harm.steps) > len(danger.steps)
 
 
 def test_a_counterexample_is_a_story_in_plain_words() -> None:
@@ -70,7 +72,7 @@ def test_exploration_says_when_a_setting_is_too_large() -> None:
 
 def test_steps_are_the_same_each_time() -> None:
     machine, state = Machine(on.LENDING, Rules()), first(on.LENDING)
-    assert [step.text() for step in machine.steps(state)] == [step.text() for step in machine.steps(state)]
+    assert [step.text for step in machine.steps(state)] == [step.text for step in machine.steps(state)]
 
 
 def test_the_page_names_every_rule() -> None:

@@ -11,6 +11,7 @@ import time
 from array import array
 from collections import deque
 from dataclasses import dataclass
+from itertools import pairwise
 
 from tests.shards.model.invariants import IN_PART, NEVER, broken, is_good, is_in_part
 from tests.shards.model.rules import Rules
@@ -92,7 +93,7 @@ class _Search:
                     if kind := broken(setting, after, self._effects_only):
                         return Counterexample(kind, self._story(there))
                 if step.broken:
-                    return Counterexample(step.broken, (*self._story(here), step.text()))
+                    return Counterexample(step.broken, (*self._story(here), step.text))
                 if step.fair:
                     self._from.append(here)
                     self._to.append(there)
@@ -148,7 +149,7 @@ class _Search:
 
     def _texts(self, path: list[int]) -> tuple[str, ...]:
         story = []
-        for here, there in zip(path, path[1:], strict=False):
+        for here, there in pairwise(path):
             steps = self._machine.steps(self._states[here])
-            story.append(next(step.text() for step in steps if step.after == self._states[there]))
+            story.append(next(step.text for step in steps if step.after == self._states[there]))
         return tuple(story)

@@ -56,7 +56,7 @@ class Rules:
     one_order: bool = True
     """All wants and all waiting jobs stand in one order."""
     want_until_bound: bool = True
-    """A want stands until its gang is bound, not until the binds are sent, and so does the gang's place in the order."""
+    """A want, and the place of its gang in the order, stands until the gang is bound, not until binds are sent."""
     rewrite_wants: bool = True
     """A want whose nodes are no longer enough is decided again."""
     deadline: bool = True

@@ -6,7 +6,7 @@ may happen, so a process that is slow, frozen or suspended needs no step of its 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from tests.shards.model.invariants import BROKEN_GANG, FOR_NOTHING, HOPELESS
@@ -39,7 +39,7 @@ from tests.shards.model.state import (
 class Step(NamedTuple):
     """What happens, and the state after it."""
 
-    text: Callable[[], str]
+    text: str
     after: State
     fair: bool = True
     """Whether it happens for sure at some time, if it stays possible: not faults, not what frozen processes do."""
@@ -164,7 +164,7 @@ class Machine:
         yield from self._anyone(state, mind, sent, decisions)
         if self.setting.lag and mind.view != state.pods:
             after = self._with(state, mind, self._look(state, mind))
-            yield Step(lambda: f"{me}: its watch shows all pods as they are", after)
+            yield Step(f"{me}: its watch shows all pods as they are", after)
         if self.rules.intent_first and decisions.announce:
             yield self._announced(state, mind, decisions.announce)
         if decisions.want is not None:
@@ -176,7 +176,7 @@ class Machine:
                 for n, owner in enumerate(state.owner):
                     if owner != mind.shard and state.wants[gang] > 0 and state.wants[gang] >> n & 1:
                         after = self._map_moved(state._replace(owner=put(state.owner, n, mind.shard)))
-                        yield Step(lambda n=n: f"{me}: writes itself into the ShardMap as owner of n{n}", after)  # type: ignore[misc]
+                        yield Step(f"{me}: writes itself into the ShardMap as owner of n{n}", after)
 
     def _wanted(self, state: State, mind: Mind, gang: int, nodes: int) -> Step:
         room = sum(node.room for n, node in enumerate(self.setting.nodes) if state.present >> n & 1)
@@ -188,7 +188,7 @@ class Machine:
             what = f"has {_nodes(nodes % ASKED)} and asks for evictions"
         after = state._replace(wants=put(state.wants, gang, nodes))
         return Step(
-            lambda: f"{_name(mind)}: writes into its Shard: gang {gang} {what}",
+            f"{_name(mind)}: writes into its Shard: gang {gang} {what}",
             after,
             True,
             HOPELESS if hopeless else "",
@@ -204,7 +204,7 @@ class Machine:
             if kept or self.setting.short_deadlines:
                 then = PAUSED if self.rules.pause else new
                 text = f"{_name(mind)}: the want of gang {gang} misses its deadline"
-                yield Step(lambda text=text: text, state._replace(wants=put(state.wants, gang, then)), kept)  # type: ignore[misc]
+                yield Step(text, state._replace(wants=put(state.wants, gang, then)), kept)
 
     def _anyone(self, state: State, mind: Mind, sent: list[Request], decisions: Decisions | None) -> Iterator[Step]:
         """What a process does that believes to hold its Lease, rightly or not."""
@@ -227,7 +227,7 @@ class Machine:
                 if self.rules.taker_lists:
                     after, how = self._look(state, after), "lists all pods and uses"
                 text = f"{me}: {how} n{n}, which the map gives it"
-                yield Step(lambda text=text: text, self._with(state, mind, after))  # type: ignore[misc]
+                yield Step(text, self._with(state, mind, after))
         busy = {request.node for request in sent if request.what == BIND} if self.rules.settle_before_lending else ()
         for n, to in enumerate(decisions.lend):
             if to >= 0 and n not in busy:
@@ -251,7 +251,7 @@ class Machine:
                 if self.rules.queue_taker_lists:
                     after = self._look(state, after)
                 how = "lists all pods and decides" if self.rules.queue_taker_lists else "decides"
-                yield Step(lambda q=q, how=how: f"{me}: {how} for queue q{q}", self._with(state, mind, after))  # type: ignore[misc]
+                yield Step(f"{me}: {how} for queue q{q}", self._with(state, mind, after))
 
     def _queue(self, pod: int) -> int:
         return self.setting.gangs[self._gang[pod]].queue
@@ -260,9 +260,7 @@ class Machine:
         me, shard = _name(mind), mind.shard
         if mind.stage == WON:
             if self.rules.raise_epoch and state.epochs[shard] > mind.epoch:
-                yield Step(
-                    lambda: f"{me}: reads a newer epoch in the ShardMap, and stops", self._with(state, mind, None)
-                )
+                yield Step(f"{me}: reads a newer epoch in the ShardMap, and stops", self._with(state, mind, None))
                 return
             after = mind._replace(stage=RAISED, usable=bits(state.owner, shard), queues=bits(state.route, shard))
             text = "reads the ShardMap, without raising the epoch"
@@ -271,12 +269,12 @@ class Machine:
                 text = "raises the epoch in the ShardMap"
             if not self.rules.list_after_fences:
                 after, text = self._look(state, after), f"{text}, and lists all pods"
-            yield Step(lambda: f"{me}: {text}", self._with(state, mind, after))
+            yield Step(f"{me}: {text}", self._with(state, mind, after))
         elif mind.to_fence:
             pod = (mind.to_fence & -mind.to_fence).bit_length() - 1
             after = mind._replace(to_fence=mind.to_fence & ~(1 << pod))
             fenced = self._settled(self._moved(self._with(state, mind, after), pod), shard, mind.epoch, pod)
-            yield Step(lambda: f"{me}: fences pod {self._pod(pod)}", fenced)
+            yield Step(f"{me}: fences pod {self._pod(pod)}", fenced)
         else:
             after = mind._replace(stage=ACTIVE)
             if self.rules.list_after_fences:
@@ -284,7 +282,7 @@ class Machine:
                 text = "lists all pods and begins to decide"
             else:
                 text = "begins to decide"
-            yield Step(lambda: f"{me}: {text}", self._with(state, mind, after))
+            yield Step(f"{me}: {text}", self._with(state, mind, after))
 
     def _announced(self, state: State, mind: Mind, requests: list[Request]) -> Step:
         """New writes: decided, announced on the Lease, sent."""
@@ -300,11 +298,11 @@ class Machine:
                 before = next(m for m in after.minds if (m.shard, m.epoch) == (mind.shard, mind.epoch))
                 after = self._with(after, before, self._look_at(after, before, request.pod))
         if not self.rules.intent_first:
-            return Step(lambda: f"{me}: sends without an intent: {what}", after)
+            return Step(f"{me}: sends without an intent: {what}", after)
         lease = state.leases[mind.shard]
         lease = lease._replace(intents=lease.intents | sum(1 << request.pod for request in fresh))
         after = after._replace(leases=_lease(state.leases, mind.shard, lease))
-        return Step(lambda: f"{me}: announces on its Lease and sends: {what}", after)
+        return Step(f"{me}: announces on its Lease and sends: {what}", after)
 
     def _open(self, state: State, mind: Mind) -> list[Request]:
         """Requests that the process knows to be on their way."""
@@ -319,23 +317,23 @@ class Machine:
             looked = self._look_at(state, mind, pod)
             if not request.valid:
                 again = state._replace(wire=state.wire - {request} | {request._replace(valid=True)})
-                text = f"{me}: is refused (409), and sends for the new version without a new intent: {self._request(request)}"
-                yield Step(lambda text=text: text, again)  # type: ignore[misc]
+                text = f"{me}: is refused (409), and sends again without a new intent: {self._request(request)}"
+                yield Step(text, again)
             elif self.rules.settle_by_fence:
                 fenced = self._moved(self._with(state, mind, looked), pod)
                 if not self.rules.version:
                     fenced = fenced._replace(wire=state.wire - {request} | {request._replace(known=False)})
                 settled = self._settled(fenced, mind.shard, mind.epoch, pod)
-                yield Step(lambda pod=pod: f"{me}: gets no answer, and fences pod {self._pod(pod)}", settled)  # type: ignore[misc]
+                yield Step(f"{me}: gets no answer, and fences pod {self._pod(pod)}", settled)
             else:
                 forgotten = self._with(state, mind, looked)
                 forgotten = forgotten._replace(wire=state.wire - {request} | {request._replace(known=False)})
                 text = f"{me}: gets no answer, reads pod {self._pod(pod)}, and takes the request for lost"
-                yield Step(lambda text=text: text, self._settled(forgotten, mind.shard, mind.epoch, pod))  # type: ignore[misc]
+                yield Step(text, self._settled(forgotten, mind.shard, mind.epoch, pod))
 
     def _send_map(self, state: State, before: Mind, after: Mind, write: MapWrite) -> Step:
         sent = self._with(state, before, after)._replace(map_wire=state.map_wire | {write})
-        return Step(lambda: f"{_name(before)}: sends to the ShardMap: {_entry(write)}", sent)
+        return Step(f"{_name(before)}: sends to the ShardMap: {_entry(write)}", sent)
 
     def _map_answers(self, state: State, mind: Mind, write: MapWrite) -> Iterator[Step]:
         me = _name(mind)
@@ -343,30 +341,28 @@ class Machine:
             if not self.rules.never_withdrawn and not write.queue:
                 after = mind._replace(leaving=None, usable=mind.usable | 1 << write.entry)
                 text = f"{me}: gets no answer, and uses n{write.entry} again"
-                yield Step(lambda: text, self._with(state, mind, after))
+                yield Step(text, self._with(state, mind, after))
             return
         if not self._knows_epoch(state, mind):
             return  # it reads the map and stops: the same as doing nothing any more
         now = (state.route if write.queue else state.owner)[write.entry]
         if now == mind.shard or (not self.rules.map_version and now != write.to):
             sent = state._replace(map_wire=state.map_wire | {write})
-            yield Step(lambda: f"{me}: gets a conflict, reads the ShardMap and sends again: {_entry(write)}", sent)
+            yield Step(f"{me}: gets a conflict, reads the ShardMap and sends again: {_entry(write)}", sent)
         else:
-            after = self._with(state, mind, mind._replace(leaving=None))
-            yield Step(lambda: f"{me}: learns that it gave away {_what(write)}", after)
+            known = self._with(state, mind, mind._replace(leaving=None))
+            yield Step(f"{me}: learns that it gave away {_what(write)}", known)
 
     # -- what the API server does
 
     def _server(self, state: State) -> Iterator[Step]:
+        # What a dead or former holder has sent may never arrive.
+        alive = {(m.shard, m.epoch) for m in state.minds if state.leases[m.shard].epoch == m.epoch}
         for request in sorted(state.wire):
-            if not request.valid:
-                continue
-            fair = state.leases[request.shard].epoch == request.epoch and any(
-                (mind.shard, mind.epoch) == (request.shard, request.epoch) for mind in state.minds
-            )
-            yield self._commit(state, request, fair)
+            if request.valid:
+                yield self._commit(state, request, (request.shard, request.epoch) in alive)
         for write in sorted(state.map_wire):
-            fair = state.leases[write.shard].epoch == write.epoch
+            fair = (write.shard, write.epoch) in alive
             if write.queue:
                 after = state._replace(route=put(state.route, write.entry, write.to))
                 gone = (gang.queue == write.entry for gang in self.setting.gangs)
@@ -374,7 +370,7 @@ class Machine:
                 after = after._replace(wants=wants)
             else:
                 after = state._replace(owner=put(state.owner, write.entry, write.to))
-            text = lambda write=write: f"API server: the ShardMap has {_entry(write)}, sent by {_name(write)}"  # noqa: E731
+            text = f"API server: the ShardMap has {_entry(write)}, sent by {_name(write)}"
             yield Step(text, self._map_moved(after, write), fair)
 
     def _commit(self, state: State, request: Request, fair: bool) -> Step:
@@ -404,7 +400,7 @@ class Machine:
                 after = self._with(after, mind, self._look_at(after, mind, pod))
                 break
         verb = "executes" if done else "refuses"
-        text = lambda: f"API server: {verb} {self._request(request)}, sent by {_name(request)}"  # noqa: E731
+        text = f"API server: {verb} {self._request(request)}, sent by {_name(request)}"
         return Step(text, after, fair, broken)
 
     def _bound(self, pods: tuple[int, ...], gang: int) -> int:
@@ -418,22 +414,22 @@ class Machine:
             places = [state.pods[pod] for pod in members]
             if ABSENT in places:
                 after = state._replace(pods=self._all_at(state, members, WAITING))
-                yield Step(lambda gang=gang: f"user: creates the pods of gang {gang}", after)  # type: ignore[misc]
+                yield Step(f"user: creates the pods of gang {gang}", after)
             elif DONE not in places and sum(place >= 0 for place in places) >= self.setting.least(gang):
                 after = state._replace(pods=self._all_at(state, members, DONE), wants=put(state.wants, gang, NO_WANT))
                 for pod in members:
                     after = self._moved(after, pod, another=True)
-                yield Step(lambda gang=gang: f"kubelets: the pods of gang {gang} end", after)  # type: ignore[misc]
+                yield Step(f"kubelets: the pods of gang {gang} end", after)
             if state.wants[gang] == PAUSED:
                 after = state._replace(wants=put(state.wants, gang, NO_WANT))
-                yield Step(lambda gang=gang: f"time: the pause of gang {gang} ends", after)  # type: ignore[misc]
+                yield Step(f"time: the pause of gang {gang} ends", after)
         for n in range(len(self.setting.nodes)):
             lost = [pod for pod, place in enumerate(state.pods) if place == n]
             if lost and not state.present >> n & 1:
                 after = state._replace(pods=self._all_at(state, lost, WAITING))
                 for pod in lost:
                     after = self._moved(after, pod, another=True)
-                yield Step(lambda n=n: f"controllers: the pods of the deleted n{n} are replaced", after)  # type: ignore[misc]
+                yield Step(f"controllers: the pods of the deleted n{n} are replaced", after)
 
     def _all_at(self, state: State, pods: list[int], place: int) -> tuple[int, ...]:
         return tuple(place if pod in pods else now for pod, now in enumerate(state.pods))
@@ -445,16 +441,14 @@ class Machine:
             holder = next((m for m in state.minds if (m.shard, m.epoch) == (shard, lease.epoch)), None)
             if not self.rules.intents_of_won_version and lease.seen != lease.intents:
                 looked = state._replace(leases=_lease(state.leases, shard, lease._replace(seen=lease.intents)))
-                yield Step(lambda name=name: f"candidate: reads the Lease of {name}", looked, False)  # type: ignore[misc]
+                yield Step(f"candidate: reads the Lease of {name}", looked, False)
             if holder is None:
-                text = lambda name=name, lease=lease: f"{name}{lease.epoch + 1}: wins the expired Lease of {name}"  # noqa: E731
+                text = f"{name}{lease.epoch + 1}: wins the expired Lease of {name}"
                 yield Step(text, self._won(state, shard))
             elif take_overs:
                 fewer = state._replace(left=(take_overs - 1, deletions, moves))
-                yield Step(lambda me=_name(holder): f"{me}: crashes", self._with(fewer, holder, None), False)  # type: ignore[misc]
-                text = lambda name=name, lease=lease: (  # noqa: E731
-                    f"{name}{lease.epoch + 1}: wins the Lease of {name}, because {name}{lease.epoch} is frozen"
-                )
+                yield Step(f"{_name(holder)}: crashes", self._with(fewer, holder, None), False)
+                text = f"{name}{lease.epoch + 1}: wins the Lease of {name}, because {name}{lease.epoch} is frozen"
                 yield Step(text, self._won(fewer, shard), False)
         for n in range(len(self.setting.nodes)):
             if state.present >> n & 1:
@@ -462,19 +456,19 @@ class Machine:
                     gone = state._replace(present=state.present & ~(1 << n), left=(take_overs, deletions - 1, moves))
                     if not self.rules.entries_outlive_nodes:
                         gone = self._map_moved(gone._replace(owner=put(state.owner, n, self.setting.nodes[n].home)))
-                    yield Step(lambda n=n: f"admin: deletes n{n}", gone, False)  # type: ignore[misc]
+                    yield Step(f"admin: deletes n{n}", gone, False)
             else:
                 back, label = state._replace(present=state.present | 1 << n), ""
                 if self.setting.relabelled and not self.rules.slot_by_name:
                     label = " with another topology label"
                     if state.owner[n] == self.setting.nodes[n].home:
                         back = back._replace(owner=put(state.owner, n, self.setting.relabelled[n]))
-                yield Step(lambda n=n, label=label: f"admin: creates n{n} again{label}", back, False)  # type: ignore[misc]
+                yield Step(f"admin: creates n{n} again{label}", back, False)
         if moves:
             for q, shard in enumerate(state.proposed):
                 to = (shard + 1) % self.setting.shards
                 after = state._replace(proposed=put(state.proposed, q, to), left=(take_overs, deletions, moves - 1))
-                yield Step(lambda q=q, to=to: f"admin: pins queue q{q} to shard {shard_name(to)}", after, False)  # type: ignore[misc]
+                yield Step(f"admin: pins queue q{q} to shard {shard_name(to)}", after, False)
 
     def _won(self, state: State, shard: int) -> State:
         lease = state.leases[shard]
