@@ -1,6 +1,6 @@
 """The clusters that are explored: each has the faults that can break what it is about.
 
-All but one have two shards, A and B. `LARGE` takes minutes: `python -m tests.shards.model --large`.
+Most have two shards, A and B. `LARGE` takes minutes: `python -m tests.shards.model --large`.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from tests.shards.model.setting import Gang, Node, Queue, Setting
 
-A, B = 0, 1
+A, B, C = 0, 1, 2
 ONE_EACH = (Queue(A), Queue(B))
 
 FAIL_OVER = Setting(
@@ -167,6 +167,19 @@ TIED = Setting(
 )
 """A pod that may use one node only, which is of another shard than its queue."""
 
+THREE = Setting(
+    "three shards",
+    nodes=(Node(A), Node(B), Node(C)),
+    queues=(Queue(A), Queue(B), Queue(C)),
+    gangs=(Gang(0, 2), Gang(1, 2), Gang(2, 1, on=(2,))),
+    shards=3,
+    preempt=True,
+    take_overs=1,
+    lag=False,
+    short_deadlines=False,
+)
+"""Two gangs ask two other shards for nodes; one node has a running job of the third shard."""
+
 SMALL = (
     FAIL_OVER,
     NEIGHBOURS,
@@ -184,6 +197,7 @@ SMALL = (
     ROUTING_GANGS,
     ROUTING_PREEMPTION,
     TIED,
+    THREE,
 )
 LARGE = (
     WANTS,
