@@ -12,8 +12,6 @@ from tests.shards.model.broken import BROKEN
 from tests.shards.model.explore import Counterexample, TooManyStates, explore
 from tests.shards.model.rules import Rules
 from tests.shards.model.setting import Setting
-from tests.shards.model.state import first
-from tests.shards.model.steps import Machine
 
 PAGE = (Path(__file__).parents[2] / "docs" / "shards.md").read_text()
 
@@ -80,11 +78,6 @@ def test_counterexamples_are_found_without_reductions_too(rule: str) -> None:
 def test_exploration_says_when_a_setting_is_too_large() -> None:
     with pytest.raises(TooManyStates, match="fail-over: more than 100 states"):
         explore(on.FAIL_OVER, most=100)
-
-
-def test_steps_are_the_same_each_time() -> None:
-    machine, state = Machine(on.LENDING, Rules()), first(on.LENDING)
-    assert [step.text for step in machine.steps(state)] == [step.text for step in machine.steps(state)]
 
 
 def test_the_page_names_every_rule() -> None:
