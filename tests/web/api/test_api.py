@@ -273,6 +273,19 @@ def test_bad_input_is_refused_with_the_path_of_the_field(tmp_path: Path) -> None
     told(tmp_path, story)
 
 
+def test_what_if_adds_the_first_job_of_a_namespace(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with asyncio.timeout(60), webbing(tmp_path) as web:
+            client = await web.as_user(USER)
+            pod = "apiVersion: v1\nkind: Pod\nmetadata: {name: new, namespace: %s}\nspec: {containers: [{name: c}]}\n"
+            answer = (await client.post("/what-if", {"manifests": pod % MINE}))["whatIf"]
+            assert [f"{MINE}/new"] == answer["starts"]
+            status, body = await client.ask("/api/v1/what-if", {"manifests": pod % THEIRS})
+            assert (403, False) == (status, THEIRS.encode() in body)
+
+    asyncio.run(main())
+
+
 def test_the_stream_tells_what_changes(tmp_path: Path) -> None:
     async def story(web: Web) -> None:
         user, admin = await web.as_user(USER), await web.as_user(ADMIN)

@@ -14,8 +14,10 @@ import yaml
 from maar.config.config import Config
 from maar.kube.kinds import AnyKind
 from maar.kube.picture.manifests import read_texts
+from maar.kube.submit.manifests import is_namespace
 from maar.kube.wire.base import Object
 from maar.kube.wire.errors import ManifestError
+from maar.model.documents import DocumentError, documents
 from maar.model.snapshot import Cluster
 from maar.views.answers import WhatIfView, what_if_view
 from maar.views.sight import Sight
@@ -29,6 +31,8 @@ from maar.whatif.node_edits import AddNodes, AddNodesLike, Cordon, EndReservatio
 from maar.whatif.queue_edits import AddQueues, OpenQueue, SetAmounts, SetQuota, SetWeight
 
 MOST_EDITS = 100
+MOST_NAMESPACES = 20
+"""Namespaces of manifests that are asked for: each costs a request to the API server."""
 MOST_PODS = 10_000
 """Pods of all manifests of a question."""
 FORECAST = 5.0
@@ -122,6 +126,21 @@ def with_manifests(
     except EditError as error:
         known = frozenset(job.namespace for job in scene.cluster.jobs)
         raise Refused(422, sight.said(error.problem, known), "manifests") from None
+
+
+def namespaces_of(manifests: str | list[dict[str, Any]]) -> frozenset[str]:
+    """Namespaces that manifests state, the first ones: whether the viewer may see them has to be asked."""
+    found: dict[str, None] = {}
+    try:
+        listed = manifests if not isinstance(manifests, str) else list(documents(manifests))
+    except (DocumentError, RecursionError):
+        return frozenset()  # the error is told by who reads them
+    for document in listed:
+        metadata = document.get("metadata") if isinstance(document, dict) else None
+        name = metadata.get("namespace") or "default" if isinstance(metadata, dict) else None
+        if isinstance(name, str) and is_namespace(name) and len(found) < MOST_NAMESPACES:
+            found[name] = None
+    return frozenset(found)
 
 
 def _check(edit: Edit, i: int, cluster: Cluster, sight: Sight) -> None:

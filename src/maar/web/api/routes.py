@@ -57,7 +57,7 @@ from maar.web.api.answers import (
     WhatIfAnswer,
     WhoAmI,
 )
-from maar.web.api.asking import Question, answered_with, with_manifests
+from maar.web.api.asking import Question, answered_with, namespaces_of, no_aliases, with_manifests
 from maar.web.api.errors import Refused
 from maar.web.api.limits import Guard
 from maar.web.api.mirror import POINT_EVERY, Changes, Mirror, Moment
@@ -349,10 +349,12 @@ class Api1:
         moment = asked.moment
         async with self.guard.computing(asked.user.username):
             cluster, config, now = await self._asked_about(question, moment)
-            sight = asked.sight
+            if isinstance(question.manifests, str):
+                no_aliases(question.manifests, "manifests")
+            names = await asyncio.to_thread(namespaces_of, question.manifests)
             if question.recording:
-                names = {job.namespace for job in cluster.jobs}
-                sight = await self.access.sight(asked.user, names | moment.tally.namespaces)
+                names |= {job.namespace for job in cluster.jobs}
+            sight = await self.access.sight(asked.user, names | moment.tally.namespaces) if names else asked.sight
             try:
                 view, after = await asyncio.to_thread(
                     answered_with, question, cluster, config, now, sight, self._beside()
@@ -363,7 +365,7 @@ class Api1:
                 # A combination of edits that no decision can be made for. The text may have names: it is not shown.
                 logger.warning("a what-if question failed: %s", type(error).__name__)
                 raise Refused(422, "no decision can be made with these edits", "edits") from None
-        view = await self._with_shifts(view, asked, Scene(cluster, config), after)
+        view = await self._with_shifts(view, replace(asked, sight=sight), Scene(cluster, config), after)
         return WhatIfAnswer(**self._stamp(moment), what_if=view)
 
     def _beside(self) -> list[tuple[AnyKind, Object]]:
@@ -424,19 +426,21 @@ class Api1:
             before = Scene(self.mirror.cluster(), asked.moment.config)
             made = await writer.create(client, manifests, submission.dry_run)
         documents = [_called(m.document, one.name) for m, one in zip(manifests, made.created, strict=True)]
-        told = await self._forecast_of_new(documents, before, asked, submission.seconds)
+        names = asked.moment.tally.namespaces | {one.namespace for one in made.created}
+        told = await self._forecast_of_new(documents, before, asked.user, names, submission.seconds)
         views = (replace(one, forecast=told(f"{one.namespace}/{one.name}")) for one in made.created)
         return replace(made, created=tuple(views))
 
     async def _forecast_of_new(
-        self, documents: list[dict[str, Any]], before: Scene, asked: Asked, seconds: float
+        self, documents: list[dict[str, Any]], before: Scene, user: User, names: frozenset[str], seconds: float
     ) -> Callable[[str], ForecastView | None]:
         """What to tell about the start of jobs that were created just now. The write is done: nothing is raised."""
-        keeper, sight, names = self.keeper, asked.sight, asked.moment.tally.namespaces
+        keeper = self.keeper
         if keeper is None or not seconds:
             return lambda job: None
         try:
-            async with self.guard.computing(asked.user.username, forecast=True):
+            sight = await self.access.sight(user, names)
+            async with self.guard.computing(user.username, forecast=True):
                 now, beside = time.time(), self._beside()
                 after = await asyncio.to_thread(with_manifests, before, documents, now, sight, beside)
                 made = await keeper.forecast(after, now, seconds)
