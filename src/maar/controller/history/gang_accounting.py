@@ -70,7 +70,7 @@ class GangAccounting:
         if begins and self._history.problem:
             return  # The last recorded events are not known yet.
         self._begun = True
-        for key, changed in (self._all() if begins else self._cache.changed).items():
+        for key, changed in (self._cache.all() if begins else self._cache.changed).items():
             if self._is_elastic(key, changed):
                 continue
             if changed is not None and _is_gang(*changed):
@@ -93,10 +93,6 @@ class GangAccounting:
         elif changed[0].elastic is not None or self._cache.picture.elastic_job(key) is not None:
             self._elastic.add(key)
         return key in self._elastic and key not in self._lives
-
-    def _all(self) -> dict[str, Changed]:
-        jobs, tasks = self._cache.latest.jobs, self._cache.latest.tasks.tasks
-        return {job.key: (job, tuple(tasks[t] for t in jobs.members[i])) for i, job in enumerate(jobs.jobs)}
 
     def _see(self, job: Job, tasks: tuple[Task, ...], now: float) -> None:
         life = self._lives.get(job.key)

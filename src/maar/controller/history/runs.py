@@ -22,7 +22,6 @@ from maar.kube.picture.owners import Owner
 from maar.kube.picture.picture import Picture
 from maar.model.jobs import Job
 from maar.model.resources import is_accelerator
-from maar.model.snapshot import Changed
 from maar.model.tasks import Status, Task
 
 
@@ -64,7 +63,7 @@ class Runs:
     def on_cycle(self, cycle: Cycle) -> None:
         """Look at the changes between the last two snapshots."""
         begins, self._begun = not self._begun, True
-        for key, changed in (self._all() if begins else self._cache.changed).items():
+        for key, changed in (self._cache.all() if begins else self._cache.changed).items():
             with self._cache.picture.problems.isolated(ACCOUNT, key):
                 if changed is not None and is_ours(*changed):
                     self._see(changed[0], changed[1], cycle.now)
@@ -76,10 +75,6 @@ class Runs:
             with self._cache.picture.problems.isolated(ACCOUNT, life.job):
                 if self._is_over(life, cycle.now):
                     del self._left[uid]
-
-    def _all(self) -> dict[str, Changed]:
-        jobs, tasks = self._cache.latest.jobs, self._cache.latest.tasks.tasks
-        return {job.key: (job, tuple(tasks[t] for t in jobs.members[i])) for i, job in enumerate(jobs.jobs)}
 
     def _see(self, job: Job, tasks: tuple[Task, ...], now: float) -> None:
         life = self._lives.get(job.key)

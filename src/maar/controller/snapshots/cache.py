@@ -231,6 +231,11 @@ class Cache:
                 self._tasks_of[job] = now[1]
                 self._tasks.update((task.key, task) for task in now[1])
 
+    def all(self) -> dict[str, Changed]:
+        """All jobs of the last snapshot, as `changed` has those that changed."""
+        jobs, tasks = self.latest.jobs, self.latest.tasks.tasks
+        return {job.key: (job, tuple(tasks[t] for t in jobs.members[i])) for i, job in enumerate(jobs.jobs)}
+
     def cluster(self) -> Cluster:
         """The last snapshot as plain data, for a recording."""
         return self._cluster(self.latest.cluster)
