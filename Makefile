@@ -27,7 +27,7 @@ $(STAMP): pyproject.toml requirements.txt requirements-dev.txt
 	@$(PIP) install --no-deps --no-build-isolation -e .
 	@touch $@
 
-run: setup ## show Maar at work: a cluster in a box, the real scheduler, a story of about a minute
+run: setup ## show Maar at work: a cluster in a box, the real scheduler, a story of about a minute, and its page
 	@$(BIN)/maar demo
 
 examples: setup ## show what Maar decides for each of the examples
@@ -54,7 +54,7 @@ real: setup ## build a real control plane for the tests, once, into a cache outs
 browser: ## install Chromium for the tests of the page, where it is missing (Debian and Ubuntu, as root)
 	@$(PYTHON) tools/browser.py
 
-screenshot: setup browser ## draw docs/images/page.png: the page of a real `maar web` during the demo
+screenshot: setup browser ## draw docs/images/page.png: the page that the demo serves, in the middle of its story
 	@$(BIN)/python tools/page_picture.py
 
 soak: setup real ## cause all faults at random on a real API server for 30 minutes; MINUTES=60 for longer, SEED=7 for the same again

@@ -1,12 +1,13 @@
 """Measures forecasts: `make bench-forecast`.
 
-(a) Accuracy, on generated weeks: log-normal run times (sigma 1.5), declared limits of 1.5 to 10 run times, a load of
-0.95, gangs, two queues, elastic jobs. The simulator plays the weeks and knows the true run times. A forecast sees only
-what a scheduler sees: the cluster at that moment, and the jobs that ended before. Factors are learned on the first half
-of the forecasts, as far as their outcome was known when the second half began; the second half is judged. Only jobs
-that did not start in their first cycle count, each with its first forecast. The comparison is a planner in Slurm's
-style (`bench.planner`), on the same moments.
-(b) The error that batching events up to a minute apart adds, on some of those moments.
+(a) Accuracy, on generated weeks (`bench.forecast_scenes`): log-normal run times (sigma 1.5), declared limits of 1.5 to
+10 run times, a load of 0.95, gangs, two queues, elastic jobs, jobs that are cancelled. Forecasts are made as
+`bench.forecast_weeks` says, and judged as they were made at submission, after a minute and after an hour; only jobs
+that did not start in their first cycle count. Each week is calibrated on what was known when it began; the first weeks
+are only learned from. Cancelled jobs are censored. The comparison is a planner in Slurm's style (`bench.planner`), on
+the same jobs and moments.
+(b) On some of those moments: the error that batching events up to a minute apart adds, and forecasts with future
+arrivals drawn from the past.
 (c) Speed: 32 roll-outs of 200 nodes with 500 waiting jobs, in CPU seconds of one core.
 
 The last line is JSON. Exit code 1 if a bar is missed.
@@ -20,25 +21,22 @@ import os
 import statistics
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 import msgspec
+from msgspec.structs import replace
 
-from bench import planner
-from bench.forecast_scenes import honest, large, sample, weeks
+from bench.forecast_scenes import WEEK, Weeks, large, submission, weeks
+from bench.forecast_weeks import Judged, Moment, Player
 from maar.config.config import Config
 from maar.config.file import default_config
-from maar.forecast.calibrate import Calibration, Made, age_of, quality
-from maar.forecast.forecast import Forecast, Options, Span, Verdict, begins_of, forecast
+from maar.forecast.arrivals import arrivals
+from maar.forecast.calibrate import Age, Calibration, Made, age_of, quality
+from maar.forecast.forecast import Options, forecast
 from maar.forecast.runtimes import RunTimes
 from maar.forecast.start import State
-from maar.model.snapshot import Cluster
 from maar.registry import catalog
-from maar.sim.cluster import Play
-from maar.sim.setting import Setting
-from maar.sim.trace import Trace
-from maar.sim.virtual import key_of
 
 COVERAGE = (0.85, 0.95)
 ERROR = 0.5
@@ -46,138 +44,116 @@ ERROR = 0.5
 SECONDS = 300.0
 NODES = 16
 LOAD = 0.95
+JOBS_PER_WEEK = 2100
+"""More than come in a week, so that jobs come until the last forecast is judged."""
+WARM = 2 * 86400.0
+"""The first forecast: some hundred jobs have ended by then."""
 
 
-class Moment(msgspec.Struct):
-    """One forecast, with the planner's, and the cluster it was made for."""
-
-    at: float
-    cluster: Cluster
-    finished: int
-    made: Forecast
-    planned: dict[str, float]
-    new: list[str]
-    """Waiting jobs without an earlier forecast."""
+def play(made: Weeks, config: Config, args: argparse.Namespace) -> tuple[list[Judged], list[Moment]]:
+    player = Player(made, config, NODES, Options(rollouts=args.rollouts))
+    for count, at in enumerate(player.run(WARM, args.weeks * WEEK, args.every * 3600.0)):
+        if count % 20 == 0:
+            print(f"  forecast {count + 1} at day {at / 86400:.1f}", flush=True)
+    return player.judged(), player.moments
 
 
-def play(trace: Trace, config: Config, args: argparse.Namespace) -> tuple[list[Moment], dict[str, float]]:
-    """Play the trace; make a forecast at every so many arrivals of jobs that have to wait. Also the real starts."""
-    count, every, rollouts = args.forecasts, args.every, args.rollouts
-    run = Play(trace, config, Setting(NODES, 8))
-    run_times, finished = RunTimes(), 0
-    jobs = {key_of(job): job for job in trace.jobs}
-    moments: list[Moment] = []
-    starts: dict[str, float] = {}
-    there: set[str] = set()
-    seen: set[str] = set()
-    waits = 0
-    while run.step():
-        now = run.plans[0][0]
-        starts.update((key, now) for key, work in run.works.items() if work.started and key not in starts)
-        for key in there - run.works.keys():
-            run_times.add(sample(jobs[key]))
-            finished += 1
-        arrived = run.works.keys() - there
-        there = set(run.works)
-        if len(moments) < count and finished >= args.warm and any(key not in starts for key in arrived):
-            waits += 1
-            if waits % every == 0:
-                cluster = honest(run.virtual.cluster())
-                made = forecast(cluster, config, now, run_times, options=Options(rollouts=rollouts))
-                planned = planner.plan(cluster, begins_of(cluster, now), now)
-                waiting = [f.job for f in made.jobs if f.state is State.WAITING and f.job not in starts]
-                new = [key for key in waiting if key not in seen]
-                seen.update(new)
-                moments.append(Moment(now, cluster, finished, made, planned, new))
-                print(
-                    f"  {len(moments)}/{count} at {now / 3600:.0f} h: {len(waiting)} wait, {len(new)} new", flush=True
-                )
-        if len(moments) == count and all(key in starts for moment in moments for key in moment.new):
-            break
-    return moments, starts
+def calibrated(judged: Sequence[Judged], learn: int, until: int) -> list[tuple[Judged, Made]]:
+    """The forecasts after the first `learn` weeks, each also as calibrated on what was known when its week began."""
+    every = [one.made for one in judged]
+    found = []
+    for week in range(learn, until):
+        known = Calibration(every, before=week * WEEK, every=WEEK)
+        for one in judged:
+            if week * WEEK <= one.made.at < (week + 1) * WEEK:
+                m = one.made
+                found.append((one, replace(m, start=known.stretched(m.start, m.queue, m.age, m.at))))
+    return found
 
 
-def made_of(moment: Moment, key: str, starts: dict[str, float], trace: dict[str, float], start: Span) -> Made:
-    found = moment.made.of(key)
-    assert found is not None
-    return Made(key, found.queue, age_of(moment.at - trace[key]), moment.at, start, starts.get(key))
+def planner_error(judged: Iterable[Judged]) -> float:
+    misses = [abs(j.planned - j.made.started) for j in judged if j.planned is not None and j.made.started is not None]
+    return statistics.median(misses) if misses else 0.0
 
 
-def accuracy(config: Config, args: argparse.Namespace) -> dict[str, float | None]:
-    trace = weeks(args.seed, args.jobs, NODES, LOAD)
-    submit = {key_of(job): job.submit for job in trace.jobs}
-    moments, starts = play(trace, config, args)
-    assert len(moments) == args.forecasts, f"only {len(moments)} forecasts: more --jobs are needed"
-    half = len(moments) // 2
-    records = [
-        [made_of(m, key, starts, submit, f.start) for key in m.new if (f := m.made.of(key)) is not None]
-        for m in moments
-    ]
-    if args.keep:
-        plans = [{key: m.planned[key] for key in m.new} for m in moments]
-        Path(args.keep).write_bytes(msgspec.json.encode({"made": records, "planned": plans}))
-    earlier = [made for group in records[:half] for made in group]
-    calibration = Calibration(earlier, before=moments[half].at)
-    later = [made for group in records[half:] for made in group]
-    raw = quality(later)
-    stretched = [
-        msgspec.structs.replace(made, start=calibration.stretched(made.start, made.queue, made.age, made.at))
-        for made in later
-    ]
-    good = quality(stretched)
-    misses = [
-        abs(m.planned[key] - starts[key]) for m in moments[half:] for key in m.new if key in starts and key in m.planned
-    ]
-    planner_error = statistics.median(misses)
-    unknown = sum(f.verdict is not Verdict.EXPECTED for m in moments[half:] for key in m.new if (f := m.made.of(key)))
-    waits = statistics.median(starts[made.job] - made.at for made in later if made.job in starts)
-    print(
-        f"(a) {len(moments)} forecasts of {args.rollouts} roll-outs,"
-        f" {len(earlier)} jobs to learn from, {good.judged} judged"
-    )
-    print(f"    {unknown} unknown; median wait {waits:.0f} s; factors of p90: " + _factors(calibration, later))
-    print(f"    p90 held for {_percent(good.coverage_p90)} ({_percent(raw.coverage_p90)} before calibration)")
-    print(
-        f"    median error {good.median_error:.0f} s ({raw.median_error:.0f} s before), planner {planner_error:.0f} s"
-    )
-    batching(config, trace, moments[half :: max(half // 3, 1)], args.rollouts)
+def accuracy(judged: list[Judged], args: argparse.Namespace) -> dict[str, float | None]:
+    found = calibrated(judged, args.learn, args.weeks)
+    assert found, "no job waited after the first weeks"
+    moments = len({one.made.at for one in judged})
+    print(f"(a) seed {args.seed}: {len(judged)} forecasts of jobs at {moments} moments of {args.weeks} weeks")
+    print(f"    {len(judged) - len(found)} of them only to learn from; {sum(not j.known for j, _ in found)} unknown")
+    print(f"    {'':16} {'judged':>7} {'censored':>9} {'p90 held':>9} {'raw':>7} {'error':>8} {'planner':>9}")
+    for name in ("all", *Age, *sorted({j.made.queue for j in judged}), *(f"week {w + 1}" for w in range(args.weeks))):
+        part = [(one, made) for one, made in found if name in ("all", made.age, made.queue, _week(made))]
+        if part:
+            good, raw = quality([made for _, made in part]), quality([one.made for one, _ in part])
+            held = f"{_percent(good.coverage_p90):>9} {_percent(raw.coverage_p90):>7}"
+            errors = f"{good.median_error or 0.0:>6.0f} s {planner_error(one for one, _ in part):>7.0f} s"
+            print(f"    {name:16} {good.judged:>7} {good.censored:>9} {held} {errors}")
+    good = quality([made for _, made in found])
     return {
         "coverage_p90": good.coverage_p90,
         "median_error_s": good.median_error,
-        "planner_median_error_s": planner_error,
+        "planner_median_error_s": planner_error(one for one, _ in found),
     }
 
 
-def _factors(calibration: Calibration, made: list[Made]) -> str:
-    keys = sorted({(m.queue, m.age) for m in made})
-    found = ((queue, age, calibration.factors(queue, age)) for queue, age in keys)
-    return ", ".join(f"{queue} {age}: {f.p90:.2f}" for queue, age, f in found)
+def _week(made: Made) -> str:
+    return f"week {int(made.at // WEEK) + 1}"
 
 
 def _percent(share: float | None) -> str:
     return "-" if share is None else f"{share * 100:.1f} %"
 
 
-def batching(config: Config, trace: Trace, moments: list[Moment], rollouts: int) -> None:
-    """How much forecasts move if each event has its own cycle."""
-    differences = []
+def batching(config: Config, judged: list[Judged], moments: list[Moment], rollouts: int) -> None:
+    """How much forecasts move if each event has its own cycle, and what that changes in their error."""
+    starts = {one.made.job: one.made.started for one in judged if one.made.started is not None}
+    moved: list[float] = []
+    errors: tuple[list[float], list[float]] = ([], [])
     for moment in moments:
-        ended = trace.jobs[: moment.finished]  # any finished jobs do: both forecasts get the same
-        run_times = RunTimes(sample(job) for job in ended)
-        both = [
+        run_times = RunTimes(moment.samples)
+        exact, batched = (
             forecast(moment.cluster, config, moment.at, run_times, options=Options(rollouts=rollouts, batch=batch))
             for batch in (0.0, 60.0)
-        ]
-        for exact in both[0].jobs:
-            batched = both[1].of(exact.job)
-            if batched is not None and exact.start.p50 is not None and batched.start.p50 is not None:
-                differences.append(batched.start.p50 - exact.start.p50)
-    if differences:
-        size = statistics.median(abs(d) for d in differences)
-        print(
-            f"(b) batching moves p50 by {size:.0f} s (median of {len(differences)} jobs;"
-            f" mean shift {statistics.fmean(differences):+.0f} s)"
         )
+        for job in exact.jobs:
+            other = batched.of(job.job)
+            if other is None or job.start.p50 is None or other.start.p50 is None or job.job not in starts:
+                continue
+            moved.append(other.start.p50 - job.start.p50)
+            for found, p50 in zip(errors, (job.start.p50, other.start.p50), strict=True):
+                found.append(abs(p50 - starts[job.job]))
+    if moved:
+        print(
+            f"(b) batching moves p50 by {statistics.median(abs(d) for d in moved):.0f} s (median of {len(moved)} jobs;"
+            f" mean shift {statistics.fmean(moved):+.0f} s); median error {statistics.median(errors[1]):.0f} s,"
+            f" without batching {statistics.median(errors[0]):.0f} s"
+        )
+
+
+def crowded(config: Config, made: Weeks, judged: list[Judged], moments: list[Moment], rollouts: int) -> None:
+    """The same forecasts with future arrivals, both as they are before calibration."""
+    past = [submission(job) for job in made.trace.jobs]
+    outcome = {one.made.job: one.made for one in judged}
+    alone: list[Made] = []
+    together: list[Made] = []
+    for moment in moments:
+        run_times, options = RunTimes(moment.samples), Options(rollouts=rollouts)
+        future = arrivals(past, moment.at, run_times, rollouts=rollouts)
+        for found, given in ((alone, ()), (together, future)):
+            new = forecast(moment.cluster, config, moment.at, run_times, options=options, arrivals=given)
+            found.extend(
+                replace(outcome[f.job], age=age_of(0.0), at=moment.at, start=f.start)
+                for f in new.jobs
+                if f.state is State.WAITING and f.job in outcome
+            )
+    first, second = quality(alone), quality(together)
+    print(
+        f"    with future arrivals, uncalibrated: p90 held for {_percent(second.coverage_p90)} (without:"
+        f" {_percent(first.coverage_p90)}), median error {second.median_error or 0.0:.0f} s"
+        f" (without: {first.median_error or 0.0:.0f} s), {second.judged} jobs at {len(moments)} moments"
+    )
 
 
 def speed(config: Config, args: argparse.Namespace) -> tuple[float, int]:
@@ -196,24 +172,44 @@ def speed(config: Config, args: argparse.Namespace) -> tuple[float, int]:
     return took, made.rollouts
 
 
+def spread(moments: list[Moment], count: int) -> list[Moment]:
+    """Some moments, evenly spread."""
+    return moments[len(moments) // 3 :: max(len(moments) * 2 // 3 // max(count, 1), 1)][:count]
+
+
+def measured(config: Config, args: argparse.Namespace) -> dict[str, float | None]:
+    """The accuracy, of new forecasts or of those that an earlier run kept."""
+    if args.judge:
+        return accuracy(msgspec.json.decode(Path(args.judge).read_bytes(), type=list[Judged]), args)
+    made = weeks(args.seed, JOBS_PER_WEEK * (args.weeks + 1), NODES, LOAD)
+    judged, moments = play(made, config, args)
+    if args.keep:
+        Path(args.keep).write_bytes(msgspec.json.encode(judged))
+    figures = accuracy(judged, args)
+    batching(config, judged, spread(moments, args.more // 3), args.rollouts)
+    crowded(config, made, judged, spread(moments, args.more), args.rollouts)
+    return figures
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--jobs", type=int, default=6000, help="jobs of the generated weeks")
-    parser.add_argument("--forecasts", type=int, default=80, help="forecasts; half of them to learn from")
-    parser.add_argument("--every", type=int, default=24, help="a forecast at every so many arrivals that have to wait")
-    parser.add_argument("--warm", type=int, default=500, help="finished jobs before the first forecast")
-    parser.add_argument("--rollouts", type=int, default=32)
+    parser.add_argument("--weeks", type=int, default=10, help="generated weeks; 0 leaves accuracy out")
+    parser.add_argument("--learn", type=int, default=3, help="weeks that are only learned from")
+    parser.add_argument("--every", type=float, default=24.0, help="hours for which one waiting job is chosen")
+    parser.add_argument("--rollouts", type=int, default=12, help="roll-outs of each forecast for accuracy")
+    parser.add_argument("--more", type=int, default=9, help="moments for future arrivals; a third for batching")
     parser.add_argument("--large", type=int, default=32, help="roll-outs of the large cluster; 0 leaves it out")
     parser.add_argument("--keep", default="", help="file for the forecasts and what happened, as JSON")
+    parser.add_argument("--judge", default="", help="judge the forecasts of such a file instead of new ones")
     args = parser.parse_args()
     os.nice(19 - os.nice(0))
     config = default_config(catalog())
-    figures: dict[str, float | int | None] = dict(accuracy(config, args)) if args.forecasts else {}
+    figures: dict[str, float | int | None] = dict(measured(config, args)) if args.weeks else {}
     took, rollouts = speed(config, args) if args.large else (0.0, args.rollouts)
     figures |= {"rollouts": rollouts, "seconds": round(took, 1)}
     missed = []
-    if args.forecasts:
+    if args.weeks:
         coverage, error = figures["coverage_p90"], figures["median_error_s"]
         if coverage is None or not COVERAGE[0] <= coverage <= COVERAGE[1]:
             missed.append(f"p90 covers {coverage}, not {COVERAGE[0]} to {COVERAGE[1]}")

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import math
 
+import msgspec
 from msgspec.structs import replace
 
+from maar.forecast.arrivals import Submission
 from maar.forecast.runtimes import Sample, Traits
 from maar.model.snapshot import Cluster
 from maar.model.stems import stem_of
@@ -13,7 +15,7 @@ from maar.model.tasks import Status
 from maar.sim.draws import Lognormal, Stream, Uniform, streams
 from maar.sim.generate import Recipe, generate
 from maar.sim.trace import Trace, TraceJob
-from maar.sim.virtual import NAMESPACE, Virtual, key_of, make_job, make_nodes
+from maar.sim.virtual import NAMESPACE, Virtual, key_of, make_job, make_nodes, shape_of
 
 GPUS_PER_NODE = 8
 DURATION = Lognormal(median=3600.0, sigma=1.5)
@@ -22,6 +24,17 @@ LIMIT = Uniform(1.5, 10.0)
 QUEUES = (("research", 2.0), ("production", 1.0))
 ELASTIC = 0.1
 WEEK = 7 * 86400.0
+CANCELLED = 0.05
+"""The share of jobs whose owner deletes them if they wait too long, and of jobs that are stopped while they run."""
+PATIENCE = 3600.0
+"""Mean seconds that owners wait before they delete a job: an exponential distribution."""
+
+
+class Weeks(msgspec.Struct, frozen=True):
+    """Generated jobs, and how long the owners of some of them wait before they delete them."""
+
+    trace: Trace
+    patience: dict[str, float]
 
 
 def recipe(seed: int, jobs: int, nodes: int, load: float) -> Recipe:
@@ -38,16 +51,36 @@ def recipe(seed: int, jobs: int, nodes: int, load: float) -> Recipe:
     )
 
 
-def weeks(seed: int, jobs: int, nodes: int, load: float) -> Trace:
-    """Jobs with declared limits. Owners and names say nothing about run times: all jobs are alike."""
-    trace = generate(recipe(seed, jobs, nodes, load))
-    (dice,) = streams(seed + 1_000_000, 1)
-    return Trace(tuple(replace(j, limit=j.duration * LIMIT(dice.uniform())) for j in trace.jobs), trace.source)
+def weeks(seed: int, jobs: int, nodes: int, load: float) -> Weeks:
+    """Jobs with declared limits. Owners and names say nothing about run times: all jobs are alike.
+
+    Some jobs are stopped while they run, at a random part of their run time; their limits stay. Arrivals are then
+    moved closer together, so that the load is again the one that is asked for.
+    """
+    made = generate(recipe(seed, jobs, nodes, load)).jobs
+    limits, stops, parts, leaves, waits = streams(seed + 1_000_000, 5)
+    with_limits = [replace(job, limit=job.duration * LIMIT(limits.uniform())) for job in made]
+    stopped = [
+        replace(job, duration=max(job.duration * part, 1.0)) if stops.uniform() < CANCELLED else job
+        for job, part in zip(with_limits, [parts.uniform() for _ in made], strict=True)
+    ]
+    closer = sum(job.gpus * job.duration for job in stopped) / sum(job.gpus * job.duration for job in made)
+    trace = Trace(tuple(replace(job, submit=job.submit * closer) for job in stopped), f"generated from seed {seed}")
+    seconds = [-math.log(waits.uniform()) * PATIENCE for _ in made]
+    patience = {key_of(j): s for j, s in zip(made, seconds, strict=True) if leaves.uniform() < CANCELLED}
+    return Weeks(trace, patience)
 
 
 def sample(job: TraceJob) -> Sample:
     """What the history knows of a finished job."""
     return Sample(Traits(NAMESPACE, stem_of(job.name), job.gpus, "", job.limit), job.duration)
+
+
+def submission(job: TraceJob) -> Submission:
+    """What the history knows of a submission."""
+    least, most = (job.min, job.max) if job.elastic else (0, 0)
+    traits, requests = sample(job).traits, shape_of(job).requests
+    return Submission(job.submit, job.queue, traits, job.workers, requests, job.priority, least, most)
 
 
 def honest(cluster: Cluster) -> Cluster:
@@ -61,7 +94,7 @@ def honest(cluster: Cluster) -> Cluster:
 
 def large(seed: int, nodes: int, waiting: int, now: float) -> tuple[Cluster, list[Sample]]:
     """Full nodes, `waiting` jobs in the queue, and 500 finished jobs."""
-    trace = weeks(seed, 500 + nodes * GPUS_PER_NODE + waiting, nodes, 1.0)
+    trace = weeks(seed, 500 + nodes * GPUS_PER_NODE + waiting, nodes, 1.0).trace
     (dice,) = streams(seed + 2_000_000, 1)
     virtual = Virtual(make_nodes(nodes, GPUS_PER_NODE), (name for name, _ in QUEUES))
     names = [node.name for node in virtual.cluster().nodes]
@@ -97,4 +130,4 @@ def _run(virtual: Virtual, job: TraceJob, free: dict[str, int], dice: Stream, no
     virtual.put(made, tuple(bound))
 
 
-__all__ = ["GPUS_PER_NODE", "WEEK", "honest", "key_of", "large", "sample", "weeks"]
+__all__ = ["GPUS_PER_NODE", "WEEK", "Weeks", "honest", "large", "sample", "submission", "weeks"]

@@ -13,6 +13,8 @@ from maar import __version__
 from maar.cli.web import web
 from maar.controller.main import LEASE_NAMESPACE
 from maar.kube.kinds import rights, rights_to_read, rights_to_read_at_home
+from maar.web.api.aggregated import ROLE
+from maar.web.api.roots import GROUP, VERSION
 
 DEPLOY = Path(__file__).parents[1] / "deploy"
 
@@ -97,3 +99,25 @@ def test_the_probes_and_the_service_use_the_served_port() -> None:
 
 def test_the_image_is_that_of_this_version() -> None:
     assert f"maar:{__version__}" == container()["image"]
+
+
+def test_the_aggregated_api_is_registered_as_it_is_served() -> None:
+    found = {item["kind"]: item for item in yaml.safe_load_all((DEPLOY / "web/aggregated/aggregated.yaml").read_text())}
+    spec, service = found["APIService"]["spec"], found["Service"]
+    assert (GROUP, VERSION, f"{VERSION}.{GROUP}") == (
+        *(spec["group"], spec["version"]),
+        found["APIService"]["metadata"]["name"],
+    )
+    where = {"name": service["metadata"]["name"], "namespace": service["metadata"]["namespace"]}
+    assert {**where, "port": service["spec"]["ports"][0]["port"]} == spec["service"]
+    assert manifests()["Service"]["spec"]["selector"] == service["spec"]["selector"]
+    args = ["--tls-cert=x", "--tls-key=y", f"--aggregated-port={service['spec']['ports'][0]['targetPort']}"]
+    assert 8444 == web.make_context("web", args).params["aggregated_port"]
+    assert "aggregated-port=8444" in (DEPLOY / "web/aggregated/aggregated.yaml").read_text()
+    (rule,) = found["ClusterRole"]["rules"]
+    assert ([GROUP], ["*"], ["get", "list", "create"]) == (rule["apiGroups"], rule["resources"], rule["verbs"])
+    assert (ROLE, "kube-system") == (
+        found["RoleBinding"]["roleRef"]["name"],
+        found["RoleBinding"]["metadata"]["namespace"],
+    )
+    assert manifests()["RoleBinding"]["subjects"] == found["RoleBinding"]["subjects"]

@@ -15,8 +15,8 @@ from hatchling.builders.wheel import WheelBuilder
 from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).parents[1]
-FOR_USERS = {"maar.report", "maar.testing.builders", "maar.testing.scenario", "maar.forecast.calibrate"}
-"""Modules for users, which no module of Maar imports; and the judge of forecasts, until history keeps them."""
+FOR_USERS = {"maar.report", "maar.testing.builders", "maar.testing.scenario", "maar.forecast.arrivals"}
+"""Modules for users, which no module of Maar imports."""
 
 IMPORTS = """
 import sys

@@ -47,7 +47,7 @@ TEMPLATE = """\
 
 def demo_output() -> str:
     """The whole output of one demo."""
-    command = [sys.executable, "-m", "maar.cli.main", "demo", "--speed", "50"]
+    command = [sys.executable, "-m", "maar.cli.main", "demo", "--speed", "50", "--no-page"]
     return subprocess.run(command, capture_output=True, text=True, check=True).stdout
 
 

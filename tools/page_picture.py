@@ -1,4 +1,4 @@
-"""Draw docs/images/page.png: the page of a real `maar web` on the cluster of `maar demo`, in the middle of its story.
+"""Draw docs/images/page.png: the page that `maar demo` serves, in the middle of its story.
 
     python tools/page_picture.py [FILE]
 
@@ -27,20 +27,6 @@ PATIENCE = 120_000.0
 """Milliseconds for each step, far more than it takes."""
 
 
-async def started_web(box: Box) -> tuple[asyncio.subprocess.Process, str]:
-    """A `maar web` for the demo's cluster, and its address."""
-    options = ["--kubeconfig", str(box.kubeconfig), "--config", str(box.config), "--history", "none"]
-    web = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "maar.cli.main", "web", *options, "--anonymous", "--port", "0"),
-        stderr=asyncio.subprocess.PIPE,
-    )
-    assert web.stderr is not None
-    async for line in web.stderr:
-        if found := re.search(r"serving at (\S+)", line.decode()):
-            return web, found[1]
-    raise SystemExit("maar web has not started")
-
-
 async def picture(url: str, file: Path) -> None:
     """Wait until the page shows a failed node, and take the picture."""
     path = executable()
@@ -48,7 +34,7 @@ async def picture(url: str, file: Path) -> None:
         raise SystemExit(MISSING)
     async with async_playwright() as playwright:
         browser = await playwright.chromium.launch(executable_path=path, args=arguments())
-        page = await browser.new_page(viewport={"width": 1200, "height": 720}, color_scheme="light")
+        page = await browser.new_page(viewport={"width": 1200, "height": 900}, color_scheme="light")
         page.set_default_timeout(PATIENCE)
         await page.goto(url)
         failed = page.get_by_role("button", name=re.compile("1 failed"))
@@ -60,15 +46,14 @@ async def picture(url: str, file: Path) -> None:
 
 async def main(file: Path) -> None:
     box = Box()
-    web = telling = None
+    telling = None
     try:
-        await box.open()
+        await box.open(page=True)
         story = Story(box, lambda line: None, 1.0)
         await story.fill()
-        web, url = await started_web(box)
-        assert web.stderr is not None
-        reading = asyncio.create_task(web.stderr.read())  # so that its log never blocks it
-        shot = asyncio.create_task(picture(url, file))
+        if not await box.page.serving():
+            raise SystemExit(f"maar web has not started: {box.page.ended}")
+        shot = asyncio.create_task(picture(box.page.address, file))
         telling = asyncio.create_task(_tell(story))
         await asyncio.wait((shot, telling), return_when=asyncio.FIRST_COMPLETED)
         await shot
@@ -76,10 +61,6 @@ async def main(file: Path) -> None:
         if telling is not None:
             telling.cancel()
             await asyncio.gather(telling, return_exceptions=True)
-        if web is not None:
-            web.terminate()
-            await web.wait()
-            await reading
         await box.close()
     print(f"wrote {file}")
 

@@ -8,6 +8,7 @@ import re
 import signal
 import subprocess
 import sys
+import time
 import tomllib
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
@@ -21,8 +22,12 @@ from tests.support.web import ADMIN, MINE, THEIRS, USER, Web, gang, webbing
 
 from maar.cli.main import main
 from maar.embedded.server import EmbeddedServer
+from maar.history.address import read_address
+from maar.history.records import Prediction, Run
+from maar.history.store import Store
 from maar.kube.kinds import volcano_podgroup
 from maar.kube.wire.api_resources import PODS
+from maar.web.forecasting.keeper import Pace
 
 HERE = "decided here, from what you may read, with Maar's default configuration (--config)"
 ROOT = Path(__file__).parents[2]
@@ -197,6 +202,41 @@ def test_declared_limits_are_a_forecast(kubeconfig: Path) -> None:
     assert detail["forecast"]["startP50"] < detail["forecast"]["finishP50"]
 
 
+def with_history(folder: Path) -> str:
+    """A history of 20 jobs that ran for two hours, and of 40 forecasts that were kept."""
+    file = str(folder / "history.db")
+    store = Store(read_address(file))
+    assert store.open()
+    times = {"submitted": 0.0, "started": 0.0, "ended": 5.0, "seconds": 7200.0, "how": "completed", "gpus": 8}
+    store.write([Run("x", "old", f"u{n}", "x", "old", "default", **times) for n in range(20)])  # type: ignore[arg-type]
+    now = time.time()
+    kept = {"age": 1.0, "first": True, "verdict": "expected", "started": now - 800, "start_p50": now - 860}
+    kept |= {"start_p90": now - 700, "shown_p90": now - 700}
+    made = [Prediction("x", f"j{n}", f"u{n}", "default", at=now - 1000, **kept) for n in range(40)]  # type: ignore[arg-type]
+    store.write_predictions(made, (), 0.0)
+    store.close()
+    return file
+
+
+def test_a_forecast_from_a_history_is_made_here(kubeconfig: Path, tmp_path: Path) -> None:
+    at = ("--history", with_history(tmp_path))
+    result = maar("when", "mine/waits", *at, kubeconfig=kubeconfig)
+    assert "by" in ok(result)
+    assert "forecast here, from the run times of 20 finished jobs" in result.stderr
+    wide = maar("jobs", "-o", "wide", *at, kubeconfig=kubeconfig)
+    assert "PLACE  STARTS (P50 TO P90)" in ok(wide)
+    assert re.search(r"mine/waits .* \d  in \d+[mh] to \d+[mh]", wide.stdout)
+    none = maar("when", "mine/waits", "--history", str(tmp_path / "none.db"), kubeconfig=kubeconfig)
+    assert "unknown" in ok(none)
+    assert "none.db: no history, only declared run times count" in none.stderr
+    bad = maar("when", "mine/waits", "--history", "mysql://x", kubeconfig=kubeconfig)
+    assert 2 == bad.exit_code
+    question = "{edit: add-nodes-like, like: n1, count: 4}"
+    what = ok(maar("what-if", "-f", "-", *at, given=question, kubeconfig=kubeconfig))
+    assert re.search(r"by forecasts, from \d+ roll-outs", what)
+    assert "starts earlier" in what
+
+
 def test_no_line_is_longer_than_80_columns(kubeconfig: Path, tmp_path: Path) -> None:
     question = tmp_path / "what.yaml"
     question.write_text(NEW_JOB)
@@ -337,11 +377,11 @@ def test_what_needs_a_decision_says_what_is_missing(restricted: Path, arguments:
 # -- with `maar web`
 
 
-def told(tmp_path: Path, story: Callable[[Web, Path], Awaitable[None]], user: str) -> None:
+def told(tmp_path: Path, story: Callable[[Web, Path], Awaitable[None]], user: str, **options: Any) -> None:
     """A story with `maar web`, and the kubeconfig of one of its users."""
 
     async def run() -> None:
-        async with asyncio.timeout(60), webbing(tmp_path) as web:
+        async with asyncio.timeout(60), webbing(tmp_path, **options) as web:
             await web.gang(MINE, "runs", 2, gpu=4, on="n0")
             await web.gang(THEIRS, "aq7waits", 2, gpu=8)
             await web.gang(MINE, "waits", 2, gpu=8)
@@ -385,6 +425,25 @@ def test_maar_web_answers_with_its_own_view(tmp_path: Path) -> None:
         assert (web.base, 3) == (data["source"], data["total"])
 
     told(tmp_path, story, ADMIN)
+
+
+def test_the_forecasts_of_maar_web_are_shown(tmp_path: Path) -> None:
+    async def story(web: Web, kubeconfig: Path) -> None:
+        while "trust" not in (text := ok(await ask(web, kubeconfig, "when", "mine/waits"))):
+            await asyncio.sleep(0.1)
+        said = " ".join(text.split())
+        assert re.search(r"starts by .* with a chance of 50 %; by .* with a chance of 90 %", said)
+        assert "4 roll-outs" in said
+        assert "trust 100% of 40 jobs of its queue started by the second time" in said
+        assert "the median error of the first time was 1 min" in said
+        assert 80 >= max(map(len, text.splitlines()))
+        wide = ok(await ask(web, kubeconfig, "jobs", "-o", "wide"))
+        assert re.search(r"mine/waits .* 2  in \d+[mh] to \d+[mh]", wide)
+        what = ok(await ask(web, kubeconfig, "what-if", "-f", "-", given="{edit: add-nodes-like, like: n0, count: 4}"))
+        assert re.search(r"by forecasts, from \d roll-outs\s+starts earlier  .*mine/waits: by", what, re.DOTALL)
+
+    pace = Pace(every=0.5, soon=0.05, budget=20.0, rollouts=4)
+    told(tmp_path, story, ADMIN, history=with_history(tmp_path), pace=pace)
 
 
 def test_maar_web_shows_a_user_only_what_she_may_see(tmp_path: Path) -> None:
@@ -432,8 +491,8 @@ def test_a_bad_token_and_a_certificate_are_told(tmp_path: Path) -> None:
     ("url", "problem"),
     [
         ("http://maar.example.com", "a token is sent over https, or to this machine"),
-        ("maar.example.com", "expected a URL such as `https://maar.example.com`"),
-        ("ftp://maar.example.com", "expected a URL"),
+        ("maar.example.com", "expected `aggregated`, or a URL such as `https://maar.example.com`"),
+        ("ftp://maar.example.com", "or a URL such as"),
     ],
 )
 def test_tokens_go_over_tls_or_nowhere(kubeconfig: Path, url: str, problem: str) -> None:
@@ -451,6 +510,9 @@ def test_another_server_is_no_maar_web(kubeconfig: Path) -> None:
         result = maar(command, "--server", server, kubeconfig=with_token)
         assert (3, "") == (result.exit_code, result.stdout)
         assert "not `maar web`" in result.stderr
+        result = maar(command, "--server", "aggregated", kubeconfig=kubeconfig)
+        assert (3, "") == (result.exit_code, result.stdout)
+        assert "no aggregated API of `maar web`" in result.stderr
 
 
 def test_it_is_a_plugin_of_kubectl() -> None:

@@ -1,14 +1,17 @@
 """`maar demo`: the picture, the ledger and its score from invented events; the whole story in a separate process."""
 
 import asyncio
+import json
 import os
+import pty
 import re
 import signal
 import subprocess
 import sys
 import time
+import urllib.request
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -296,6 +299,35 @@ async def look_around(kubeconfig: Path) -> None:
         await cluster.until(lambda pods: any(p.name == "mine" and p.phase == "Running" for p in pods), "mine runs")
 
 
+def look_at_the_page(url: str) -> None:
+    """The page and its API tell the same story, without a token."""
+
+    def got(path: str) -> Any:
+        with urllib.request.urlopen(f"{url}{path}", timeout=30) as answer:
+            return answer.read().decode()
+
+    assert "<title>" in got("")
+    assert {"ready": 16} == json.loads(got("api/v1/cluster"))["cluster"]["nodes"]
+    jobs = {job["name"]: job for job in json.loads(got("api/v1/jobs"))["items"]}
+    assert {"gpt": 16, "clip": 8, "dino": 4} == {
+        name: jobs[name]["elastic"]["now"] for name in ("gpt", "clip", "dino")
+    }, "as at the end of the story"
+    story = json.loads(got("api/v1/jobs/default/gpt?unblock=false"))["detail"]["story"]
+    assert {"Created", "Started", "Resized"} <= {entry["what"] for entry in story}
+    assert any("for `default/rush`" in entry["words"] for entry in story) or any(
+        "for `default/rush`" in entry["words"]
+        for name in ("clip", "dino")
+        for entry in json.loads(got(f"api/v1/jobs/default/{name}?unblock=false"))["detail"]["story"]
+    ), "who made room, and for whom"
+    story = json.loads(got("api/v1/jobs/default/resnet?unblock=false"))["detail"]["story"]
+    assert any("for `default/urgent`" in entry["words"] and "4 pods" in entry["words"] for entry in story)
+    recordings = [item["name"] for item in json.loads(got("api/v1/recordings"))["items"]]
+    assert {"scheduler-1.rec", "scheduler-2.rec"} == set(recordings), "before and after the kill"
+    decided = json.loads(got("api/v1/decisions?limit=1000&recording=scheduler-1.rec"))["items"]
+    evicted = {(each["job"], each["beneficiary"]) for one in decided for each in one["evict"]}
+    assert {("default/resnet", "default/urgent")} == evicted
+
+
 @pytest.mark.slow
 def test_the_story_is_told_to_its_end_is_kept_and_nothing_is_left_behind(tmp_path: Path) -> None:
     with demo(tmp_path, "--keep") as process:
@@ -305,9 +337,14 @@ def test_the_story_is_told_to_its_end_is_kept_and_nothing_is_left_behind(tmp_pat
             out += line
             if line == "Ctrl-C ends it\n":
                 break
-        kept = re.search(r"^still running; look around:\n  kubectl --kubeconfig (\S+) get pods", out, re.MULTILINE)
+        kept = re.search(
+            r"^still running; look around:\n  http://\S+\n  kubectl --kubeconfig (\S+) get pods", out, re.MULTILINE
+        )
         assert kept is not None, out
         asyncio.run(look_around(Path(kept[1])))
+        page = re.search(r"^the page: (http://127\.0\.0\.1:\d+/) ", out, re.MULTILINE)
+        assert page is not None, out
+        look_at_the_page(page[1])
         os.killpg(process.pid, signal.SIGINT)
         rest, _ = process.communicate(timeout=60)
     assert (0, "") == (process.returncode, rest), out + rest
@@ -373,6 +410,38 @@ def test_the_story_ends_when_its_time_is_up(tmp_path: Path) -> None:
     assert "time is up: 2 s" in out
     assert "over-commits" in out
     assert time.monotonic() - started >= 2
+    assert [] == left_behind(tmp_path)
+
+
+@pytest.mark.slow
+def test_without_a_page_none_is_started(tmp_path: Path) -> None:
+    with demo(tmp_path, "--no-page", "--for", "0") as process:
+        out, _ = process.communicate(timeout=60)
+    assert (0, False) == (process.returncode, "the page" in out), out
+
+
+@pytest.mark.slow
+def test_on_a_terminal_it_is_kept_until_it_is_ended(tmp_path: Path) -> None:
+    for options, words in (([], "ends on Ctrl-C"), (["--no-keep"], "ends by itself")):
+        ours, theirs = pty.openpty()
+        command = [sys.executable, "-m", "maar.cli.main", "demo", "--no-page", *options]
+        environment = {**os.environ, "TMPDIR": str(tmp_path), "COLUMNS": "200"}
+        process = subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs, env=environment)
+        os.close(theirs)
+        try:
+            with os.fdopen(ours, "rb", buffering=0) as terminal:
+                first = b""
+                while b"queues research" not in first:
+                    first += terminal.read(4096)
+                process.send_signal(signal.SIGTERM)
+                with suppress(OSError):  # the other side is closed
+                    while terminal.read(4096):
+                        pass
+                assert 130 == process.wait(60)
+        finally:
+            process.kill()
+            process.wait()
+        assert words in first.decode(), options
     assert [] == left_behind(tmp_path)
 
 

@@ -36,12 +36,18 @@ def test_it_serves_until_it_is_stopped(tmp_path: Path) -> None:
             wait_until(lambda: _status(f"{found[1]}/readyz") == 200, "it is ready", PATIENCE)
             with urllib.request.urlopen(f"{found[1]}/api/v1/cluster", timeout=PATIENCE) as answer:
                 assert {} == json.load(answer)["cluster"]["nodes"]
+            wait_until(lambda: _made(found[1]) > 0, "a forecast", PATIENCE)
         finally:
             process.send_signal(signal.SIGTERM)
             assert 0 == process.wait(PATIENCE)
     finally:
         server.stop()
     assert "Traceback" not in log.read_text()
+
+
+def _made(base: str) -> int:
+    with urllib.request.urlopen(f"{base}/api/v1/forecasts", timeout=PATIENCE) as answer:
+        return int(json.load(answer)["made"])
 
 
 def _status(url: str) -> int:
@@ -59,6 +65,7 @@ def test_bad_options_are_refused(tmp_path: Path) -> None:
     cases = [
         (["--tls-cert", "x"], "--tls-cert and --tls-key belong together"),
         (["--tls-cert", str(tmp_path / "c"), "--tls-key", str(tmp_path / "k")], "not a certificate with the key"),
+        (["--aggregated-port", "0"], "--aggregated-port needs --tls-cert and --tls-key"),
         (["--history", "mysql://x/y"], "unknown database type: `mysql`"),
         (["--config", str(tmp_path / "none.yaml")], "none.yaml"),
     ]

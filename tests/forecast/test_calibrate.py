@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from random import Random
 
 import pytest
 from hypothesis import given
@@ -10,6 +11,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from maar.forecast.calibrate import (
+    SPELL,
     Age,
     Calibration,
     Made,
@@ -26,8 +28,8 @@ from maar.forecast.start import State
 
 
 def made(number: int, wait: float | None, p50: float = 100.0, p90: float = 200.0, **fields: object) -> Made:
-    """A forecast made at second 10 times its number, with waits in seconds."""
-    at = 10.0 * number
+    """A forecast of the spell with its number, with waits in seconds."""
+    at = SPELL * number
     start = None if wait is None else at + wait
     return replace(Made(f"j{number}", "q", Age.SUBMITTED, at, Span(at + p50, at + p90), start), **fields)
 
@@ -37,12 +39,14 @@ def waits(count: int, factor: float = 1.0) -> list[Made]:
     return [made(i, 200.0 * factor * ((i * 37) % count + 1) / count) for i in range(count)]
 
 
+NEVER = 1e12
+"""Factors that are never learned again: without feedback."""
 WAITS = st.lists(st.tuples(st.floats(0.0, 1e5), st.booleans()), min_size=1, max_size=60)
 
 
 def records(given_: list[tuple[float, bool]]) -> list[Made]:
     return [
-        made(i, None if cancelled else wait, gone=10.0 * i + wait if cancelled else None)
+        made(i, None if cancelled else wait, gone=SPELL * i + wait if cancelled else None)
         for i, (wait, cancelled) in enumerate(given_)
     ]
 
@@ -50,7 +54,8 @@ def records(given_: list[tuple[float, bool]]) -> list[Made]:
 @given(st.lists(st.floats(0.0, 1e5), min_size=31, max_size=80))
 def test_p90_holds_on_what_it_was_learned_from(seconds: list[float]) -> None:
     past = [made(i, wait) for i, wait in enumerate(seconds)]
-    known = Calibration(past)
+    known = Calibration(past, every=NEVER)
+    assert 0.0 == known.more, "without an earlier period nothing is fed back"
     again = [replace(m, start=known.stretched(m.start, m.queue, m.age, m.at)) for m in past]
     held = sum(m.started is not None and m.started <= (m.start.p90 or 0.0) + 1e-6 for m in again) / len(again)
     assert held >= 0.9 - 1e-9
@@ -61,10 +66,50 @@ def test_p90_holds_on_what_it_was_learned_from(seconds: list[float]) -> None:
 
 def test_forecasts_that_were_too_short_are_widened_and_too_long_ones_narrowed() -> None:
     for factor in (0.4, 0.7, 3.0):
-        known = Calibration(waits(100, factor))
+        known = Calibration(waits(100, factor), every=NEVER)
         stretched = known.stretched(Span(100.0, 200.0), "q", Age.SUBMITTED, 0.0)
         assert stretched.p90 == pytest.approx(max(0.91 * 200.0 * factor, 100.0))
         assert 100.0 == stretched.p50
+
+
+def test_feedback_widens_what_held_too_seldom_and_narrows_what_held_too_often() -> None:
+    """Waits grow from day to day: the past alone is always too short. Then they shrink: it is always too long."""
+    grow = [made(i, 10.0 * 1.1 ** (i / 4)) for i in range(160)]
+    shrink = [made(i, 1e5 * 0.9 ** (i / 4)) for i in range(160)]
+    assert 0.1 == Calibration(grow).more
+    assert Calibration(shrink).more < -0.1
+    wide, plain = Calibration(grow), Calibration(grow, every=NEVER)
+    assert wide.factors("q", Age.SUBMITTED).p90 > plain.factors("q", Age.SUBMITTED).p90
+
+
+def held_over_weeks(seed: int) -> float:
+    """Each day has its own mean wait. Forecasts of each week are stretched by what was known when it began."""
+    dice, week = Random(seed), 28 * SPELL
+    days = [dice.gauss(0.0, 0.6) for _ in range(84)]
+    past = [made(i, 100.0 * math.exp(days[i // 4] + dice.gauss(0.0, 0.5))) for i in range(84 * 4)]
+    held = []
+    for number in range(3, 12):
+        known = Calibration(past, number * week, week)
+        for m in past[28 * number : 28 * (number + 1)]:
+            p90 = known.stretched(m.start, m.queue, m.age, m.at).p90
+            held.append(m.started is not None and p90 is not None and m.started <= p90)
+    return sum(held) / len(held)
+
+
+def test_p90_holds_over_weeks_although_days_differ() -> None:
+    assert all(0.85 <= held_over_weeks(seed) <= 0.95 for seed in range(6))
+
+
+def test_jobs_that_wait_at_the_same_time_are_one_observation() -> None:
+    """100 jobs of one spell say less than one job in each of 100 spells: the factor is higher."""
+    apart = waits(100)
+    together = [replace(m, at=0.0, start=Span(100.0, 200.0), started=(m.started or 0.0) - m.at) for m in apart]
+    wide, narrow = (Calibration(past, every=NEVER).factors("q", Age.SUBMITTED) for past in (together, apart))
+    assert (1, 100) == (wide.spells, narrow.spells)
+    assert pytest.approx(1.0) == wide.p90, "the longest wait was 200 s, as forecast"
+    assert wide.p90 > narrow.p90
+    few = [replace(m, queue="small") for m in together]
+    assert 200 == Calibration([*apart, *few]).factors("small", Age.SUBMITTED).started, "those of all jobs"
 
 
 def test_without_enough_jobs_of_a_queue_the_broader_group_counts() -> None:
@@ -76,7 +121,7 @@ def test_without_enough_jobs_of_a_queue_the_broader_group_counts() -> None:
     assert 1.0 == Calibration(few).factors("small", Age.SUBMITTED).p90
 
 
-@given(WAITS, st.floats(1.0, 1000.0), st.floats(0.0, 1e5))
+@given(WAITS, st.floats(1.0, 100 * SPELL), st.floats(0.0, 1e5))
 def test_safety_nothing_later_is_used(past: list[tuple[float, bool]], before: float, other: float) -> None:
     """What happens after the time of learning does not change what is learned."""
     true = records(past)
@@ -103,7 +148,7 @@ def test_safety_censored_jobs_never_make_waits_look_shorter(past: list[tuple[flo
 
 
 def test_dropping_cancelled_jobs_would_look_better() -> None:
-    jobs = [made(i, 50.0) for i in range(50)] + [made(50 + i, None, gone=10.0 * (50 + i) + 190.0) for i in range(40)]
+    jobs = [made(i, 50.0) for i in range(50)] + [made(50 + i, None, gone=SPELL * (50 + i) + 190.0) for i in range(40)]
     late = [made(90 + i, 1000.0) for i in range(10)]
     assert quality([*jobs, *late]).coverage_p90 == pytest.approx(0.5 / 1.0, abs=1e-9)
     kept = [m for m in [*jobs, *late] if m.gone is None]
@@ -119,20 +164,22 @@ def test_the_estimate_is_that_of_the_textbook() -> None:
 
 
 def test_quality_counts_what_was_known_then() -> None:
-    jobs = [made(0, 150.0), made(1, 500.0), made(2, None), made(3, None, gone=60.0)]
-    found = quality(jobs, before=300.0)
-    assert (4, 3, 50.0) == (found.judged, found.censored, found.median_error)
+    jobs = [made(0, 150.0), made(1, SPELL), made(2, None), made(3, None, gone=3 * SPELL + 60.0)]
+    found = quality(jobs, before=1.5 * SPELL)
+    assert (2, 1, 50.0) == (found.judged, found.censored, found.median_error)
+    found = quality(jobs, before=3.5 * SPELL)
+    assert (4, 2) == (found.judged, found.censored)
     assert quality([]).coverage_p90 is None
 
 
 def test_each_job_counts_once_at_each_age() -> None:
     assert [Age.SUBMITTED, Age.MINUTE, Age.HOUR] == [age_of(s) for s in (59.0, 60.0, 3600.0)]
     twice = [made(2, 1.0, job="j"), made(1, 1.0, job="j"), made(3, 1.0, job="j", age=Age.HOUR)]
-    assert [10.0, 30.0] == [m.at for m in picked(twice)]
+    assert [SPELL, 3 * SPELL] == [m.at for m in picked(twice)]
 
 
 def test_the_end_of_a_job_moves_with_its_start() -> None:
-    known = Calibration(waits(100, 3.0))
+    known = Calibration(waits(100, 3.0), every=NEVER)
     before = JobForecast("j", "q", State.WAITING, Verdict.EXPECTED, "", Span(100.0, 200.0), Span(1100.0, 2200.0))
     after = known.applied(before, Age.SUBMITTED, 0.0)
     assert after.start.p90 == pytest.approx(546.0)

@@ -279,3 +279,14 @@ def test_quantiles_of_times_that_may_be_infinite() -> None:
     assert 1.0 == quantile([1.0], 0.9)
     assert Span(5.5, None) == span([*map(float, range(1, 10)), math.inf])
     assert 9.9 == quantile([float(n) for n in range(1, 11)], 0.9)
+
+
+def test_new_workers_take_the_room_that_is_held_for_them_in_the_same_cycle() -> None:
+    """At 500 s the elastic job gets both workers, and runs 800 s of work at twice the speed."""
+    waiting = elastic("e", 1, 2, requested=2, suspended=True, job={"promise": 400.0})
+    scene = cluster(node("n1", gpu=2), running("first", 2, promise=600.0), waiting)
+    found = forecast(scene, CONFIG, NOW, RunTimes(), options=Options(rollouts=1))
+    waits = found.of("ns/e")
+    assert waits is not None
+    assert (NOW + 500.0, NOW + 900.0) == (waits.start.p50, waits.finish.p50)
+    assert 1 == found.decisions

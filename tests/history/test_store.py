@@ -12,7 +12,7 @@ from tests.support.postgres import Postgres
 
 from maar.history.address import read_address
 from maar.history.errors import HistoryError, NewerSchema, Refused, Unreachable
-from maar.history.records import Event, EventKind, Measurement
+from maar.history.records import Event, EventKind, Fate, Measurement, Prediction, Run
 from maar.history.store import Store
 
 
@@ -134,8 +134,121 @@ def test_tables_of_a_newer_maar_are_refused(store: Store, address: str) -> None:
         connection.execute(text("UPDATE maar_history SET version = 7"))
     engine.dispose()
     for write in (True, False):
-        with pytest.raises(NewerSchema, match="table version 7, newest known version 1"):
+        with pytest.raises(NewerSchema, match="table version 7, newest known version 2"):
             Store(read_address(address), write=write).open()
+
+
+RUN = Run(
+    *("team", "bert-1", "u-9", "team", "bert", "red"),
+    submitted=900.0,
+    started=1000.0,
+    ended=1600.5,
+    seconds=580.25,
+    how="completed",
+    gpus=16,
+    category="team/nlp",
+    accelerator="nvidia.com/gpu",
+    declared=3600.0,
+)
+
+
+def as_version_1(address: str) -> None:
+    """The tables as Maar made them before version 2."""
+    engine = create_engine(read_address(address))
+    with engine.begin() as connection:
+        for table in ("maar_runs", "maar_forecasts"):
+            connection.execute(text(f"DROP TABLE {table}"))
+        connection.execute(text("UPDATE maar_history SET version = 1"))
+    engine.dispose()
+
+
+def test_tables_of_version_1_are_read_as_they_are_and_migrated_by_a_writer(store: Store, address: str) -> None:
+    store.write([FULL, HAPPENED])
+    store.close()
+    as_version_1(address)
+    for options in ({"write": False}, {"make": False}):
+        old = Store(read_address(address), **options)
+        assert old.open()
+        assert (1, 1, [], [], []) == (
+            old.version,
+            len(old.events()),
+            old.runs(),
+            old.predictions(),
+            old.open_predictions(),
+        )
+        assert None is old.first_start("team", "resnet", "u-1")
+        old.close()
+    new = Store(read_address(address))
+    assert new.open()
+    assert (2, 1, 1) == (new.version, len(new.measurements()), len(new.events()))
+    new.write([RUN])
+    new.write_predictions([predicted()], (), 0.0)
+    assert (1, 1) == (len(new.runs()), len(new.predictions()))
+    new.close()
+
+
+def test_two_that_start_at_once_migrate_once(store: Store, address: str) -> None:
+    store.close()
+    as_version_1(address)
+    stores = [Store(read_address(address)) for _ in range(4)]
+    threads = [threading.Thread(target=each.open) for each in stores]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert [2] * 4 == [each.version for each in stores]
+    for each in stores:
+        each.close()
+
+
+def test_one_that_may_not_make_tables_makes_none(address: str, tmp_path: Path) -> None:
+    writer = Store(read_address(address), make=False)
+    assert not writer.open()
+    assert [] == list(tmp_path.iterdir())
+
+
+def test_runs_come_out_as_they_go_in_and_count_once(store: Store) -> None:
+    store.write([RUN])
+    store.write([RUN, msgspec.structs.replace(RUN, started=2000.0, declared=None)])
+    first, second = store.runs()
+    assert RUN == msgspec.structs.replace(first, id=0)
+    assert None is second.declared
+    assert [second] == store.runs(first.id) == store.runs(newest=1)
+    assert 1000.0 == store.first_start("team", "bert-1", "u-9")
+    assert None is store.first_start("team", "bert-1", "u-8")
+
+
+def test_the_first_start_of_a_job_comes_from_its_accounts_too(store: Store) -> None:
+    started = msgspec.structs.replace(HAPPENED, kind=EventKind.STARTED, at=70.0)
+    store.write([started, msgspec.structs.replace(started, at=50.0, uid="u-2"), HAPPENED])
+    assert 70.0 == store.first_start("team", "resnet", "u-1")
+
+
+def predicted(job: str = "a", at: float = 100.0, **more: object) -> Prediction:
+    made = {"namespace": "team", "name": job, "uid": f"u-{job}", "queue": "red", "at": at, "age": 5.0, "first": True}
+    return msgspec.convert({**made, "verdict": "expected", "start_p50": at + 60, "rollouts": 32, **more}, Prediction)
+
+
+def test_forecasts_and_what_became_of_the_jobs(store: Store) -> None:
+    full = predicted("a", start_p90=400.0, finish_p50=500.0, finish_p90=900.5)
+    store.write_predictions([full, predicted("a", 700.0, first=False), predicted("b"), predicted("c")], (), 0.0)
+    assert full == msgspec.structs.replace(store.predictions()[0], id=0)
+    assert [("a", 700.0), ("b", 100.0), ("c", 100.0)] == [(p.name, p.at) for p in store.open_predictions()]
+    store.write_predictions((), [Fate("team", "a", "u-a", started=800.0), Fate("team", "b", "u-b", gone=150.0)], 0.0)
+    store.write_predictions((), [Fate("team", "a", "u-a", gone=900.0), Fate("team", "c", "u-a", gone=1.0)], 0.0)
+    assert [("a", 800.0, None), ("b", None, 150.0), ("c", None, None)] == [
+        (p.name, p.started, p.gone) for p in store.predictions()
+    ]
+    assert ["c"] == [p.name for p in store.open_predictions()]
+    assert ["c"] == [p.name for p in store.predictions(newest=1)]
+
+
+def test_old_forecasts_are_deleted(store: Store) -> None:
+    store.write_predictions([predicted("a", 100.0), predicted("b", 200.0)], (), 0.0)
+    store.write_predictions([predicted("c", 300.0)], (), 150.0)
+    assert ["b", "c"] == [p.name for p in store.predictions()]
+    store.write_predictions([predicted(f"x{n}", 400.0) for n in range(30)], (), 0.0)
+    assert 20 == len(store.predictions())
 
 
 def test_a_reader_makes_nothing(address: str, tmp_path: Path) -> None:

@@ -65,6 +65,22 @@ def users() -> list[dict[str, Any]]:
     return made
 
 
+def eviction() -> dict[str, Any]:
+    """Maar's event on a pod of `team-a/mine` that is gone."""
+    return {
+        "apiVersion": "v1",
+        "kind": "Event",
+        "metadata": {"name": "evicted", "namespace": "team-a"},
+        "involvedObject": {"apiVersion": "v1", "kind": "Pod", "name": "mine-9", "namespace": "team-a"},
+        "reason": "Preempted",
+        "message": "preempted: gang of `team-a/mine` (priority 0) for `xq7team/xq7job` (priority 9)",
+        "firstTimestamp": "2026-11-01T10:00:00Z",
+        "lastTimestamp": "2026-11-01T10:00:00Z",
+        "type": "Normal",
+        "source": {"component": "maar"},
+    }
+
+
 def test_two_users_of_different_rights(new_cluster: Callable[..., RealCluster], tmp_path: Path) -> None:
     cluster = new_cluster(users={ACCOUNT: ["system:serviceaccounts"]})
     cluster.apply_files([DEPLOY / "1-rights.yaml"])
@@ -79,6 +95,7 @@ def test_two_users_of_different_rights(new_cluster: Callable[..., RealCluster], 
             await live.nodes(1, gpu=8)
             await gang(live.api, "team-a", "mine", 1, gpu=8)
             await gang(live.api, "xq7team", "xq7job", 1, gpu=8, on="n0")
+            await live.api.create("/api/v1/namespaces/team-a/events", eviction())
             return await live.versions()
 
     before = asyncio.run(set_up())
@@ -112,6 +129,9 @@ def test_two_users_of_different_rights(new_cluster: Callable[..., RealCluster], 
             status, text = ask(base, f"/api/v1/{path}", tokens["alice"])
             assert status == (404 if "xq7" in path else 200), text
             assert "xq7" not in text
+        story = json.loads(ask(base, "/api/v1/jobs/team-a/mine?unblock=false", tokens["alice"])[1])["detail"]["story"]
+        told = [entry["words"] for entry in story if entry["what"] == "Evicted"]
+        assert ["preempted: gang of `team-a/mine` (priority 0) for another job (priority 9): 1 pod"] == told
         question = {"edits": [{"edit": "add-nodes-like", "like": "n0"}]}
         status, text = ask(base, "/api/v1/what-if", tokens["alice"], question)
         assert (200, ["team-a/mine"]) == (status, json.loads(text)["whatIf"]["starts"]), text

@@ -28,6 +28,11 @@ FIELDS = re.compile(r"^\| `([a-z-]+)` \| ([A-Za-z, ]+) \| (`[^|]+`) \|$", re.MUL
 ELSEWHERE = {
     "http-measurements": ("tests/web/test_access.py", "test_a_token_is_for_the_jobs_of_its_own_namespace"),
     "http-flood": ("tests/web/test_access.py", "test_measurements_and_reads_of_one_namespace_are_limited"),
+    "web-write": ("tests/web/api/test_writes.py", "test_without_the_right_nothing_is_created"),
+    "web-front-proxy": (
+        "tests/web/api/test_aggregated.py",
+        "test_headers_without_the_certificate_of_the_front_proxy_are_worth_nothing",
+    ),
     "web-token": ("tests/web/api/test_access.py", "test_no_name_of_another_namespace_in_any_byte_of_any_answer"),
     "web-question": ("tests/web/api/test_openapi.py", "test_hostile_requests_change_nothing_and_it_keeps_serving"),
     "http-values": ("tests/web/test_measurements.py", "test_invalid_bodies_are_refused_with_the_field"),

@@ -67,6 +67,19 @@ tiers:
     assert (90.0, 50.0, 0, 200.0) == (wide.waited, wide.ran, wide.restarts, wide.gpu_seconds)
 
 
+def test_a_waiting_job_that_is_cancelled_is_gone_and_delays_no_one() -> None:
+    """`next` waits for 100 s and is cancelled at 10 s, when `last` comes: `last` starts instead of it."""
+    jobs = (gang("first", 0, 100, 8), gang("next", 5, 50, 8), gang("last", 10, 7, 8))
+    run = Play(Trace(jobs), PREEMPTING, SMALL)
+    while run.step():
+        if run.plans[0][0] == 10.0:
+            run.cancel("sim/next")
+    result = run.run("test")
+    assert {"first": 100.0, "last": 107.0} == ends(result)
+    assert ("next",) == result.unfinished
+    assert 0 == run.ledger.there
+
+
 def test_an_evicted_gang_loses_what_it_did_not_save_and_starts_again() -> None:
     run = play(PREEMPTING, SMALL, gang("low", 0, 300, 8, priority=1), gang("high", 100, 50, 8, priority=10))
     # low has saved at 60 and is evicted at 100. It starts again at 150 and pauses for 10 s: 240 s are left.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -13,15 +13,19 @@ from aiohttp import ClientSession
 from tests.support.live import GPU, OUR_CRDS, Live, connected
 
 from maar.controller.settings.config_file import ConfigFile
-from maar.embedded.server import EmbeddedServer
+from maar.embedded.server import EmbeddedServer, Part
+from maar.history.forecasts import ForecastLog
+from maar.history.history import History
 from maar.kube.client.api import Api
 from maar.kube.kinds import volcano_podgroup
 from maar.kube.wire.api_resources import PODS
 from maar.web.addresses import Address
-from maar.web.api.limits import Limits
+from maar.web.api.limits import Guard, Limits
 from maar.web.api.main import Options, answering
 from maar.web.api.mirror import Mirror, until_ready
+from maar.web.api.routes import Api1
 from maar.web.api.server import Certificate, serving
+from maar.web.forecasting.keeper import Keeper, Pace
 
 MINE, THEIRS = "mine", "aq7hidden"
 ADMIN, USER = "admin", "user"
@@ -72,13 +76,23 @@ class Web:
     """One `maar web` and its API server."""
 
     def __init__(
-        self, server: EmbeddedServer, cluster: Live, mirror: Mirror, session: ClientSession, base: str
+        self,
+        server: EmbeddedServer,
+        cluster: Live,
+        mirror: Mirror,
+        answers: Api1,
+        guard: Guard,
+        session: ClientSession,
+        base: str,
     ) -> None:
         self.server = server
         self.cluster = cluster
         self.mirror = mirror
+        self.answers = answers
+        self.guard = guard
         self._session = session
         self.base = base
+        self.keeper: Keeper | None = None
         self.asked: list[dict[str, Any]] = []
         """The access reviews."""
 
@@ -140,13 +154,18 @@ async def webbing(
     *,
     limits: Limits | None = None,
     anonymous: bool = False,
+    writes: bool = False,
     certificate: Certificate | None = None,
     page: Path | None = None,
     nodes: int = 2,
+    parts: Iterable[Part] = (),
     host: str = "127.0.0.1",
+    recordings: Path | None = None,
+    pace: Pace | None = None,
+    history: str = "none",
 ) -> AsyncIterator[Web]:
-    """A `maar web` that has decided once."""
-    async with EmbeddedServer() as server, connected(server.kubeconfig(tmp_path / "kubeconfig")) as cluster:
+    """A `maar web` that has decided once; with a `pace` it makes forecasts."""
+    async with EmbeddedServer(parts=parts) as server, connected(server.kubeconfig(tmp_path / "kubeconfig")) as cluster:
         await cluster.crds(OUR_CRDS)
         await cluster.nodes(nodes, gpu=8)
         for name in (MINE, THEIRS):
@@ -156,19 +175,26 @@ async def webbing(
         for name in (ADMIN, USER):
             await cluster.api.create(f"/api/v1/namespaces/{MINE}/serviceaccounts", {"metadata": {"name": name}})
         api: Api = cluster.api
-        options = Options(Address(host, 0), anonymous=anonymous, every=0.05)
+        options = Options(
+            Address(host, 0), anonymous=anonymous, allow_writes=writes, every=0.05, recordings=recordings, pace=pace
+        )
+        known, log = History(history, write=False, refresh=0.2), ForecastLog(history)
         async with (
-            answering(api, options, ConfigFile(None), limits=limits) as (mirror, answers, guard),
+            answering(api, options, ConfigFile(None), None, known, limits, log) as (mirror, answers, guard),
             serving(answers, guard, options.address, certificate, page or tmp_path / "page") as port,
             ClientSession() as session,
         ):
-            running = asyncio.create_task(mirror.run())
+            keeper = answers.keeper
+            running = [asyncio.create_task(mirror.run())]
+            running += [] if keeper is None else [asyncio.create_task(keeper.run())]
             try:
                 scheme = "http" if certificate is None else "https"
-                web = Web(server, cluster, mirror, session, f"{scheme}://127.0.0.1:{port}")
+                web = Web(server, cluster, mirror, answers, guard, session, f"{scheme}://127.0.0.1:{port}")
+                web.keeper = keeper
                 server.handler.allows = web.allows
                 await until_ready(mirror)
                 yield web
             finally:
-                running.cancel()
-                await asyncio.gather(running, return_exceptions=True)
+                for task in running:
+                    task.cancel()
+                await asyncio.gather(*running, return_exceptions=True)

@@ -85,6 +85,19 @@ def shared(draw: st.DrawFn) -> Cluster:
     return cluster
 
 
+class Same:
+    """Nothing has happened since."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._nodes = {task.key: task.node for task in cluster.tasks}
+
+    def node_of(self, pod: str) -> str | None:
+        return self._nodes.get(pod)
+
+    def size_of(self, job: str) -> int | None:
+        return None
+
+
 @settings(max_examples=80)
 @given(shared(), st.sampled_from(CONFIGS))
 def test_safety_no_view_names_what_belongs_to_others(cluster: Cluster, config: Config) -> None:
@@ -92,7 +105,6 @@ def test_safety_no_view_names_what_belongs_to_others(cluster: Cluster, config: C
     tally = Tally(found.snapshot, found.plan, NOW)
     owners = {task.key: task.job for task in cluster.tasks}
     cycle = Cycle(1, NOW, 0.1, found.plan, owners, tally.namespaces)
-    nodes = {task.key: task.node for task in cluster.tasks}
     mine = sorted(job.key for job in cluster.jobs if MINE.of(job.key))
 
     views: list[object] = [
@@ -100,7 +112,7 @@ def test_safety_no_view_names_what_belongs_to_others(cluster: Cluster, config: C
         queue_views(tally, MINE),
         node_views(tally, MINE),
         job_views(tally, MINE),
-        decision_view(cycle, MINE, nodes.get),
+        decision_view(cycle, MINE, Same(cluster)),
     ]
     views += [
         job_detail(tally, why(cluster, config, NOW, key, _few(6)), MINE)

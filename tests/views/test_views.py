@@ -7,7 +7,7 @@ import pytest
 
 from maar.config.file import default_config
 from maar.decide import decide
-from maar.model.plan import Elect, Lock
+from maar.model.plan import Bind, Elect, Evict, Lock, Plan, Resize
 from maar.model.queues import Queue
 from maar.model.selectors import Taint
 from maar.model.snapshot import Cluster, Snapshot
@@ -18,9 +18,10 @@ from maar.views.decisions import Cycle, decision_view
 from maar.views.jobs import job_detail, job_views
 from maar.views.nodes import node_views
 from maar.views.queues import queue_views
-from maar.views.records import JobView, NodeView, Others, QueueView, State
+from maar.views.records import Happened, JobView, NodeView, Others, QueueView, State, UtilisationView
 from maar.views.sight import ALL, ANOTHER, Sight
 from maar.views.tally import Tally
+from maar.views.utilisation import QUEUES, utilisation_view
 from maar.whatif.why import why
 
 CONFIG = default_config(catalog())
@@ -146,6 +147,28 @@ def test_jobs_ahead_have_a_name_only_if_they_may_be_seen() -> None:
         assert "locked for" in says[0][1], "a sentence that names another job"
 
 
+class Later:
+    """Everything has happened as decided."""
+
+    def node_of(self, pod: str) -> str | None:
+        return None if pod.startswith("theirs/low") else "n2"
+
+    def size_of(self, job: str) -> int | None:
+        return 3
+
+
+def test_a_decision_has_what_happened_then_beside_it() -> None:
+    plan = Plan(
+        bind=(Bind("mine/a", "n2"), Bind("mine/b", "n1")),
+        evict=(Evict("theirs/low-0", "mine/a", "x"), Evict("mine/c", "mine/a", "x")),
+        resize=(Resize("mine/e", 1, 3, "x"), Resize("mine/f", 1, 2, "x")),
+    )
+    happened = decision_view(Cycle(1, NOW, 0.1, plan, {}), ALL, Later()).happened
+    assert Happened(same_node=1, other_node=1, evicted=1, stayed=1, resized=1, other_size=1) == happened
+    mine = decision_view(Cycle(1, NOW, 0.1, plan, {}), MINE, Later()).happened
+    assert (0, 1) == (mine.evicted, mine.stayed)
+
+
 def test_a_decision_counts_what_may_not_be_seen() -> None:
     made = tally(
         cluster(
@@ -159,7 +182,7 @@ def test_a_decision_counts_what_may_not_be_seen() -> None:
     assert made.plan.bind
     owners = {task.key: task.job for task in made.snapshot.tasks.tasks}
     cycle = Cycle(1, NOW, 0.1, made.plan, owners)
-    whole, part = (decision_view(cycle, sight, lambda pod: "n2") for sight in (ALL, MINE))
+    whole, part = (decision_view(cycle, sight, Later()) for sight in (ALL, MINE))
     assert ["theirs/other"] == [move.job for move in whole.bind]
     assert (1, {}) == (whole.happened.same_node, whole.others)
     assert () == part.bind
@@ -185,3 +208,33 @@ def test_a_decision_counts_what_may_not_be_seen() -> None:
 def test_sentences_lose_the_names_of_others(said: str, heard: str) -> None:
     assert said == ALL.said(said)
     assert heard == MINE.said(said, frozenset({"theirs", "mine", "7"}))
+
+
+def test_utilisation_is_counted_by_top_level_queue() -> None:
+    made = cluster(
+        [node(f"n{i}", gpu=8) for i in range(2)],
+        Queue("red", weight=2),
+        Queue("pale", parent="red"),
+        Queue("blue"),
+        gang("a/one", 1, gpu=2, on=["n0"], queue="red"),
+        gang("a/two", 1, gpu=3, on=["n0"], queue="pale"),
+        gang("a/three", 1, gpu=4, on=["n1"], queue="blue"),
+        gang("a/waits", 3, gpu=8, queue="blue"),
+    )
+    expected = UtilisationView(at=NOW, total=16, used=9, waiting=24, queues={"red": 5, "blue": 4}, others=0)
+    assert expected == utilisation_view(tally(made))
+    cpu = cluster(node("n0", cpu="4"), gang("a/one", 1, gpu=0, cpu="1", on=["n0"]))
+    found = utilisation_view(tally(cpu))
+    assert (4000, 1000, {"default": 1000}) == (found.total, found.used, found.queues)
+
+
+def test_utilisation_names_few_queues() -> None:
+    many = QUEUES + 3
+    made = cluster(
+        [node(f"n{i}", gpu=16) for i in range(many)],
+        [Queue(f"q{i:02}") for i in range(many)],
+        [gang(f"a/j{i}", 1, gpu=i + 1, on=[f"n{i}"], queue=f"q{i:02}") for i in range(many)],
+    )
+    found = utilisation_view(tally(made))
+    assert {f"q{i:02}": i + 1 for i in range(3, many)} == found.queues
+    assert (1 + 2 + 3, found.used) == (found.others, sum(found.queues.values()) + found.others)

@@ -38,7 +38,11 @@ GUTTER = re.compile(r" *\d+\.\d s  | {12}» | {10}[a-z]+(?:[ -][a-z]+)*  +| *")
 
 
 @click.command()
-@click.option("--keep", is_flag=True, help="Keep the cluster running after the story, for kubectl, until Ctrl-C.")
+@click.option(
+    "--keep/--no-keep", default=None,
+    help="Keep the cluster and its page after the story, until Ctrl-C. Default: on a terminal, unless --for is given.",
+)  # fmt: skip
+@click.option("--page/--no-page", default=True, help="Serve the page of `maar web` on this host. Default: yes.")
 @click.option(
     "--for", "seconds", type=Finite(0), metavar="SECONDS",
     help="Stop after this many seconds. Default: no limit.",
@@ -47,14 +51,16 @@ GUTTER = re.compile(r" *\d+\.\d s  | {12}» | {10}[a-z]+(?:[ -][a-z]+)*  +| *")
     "--speed", type=Finite(0.1), default=1.0, show_default=True, metavar="X",
     help="Speed of the story: 2 halves the pauses for reading.",
 )  # fmt: skip
-def demo(keep: bool, seconds: float | None, speed: float) -> None:
+def demo(keep: bool | None, page: bool, seconds: float | None, speed: float) -> None:
     """Show Maar on an embedded cluster: 16 nodes with 8 GPUs each, two queues, and one minute of events."""
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")  # for terminals without box-drawing characters
-    raise Ended(asyncio.run(_demo(keep, seconds, speed)))
+    if keep is None:
+        keep = seconds is None and sys.stdin.isatty() and sys.stdout.isatty()
+    raise Ended(asyncio.run(_demo(keep, page, seconds, speed)))
 
 
-async def _demo(keep: bool, seconds: float | None, speed: float) -> Exit:
+async def _demo(keep: bool, page: bool, seconds: float | None, speed: float) -> Exit:
     console = SafeConsole(soft_wrap=True)
     say = Sayer(console)
     say(f"Maar on a cluster in a box (ends {'by itself after the story' if not keep else 'on Ctrl-C'})")
@@ -70,7 +76,9 @@ async def _demo(keep: bool, seconds: float | None, speed: float) -> Exit:
     box = Box()
     story: asyncio.Task[None] | None = None
     try:
-        await box.open()
+        await box.open(page=page)
+        if page:
+            await _tell_page(say, box, stopped, ends)
         say(f"an API server in this process: {box.server.url}; its nodes are pretended, the scheduler is not")
         say(f"{NODE_COUNT} nodes of {NODE_GPUS} GPUs (one column each below), queues {' and '.join(QUEUES)}")
         say("")
@@ -83,9 +91,13 @@ async def _demo(keep: bool, seconds: float | None, speed: float) -> Exit:
             say("interrupted" if stopped.is_set() else f"time is up: {seconds:g} s")
         problems = box.ledger.problems() if whole else [f"over-committed: {moment}" for moment in box.ledger.over]
         _score(say, box, problems)
+        if box.page.ended and not stopped.is_set():
+            say(f"the page is gone: {box.page.ended}")
         if keep and whole and not stopped.is_set():
             say("")
             say("still running; look around:")
+            if box.page.address and not box.page.ended:
+                say(f"  {box.page.address}")
             say(f"  kubectl --kubeconfig {box.kubeconfig} get pods -o wide")
             say(
                 "Ctrl-C ends it"
@@ -104,6 +116,13 @@ async def _demo(keep: bool, seconds: float | None, speed: float) -> Exit:
             story.cancel()
             await asyncio.gather(story, return_exceptions=True)
         await box.close()
+
+
+async def _tell_page(say: Sayer, box: Box, stopped: asyncio.Event, ends: float | None) -> None:
+    """Print the address of the page. A page that does not start is no reason to stop."""
+    if await _ended(asyncio.create_task(box.page.serving()), stopped, ends):
+        address, problem = box.page.address, box.page.ended or "it has not started in time"
+        say(f"the page: {address} (every GPU, each queue, why each job waits)" if address else f"no page: {problem}")
 
 
 async def _ended(work: asyncio.Task[object], stopped: asyncio.Event, ends: float | None) -> bool:

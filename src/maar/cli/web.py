@@ -1,4 +1,4 @@
-"""`maar web`: serves why, when and what if over HTTP, and writes nothing."""
+"""`maar web`: serves why, when and what if over HTTP. Jobs are written only if that is switched on."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from maar.controller.main import LEASE_NAMESPACE, BadOptions, RunError
 from maar.controller.settings.settings import Settings
 from maar.web.addresses import Address, CannotServe
 from maar.web.api import main as api
+from maar.web.forecasting.keeper import Pace
 
 PORT = 8090
 
@@ -39,6 +40,14 @@ PORT = 8090
     help="Answer requests without a token too, with the rights of `system:anonymous` in the cluster.",
 )  # fmt: skip
 @click.option(
+    "--allow-writes", is_flag=True,
+    help="Let users submit, hold, change and cancel jobs, with their own tokens and rights.",
+)  # fmt: skip
+@click.option(
+    "--aggregated-port", type=click.IntRange(0, 65535), metavar="PORT",
+    help="Also serve the API server there, for an APIService. Needs --tls-cert.",
+)  # fmt: skip
+@click.option(
     "--config", type=FILE, metavar="FILE",
     help="Configuration file of the scheduler, read again when it changes. Default: Maar's own.",
 )  # fmt: skip
@@ -46,7 +55,15 @@ PORT = 8090
 @click.option("--brakes", type=FILE, metavar="FILE", help="Brakes of the scheduler, read again when they change.")
 @click.option(
     "--history", envvar="MAAR_HISTORY", metavar="WHERE",
-    help="History that `maar run` writes: a SQLite file, a postgresql:// URL, or none. It is only read.",
+    help="History of `maar run`: a SQLite file, a postgresql:// URL, or none. Only forecasts are written there.",
+)  # fmt: skip
+@click.option(
+    "--forecast-seconds", type=click.FloatRange(0), default=Pace().budget, show_default=True, metavar="N",
+    help="Time for each forecast, in a process of its own at the lowest priority. 0: no forecasts.",
+)  # fmt: skip
+@click.option(
+    "--recordings", type=FILE, metavar="FOLDER",
+    help="Folder with recordings (`maar run --record`) that users may open. They are only read.",
 )  # fmt: skip
 @click.option(
     "--scheduler-name", "names", multiple=True, default=("maar",), show_default=True, metavar="NAME",
@@ -68,10 +85,14 @@ def web(
     tls_cert: Path | None,
     tls_key: Path | None,
     anonymous: bool,
+    allow_writes: bool,
+    aggregated_port: int | None,
     config: Path | None,
     lenient: bool,
     brakes: Path | None,
     history: str | None,
+    recordings: Path | None,
+    forecast_seconds: float,
     names: tuple[str, ...],
     node_selector: str | None,
     lease_namespace: str,
@@ -79,11 +100,14 @@ def web(
 ) -> None:
     """Serve why, when and what if over HTTP, until SIGTERM or SIGINT.
 
-    It reads the cluster as `maar run` does, decides in shadow, and writes nothing. Give it the same configuration.
+    It reads the cluster as `maar run` does, decides in shadow, and writes nothing to the cluster by itself. Give it
+    the same configuration and history.
     """
     log_to_stderr(log_format)
     if (tls_cert is None) != (tls_key is None):
         raise click.UsageError("--tls-cert and --tls-key belong together")
+    if aggregated_port is not None and tls_cert is None:
+        raise click.UsageError("--aggregated-port needs --tls-cert and --tls-key")
     options = api.Options(
         address=Address(address.strip("[]"), port),
         settings=Settings(
@@ -97,9 +121,14 @@ def web(
         lenient=lenient,
         brakes=brakes,
         history=history,
+        recordings=recordings,
         tls_cert=tls_cert,
         tls_key=tls_key,
         anonymous=anonymous,
+        allow_writes=allow_writes,
+        aggregated=None if aggregated_port is None else Address(address.strip("[]"), aggregated_port),
+        names=names,
+        pace=Pace(budget=forecast_seconds) if forecast_seconds else None,
     )
     try:
         api.run(options)

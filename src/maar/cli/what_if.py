@@ -16,24 +16,33 @@ from maar.cli.exits import BadInput
 from maar.cli.printing import UNWRAPPED, lines, printed
 from maar.kube.picture.manifests import documents_in
 from maar.kube.wire.errors import ManifestError
+from maar.sim.report.scales import duration
 from maar.views.answers import WhatIfView
-from maar.web.api.asking import Question, WebEdit
+from maar.web.api.asking import FORECAST, LONGEST, Question, WebEdit
 
 WIDTH = 80
+NOTICED = 30.0
+"""Smaller differences of forecasts, in seconds, are not shown."""
 
 
-@asking()
+@asking(history=True)
 @click.option(
     "-f", "--file", "paths", multiple=True, required=True, metavar="PATH",
     help="Manifests to add, and edits: a file, a folder, or - for standard input. May be repeated.",
 )  # fmt: skip
-def what_if(asked: Asked, paths: tuple[str, ...]) -> None:
+@click.option(
+    "--seconds", type=click.FloatRange(0, LONGEST), default=FORECAST, show_default=True, metavar="N",
+    help="Time to forecast when waiting jobs start, without and with the change. 0: no forecast.",
+)  # fmt: skip
+def what_if(asked: Asked, paths: tuple[str, ...], seconds: float) -> None:
     """Show what would change in the next plan: who starts, who waits, who is evicted or shrunk. Nothing is written.
+
+    Then it shows which waiting jobs would start earlier or later, as far as that can be forecast.
 
     A document of PATH is a manifest of what is added (a job, a Node, a Queue), or an edit such as
     `{edit: cordon, nodes: [n1]}`. docs/commands.md lists the edits.
     """
-    question = _question(paths)
+    question = msgspec.structs.replace(_question(paths), seconds=seconds)
     show(asked, lambda source: source.what_if(question), lambda found: what_if_text(found.what_if, asked.wide))
 
 
@@ -66,13 +75,41 @@ def _parts(found: WhatIfView) -> Iterator[RenderableType]:
     rows = list(_rows(found))
     if not rows:
         yield "nothing would change in the next plan"
-        return
+    else:
+        yield _table(rows)
+    later = list(_shifts(found))
+    if later:
+        yield ""
+        yield f"by forecasts, from {found.forecast.rollouts} roll-outs"
+        yield _table(later)
+
+
+def _table(rows: list[tuple[str, list[str]]]) -> Padding:
     table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
     table.add_column(no_wrap=True)
     table.add_column(overflow="fold")
     for what, texts in rows:
         table.add_row(what, lines(texts))
-    yield Padding(table, (0, 0, 0, 2))
+    return Padding(table, (0, 0, 0, 2))
+
+
+def _shifts(found: WhatIfView) -> Iterator[tuple[str, list[str]]]:
+    """Waiting jobs whose forecast start differs by more than forecasts are good for."""
+    earlier: list[str] = []
+    later: list[str] = []
+    other: list[str] = []
+    for shift in found.forecasts:
+        before = None if shift.before is None else shift.before.start_p50
+        after = None if shift.after is None else shift.after.start_p50
+        if before is not None and after is not None:
+            by = after - before
+            if abs(by) >= NOTICED:
+                (earlier if by < 0 else later).append(f"{shift.job}: by {duration(abs(by))}")
+        elif shift.before is not None and shift.after is not None and shift.before.verdict != shift.after.verdict:
+            other.append(f"{shift.job}: {shift.before.verdict} before, {shift.after.verdict} then")
+    for what, texts in (("starts earlier", earlier), ("starts later", later), ("start", other)):
+        if texts:
+            yield what, texts
 
 
 def _rows(found: WhatIfView) -> Iterator[tuple[str, list[str]]]:

@@ -161,24 +161,54 @@ def read_recording(path: Path) -> Iterator[RecordedCycle]:
     decoder = msgspec.msgpack.Decoder(Frame)
     jobs: dict[str, tuple[Job, tuple[Task, ...]]] = {}
     config: str | None = None
+    for number, (_, data) in enumerate(frames(path), 1):
+        try:
+            frame = decoder.decode(unpacked(data))
+            cluster = put_together(frame, jobs)
+        except (RecordingError, msgspec.MsgspecError) as error:
+            raise RecordingError(f"{path}: cycle {number}: damaged: {error}") from None
+        config = frame.config if frame.config is not None else config
+        yield RecordedCycle(frame.now, cluster, frame.resting, frame.plan, config)
+
+
+def frames(path: Path, place: int = 0) -> Iterator[tuple[int, bytes]]:
+    """The place and the compressed bytes of each frame, from `place` on. A truncated last one is left out."""
     with path.open("rb") as file:
+        ends = file.seek(0, SEEK_END)
+        file.seek(0)
         if file.read(len(MAGIC)) != MAGIC:
             raise RecordingError(f"{path}: not a recording")
-        number = 0
+        place = max(place, len(MAGIC))
+        file.seek(place)
         while len(head := file.read(_LENGTH.size)) == _LENGTH.size:
-            data = file.read(_LENGTH.unpack(head)[0])
-            number += 1
-            if len(data) < _LENGTH.unpack(head)[0]:
+            size = int(_LENGTH.unpack(head)[0])
+            if place + _LENGTH.size + size > ends:  # checked first: a damaged length may ask for gigabytes
                 return
-            try:
-                frame = decoder.decode(zlib.decompress(data))
-            except (zlib.error, msgspec.MsgspecError) as error:
-                raise RecordingError(f"{path}: cycle {number}: damaged: {error}") from None
-            config = frame.config if frame.config is not None else config
-            yield RecordedCycle(frame.now, _put_together(frame, jobs, path, number), frame.resting, frame.plan, config)
+            yield place, file.read(size)
+            place += _LENGTH.size + size
 
 
-def _put_together(frame: Frame, jobs: dict[str, tuple[Job, tuple[Task, ...]]], path: Path, number: int) -> Cluster:
+def after(place: int, data: bytes) -> int:
+    """The place of the frame that follows one."""
+    return place + _LENGTH.size + len(data)
+
+
+def unpacked(data: bytes, most: int = 0) -> bytes:
+    """The message of a frame; raises `RecordingError` if it is damaged or has more than `most` bytes (0: no limit)."""
+    try:
+        reader = zlib.decompressobj()
+        message = reader.decompress(data, most)
+    except zlib.error as error:
+        raise RecordingError(str(error)) from None
+    if most and reader.unconsumed_tail:
+        raise RecordingError(f"it has more than {most} bytes")
+    if not reader.eof:
+        raise RecordingError("incomplete")
+    return message
+
+
+def put_together(frame: Frame, jobs: dict[str, tuple[Job, tuple[Task, ...]]]) -> Cluster:
+    """The whole cluster of a frame. `jobs` has those of the frame before, and then of this one."""
     if frame.cluster is not None:
         jobs.clear()
         tasks: dict[str, list[Task]] = {}
@@ -187,7 +217,7 @@ def _put_together(frame: Frame, jobs: dict[str, tuple[Job, tuple[Task, ...]]], p
         jobs.update({job.key: (job, tuple(tasks.get(job.key, ()))) for job in frame.cluster.jobs})
         return frame.cluster
     if frame.around is None:
-        raise RecordingError(f"{path}: cycle {number}: damaged: no cluster")
+        raise RecordingError("no cluster")
     for key, changed in frame.changed.items():
         if changed is None:
             jobs.pop(key, None)

@@ -20,6 +20,7 @@ from maar.controller.foreign import ForeignBinds
 from maar.controller.history.accounting import Accounting
 from maar.controller.history.gang_accounting import GangAccounting
 from maar.controller.history.knowledge import FromHistory, Learner
+from maar.controller.history.runs import Runs
 from maar.controller.loads.gatherer import Gatherer
 from maar.controller.loop import Loop
 from maar.controller.record import Recorder
@@ -158,6 +159,7 @@ class Scheduler:
             history.on_ready.append(self._trigger)
             self.loop.on_cycle.append(accounting.on_cycle)
             self.loop.on_cycle.append(GangAccounting(self.cache, history).on_cycle)
+            self.loop.on_cycle.append(Runs(self.cache, history).on_cycle)
             self.outbox.on_given.append(accounting.given)
             self.outbox.resizes.on_written.append(accounting.wrote)
 

@@ -1,7 +1,7 @@
 """The cluster of `maar demo`: an API server and simulated kubelets in this process, `maar run` in another.
 
 The story changes the cluster over the socket, as kubectl does, and reads what the server holds. The scheduler is a
-child process, as on a real cluster, so that it can be killed.
+child process, as on a real cluster, so that it can be killed. `maar web` is another one, if there is a page.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from typing import Any
 
 from maar.config.file import default_text
 from maar.demo.manifests import Elastic, Gang, elastic_job, job, node, priority_class, queue
+from maar.demo.page import Page
 from maar.demo.picture import Column, columns, owner
 from maar.demo.score import Ledger
 from maar.embedded.objects.kinds import EVENTS, JOBS, NODES, PODS
@@ -56,6 +57,7 @@ class Box:
         self.config = self.folder / "config.yaml"
         self.log = self.folder / "maar.log"
         self.kubeconfig = self.folder / "kubeconfig"
+        self.page = Page(self.folder / "page.log")
         # Shorter delays than on a real cluster, where the pods of a dead node stay for five minutes.
         self.kubelets = Kubelets(start=0.2, stop=0.3, evict_after=0.5, forget_after=0.5)
         self.server = EmbeddedServer(parts=[self.kubelets, Jobs(), TrainingOperator()])
@@ -66,16 +68,20 @@ class Box:
         self._api: Api | None = None
         self._child: asyncio.subprocess.Process | None = None
         self._killed = False
+        self._recordings = self.folder / "recordings"
 
     # -- open and close
 
-    async def open(self) -> None:
+    async def open(self, *, page: bool = False) -> None:
         """Start the server and create nodes, queues and priorities; the scheduler is not started."""
         self.server.api.store.listeners.append(self._listen)
         await self.server.open()
         self.server.kubeconfig(self.kubeconfig)
         self._api = await Api.open(load_access(str(self.kubeconfig)))
         self.config.write_text(default_text())
+        if page:
+            self._recordings.mkdir()
+            await self.page.start([*self._options(), "--recordings", str(self._recordings)])
         for definition in definitions():
             await self.api.create("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", definition)
         for number in range(1, NODE_COUNT + 1):
@@ -91,6 +97,7 @@ class Box:
         """Stop the scheduler and the server, and delete all files."""
         with contextlib.suppress(ProcessLookupError):
             await self.stop_scheduler()
+        await self.page.stop()
         if self._api is not None:
             await self._api.close()
         await self.server.close()
@@ -112,16 +119,23 @@ class Box:
     async def start_scheduler(self) -> int:
         """Start `maar run` as a child process; returns its id."""
         self._killed = False
-        options = ["--kubeconfig", str(self.kubeconfig), "--config", str(self.config), "--no-leader-elect"]
-        options += ["--history", "none"]  # No files are left behind, and earlier runs have no influence.
+        options = [*self._options(), "--no-leader-elect", "--http-port", "0"]
+        if self._recordings.exists():  # for the page; each start has a file of its own
+            number = len(list(self._recordings.iterdir())) + 1
+            options += ["--record", str(self._recordings / f"scheduler-{number}.rec")]
         with self.log.open("ab") as log:
             self._child = await asyncio.create_subprocess_exec(
-                *(sys.executable, "-m", "maar.cli.main", "run", *options, "--http-port", "0"),
+                *(sys.executable, "-m", "maar.cli.main", "run", *options),
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
             )
         return self._child.pid
+
+    def _options(self) -> list[str]:
+        """What the scheduler and the page have in common. The history is deleted with the folder."""
+        history = self.folder / "history.sqlite"
+        return ["--kubeconfig", str(self.kubeconfig), "--config", str(self.config), "--history", str(history)]
 
     def kill_scheduler(self) -> None:
         """Kill it with SIGKILL, so that it cannot finish anything."""

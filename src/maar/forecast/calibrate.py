@@ -2,9 +2,14 @@
 
 A forecast is judged by its score: the real wait divided by the forecast one. If p90 holds, 90 % of its scores are at
 most 1, so the p90 of new forecasts is multiplied by the 90 % quantile of the scores, by queue and by the age of the
-job. p50 stays as it is: stretching it too did not lower the median error on generated weeks. A job that was cancelled
-while it waited, or still waits, is censored: its score is at least the one at that time. Censored scores are counted by
-Kaplan and Meier's rule; dropping them would make waits look short.
+job. Jobs that wait at the same time see the same queue, and their scores are alike, so they count as one observation
+(`SPELL`): with few observations the quantile is a higher one, and forecasts are wider until more is known. Busy days
+differ more than that can tell, so there is a feedback: the past is gone through again, as if forecasts had been
+stretched by these rules, and if too few of them held, the quantile becomes a higher one (adaptive conformal inference,
+Gibbs and Candes 2021). p50 stays as it is: stretching it too did not lower the median error on generated weeks.
+
+A job that was cancelled while it waited, or still waits, is censored: its score is at least the one at that time.
+Censored scores are counted by Kaplan and Meier's rule; dropping them would make waits look short.
 
 Everything here is given the time `before`, and uses nothing that was known only later.
 """
@@ -13,7 +18,7 @@ from __future__ import annotations
 
 import enum
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
@@ -25,6 +30,22 @@ HELD = 0.9
 """The share of jobs that start by their p90."""
 ENOUGH = 30
 """Started jobs that a group must have for factors of its own. Tuned by hand."""
+SPELL = 6 * 3600.0
+"""Forecasts made within the same part of the day count as one observation. Tuned by hand."""
+SPELLS = 20
+"""Observations that a group must have for factors of its own; all jobs together need not. Tuned by hand."""
+
+
+DAY = 86400.0
+WEEK = 7 * DAY
+GAIN = 0.3
+"""How much the quantile moves in a week, for the share of forecasts that held too seldom or too often. Tuned by hand on
+made-up scores, not on forecasts."""
+BOUNDS = (-0.3, 0.1)
+"""How far feedback moves the quantile. Tuned by hand."""
+Group = tuple[str, "Age | None"]
+ALL: Group = ("", None)
+"""The group of all forecasts."""
 
 
 class Age(enum.StrEnum):
@@ -74,6 +95,8 @@ class Factors(msgspec.Struct, frozen=True):
     p90: float = 1.0
     started: int = 0
     """The started jobs that they were learned from."""
+    spells: int = 0
+    """The observations that they were learned from."""
 
 
 class Quality(msgspec.Struct, frozen=True):
@@ -90,27 +113,20 @@ class Quality(msgspec.Struct, frozen=True):
 class Calibration:
     """The factors for new forecasts, from all that was known at one time."""
 
-    def __init__(self, made: Iterable[Made] = (), before: float = math.inf) -> None:
-        groups: dict[tuple[str, Age | None], list[Made]] = {}
-        for forecast in made:
-            if forecast.at < before:
-                for key in _groups(forecast.queue, forecast.age):
-                    groups.setdefault(key, []).append(forecast)
-        self._factors = {key: factors(group, before) for key, group in groups.items()}
+    def __init__(self, made: Iterable[Made] = (), before: float = math.inf, every: float = DAY) -> None:
+        """`every` is for how long factors are used until they are learned again."""
+        known = [forecast for forecast in made if forecast.at < before]
+        self.more = feedback(known, before, every)
+        """What feedback adds to the quantile."""
+        self._factors = _learned(known, before, self.more)
 
     def factors(self, queue: str, age: Age) -> Factors:
         """Those of the queue and the age, or of a broader group if there are too few."""
-        for key in _groups(queue, age):
-            found = self._factors.get(key)
-            if found is not None and found.started >= ENOUGH:
-                return found
-        return Factors()
+        return _of_group(self._factors, queue, age) or Factors()
 
     def stretched(self, start: Span, queue: str, age: Age, at: float) -> Span:
         """A new forecast of a start, with the factors applied."""
-        found = self.factors(queue, age)
-        p90 = stretch(start.p90, at, found.p90)
-        return Span(start.p50, p90 if start.p50 is None or p90 is None else max(start.p50, p90))
+        return _stretched(start, at, self.factors(queue, age))
 
     def applied(self, forecast: JobForecast, age: Age, at: float) -> JobForecast:
         """A forecast with its start stretched, and its end moved by as much."""
@@ -136,13 +152,60 @@ def quality(made: Sequence[Made], before: float = math.inf) -> Quality:
     return Quality(len(scores), sum(s.censored for s in scores), share_below(scores, 1.0), error)
 
 
-def factors(made: Sequence[Made], before: float) -> Factors:
-    """The quantile of n scores is a little above 90 %: so the next score, too, is below it with 90 % probability."""
-    p90 = [s for m in made if (s := score(m, m.start.p90, before)) is not None]
+def factors(made: Sequence[Made], before: float, more: float = 0.0) -> Factors:
+    """The quantile of n observations is a little above 90 %: so the next one is below it with 90 % probability."""
+    scored = [(m, s) for m in made if (s := score(m, m.start.p90, before)) is not None]
+    p90 = [s for _, s in scored]
     started = sum(not s.censored for s in p90)
     if not started:
         return Factors()
-    return Factors(quantile_of(p90, min(HELD * (len(p90) + 1) / len(p90), 1.0)), started)
+    spells = len({math.floor(m.at / SPELL) for m, _ in scored})
+    return Factors(quantile_of(p90, min(HELD * (spells + 1) / spells + more, 1.0)), started, spells)
+
+
+def feedback(made: Sequence[Made], before: float, every: float) -> float:
+    """What to add to the quantile, so that 90 % hold in the long run.
+
+    Goes through the past period by period, with factors from what was known when each began.
+    """
+    more, gain = 0.0, GAIN * min(every / WEEK, 1.0)
+    periods: dict[int, list[Made]] = {}
+    for forecast in made:
+        periods.setdefault(math.floor(forecast.at / every), []).append(forecast)
+    for period in sorted(periods):
+        begin = period * every
+        learned = _learned([forecast for forecast in made if forecast.at < begin], begin, more)
+        scores: list[Score] = []
+        for forecast in periods[period]:
+            found = _of_group(learned, forecast.queue, forecast.age)
+            if found is not None:
+                p90 = _stretched(forecast.start, forecast.at, found).p90
+                scores.extend(() if (s := score(forecast, p90, before)) is None else (s,))
+        held = share_below(scores, 1.0)
+        if held is not None:
+            more = min(max(more + gain * (HELD - held), BOUNDS[0]), BOUNDS[1])
+    return more
+
+
+def _learned(made: Sequence[Made], before: float, more: float) -> dict[Group, Factors]:
+    groups: dict[Group, list[Made]] = {}
+    for forecast in made:
+        for key in _groups(forecast.queue, forecast.age):
+            groups.setdefault(key, []).append(forecast)
+    return {key: factors(group, before, more) for key, group in groups.items()}
+
+
+def _of_group(learned: Mapping[Group, Factors], queue: str, age: Age) -> Factors | None:
+    for key in _groups(queue, age):
+        found = learned.get(key)
+        if found is not None and found.started >= ENOUGH and (found.spells >= SPELLS or key == ALL):
+            return found
+    return None
+
+
+def _stretched(start: Span, at: float, found: Factors) -> Span:
+    p90 = stretch(start.p90, at, found.p90)
+    return Span(start.p50, p90 if start.p50 is None or p90 is None else max(start.p50, p90))
 
 
 def score(made: Made, forecast: float | None, before: float) -> Score | None:
@@ -188,8 +251,8 @@ def share_below(scores: Sequence[Score], value: float) -> float | None:
     return 1.0 - next((above for at, above in reversed(survival(scores)) if at <= value), 1.0)
 
 
-def _groups(queue: str, age: Age) -> tuple[tuple[str, Age | None], ...]:
-    return (queue, age), (queue, None), ("", None)
+def _groups(queue: str, age: Age) -> tuple[Group, ...]:
+    return (queue, age), (queue, None), ALL
 
 
 def _moved(finish: float | None, before: float | None, after: float | None) -> float | None:

@@ -18,9 +18,9 @@ from maar.decide import decide
 from maar.forecast.alike import Alike
 from maar.forecast.start import Begin, State, made_pods, size_of
 from maar.model.jobs import Job, Phase
-from maar.model.plan import Plan
+from maar.model.plan import Bind, Plan
 from maar.model.snapshot import Cluster
-from maar.model.tasks import Task
+from maar.model.tasks import Status, Task
 from maar.sim.virtual import Virtual
 from maar.sim.works import Work
 
@@ -192,11 +192,32 @@ class Rollout:
             plan = decide(snapshot, self._config, now)
             self._decisions += 1
             self._apply(now, plan)
-            again = bool(plan.evict or plan.admit or plan.resize or plan.suspend or plan.resume)
+            grew = bool(plan.resize or plan.resume)
+            again = bool(_gives(plan) or plan.admit) or (grew and not self._bind_held(now, plan))
             if not again:
                 break
         at = now if again else math.inf if plan.wake_at is None else plan.wake_at
         self._wake = max(at, now + SOON)
+
+    def _bind_held(self, now: float, plan: Plan) -> bool:
+        """Bind new workers where a plan that only lets jobs grow holds room for them, without another cycle.
+
+        Returns false if some pods have no such place.
+        """
+        held: dict[str, list[str]] = {}
+        for hold in sorted(plan.hold, key=lambda h: (h.job, h.node)):
+            held.setdefault(hold.job, []).extend([hold.node] * hold.count)
+        binds: list[Bind] = []
+        for key in sorted({*(r.job for r in plan.resize), *(r.job for r in plan.resume)}):
+            new = [task for task in self._virtual.jobs[key][1] if task.status is Status.PENDING]
+            nodes = held.pop(key, [])
+            if len(new) != len(nodes):
+                return False
+            binds.extend(Bind(task.key, node) for task, node in zip(new, nodes, strict=True))
+        rest = tuple(hold for hold in plan.hold if hold.job in held)
+        kept = Plan(elect=plan.elect, locks=plan.locks, expired=plan.expired, rounds=plan.rounds)
+        self._apply(now, replace(kept, bind=tuple(binds), nominate=plan.nominate, hold=rest))
+        return True
 
     def _report(self, now: float) -> None:
         """Estimates of the remaining work, for jobs that report it."""
@@ -224,8 +245,7 @@ class Rollout:
                 self._virtual.put(job, tasks)
                 created.add(key)
             self._resize(now, key, size_of(job, tasks), key in lost)
-        gave = plan.evict or plan.suspend or any(r.after < r.before for r in plan.resize)
-        self._resting = frozenset() if gave else (self._resting | {w.job for w in plan.waiting}) - created
+        self._resting = frozenset() if _gives(plan) else (self._resting | {w.job for w in plan.waiting}) - created
 
     def _resize(self, now: float, key: str, size: int, lost: bool) -> None:
         work = self._works.get(key)
@@ -237,6 +257,11 @@ class Rollout:
         if size and key in self._awaited:
             self._awaited.discard(key)
             self.starts[key] = now
+
+
+def _gives(plan: Plan) -> bool:
+    """Whether the plan takes room from jobs, which others may use."""
+    return bool(plan.evict or plan.suspend or any(r.after < r.before for r in plan.resize))
 
 
 def _expected_end(work: Work, now: float) -> float:

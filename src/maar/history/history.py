@@ -22,7 +22,7 @@ from maar.history.errors import HistoryError, Refused, Unreachable
 from maar.history.estimates import Estimates
 from maar.history.model import JOBS, Key, Model
 from maar.history.news import News
-from maar.history.records import Event, EventKind, Measurement, Record
+from maar.history.records import Event, EventKind, Measurement, Record, Run
 from maar.history.store import Store
 from maar.history.thread import Thread
 
@@ -65,7 +65,7 @@ class History:
     ) -> None:
         """Without `write` it only reads what another process writes, and creates no tables."""
         self._store = None if address == NONE else Store(read_address(address), write=write)
-        self._queue: deque[Record] = deque()
+        self._queue: deque[Record | Run] = deque()
         self._size = queue
         self._refresh = refresh
         self._slow = slow
@@ -137,12 +137,21 @@ class History:
             return
         event = self._completed(event)
         self._know(event)
+        self._put_or_lose(event)
+
+    def finished(self, run: Run) -> None:
+        """Queue the run of a finished job, in the same way."""
+        self._put_or_lose(run)
+
+    def _put_or_lose(self, record: Event | Run) -> None:
+        if self._store is None:
+            return
         if len(self._queue) >= self._size:
             self._lost += 1
             if self._lost == 1:
                 logger.warning("history: queue for %s is full: accounting events are lost", self._store.name)
             return
-        self._put([event])
+        self._put([record])
 
     def add(self, measurements: Sequence[Measurement]) -> str:
         """Queue measurements. Returns an empty text, or why they are refused."""
@@ -153,7 +162,7 @@ class History:
             self._put([self._completed(m) for m in measurements])
         return problem
 
-    def _put(self, records: Iterable[Record]) -> None:
+    def _put(self, records: Iterable[Record | Run]) -> None:
         self._queue.extend(records)
         self._idle.clear()
         self._wake.set()
@@ -235,6 +244,17 @@ class History:
         except TimeoutError:
             raise Unreachable(f"{store.name}: no answer for {READ:g} s") from None
 
+    async def runs(self, after: int = 0, newest: int | None = None) -> list[Run]:
+        """The stored runs of finished jobs with a row above `after`, oldest first."""
+        store, thread = self._store, self._thread
+        if store is None or thread is None or self.problem:
+            raise Unreachable(self.problem)
+        try:
+            async with asyncio.timeout(READ):
+                return await thread.call(lambda: store.runs(after, newest=newest))
+        except TimeoutError:
+            raise Unreachable(f"{store.name}: no answer for {READ:g} s") from None
+
     async def settled(self) -> None:
         """Wait until the queue is written and the model has read it."""
         await self._idle.wait()
@@ -311,7 +331,7 @@ class History:
             for listener in self.on_news:
                 listener()
 
-    async def _write(self, thread: Thread, store: Store, batch: list[Record]) -> None:
+    async def _write(self, thread: Thread, store: Store, batch: list[Record | Run]) -> None:
         try:
             await self._ask(thread, lambda: store.write(batch))
         except Refused as error:

@@ -1,6 +1,6 @@
-"""Records of the history: measured epochs and accounting events.
+"""Records of the history: measured epochs, accounting events, runs of finished jobs, and forecasts.
 
-Plain data that `maar.web.measurements` and the controller make, and the store and the model read. Times are seconds
+Plain data that `maar.web` and the controller make, and the store and the model read. Times are seconds
 since 1970, set by the sender; nothing here reads a clock.
 """
 
@@ -92,7 +92,81 @@ class Event(msgspec.Struct, frozen=True):
         return f"{self.namespace}/{self.name}"
 
 
+class Run(msgspec.Struct, frozen=True):
+    """A finished job, as forecasts of other jobs need it."""
+
+    namespace: str
+    name: str
+    uid: str
+    owner: str
+    stem: str
+    """Its name without what differs between runs."""
+    queue: str
+    submitted: float
+    started: float
+    """Its first start that this history knows."""
+    ended: float
+    seconds: float
+    """How long it ran; of an elastic job, how long it would have run at the size that its owner requested."""
+    how: str
+    """Completed, failed or deleted."""
+    gpus: int = 0
+    """At the requested size."""
+    category: str = ""
+    """As its owner states it; empty if she does not."""
+    accelerator: str = ""
+    declared: float | None = None
+    """The longest run time that its owner declared, in seconds."""
+    id: int = 0
+    """Its row, set by the store."""
+
+    @property
+    def job(self) -> str:
+        return f"{self.namespace}/{self.name}"
+
+
+class Prediction(msgspec.Struct, frozen=True):
+    """A forecast of a waiting job as it was made, before calibration, and what became of the job."""
+
+    namespace: str
+    name: str
+    uid: str
+    queue: str
+    at: float
+    age: float
+    """Seconds since the job was created."""
+    first: bool
+    """Whether it is the first one of the job at submission, after 1 minute or after 1 hour. Only these are judged."""
+    verdict: str
+    start_p50: float | None = None
+    start_p90: float | None = None
+    shown_p90: float | None = None
+    """The calibrated p90 of the start, as people saw it."""
+    finish_p50: float | None = None
+    finish_p90: float | None = None
+    rollouts: int = 0
+    started: float | None = None
+    gone: float | None = None
+    """When the job was gone without a start."""
+    id: int = 0
+
+    @property
+    def job(self) -> str:
+        return f"{self.namespace}/{self.name}"
+
+
+class Fate(msgspec.Struct, frozen=True):
+    """What became of a job of which forecasts were made."""
+
+    namespace: str
+    name: str
+    uid: str
+    started: float | None = None
+    gone: float | None = None
+
+
 Record = Measurement | Event
+"""What the model learns from."""
 
 
 def time_of(record: Record) -> float:

@@ -1,6 +1,12 @@
 """The tables, equal in SQLite and PostgreSQL, and their version.
 
-A change of the tables increases `VERSION` and adds a migration of older tables here. No migration exists yet.
+A change of the tables increases `VERSION` and adds a migration of older tables to `make`. Only `maar run` migrates, so
+that no other program changes the tables of a scheduler that does not know the newer ones.
+
+| version | change |
+|---|---|
+| 1 | measurements and accounting |
+| 2 | runs of finished jobs, and forecasts with what became of the jobs |
 """
 
 from __future__ import annotations
@@ -23,13 +29,14 @@ from sqlalchemy import (
     inspect,
     select,
     text,
+    update,
 )
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.schema import CreateIndex, CreateTable
 
 from maar.history.errors import NewerSchema
 
-VERSION = 1
+VERSION = 2
 LOCK = 0x6D616172
 """Advisory lock of PostgreSQL while the tables are created, so that two replicas may start at once: `maar` in ASCII."""
 
@@ -84,26 +91,74 @@ accounting = Table(
     Index("maar_accounting_job", "namespace", "name", "id"),
 )
 
+runs = Table(
+    "maar_runs",
+    metadata,
+    *_job_columns(),
+    Column("owner", String(253), nullable=False),
+    Column("stem", String(253), nullable=False),
+    Column("queue", String(253), nullable=False),
+    Column("gpus", BigInteger, nullable=False),
+    Column("declared", Double),
+    Column("submitted", Double, nullable=False),
+    Column("started", Double, nullable=False),
+    Column("ended", Double, nullable=False),
+    Column("seconds", Double, nullable=False),
+    Column("how", String(64), nullable=False),
+    UniqueConstraint(*("namespace", "name", "uid", "started"), name="maar_runs_once"),
+)
+
+forecasts = Table(
+    "maar_forecasts",
+    metadata,
+    Column("id", _ROW, primary_key=True, autoincrement=True),
+    Column("namespace", String(253), nullable=False),
+    Column("name", String(253), nullable=False),
+    Column("uid", String(64), nullable=False),
+    Column("queue", String(253), nullable=False),
+    Column("at", Double, nullable=False),
+    Column("age", Double, nullable=False),
+    Column("first", Boolean, nullable=False),
+    Column("verdict", String(16), nullable=False),
+    Column("start_p50", Double),
+    Column("start_p90", Double),
+    Column("shown_p90", Double),
+    Column("finish_p50", Double),
+    Column("finish_p90", Double),
+    Column("rollouts", Integer, nullable=False),
+    Column("started", Double),
+    Column("gone", Double),
+    UniqueConstraint(*("namespace", "name", "uid", "at"), name="maar_forecasts_once"),
+    Index("maar_forecasts_at", "at"),
+)
+
 
 def make(connection: Connection) -> None:
-    """Create the tables unless they exist."""
+    """Create the tables that do not exist; tables of an older version are migrated."""
     if connection.dialect.name == "postgresql":
         connection.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": LOCK})
-    if exists(connection):
+    found = known_version(connection)
+    if found is not None and found >= VERSION:
         return
     for table in metadata.sorted_tables:
         connection.execute(CreateTable(table, if_not_exists=True))
         for index in sorted(table.indexes, key=lambda index: str(index.name)):
             connection.execute(CreateIndex(index, if_not_exists=True))
     connection.execute(insert_once(connection, version), {"id": 1, "version": VERSION})
+    connection.execute(update(version).values(version=VERSION))
 
 
 def exists(connection: Connection) -> bool:
     return bool(inspect(connection).has_table(version.name))
 
 
+def known_version(connection: Connection) -> int | None:
+    """The version of the tables; `None` if there are none."""
+    return connection.execute(select(version.c.version)).scalar() if exists(connection) else None
+
+
 def check(connection: Connection) -> None:
-    found = connection.execute(select(version.c.version)).scalar()
+    found = known_version(connection)
     if found is not None and found > VERSION:
         raise NewerSchema(
             f"the history was written by a newer Maar: table version {found}, newest known version {VERSION}"

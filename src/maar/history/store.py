@@ -15,20 +15,35 @@ from typing import Any, TypeVar
 from urllib.parse import quote
 
 import msgspec
-from sqlalchemy import URL, Connection, Engine, RowMapping, Select, Table, create_engine, delete, event, func, select
+from sqlalchemy import (
+    URL,
+    Connection,
+    Engine,
+    RowMapping,
+    Select,
+    Table,
+    create_engine,
+    delete,
+    event,
+    func,
+    select,
+    update,
+)
 from sqlalchemy.exc import DataError, DBAPIError, IntegrityError, SQLAlchemyError
 
 from maar.history import schema
 from maar.history.address import shown
 from maar.history.errors import Refused, Unreachable
-from maar.history.records import Event, Measurement, Record
+from maar.history.records import Event, EventKind, Fate, Measurement, Prediction, Record, Run
 
-T = TypeVar("T", Measurement, Event)
+T = TypeVar("T", Measurement, Event, Run, Prediction)
 
 PATIENCE = 5
 """Seconds without an answer after which the database counts as gone. Tuned by hand."""
 PER_JOB = 10_000
 """Newest measurements kept per job: more than the epochs of a training."""
+CLOCKS = 2.0
+"""Seconds by which the start of a pod may seem earlier than it was: the API rounds down, and clocks differ."""
 ROWS = 1_000_000
 """Newest rows kept per table, about 200 MB. There is a limit because any client can write."""
 
@@ -36,16 +51,22 @@ ROWS = 1_000_000
 class Store:
     """One database."""
 
-    def __init__(self, url: URL, *, write: bool = True, per_job: int = PER_JOB, rows: int = ROWS) -> None:
+    def __init__(
+        self, url: URL, *, write: bool = True, make: bool = True, per_job: int = PER_JOB, rows: int = ROWS
+    ) -> None:
+        """Without `make` it writes, but neither creates nor migrates tables."""
         self.name = shown(url)
+        self.version = 0
+        """Of the tables; 0 before they are open."""
         self._write = write
+        self._make = write and make
         self._per_job = per_job
         self._rows = rows
         self._url = url
         self._engine: Engine | None = None
 
     def open(self) -> bool:
-        """Connect, and create the tables if this store writes. Returns whether the tables exist."""
+        """Connect, and create the tables if this store may. Returns whether the tables exist."""
         if self._engine is not None:
             return True
         if self._url.get_backend_name() == "sqlite" and not self._prepare_file():
@@ -53,23 +74,22 @@ class Store:
         engine = _engine(self._url, self._write)
         try:
             with self._speaking(), engine.begin() as connection:
-                if self._write:
+                if self._make:
                     schema.make(connection)
-                exists = schema.exists(connection)
-                if exists:
-                    schema.check(connection)
+                schema.check(connection)
+                self.version = schema.known_version(connection) or 0
         except BaseException:
             engine.dispose()
             raise
-        if exists:
+        if self.version:
             self._engine = engine
         else:
             engine.dispose()
-        return exists
+        return bool(self.version)
 
     def _prepare_file(self) -> bool:
         file = Path(str(self._url.database))
-        if not self._write:
+        if not self._make:
             return file.exists()
         with self._speaking():
             file.parent.mkdir(parents=True, exist_ok=True)
@@ -82,12 +102,16 @@ class Store:
 
     # -- writing
 
-    def write(self, records: Sequence[Record]) -> None:
+    def write(self, records: Sequence[Record | Run]) -> None:
         """Add all records or none; existing rows do not change."""
         measured = [r for r in records if isinstance(r, Measurement)]
-        happened = [r for r in records if isinstance(r, Event)]
+        tables = (
+            (schema.measurements, measured),
+            (schema.accounting, [r for r in records if isinstance(r, Event)]),
+            (schema.runs, [r for r in records if isinstance(r, Run)]),
+        )
         with self._transaction() as connection:
-            for table, rows in ((schema.measurements, measured), (schema.accounting, happened)):
+            for table, rows in tables:
                 if rows:
                     connection.execute(schema.insert_once(connection, table), [_row(r) for r in rows])
                     newest = connection.execute(select(func.max(table.c.id))).scalar() or 0
@@ -100,6 +124,27 @@ class Store:
         its = (table.c.namespace == namespace) & (table.c.name == name)
         last_kept = select(table.c.id).where(its).order_by(table.c.id.desc()).offset(self._per_job - 1).limit(1)
         connection.execute(delete(table).where(its & (table.c.id < last_kept.scalar_subquery())))
+
+    def write_predictions(self, made: Sequence[Prediction], fates: Sequence[Fate], oldest: float) -> None:
+        """Add forecasts, note what became of jobs, and delete forecasts that were made before `oldest`.
+
+        A start counts for the forecasts before it: a job may wait again after it ran.
+        """
+        table = schema.forecasts
+        with self._transaction() as connection:
+            if made:
+                connection.execute(schema.insert_once(connection, table), [_row(p) for p in made])
+                newest = connection.execute(select(func.max(table.c.id))).scalar() or 0
+                connection.execute(delete(table).where(table.c.id <= newest - self._rows))
+            for fate in fates:
+                its = (table.c.namespace == fate.namespace) & (table.c.name == fate.name) & (table.c.uid == fate.uid)
+                its &= table.c.started.is_(None) & table.c.gone.is_(None)
+                if fate.started is not None:
+                    before = its & (table.c.at <= fate.started + CLOCKS)
+                    connection.execute(update(table).where(before).values(started=fate.started))
+                if fate.gone is not None:
+                    connection.execute(update(table).where(its).values(gone=fate.gone))
+            connection.execute(delete(table).where(table.c.at < oldest))
 
     # -- reading
 
@@ -118,6 +163,34 @@ class Store:
     def events_of(self, namespace: str, name: str, *, newest: int | None = None) -> list[Event]:
         """The accounting events of one job, in the same way."""
         return self._read_of(schema.accounting, Event, namespace, name, newest)
+
+    def runs(self, after: int = 0, *, newest: int | None = None) -> list[Run]:
+        """Runs of finished jobs with a row above `after`, oldest first; none in tables of version 1."""
+        return self._read(schema.runs, Run, after, newest) if self.version >= 2 else []
+
+    def predictions(self, *, newest: int | None = None) -> list[Prediction]:
+        """The forecasts that are judged, oldest first; at most the `newest` newest, if given."""
+        table = schema.forecasts
+        wanted = select(table).where(table.c.first.is_(True)).order_by(table.c.id.desc()).limit(newest)
+        return [_struct(Prediction, row) for row in reversed(self._rows_of(wanted))] if self.version >= 2 else []
+
+    def open_predictions(self) -> list[Prediction]:
+        """The newest forecast of each job of which it is not known what became of it."""
+        if self.version < 2:
+            return []
+        table = schema.forecasts
+        unknown = table.c.started.is_(None) & table.c.gone.is_(None)
+        newest = select(func.max(table.c.id)).where(unknown).group_by(table.c.namespace, table.c.name, table.c.uid)
+        wanted = select(table).where(table.c.id.in_(newest)).order_by(table.c.id)
+        return [_struct(Prediction, row) for row in self._rows_of(wanted)]
+
+    def first_start(self, namespace: str, name: str, uid: str) -> float | None:
+        """When a job first started, if its accounts or its run say so."""
+        kind = EventKind.STARTED
+        times = [e.at for e in self.events_of(namespace, name) if e.uid == uid and e.kind is kind]
+        if self.version >= 2:
+            times += [r.started for r in self._read_of(schema.runs, Run, namespace, name, None) if r.uid == uid]
+        return min(times, default=None)
 
     def _read_of(self, table: Table, kind: type[T], namespace: str, name: str, newest: int | None) -> list[T]:
         its = (table.c.namespace == namespace) & (table.c.name == name)
@@ -206,7 +279,7 @@ def _set_up_postgres(connection: Any, _: Any) -> None:
     connection.commit()
 
 
-def _row(record: Record) -> dict[str, Any]:
+def _row(record: Record | Run | Prediction) -> dict[str, Any]:
     row = msgspec.structs.asdict(record)
     del row["id"]
     return row

@@ -141,6 +141,13 @@ class Play:
         self.done += len(ended)
         self._resting = frozenset()
 
+    def cancel(self, key: str) -> None:
+        """Delete a job that waits, as its owner may. Jobs behind it may start at the next event."""
+        self.ledger.leave(self.works.pop(key).number)
+        self._moving.pop(key, None)
+        self.virtual.remove(key)
+        self._resting = frozenset()
+
     def _node(self, now: float, event: NodeEvent) -> None:
         """Apply a node event. A failing or drained node stops every gang that has a pod on it."""
         if event.what in (What.FAIL, What.DRAIN):

@@ -74,6 +74,11 @@ class Ledger:
             self._end[number] = now
         self.there -= len(numbers)
 
+    def leave(self, number: int) -> None:
+        """Record that a job that does not run was cancelled."""
+        assert not self._size[number]
+        self.there -= 1
+
     def moment(self, now: float, gpus: int) -> None:
         """Record the state of the cluster from now on, which has `gpus` GPUs."""
         self._moments.append((now, self.used, self.running, self.there - self.running, gpus))

@@ -6,7 +6,7 @@ from collections import Counter
 
 from maar.model.reasons import Reason
 from maar.views.jobs import reason_views
-from maar.views.records import EvictView, ReasonView, SizeView, View
+from maar.views.records import EvictView, ReasonView, SizeView, StartView, View
 from maar.views.sight import Sight
 from maar.whatif.answer import Answer, Eviction
 
@@ -17,6 +17,26 @@ class OtherReasonsView(View, frozen=True):
     job: str
     before: tuple[ReasonView, ...]
     after: tuple[ReasonView, ...]
+
+
+class ShiftView(View, frozen=True):
+    """The forecast start of a waiting job without and with the edits; `None`: it does not exist or wait then."""
+
+    job: str
+    before: StartView | None
+    after: StartView | None
+
+
+class ShiftsView(View, frozen=True):
+    """How the forecasts were made that are compared."""
+
+    rollouts: int = 0
+    """Futures that were played for both; the same ones. 0: none was finished."""
+    seconds: float = 0.0
+    words: str = ""
+    """Why there are no forecasts; empty if there are."""
+    others: int = 0
+    """Waiting jobs that the viewer may not see."""
 
 
 class WhatIfView(View, frozen=True):
@@ -36,6 +56,9 @@ class WhatIfView(View, frozen=True):
     reasons: tuple[OtherReasonsView, ...]
     others: dict[str, int]
     """The number of other jobs in each list, which the viewer may not see."""
+    forecasts: tuple[ShiftView, ...] = ()
+    """Of all waiting jobs that the viewer may see."""
+    forecast: ShiftsView = ShiftsView()
 
 
 def what_if_view(answer: Answer, sight: Sight, namespaces: frozenset[str] = frozenset()) -> WhatIfView:

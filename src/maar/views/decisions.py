@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
+from typing import Protocol
 
 import msgspec
 
-from maar.model.plan import Bind, Nominate, Plan
+from maar.model.plan import Bind, Nominate, Plan, Wait
 from maar.views.records import DecisionView, EvictView, Happened, Moved, SizeView
 from maar.views.sight import Sight
 
@@ -22,10 +23,40 @@ class Cycle(msgspec.Struct, frozen=True):
     jobs: dict[str, str]
     """The job of each pod that the plan moves."""
     namespaces: frozenset[str] = frozenset()
+    recording: str = ""
+    """The recording that it comes from; empty: this process decided it in shadow."""
 
 
-def decision_view(cycle: Cycle, sight: Sight, node_of: Callable[[str], str | None] | None = None) -> DecisionView:
-    """One decision. `node_of` has the node of a pod now: empty while it waits, `None` if it is gone."""
+def short(plan: Plan) -> Plan:
+    """The plan without reasons and sizes that stay, which the next cycles have too."""
+    stopped = {suspend.job for suspend in plan.suspend}
+    return msgspec.structs.replace(
+        plan,
+        waiting=tuple(Wait(wait.job, ()) for wait in plan.waiting),
+        targets=tuple(target for target in plan.targets if target.job in stopped),
+        deserved=(),
+        hold=(),
+    )
+
+
+def moves_of(plan: Plan) -> tuple[object, ...]:
+    """What a plan does, to compare it with another one."""
+    sizes = [(r.job, r.after) for r in plan.resize], [r.job for r in plan.suspend], [r.job for r in plan.resume]
+    return plan.bind, plan.evict, plan.nominate, plan.admit, plan.ungate, sizes
+
+
+class Now(Protocol):
+    """How the cluster is now, to compare decisions with."""
+
+    def node_of(self, pod: str) -> str | None:
+        """The node of a pod: empty while it waits, `None` if it is gone or leaves."""
+
+    def size_of(self, job: str) -> int | None:
+        """The workers that an elastic job has; `None` if it is gone."""
+
+
+def decision_view(cycle: Cycle, sight: Sight, now: Now | None = None) -> DecisionView:
+    """One decision, and what happened then if `now` is given."""
     plan, others = cycle.plan, Counter[str]()
     bind, nominate = (
         _moved(cycle.jobs, moves, kind, sight, others)
@@ -35,7 +66,8 @@ def decision_view(cycle: Cycle, sight: Sight, node_of: Callable[[str], str | Non
         number=cycle.number,
         at=cycle.at,
         seconds=round(cycle.seconds, 6),
-        shadow=True,
+        shadow=not cycle.recording,
+        recording=cycle.recording,
         bind=bind,
         nominate=nominate,
         evict=_evictions(cycle, sight, others),
@@ -44,7 +76,7 @@ def decision_view(cycle: Cycle, sight: Sight, node_of: Callable[[str], str | Non
         waiting=len(plan.waiting),
         others=dict(sorted(others.items())),
         wake_at=plan.wake_at,
-        happened=Happened() if node_of is None else _happened(plan, sight, node_of),
+        happened=Happened() if now is None else _happened(plan, sight, now),
     )
 
 
@@ -96,15 +128,24 @@ def _sizes(cycle: Cycle, sight: Sight, others: Counter[str]) -> tuple[SizeView, 
     )
 
 
-def _happened(plan: Plan, sight: Sight, node_of: Callable[[str], str | None]) -> Happened:
+def _happened(plan: Plan, sight: Sight, now: Now) -> Happened:
     counts = Counter[str]()
     for bind in plan.bind:
         if sight.of(bind.task):
-            node = node_of(bind.task)
+            node = now.node_of(bind.task)
             if node is None:
                 counts["gone"] += 1
             elif not node:
                 counts["waiting"] += 1
             else:
                 counts["same_node" if node == bind.node else "other_node"] += 1
+    for evict in plan.evict:
+        if sight.of(evict.task):
+            counts["stayed" if now.node_of(evict.task) else "evicted"] += 1
+    sizes = [(r.job, r.after) for r in plan.resize]
+    sizes += [(r.job, 0) for r in plan.suspend]
+    sizes += [(r.job, r.size) for r in plan.resume]
+    for job, size in sizes:
+        if sight.of(job):
+            counts["resized" if now.size_of(job) == size else "other_size"] += 1
     return Happened(**counts)

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
+from maar.model.jobs import OnHold
 from maar.model.reasons import Reason, in_one_line
 from maar.model.tasks import Status
 from maar.model.verdicts import verdict
@@ -69,6 +70,7 @@ def job_view(tally: Tally, row: int, sight: Sight) -> JobView:
         owner=tally.owners.get(job.key),
         condition=verdict(reasons).condition if reasons else "",
         why=sight.said(in_one_line(reasons), tally.namespaces),
+        held=job.on_hold is not OnHold.NO,
         nodes=tuple(snapshot.nodes.names[i] for i in np.unique(nodes[nodes >= 0]).tolist()),
     )
 

@@ -73,6 +73,15 @@ class OwnerView(View, frozen=True):
     name: str
 
 
+class StartView(View, frozen=True):
+    """When a waiting job starts: by p50 with a chance of 50 %, by p90 with one of 90 %."""
+
+    verdict: str
+    """`expected`, `never` (proved, as things are) or `unknown`."""
+    start_p50: float | None = None
+    start_p90: float | None = None
+
+
 class JobView(View, frozen=True):
     """A job, as an item of a list."""
 
@@ -97,8 +106,14 @@ class JobView(View, frozen=True):
     """Why it waits, in one word for programs; empty if it does not wait or its reason is not known yet."""
     why: str = ""
     """Why it waits, for people."""
+    held: bool = False
+    """Whether its owner holds it (`maar.dev/hold`); one that runs may go on."""
     nodes: tuple[str, ...] = ()
     """The nodes of its pods."""
+    place: int | None = None
+    """Its place in its queue at the last forecast, from 1."""
+    forecast: StartView | None = None
+    """Of a waiting job, from the last forecast."""
 
 
 class PodView(View, frozen=True):
@@ -174,10 +189,31 @@ class StoryView(View, frozen=True):
     """`object`, `event` or `history`."""
 
 
+class QualityView(View, frozen=True):
+    """How good forecasts of starts were, of one queue and one age of jobs."""
+
+    queue: str
+    age: str
+    """Of the jobs when the forecasts were made: `at submission`, `after 1 minute` or `after 1 hour`."""
+    judged: int
+    censored: int
+    """Of these, jobs that still wait or were deleted before they started: they waited at least until then."""
+    coverage_p90: float | None = None
+    """The share of jobs that started by the p90 that was shown."""
+    median_error: float | None = None
+    """Median seconds between p50 and the real start."""
+    coverage_as_made: float | None = None
+    """As `coverageP90`, before calibration."""
+    factor: float = 1.0
+    """What the wait until p90 of new forecasts is multiplied by."""
+
+
 class ForecastView(View, frozen=True):
     """When a job starts and ends, if that is known."""
 
     known: bool = False
+    verdict: str = "unknown"
+    """`expected`, `never` (proved, as things are) or `unknown`."""
     words: str = ""
     start_p50: float | None = None
     start_p90: float | None = None
@@ -185,6 +221,13 @@ class ForecastView(View, frozen=True):
     finish_p90: float | None = None
     within_hour: float | None = None
     rollouts: int = 0
+    """How many futures were played; fewer than `wanted` if the time for it ended."""
+    wanted: int = 0
+    made_at: float | None = None
+    age: float | None = None
+    """Seconds since then."""
+    trust: QualityView | None = None
+    """How good such forecasts were: of its queue, for jobs of its age."""
 
 
 class JobDetail(View, frozen=True):
@@ -287,6 +330,20 @@ class ClusterView(View, frozen=True):
     reserved: ElectView | None = None
 
 
+class UtilisationView(View, frozen=True):
+    """How many GPUs were in use at a time; CPU in thousandths where the cluster has none."""
+
+    at: float
+    total: int
+    used: int
+    waiting: int
+    """What waiting pods request."""
+    queues: dict[str, int]
+    """In use by the jobs of each top-level queue, with the queues below it: those with the most."""
+    others: int
+    """In use by all else: other queues, and pods that no queue pays for."""
+
+
 class Moved(View, frozen=True):
     """Pods of a job and their nodes."""
 
@@ -314,20 +371,44 @@ class SizeView(View, frozen=True):
 
 
 class Happened(View, frozen=True):
-    """What the cluster showed since the decision: of the pods that it would bind."""
+    """How the cluster is now, beside what the decision would do."""
 
     same_node: int = 0
+    """Pods that it would bind, and that are on that node."""
     other_node: int = 0
     waiting: int = 0
     gone: int = 0
+    evicted: int = 0
+    """Pods that it would evict, and that have left or are leaving."""
+    stayed: int = 0
+    resized: int = 0
+    """Jobs that it would resize, and that have that size."""
+    other_size: int = 0
+
+
+class RecordingView(View, frozen=True):
+    """A recording of `maar run`: a file, and how far it has been read."""
+
+    name: str
+    bytes: int
+    modified: float
+    cycles: int = 0
+    """Cycles that have been read."""
+    dropped: int = 0
+    """The oldest cycles that moved something and are no longer listed."""
+    complete: bool = False
+    """Whether it has been read to its end; else the next request reads on."""
+    problem: str = ""
+    """Why it cannot be read, or not to its end."""
 
 
 class DecisionView(View, frozen=True):
-    """One cycle of the shadow: what this process would do. It does nothing; the scheduler decides by itself."""
+    """One cycle: of the shadow, which is what this process would do and does not do, or of a recording."""
 
     number: int
     at: float
     seconds: float
+    """How long it took; 0 if that is not known."""
     shadow: bool
     bind: tuple[Moved, ...]
     nominate: tuple[Moved, ...]
@@ -340,3 +421,5 @@ class DecisionView(View, frozen=True):
     """The number of pods or jobs of each kind of operation that the viewer may not see."""
     wake_at: float | None = None
     happened: Happened = Happened()
+    recording: str = ""
+    """The recording of the scheduler that it comes from; empty: this process decided it in shadow."""

@@ -74,25 +74,47 @@ class Place(msgspec.Struct, frozen=True):
 
 def place_of(snapshot: Snapshot, config: Config, now: float, key: str) -> Place | None:
     """The place of a job; `None` if it is not in the order: it does not wait, or is not valid."""
-    session = Session(snapshot, config, now)
-    session.open()
-    count_lingering(session)
-    take_up_holds(session)
-    jobs = [job for job in session.active(resting=True) if session.waits(job) or session.is_pending(job)]
+    session, jobs = _opened(snapshot, config, now)
     mine = next((job for job in jobs if job.key == key), None)
     found = None if mine is None else _place(session, jobs, mine)
     session.close()
     return found
 
 
+def places(snapshot: Snapshot, config: Config, now: float) -> dict[str, int]:
+    """The places of all waiting jobs in their queues, from 1."""
+    session, jobs = _opened(snapshot, config, now)
+    order = _order(session)
+    queues: dict[str, list[Job]] = {}
+    for job in sorted(jobs, key=lambda job: (*(entry.call(job) for entry in order), job.key)):
+        queues.setdefault(job.queue, []).append(job)
+    session.close()
+    return {job.key: number for waiting in queues.values() for number, job in enumerate(waiting, 1)}
+
+
+def _opened(snapshot: Snapshot, config: Config, now: float) -> tuple[Session, list[Job]]:
+    """A session at the beginning of a cycle, and its waiting jobs."""
+    session = Session(snapshot, config, now)
+    session.open()
+    count_lingering(session)
+    take_up_holds(session)
+    return session, [job for job in session.active(resting=True) if session.waits(job) or session.is_pending(job)]
+
+
+def _order(session: Session) -> list[Entry[Callable[[Any], Any]]]:
+    """What orders the jobs of a queue, before their names."""
+    begun = Entry[Callable[[Any], Any]](-1, BEGUN, lambda job: not is_begun(session, job))
+    created = Entry[Callable[[Any], Any]](-1, CREATED, lambda item: item.created)
+    return [begun, *session.hooks.job_order, created]
+
+
 def _place(session: Session, jobs: Sequence[Job], mine: Job) -> Place:
     hooks, queues = session.hooks, session.snapshot.queues
     beside = [job for job in jobs if job.queue == mine.queue]
-    begun = Entry[Callable[[Job], Any]](-1, BEGUN, lambda job: not is_begun(session, job))
     created = Entry[Callable[[Any], Any]](-1, CREATED, lambda item: item.created)
     own = queues.queues[queues.number[mine.queue]]
     others = [queues.queues[number] for number in sorted({queues.number[job.queue] for job in jobs})]
-    ahead = _ahead([begun, *hooks.job_order, created], beside, mine, lambda job: job.key, WORDS)
+    ahead = _ahead(_order(session), beside, mine, lambda job: job.key, WORDS)
     namespaces = sorted({job.namespace for job in jobs}) if hooks.namespace_order else [mine.namespace]
     return Place(
         mine.key,

@@ -312,6 +312,30 @@ def test_every_change_is_recorded_once_whichever_maar_made_it(kubeconfig: Path, 
     tell(kubeconfig, tmp_path, story)
 
 
+def test_the_run_of_an_elastic_job_counts_at_the_size_that_its_owner_requested(
+    kubeconfig: Path, tmp_path: Path
+) -> None:
+    """It asks for one worker and has eight, so each second of it counts as eight."""
+
+    async def story(stage: Stage) -> None:
+        async with stage.maar():
+            await stage.submit("wide-7")
+            await stage.until({"wide-7": 8})
+            await asyncio.sleep(1.0)
+            await stage.delete("wide-7")
+            store = Store(read_address(stage.database), write=False)
+            await stage.live.eventually(lambda: store.open() and store.runs(), "a run")
+            (run,) = store.runs()
+            store.close()
+        assert ("wide", 1, "deleted") == (run.stem, run.gpus, run.how)
+        attained = stage.events("wide-7")[-1].attained
+        assert attained is not None
+        assert attained > 6
+        assert run.seconds == pytest.approx(attained, rel=0.3)
+
+    tell(kubeconfig, tmp_path, story)
+
+
 def test_without_its_database_maar_still_decides(kubeconfig: Path, tmp_path: Path) -> None:
     async def story(stage: Stage) -> None:
         (tmp_path / "file").write_text("not a folder")

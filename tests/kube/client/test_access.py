@@ -184,6 +184,35 @@ def test_client_certificates(tmp_path: Path, authority: trustme.CA) -> None:
     assert ["certificate maar"] == asked(question, tls(authority, clients=True))
 
 
+def test_the_token_of_a_caller_travels_without_our_own_credentials(tmp_path: Path, authority: trustme.CA) -> None:
+    mine = authority.issue_cert(common_name="maar")
+    for file, blobs in (("cert", mine.cert_chain_pems), ("key", [mine.private_key_pem]), ("ca", [authority.cert_pem])):
+        (tmp_path / file).write_bytes(b"".join(blob.bytes() for blob in blobs))
+    context, certificates = tls(authority, clients=True), []
+    context.verify_mode = ssl.CERT_OPTIONAL
+
+    async def handle(request: web.Request) -> web.Response:
+        assert request.transport is not None
+        peer = request.transport.get_extra_info("peercert")
+        certificates.append((_name(peer) if peer else "", request.headers.get("Authorization", "")))
+        return answer({})
+
+    async def main() -> None:
+        async with serving(handle, context) as address:
+            user = {"client-certificate": "cert", "client-key": "key", "token": "ours"}
+            own = kubeconfig(tmp_path / "config", address, user, {"certificate-authority": "ca"})
+            api = await Api.open(load_access(own))
+            caller = api.of_caller("hers", connections=1)
+            for each in (api, caller, api):
+                await each.get("/api")
+            await caller.close()
+            await api.close()
+
+    asyncio.run(main())
+    # An API server believes a certificate before it looks at a token.
+    assert [("maar", "Bearer ours"), ("", "Bearer hers"), ("maar", "Bearer ours")] == certificates
+
+
 def test_a_server_that_is_not_trusted_gets_no_request(tmp_path: Path, authority: trustme.CA) -> None:
     async def question(address: str, server: Server) -> None:
         with pytest.raises(errors.Unreachable, match="certificate verify failed"):

@@ -272,6 +272,37 @@ def test_an_owner_speaks_for_its_gang(load: Load) -> None:
     assert (3600.0, 9.0) == (cluster.tasks[0].promise, cluster.tasks[0].checkpoint)
 
 
+@pytest.mark.parametrize(
+    ("kind", "version", "spec"),
+    [
+        ("Job", "batch/v1", "activeDeadlineSeconds: 90, parallelism: 2"),
+        ("PyTorchJob", "kubeflow.org/v1", "runPolicy: {activeDeadlineSeconds: 90}, pytorchReplicaSpecs: {Worker: {}}"),
+        ("MPIJob", "kubeflow.org/v2beta1", "runPolicy: {activeDeadlineSeconds: 90}, mpiReplicaSpecs: {Worker: {}}"),
+        (
+            "RayJob",
+            "ray.io/v1",
+            "activeDeadlineSeconds: 90, rayClusterSpec: {headGroupSpec: {template: {}}, workerGroupSpecs: []}",
+        ),
+    ],
+)
+@pytest.mark.parametrize(("note", "promised"), [("2m", 90.0), ("1m", 60.0)])
+def test_a_deadline_of_its_object_is_the_promise_of_a_gang(
+    load: Load, kind: str, version: str, spec: str, note: str, promised: float
+) -> None:
+    annotations = f"annotations: {{maar.dev/gang: 'true', maar.dev/max-runtime: {note}}}"
+    meta = f"labels: {{ray.io/node-type: head}}, {owner(kind, version)}"
+    cluster = load(made_by(kind, version, spec, annotations) + pod("p", meta))
+    assert (promised, promised) == (only(cluster).promise, cluster.tasks[0].promise)
+
+
+def test_a_deadline_of_a_job_counts_for_its_pods_that_are_alone(load: Load) -> None:
+    pods = pod("a", owner("Job", "batch/v1")) + pod("b", owner("Job", "batch/v1")) + pod("c")
+    cluster = load(made_by("Job", "batch/v1", "activeDeadlineSeconds: 90") + pods)
+    assert {"default/a": 90.0, "default/b": 90.0, "default/c": None} == {j.key: j.promise for j in cluster.jobs}
+    none = load(made_by("Job", "batch/v1", "activeDeadlineSeconds: 0") + pod("a", owner("Job", "batch/v1")))
+    assert None is none.jobs[0].promise
+
+
 def test_pods_of_a_batch_job_are_alone_unless_it_is_a_gang(load: Load) -> None:
     pods = pod("a", owner("Job", "batch/v1")) + pod("b", owner("Job", "batch/v1"))
     spec = "parallelism: 4, completions: 3"

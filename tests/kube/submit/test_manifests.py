@@ -125,7 +125,9 @@ WORKER = "spec.pytorchReplicaSpecs.Worker.template.spec"
         (lambda d: d.pop("metadata"), "metadata", "missing"),
         (lambda d: d["metadata"].pop("name"), "metadata.name", "missing"),
         (lambda d: d["metadata"].update(namespace="other"), "metadata.namespace", "expected `team`, got `other`"),
+        (lambda d: d["metadata"].update(namespace="../x"), "metadata.namespace", "expected `team`, got `../x`"),
         (lambda d: role(d).update(replicas="many"), "spec.pytorchReplicaSpecs.Worker.replicas", "expected a whole"),
+        (lambda d: role(d).update(replicas=-2), "spec.pytorchReplicaSpecs.Worker.replicas", "at least 0, got `-2`"),
         (lambda d: role(d).update(template=[]), "spec.pytorchReplicaSpecs.Worker.template", "expected a mapping"),
         (lambda d: role(d)["template"].pop("spec"), WORKER, "missing"),
         (lambda d: pod(d).update(containers=[]), f"{WORKER}.containers", "expected at least one container"),
@@ -161,6 +163,14 @@ def pod(item: Json) -> Json:
 
 def requests(item: Json, cpu: str) -> None:
     pod(item)["containers"][0]["resources"] = {"requests": {"cpu": cpu}}
+
+
+@pytest.mark.parametrize("namespace", ["../x", "a/b", "A", "a.b", "-a", "x" * 64, "a%2fb"])
+def test_a_namespace_is_never_more_than_one_part_of_a_path(namespace: str) -> None:
+    item = submitted("PyTorchJob")
+    item["metadata"]["namespace"] = namespace
+    with pytest.raises(BadManifest, match="expected the name of a namespace"):
+        prepared(item)
 
 
 @pytest.mark.parametrize("document", [None, [], "x", 5])

@@ -15,6 +15,7 @@ from typing import Any
 
 import msgspec
 from aiohttp import web
+from msgspec.structs import replace
 from tests.support.page.scenes import NOW
 
 from maar.config.file import default_config
@@ -22,15 +23,16 @@ from maar.decide import decide
 from maar.model.plan import Plan
 from maar.model.snapshot import Cluster, Snapshot
 from maar.registry import catalog
-from maar.views.answers import what_if_view
+from maar.views.answers import ShiftsView, ShiftView, what_if_view
 from maar.views.cluster import cluster_view
 from maar.views.decisions import Cycle, decision_view
 from maar.views.jobs import job_detail, job_views
 from maar.views.nodes import node_views
 from maar.views.queues import queue_views
-from maar.views.records import ForecastView, JobView, StoryView, View
+from maar.views.records import ForecastView, JobView, QualityView, StartView, StoryView, UtilisationView, View
 from maar.views.sight import ALL, Sight
 from maar.views.tally import Tally
+from maar.web.api.answers import CreatedAnswer, CreatedView
 from maar.web.api.asking import WebEdit
 from maar.web.api.server import HEADERS, KINDS, PAGE
 from maar.whatif.answer import what_if
@@ -46,7 +48,26 @@ STORY = (
     StoryView(at=NOW - 1000, what="Evicted", words="2 pods evicted for ann/llama: reclaimed", source="event"),
     StoryView(at=NOW - 900, what="Resized", words="resized from 6 to 4 workers", source="history"),
 )
-FORECAST = ForecastView(known=True, start_p50=NOW + 1200, start_p90=NOW + 4200, within_hour=0.75, rollouts=32)
+QUALITY = QualityView(
+    queue="language", age="at submission", judged=40, censored=2, coverage_p90=0.9, median_error=300.0
+)
+FORECAST = ForecastView(
+    known=True,
+    verdict="expected",
+    start_p50=NOW + 1200,
+    start_p90=NOW + 4200,
+    within_hour=0.75,
+    rollouts=32,
+    age=30.0,
+    trust=QUALITY,
+)
+NEVER = ForecastView(verdict="never", words="never: needs 8 pods together, the queue may have 4")
+FORECASTS = {"madeAt": NOW, "rollouts": 32, "finishedJobs": 500, "notKept": "", "quality": [QUALITY]}
+SHIFT = ShiftView(
+    job="bob/probe",
+    before=StartView(verdict="expected", start_p50=NOW + 7200, start_p90=NOW + 9000),
+    after=StartView(verdict="expected", start_p50=NOW + 3600, start_p90=NOW + 5000),
+)
 
 
 class PageServer:
@@ -65,6 +86,7 @@ class PageServer:
         self.cycles: list[Cycle] = []
         self.scenes: list[Cluster] = []  # of the cycles
         self.submitted: list[str] = []
+        self.past: list[UtilisationView] = []
         self.requests: list[str] = []
         self.writes = writes
         self._plan = plan  # None: decide
@@ -168,6 +190,8 @@ class PageServer:
                 return _json({"user": "ann", "everything": sight.everything, "namespaces": [], "writes": self.writes})
             case ["GET", "cluster"]:
                 return _json({**stamp, "cluster": cluster_view(tally, sight)})
+            case ["GET", "utilisation"]:
+                return _json({**stamp, "every": 60.0, "items": self.past})
             case ["GET", "queues"]:
                 return _json({**stamp, "items": queue_views(tally, sight)})
             case ["GET", "nodes" | "jobs" as kind]:
@@ -183,7 +207,10 @@ class PageServer:
                     return _json({"error": "no such job that you may see"}, 404)
                 searched = request.query.get("unblock") != "false"
                 answer = why(self.scene, CONFIG, NOW, key, lambda: searched)
-                return _json({**stamp, "detail": job_detail(tally, answer, sight, STORY, FORECAST)})
+                found = NEVER if key == "bob/probe" else FORECAST
+                return _json({**stamp, "detail": job_detail(tally, answer, sight, STORY, found)})
+            case ["GET", "recordings"]:
+                return _json({**stamp, "items": []})
             case ["GET", "decisions"]:
                 return _json({**stamp, "items": [decision_view(cycle, sight) for cycle in reversed(self.cycles)]})
             case ["POST", "what-if"]:
@@ -192,12 +219,16 @@ class PageServer:
                     edits = msgspec.convert(asked["edits"], list[WebEdit])
                     scene = self.scenes[asked["decision"] - 1] if "decision" in asked else self.scene
                     view = what_if_view(what_if(scene, CONFIG, NOW, edits), sight)
+                    view = replace(view, forecasts=(SHIFT,), forecast=ShiftsView(rollouts=8, others=1))
                 except (EditError, msgspec.ValidationError) as error:
                     return _json({"error": str(error), "field": "edits"}, 422)
                 return _json({**stamp, "whatIf": view})
+            case ["GET", "forecasts"]:
+                return _json({**stamp, **FORECASTS})
             case ["POST", "jobs"]:
                 self.submitted.append((await request.json())["manifests"])
-                return _json({"namespace": "ann", "name": "new", "forecast": FORECAST}, 201)
+                made = CreatedView(api_version="batch/v1", kind="Job", namespace="ann", name="new", forecast=FORECAST)
+                return _json(CreatedAnswer(created=(made,)), 201)
         return _json({"error": "not found"}, 404)
 
     async def _stream(self, request: web.Request, sight: Sight) -> web.StreamResponse:

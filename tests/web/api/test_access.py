@@ -99,9 +99,8 @@ def test_answers_of_the_api_server_are_kept_and_errors_are_not(tmp_path: Path) -
 def test_each_user_sees_her_part(tmp_path: Path) -> None:
     async def story(web: Web) -> None:
         user, admin = await web.as_user(USER), await web.as_user(ADMIN)
-        assert {"user": f"system:serviceaccount:{MINE}:user", "everything": False, "namespaces": [MINE]} == (
-            await user.get("/whoami")
-        )
+        who = {"user": f"system:serviceaccount:{MINE}:user", "everything": False, "namespaces": [MINE], "writes": False}
+        assert who == await user.get("/whoami")
         assert (await admin.get("/whoami"))["everything"]
         answer = await user.get("/jobs")
         assert ["runs", "waits"] == [job["name"] for job in answer["items"]]
@@ -116,7 +115,7 @@ def test_each_user_sees_her_part(tmp_path: Path) -> None:
 def test_no_name_of_another_namespace_in_any_byte_of_any_answer(tmp_path: Path) -> None:
     async def story(web: Web) -> None:
         user = await web.as_user(USER)
-        paths = ["/whoami", "/cluster", "/queues", "/nodes", "/jobs", "/decisions", "/openapi.json", "/nothing"]
+        paths = ["/whoami", "/cluster", "/queues", "/nodes", "/jobs", "/decisions", "/forecasts", "/openapi.json", "/x"]
         paths += [f"/jobs/{MINE}/waits?budget=5", f"/jobs/{MINE}/runs", f"/jobs/{THEIRS}/aq7runs", "/jobs?x=1"]
         edits: list[Any] = [
             {"edit": "end-jobs", "jobs": [f"{MINE}/runs"]},

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -52,6 +53,16 @@ def test_the_cluster_its_queues_and_its_nodes(tmp_path: Path) -> None:
         (second,) = (await client.get("/nodes?limit=1&offset=1"))["items"]
         assert [f"{THEIRS}/aq7runs"] == [job["job"] for job in second["jobs"]]
         assert [] == (await client.get("/nodes?state=cordoned"))["items"]
+
+    told(tmp_path, story)
+
+
+def test_utilisation_is_kept_from_the_start(tmp_path: Path) -> None:
+    async def story(web: Web) -> None:
+        for name in (ADMIN, USER):
+            answer = await (await web.as_user(name)).get("/utilisation")
+            (first,) = answer["items"]
+            assert (60.0, 16, 0) == (answer["every"], first["total"], first["used"]), "before the scene"
 
     told(tmp_path, story)
 
@@ -115,6 +126,27 @@ def test_the_story_has_the_events_of_the_job(tmp_path: Path) -> None:
             client = await web.as_user(name)
             last = (await client.get(f"/jobs/{MINE}/waits?unblock=false"))["detail"]["story"][-1]
             assert ("Evicted", words, "event") == (last["what"], last["words"], last["source"])
+
+    told(tmp_path, story)
+
+
+def test_the_story_says_for_whom_a_job_was_evicted(tmp_path: Path) -> None:
+    async def story(web: Web) -> None:
+        words = f"preempted: gang of `{MINE}/waits` (priority 1) for `{THEIRS}/aq7runs` (priority 9)"
+        for i, message in enumerate([words, words, f"preempted: gang of `{MINE}/other` (priority 1) for `x/y`"]):
+            event = {
+                "metadata": {"name": f"e{i}"},
+                "involvedObject": {"kind": "Pod", "name": f"gone-{i}", "namespace": MINE},
+                "reason": "Preempted",
+                "message": message,
+                "lastTimestamp": f"2100-11-01T10:00:0{i}Z",
+            }
+            await web.cluster.api.create(f"/api/v1/namespaces/{MINE}/events", event)
+        for name, whom in ((ADMIN, f"`{THEIRS}/aq7runs`"), (USER, "another job")):
+            entries = (await (await web.as_user(name)).get(f"/jobs/{MINE}/waits?unblock=false"))["detail"]["story"]
+            (evicted,) = [entry for entry in entries if entry["what"] == "Evicted"]
+            said = f"preempted: gang of `{MINE}/waits` (priority 1) for {whom} (priority 9): 2 pods"
+            assert (said, datetime(2100, 11, 1, 10, tzinfo=UTC).timestamp()) == (evicted["words"], evicted["at"])
 
     told(tmp_path, story)
 

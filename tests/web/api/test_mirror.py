@@ -10,7 +10,11 @@ from tests.support.live import scheduling
 from tests.support.web import ADMIN, MINE, Web, webbing
 
 from maar.kube.client.errors import NotLeading
-from maar.web.api.mirror import MANY, Changes
+from maar.model.plan import Plan
+from maar.model.snapshot import Snapshot
+from maar.testing.builders import cluster, node
+from maar.views.tally import Tally
+from maar.web.api.mirror import MANY, POINT_EVERY, POINTS, Changes, Series
 
 
 def test_it_shows_what_the_scheduler_beside_it_does(tmp_path: Path) -> None:
@@ -22,11 +26,11 @@ def test_it_shows_what_the_scheduler_beside_it_does(tmp_path: Path) -> None:
                 items = (await client.get("/jobs?state=running"))["items"]
                 if [job["name"] for job in items] == ["job"]:
                     break
-                await asyncio.sleep(0.02)
+                await asyncio.sleep(0.1)
             assert {"bound": 2} == items[0]["pods"]
             assert ("PodGroup", "job") == (items[0]["owner"]["kind"], items[0]["owner"]["name"])
             while not any(d["happened"]["sameNode"] for d in (await client.get("/decisions"))["items"]):
-                await asyncio.sleep(0.02)
+                await asyncio.sleep(0.1)
 
     async def main() -> None:
         async with webbing(tmp_path) as web:
@@ -71,3 +75,17 @@ def test_a_reader_that_is_slow_fetches_everything_again() -> None:
     assert (set(), set(), True) == (changes.jobs, changes.nodes, changes.all)
     changes.add(Changes({"a/b"}))
     assert (set(), True) == (changes.jobs, changes.all)
+
+
+def test_a_day_of_utilisation_is_kept_a_point_each_minute() -> None:
+    series, snapshot = Series(), Snapshot(cluster(node("n0", gpu=8)))
+
+    def look(*moments: float) -> list[float]:
+        for now in moments:
+            series.look(Tally(snapshot, Plan(), now))
+        return [point.at for point in series.points]
+
+    assert [0.0, 60.0, 200.0] == look(0.0, 1.0, 59.9, 60.0, 100.0, 200.0, 259.0)
+    assert [100.0, 160.0] == look(100.0, 160.0), "the clock was set back"
+    assert POINTS == len(look(*(160.0 + POINT_EVERY * i for i in range(POINTS + 10))))
+    assert 160.0 + POINT_EVERY * 10 == series.points[0].at

@@ -15,11 +15,11 @@ from tests.web.api.test_api import scene
 
 from maar.web.api.limits import Limits
 from maar.web.api.openapi import document
-from maar.web.api.routes import PREFIX
+from maar.web.api.roots import PREFIX
 from maar.web.front.limits import Rate
 
 HOSTILE = 300
-"""Requests; `make test` has to stay short."""
+"""Requests whose answers are compared with the document; `test_hostile.py` has 700 more."""
 FREE = Limits(requests=Rate(10**6, 10**6), requests_each=Rate(10**6, 10**6), computing=Rate(10**6, 10**6))
 TEXTS = (
     "",
@@ -44,6 +44,7 @@ def test_the_document_is_valid_and_complete() -> None:
     ids = [operation["operationId"] for path in made["paths"].values() for operation in path.values()]
     assert len(ids) == len(set(ids))
     paths = {f"{PREFIX}/{name}" for name in ("whoami", "cluster", "queues", "nodes", "jobs", "decisions", "what-if")}
+    paths |= {f"{PREFIX}/recordings", f"{PREFIX}/utilisation", f"{PREFIX}/forecasts"}
     paths |= {f"{PREFIX}/jobs/{{namespace}}/{{name}}", f"{PREFIX}/stream", f"{PREFIX}/openapi.json"}
     assert paths == made["paths"].keys()
 
@@ -61,7 +62,18 @@ def test_answers_follow_the_document(tmp_path: Path) -> None:
     async def story(web: Web) -> None:
         admin, user = await web.as_user(ADMIN), await web.as_user(USER)
         made = await admin.get("/openapi.json")
-        paths = ["whoami", "cluster", "queues", "nodes", "jobs", "decisions", "jobs?limit=1&sort=-since"]
+        paths = [
+            "whoami",
+            "cluster",
+            "queues",
+            "nodes",
+            "jobs",
+            "decisions",
+            "recordings",
+            "utilisation",
+            "forecasts",
+            "jobs?limit=1&sort=-since",
+        ]
         paths += [f"jobs/{MINE}/waits", f"jobs/{MINE}/runs", f"jobs/{THEIRS}/aq7runs", "jobs?limit=x", "nothing"]
         asked = [(client, path, None) for client in (admin, user, web.with_token()) for path in paths]
         for body in (

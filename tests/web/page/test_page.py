@@ -7,12 +7,13 @@ from typing import Any
 
 import pytest
 from playwright.sync_api import Error, Page, expect
-from tests.support.page.scenes import small
+from tests.support.page.scenes import NOW, small
 from tests.support.page.server import PageServer
 from tests.web.page.conftest import PATIENCE, Open
 
 from maar.config.file import default_text
 from maar.testing.builders import gang
+from maar.views.records import UtilisationView
 from maar.views.sight import ALL, Sight
 
 pytestmark = [pytest.mark.real, pytest.mark.slow]
@@ -66,6 +67,27 @@ def test_the_cluster_shows_every_gpu_and_what_is_wrong(served: PageServer, opene
     expect(page.locator(".legend").filter(has_text="language")).to_be_visible()
 
 
+def test_utilisation_has_the_hours_before_the_page_was_opened(served: PageServer, opened: Open) -> None:
+    hours = [(9000, 96, {}), (6000, 24, {"batch": 24}), (3000, 80, {"research": 60, "batch": 20})]
+    served.past = [
+        UtilisationView(at=NOW - ago, total=96, used=used, waiting=8, queues=queues, others=0)
+        for ago, used, queues in hours
+    ]
+    page = opened(served.url)
+    grid(page)
+    chart = page.get_by_label("Utilisation")
+    expect(chart.get_by_role("img")).to_have_attribute(
+        "aria-label", re.compile("GPUs in use in the last 2 h 30 min: from 100 %")
+    )
+    for name in ("research", "batch", "all else", "waiting"):
+        expect(chart.locator(".legend")).to_contain_text(name)
+    expect(chart.locator(".layer")).to_have_count(3)
+    expect(page.locator(".cards")).to_contain_text("last 2 h 30 min")
+    expect(chart.locator(".legend")).to_contain_text("batch 8")
+    served.change(small(gang("bob/quick", 1, gpu=8, on=["r2-n2"], queue="batch")))
+    expect(chart.locator(".legend")).to_contain_text("batch 16")
+
+
 def test_marked_nodes_stand_out(served: PageServer, opened: Open) -> None:
     page = opened(served.url)
     grid(page)
@@ -97,6 +119,10 @@ def test_queues_are_a_tree_with_bars(served: PageServer, opened: Open) -> None:
     widths = page.evaluate("[...document.querySelectorAll('[data-queue=vision] .bar > span')].map(e => e.style.width)")
     assert ["6.25%", "16.67%"] == widths[:2]  # 6 and 16 of the cluster's 96
     expect(page.locator("li:has(> [data-queue=research]) li [data-queue=language]")).to_be_visible()
+    quality = page.get_by_label("How good forecasts were")
+    expect(quality).to_contain_text("from 32 roll-outs and 500 finished jobs")
+    expect(quality.locator("tbody tr")).to_contain_text("language")
+    expect(quality.locator("tbody tr")).to_contain_text("90 %")
 
 
 def test_waiting_jobs_say_why_and_what_would_start_them(served: PageServer, opened: Open) -> None:
@@ -117,6 +143,10 @@ def test_a_job_has_its_story_reasons_forecast_and_pods(served: PageServer, opene
     expect(page.locator(".story li").nth(3)).to_contain_text("2 pods evicted for ann/llama")
     expect(page.get_by_label("Why it waits")).to_contain_text("needs 8 pods together")
     expect(page.get_by_label("Forecast")).to_contain_text("in 20 min to 1 h 10 min")
+    expect(page.get_by_label("Forecast")).to_contain_text("Made 30 s ago")
+    expect(page.get_by_label("Forecast")).to_contain_text("90 % of 40 jobs of queue language")
+    page.goto(f"{served.url}#/jobs/bob/probe")
+    expect(page.get_by_label("Forecast")).to_contain_text("Never as things are: needs 8 pods together")
     page.goto(f"{served.url}#/jobs/ann/tuner")
     expect(page.get_by_label("What it needs and has")).to_contain_text("Elastic: 4 workers, from 1 to 8")
     expect(page.locator("svg.chart")).to_have_attribute("aria-label", re.compile("2 at .*, 6 at .*, 4 at"))
@@ -148,6 +178,8 @@ def test_what_if_shows_the_difference(served: PageServer, opened: Open) -> None:
     answer = page.get_by_label("Answer")
     expect(answer).to_contain_text("add 2 nodes like r0-n0")
     expect(answer).to_contain_text("Starts: bob/probe")
+    expect(answer).to_contain_text("1 h earlier")
+    expect(answer).to_contain_text("From 8 roll-outs of the same futures")
     page.get_by_label("Copies of node").fill("nowhere")
     page.get_by_role("button", name="What would happen?").click()
     expect(answer.get_by_role("alert")).to_contain_text("edits: ")

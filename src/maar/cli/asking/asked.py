@@ -15,14 +15,16 @@ import click
 import msgspec
 
 from maar.cli.asking.here import Here, NoJob, NotDecided
+from maar.cli.asking.learned import Learned, learned_from
 from maar.cli.asking.reading import Reading, read
-from maar.cli.asking.server import There, server_access
+from maar.cli.asking.server import AGGREGATED, There, server_access
 from maar.cli.exits import BadInput, CannotRun
 from maar.cli.inputs import LENIENT
 from maar.cli.manifests import chosen_config
 from maar.cli.output import say, say_json, tell
 from maar.config.file import ConfigError
 from maar.controller.main import LEASE_NAMESPACE, NAME
+from maar.history.errors import BadAddress
 from maar.kube.client.access import load_access, load_namespace
 from maar.kube.client.api import Api
 from maar.kube.client.errors import AccessError, ApiError
@@ -30,6 +32,7 @@ from maar.views.records import View
 from maar.web.api.answers import JobAnswer, JobsAnswer, NodesAnswer, QueuesAnswer, WhatIfAnswer
 from maar.web.api.asking import Question
 from maar.web.api.errors import Refused
+from maar.web.api.roots import PREFIX, ROOT
 
 AGAIN = 5.0
 """Seconds between two answers of `--watch`: each is a whole list of the cluster. Tuned by hand."""
@@ -44,7 +47,8 @@ class Source(Protocol):
     def notes(self) -> tuple[str, ...]:
         """What the reader should know about the last answer."""
 
-    async def jobs(self) -> JobsAnswer: ...
+    async def jobs(self, seconds: float = 0.0) -> JobsAnswer:
+        """All jobs; `seconds` is the time for a forecast, if it is made here."""
 
     async def queues(self) -> QueuesAnswer: ...
 
@@ -69,6 +73,7 @@ class Asked(NamedTuple):
     home: str
     output: str
     watch: bool = False
+    history: str | None = None
 
     @property
     def wide(self) -> bool:
@@ -97,7 +102,8 @@ CLUSTER_OPTIONS = (
 WHERE_OPTIONS = (
     click.option(
         "--server", envvar="MAAR_SERVER", metavar="URL",
-        help="Ask `maar web` there, with the token of the kubeconfig. Default: read the cluster and decide here.",
+        help="Ask `maar web` there, with the token of the kubeconfig; `aggregated`: through the API server. "
+        "Default: read the cluster and decide here.",
     ),
     click.option(
         "--server-ca", envvar="MAAR_SERVER_CA", metavar="FILE", help="Certificate authority of --server, in PEM."
@@ -123,7 +129,13 @@ WHERE_OPTIONS = (
 WATCH = click.option("--watch", is_flag=True, help=f"Show it again every {AGAIN:g} s, until Ctrl-C.")
 
 
-def asking(*, watch: bool = False) -> Callable[[Command], click.Command]:
+HISTORY = click.option(
+    "--history", envvar="MAAR_HISTORY", metavar="WHERE",
+    help="History to forecast from, if that is done here: a SQLite file or a postgresql:// URL. It is only read.",
+)  # fmt: skip
+
+
+def asking(*, watch: bool = False, history: bool = False) -> Callable[[Command], click.Command]:
     """Makes a command with the options of a question, which it gets as `asked`."""
 
     def make(command: Command) -> click.Command:
@@ -132,7 +144,8 @@ def asking(*, watch: bool = False) -> Callable[[Command], click.Command]:
             fields = {name: options.pop(name) for name in Asked._fields if name in options}
             command(asked=Asked(**fields), **options)
 
-        for option in reversed((*CLUSTER_OPTIONS, *WHERE_OPTIONS, *((WATCH,) if watch else ()))):
+        more = (*((WATCH,) if watch else ()), *((HISTORY,) if history else ()))
+        for option in reversed((*CLUSTER_OPTIONS, *WHERE_OPTIONS, *more)):
             run = option(run)
         return click.command(name=command.__name__.replace("_", "-"))(run)
 
@@ -170,6 +183,8 @@ def guarded(main: Callable[[], Awaitable[None]]) -> None:
         raise BadInput(str(error)) from None
     except ConfigError as error:
         raise BadInput(*error.problems) from None
+    except BadAddress as error:
+        raise BadInput(str(error)) from None
     except (AccessError, ApiError, NotDecided) as error:
         raise CannotRun(str(error)) from None
 
@@ -188,12 +203,13 @@ def _print(asked: Asked, source: Source, found: T, text: Callable[[T], str]) -> 
 async def opened(asked: Asked) -> AsyncIterator[Source]:
     """Where answers come from: `maar web`, or this process."""
     access = load_access(asked.kubeconfig, asked.context)
-    if asked.server:
+    through = asked.server == AGGREGATED
+    if asked.server and not through:
         api = await Api.open(server_access(asked.server, access, asked.server_ca))
     else:
         api = await Api.open(access)
     try:
-        yield There(api) if asked.server else _Here(api, asked)
+        yield There(api, ROOT if through else PREFIX) if asked.server else _Here(api, asked)
     finally:
         await api.close()
 
@@ -209,8 +225,9 @@ class _Here:
             tell(f"warning: {warning}")
         self.notes: tuple[str, ...] = ()
 
-    async def jobs(self) -> JobsAnswer:
-        return (await self._look()).jobs()
+    async def jobs(self, seconds: float = 0.0) -> JobsAnswer:
+        end = time.monotonic() + seconds
+        return (await self._look(bool(seconds))).jobs(lambda: time.monotonic() < end)
 
     async def queues(self) -> QueuesAnswer:
         return (await self._look()).queues()
@@ -219,17 +236,21 @@ class _Here:
         return (await self._look()).nodes()
 
     async def job(self, key: str, seconds: float, when: bool = False) -> JobAnswer:
-        found = await self._look()
+        found = await self._look(when)
         end = time.monotonic() + seconds
         return found.job(key, lambda: time.monotonic() < end, when)
 
     async def what_if(self, question: Question) -> WhatIfAnswer:
-        return (await self._look()).what_if(question)
+        return (await self._look(bool(question.seconds))).what_if(question)
 
-    async def _look(self) -> Here:
+    async def _look(self, forecasts: bool = False) -> Here:
         reading = await read_cluster(self._api, self._asked)
         self.notes = notes_about(reading, self._asked.config_file)
-        return Here(reading, self._config, time.time())
+        now, learned = time.time(), Learned()
+        if forecasts and reading.whole:
+            learned = await asyncio.to_thread(learned_from, self._asked.history, now)
+            self.notes = (*self.notes, learned.note)
+        return Here(reading, self._config, now, learned)
 
 
 async def read_cluster(api: Api, asked: Asked) -> Reading:

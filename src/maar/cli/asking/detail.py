@@ -16,7 +16,16 @@ from rich.table import Table
 from maar.cli.output import escaped
 from maar.cli.printing import apart, lines, printed, when
 from maar.sim.report.scales import duration
-from maar.views.records import AheadView, ChangeView, ForecastView, JobDetail, NeedsView, PlaceView, UnblockView
+from maar.views.records import (
+    AheadView,
+    ChangeView,
+    ForecastView,
+    JobDetail,
+    NeedsView,
+    PlaceView,
+    QualityView,
+    UnblockView,
+)
 from maar.views.sight import ANOTHER
 
 WIDTH = 80
@@ -156,8 +165,25 @@ def when_text(found: JobDetail, now: float) -> str:
     table.add_row("ends", _by(forecast, True, now))
     if forecast.within_hour is not None and not runs:
         table.add_row("chance", f"{forecast.within_hour:.0%} to start within an hour")
-    table.add_row("from", f"{forecast.rollouts} roll-outs")
+    table.add_row("from", _source(forecast))
+    if forecast.trust is not None and not runs:
+        table.add_row("trust", _trust(forecast.trust))
     return printed([head, Padding(table, (0, 0, 0, 2))], WIDTH)
+
+
+def _source(forecast: ForecastView) -> str:
+    of = f" of {forecast.wanted}" if forecast.wanted > forecast.rollouts else ""
+    ago = f", made {duration(forecast.age)} ago" if forecast.age is not None and forecast.age >= 1 else ""
+    return f"{forecast.rollouts}{of} roll-outs{ago}"
+
+
+def _trust(of: QualityView) -> str:
+    """How good forecasts of such jobs were."""
+    if of.coverage_p90 is None or of.judged == of.censored:
+        return "none of its queue was judged yet"
+    error = "" if of.median_error is None else f"; the median error of the first time was {duration(of.median_error)}"
+    jobs = "job" if of.judged == 1 else "jobs"
+    return f"{of.coverage_p90:.0%} of {of.judged} {jobs} of its queue started by the second time{error}"
 
 
 def _by(forecast: ForecastView, end: bool, now: float) -> str:

@@ -12,10 +12,11 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from maar.cli.asking.learned import Learned
 from maar.cli.asking.reading import Reading
 from maar.config.config import Config
 from maar.decide import decide
-from maar.forecast.forecast import JobForecast, Options, Verdict, forecast
+from maar.forecast.forecast import ROLLOUTS, Options, forecast
 from maar.forecast.runtimes import RunTimes
 from maar.kube.kinds import AnyKind
 from maar.kube.kinds.cluster import PRIORITY_CLASSES
@@ -36,10 +37,18 @@ from maar.views.records import ForecastView, JobDetail, OwnerView
 from maar.views.sight import ALL, Sight
 from maar.views.tally import Tally
 from maar.web.api.answers import JobAnswer, JobsAnswer, NodesAnswer, QueuesAnswer, WhatIfAnswer
-from maar.web.api.asking import Question, answered
+from maar.web.api.asking import Question, answered_with
+from maar.web.forecasting.judging import calibrated
+from maar.web.forecasting.keeper import Latest, categories
+from maar.web.forecasting.messages import Head
+from maar.web.forecasting.messages import Question as Asking
+from maar.web.forecasting.rolling import answered as played
+from maar.web.forecasting.view import forecast_view, trusted, with_forecasts, with_shifts
+from maar.whatif.edit import Scene
+from maar.whatif.place import places
 from maar.whatif.why import why
 
-ROLLOUTS = 8
+FEW = 8
 """Roll-outs of a forecast without history: they differ little, since only declared limits count. Tuned by hand."""
 
 
@@ -54,8 +63,9 @@ class NoJob(Exception):
 class Here:
     """One cluster at one time."""
 
-    def __init__(self, reading: Reading, config: Config, now: float) -> None:
+    def __init__(self, reading: Reading, config: Config, now: float, learned: Learned = Learned()) -> None:  # noqa: B008
         self._reading = reading
+        self._learned = learned
         self._config = config
         self._now = now
         picture = reading.picture
@@ -75,8 +85,11 @@ class Here:
     def _stamp(self) -> dict[str, Any]:
         return {"as_of": self._now, "age": max(time.time() - self._now, 0.0), "decided_at": self._now}
 
-    def jobs(self) -> JobsAnswer:
+    def jobs(self, go_on: Callable[[], bool] = lambda: False) -> JobsAnswer:
+        """All jobs, with forecasts while `go_on` says so."""
         items = job_views(self.tally, self.sight)
+        if self._reading.whole and go_on():
+            items = with_forecasts(items, self._latest(go_on))
         return JobsAnswer(**self._stamp, items=items, total=len(items), others={})
 
     def queues(self) -> QueuesAnswer:
@@ -108,8 +121,20 @@ class Here:
     def what_if(self, question: Question) -> WhatIfAnswer:
         if not self._reading.whole:
             raise NotDecided(f"nothing can be decided here: you may not list {', '.join(self._reading.unseen)}")
-        view = answered(question, self._cluster, self._config, self._now, self.sight, self._beside())
+        view, after = answered_with(question, self._cluster, self._config, self._now, self.sight, self._beside())
+        if question.seconds:
+            before = Scene(self._cluster, self._config)
+            head = Head(self._now, question.seconds, adapts=True)
+            answer = played(Asking(head, (before, after), self._learned.samples, self._categories()))
+            was, then = (
+                calibrated(made, {job.key: job for job in scene.cluster.jobs}, self._learned.verdicts)
+                for made, scene in zip(answer.forecasts, (before, after), strict=True)
+            )
+            view = with_shifts(view, answer, was, then, self.sight)
         return WhatIfAnswer(**self._stamp, what_if=view)
+
+    def _categories(self) -> dict[str, str]:
+        return categories(self._reading.picture, self._cluster.jobs)
 
     def _beside(self) -> list[tuple[AnyKind, Object]]:
         return [pair for pair in self._reading.objects if pair[0] is PRIORITY_CLASSES]
@@ -131,30 +156,36 @@ class Here:
         raise NoJob(f"no job `{key}` was found that you may see")
 
     def _forecast(self, key: str, go_on: Callable[[], bool]) -> ForecastView:
+        latest = self._latest(go_on)
+        found = latest.shown.get(key)
+        if found is None:
+            return ForecastView(words="unknown")
+        job = self.tally.snapshot.jobs.jobs[self.tally.snapshot.jobs.number[key]]
+        trust = trusted(self._learned.verdicts.judged, found.queue, self._now - job.created)
+        return forecast_view(found, latest.made, time.time(), trust=trust)
+
+    def _latest(self, go_on: Callable[[], bool]) -> Latest:
+        """The forecast of all jobs, made in this process."""
+        learned = self._learned
+        rollouts = ROLLOUTS if learned.samples else FEW
         made = forecast(
-            self._cluster, self._config, self._now, RunTimes(), options=Options(rollouts=ROLLOUTS), may_go_on=go_on
+            self._cluster,
+            self._config,
+            self._now,
+            RunTimes(learned.samples),
+            options=Options(rollouts=rollouts),
+            may_go_on=go_on,
+            categories=self._categories(),
         )
-        found = made.of(key)
-        return ForecastView(words="unknown") if found is None else forecast_view(found, made.rollouts)
+        shown = calibrated(made, {job.key: job for job in self._cluster.jobs}, learned.verdicts)
+        order = places(Snapshot(self._cluster), self._config, self._now)
+        return Latest(made, shown, order, time.time() - self._now, len(learned.samples))
 
 
 def _with_queues(cluster: Cluster) -> Cluster:
     """The cluster with the queues that its jobs name, which the caller may not list."""
     missing = sorted({job.queue for job in cluster.jobs} - {queue.name for queue in cluster.queues} - {""})
     return replace(cluster, queues=(*cluster.queues, *map(Queue, missing)))
-
-
-def forecast_view(found: JobForecast, rollouts: int) -> ForecastView:
-    return ForecastView(
-        known=found.verdict is Verdict.EXPECTED,
-        words=found.why if found.verdict is Verdict.EXPECTED else f"{found.verdict}: {found.why}",
-        start_p50=found.start.p50,
-        start_p90=found.start.p90,
-        finish_p50=found.finish.p50,
-        finish_p90=found.finish.p90,
-        within_hour=found.within_hour,
-        rollouts=rollouts,
-    )
 
 
 def _owner(picture: Picture, job: Job) -> OwnerView | None:

@@ -1,4 +1,5 @@
-"""Answers of `maar web`, asked over HTTP with the bearer token of the kubeconfig, exec plugins included.
+"""Answers of `maar web`, asked over HTTP with the bearer token of the kubeconfig, exec plugins included, or through the
+aggregated API with all credentials of the kubeconfig.
 
 The API server's service proxy cannot be used: it removes the header with the token. A token goes over TLS, or to this
 machine, and nowhere else.
@@ -19,8 +20,10 @@ from maar.kube.client.errors import AccessError, NotFound
 from maar.views.records import View
 from maar.web.api.answers import JobAnswer, JobsAnswer, NodesAnswer, QueuesAnswer, WhatIfAnswer
 from maar.web.api.asking import Question
+from maar.web.api.roots import PREFIX
 
-PREFIX = "/api/v1"
+AGGREGATED = "aggregated"
+"""The value of `--server` for the aggregated API: the API server passes questions on, and says who asks."""
 PAGE = 500
 """Items of one request; `maar web` has an upper limit of its own."""
 T = TypeVar("T", bound=View)
@@ -30,7 +33,7 @@ def server_access(url: str, kube: Access, ca_file: str | None) -> Access:
     """The address of `maar web`, with the token that the kubeconfig has for the API server."""
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise AccessError(f"--server: expected a URL such as `https://maar.example.com`, got `{url}`")
+        raise AccessError(f"--server: expected `aggregated`, or a URL such as `https://maar.example.com`, got `{url}`")
     if parts.scheme == "http" and not _is_here(parts.hostname):
         raise AccessError(f"--server: a token is sent over https, or to this machine: `{url}`")
 
@@ -39,7 +42,7 @@ def server_access(url: str, kube: Access, ca_file: str | None) -> Access:
         if not authorization.startswith("Bearer "):
             raise AccessError(
                 "the kubeconfig has no bearer token for `maar web` (a client certificate is none): "
-                "leave out --server to read the cluster with it"
+                "use `--server aggregated` if the cluster has it, or leave out --server to read the cluster yourself"
             )
         return Credentials(server=url, authorization=authorization, ca_file=ca_file)
 
@@ -58,10 +61,12 @@ class There:
 
     notes: tuple[str, ...] = ()
 
-    def __init__(self, api: Api) -> None:
+    def __init__(self, api: Api, prefix: str = PREFIX) -> None:
         self._api = api
+        self._prefix = prefix
 
-    async def jobs(self) -> JobsAnswer:
+    async def jobs(self, seconds: float = 0.0) -> JobsAnswer:
+        """All jobs; the forecasts are the server's."""
         first = found = await self._get("/jobs", JobsAnswer, limit=str(PAGE))
         items = list(first.items)
         while found.next is not None:
@@ -88,15 +93,20 @@ class There:
         return await self._get(path, JobAnswer, **asked)
 
     async def what_if(self, question: Question) -> WhatIfAnswer:
-        body = await self._api.request("POST", f"{PREFIX}/what-if", body=msgspec.json.encode(question), timeout=120.0)
+        body = await self._api.request(
+            "POST", f"{self._prefix}/what-if", body=msgspec.json.encode(question), timeout=120.0
+        )
         return msgspec.json.decode(body, type=WhatIfAnswer)
 
     async def _get(self, path: str, kind: type[T], **params: str) -> T:
         try:
-            return msgspec.json.decode(await self._api.get(f"{PREFIX}{path}", params=params, timeout=120.0), type=kind)
+            return msgspec.json.decode(
+                await self._api.get(f"{self._prefix}{path}", params=params, timeout=120.0), type=kind
+            )
         except NotFound as error:
             if path.startswith("/jobs/"):
                 raise
-            raise AccessError(f"{self._api.server}: not `maar web`, or an older one: {error.message}") from None
+            what = "not `maar web`, or an older one" if self._prefix == PREFIX else "no aggregated API of `maar web`"
+            raise AccessError(f"{self._api.server}: {what}: {error.message}") from None
         except msgspec.DecodeError as error:
             raise AccessError(f"{self._api.server}: not `maar web`: {error}") from None

@@ -24,7 +24,9 @@ def jobs_text(jobs: Sequence[JobView], others: dict[str, int], now: float, wide:
     if not ordered:
         return _lines(["no jobs", *_others(others)], wide)
     main = main_resource(j.requests for j in ordered)
-    table = _table("JOB", "QUEUE", "STATE", *(("PRIO",) if wide else ()), "PODS", short(main), "AGE", "NODES OR WHY")
+    more = ("PLACE", "STARTS (P50 TO P90)") if wide and any(j.place or j.forecast for j in ordered) else ()
+    prio = ("PRIO",) if wide else ()
+    table = _table("JOB", "QUEUE", "STATE", *prio, "PODS", short(main), "AGE", *more, "NODES OR WHY")
     for job in ordered:
         table.add_row(
             f"{job.namespace}/{job.name}",
@@ -34,11 +36,21 @@ def jobs_text(jobs: Sequence[JobView], others: dict[str, int], now: float, wide:
             pods_of(job),
             quantity(main, job.requests[main]) if main in job.requests else "-",
             age(now - (job.since if job.state is not State.RUNNING else job.created)),
+            *(("-" if job.place is None else str(job.place), starts(job, now)) if more else ()),
             _where(job, wide),
         )
     states = Counter(job.state for job in ordered)
     counts = ", ".join(f"{states[state]} {state.value}" for state in ORDER if states[state])
     return _lines([table, "", f"{_count(len(ordered), 'job')}: {counts}", *_others(others)], wide)
+
+
+def starts(job: JobView, now: float) -> str:
+    """When a waiting job starts, in short: `in 5m to 2h`, `never` or `unknown`."""
+    forecast = job.forecast
+    if forecast is None or forecast.start_p50 is None:
+        return "-" if forecast is None else forecast.verdict
+    last = "?" if forecast.start_p90 is None else age(forecast.start_p90 - now)
+    return f"in {age(forecast.start_p50 - now)} to {last}"
 
 
 def queues_text(queues: Sequence[QueueView], resource: str, wide: bool) -> str:
@@ -186,6 +198,7 @@ def _table(*columns: str) -> Table:
     for column in columns:
         numbers = column in (
             "PODS",
+            "PLACE",
             "AGE",
             "WEIGHT",
             "PRIO",

@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 
 JSON = {"Content-Type": "application/json"}
 TEXT = {"Content-Type": "text/plain; charset=utf-8"}
+ADMIN: Obj = {"username": "system:admin", "groups": ["system:masters", "system:authenticated"]}
+VERBS = {"POST": "create", "PUT": "update"}
 HEALTH = ("/healthz", "/readyz", "/livez")
 
 
@@ -47,7 +49,9 @@ class Handler:
         self.token = token
         self.tokens = Tokens(api)
         self.allows: Callable[[Obj], bool] = lambda spec: True
-        """What an access review answers, from its `spec`. There are no roles: requests themselves are not checked."""
+        """What an access review answers, from its `spec`."""
+        self.permits: Callable[[str, str, str], bool] = lambda user, method, path: True
+        """What requests with the token of a ServiceAccount may do. There are no roles: others may do everything."""
         self.bookmark_seconds = bookmark_seconds
         self.watch_buffer = watch_buffer
         self.watches: set[Watch] = set()
@@ -74,8 +78,7 @@ class Handler:
         return answer
 
     async def _answer(self, request: web.BaseRequest, path: str, body: bytes) -> web.StreamResponse:
-        if self.token and request.headers.get("Authorization") != f"Bearer {self.token}":
-            raise ApiError(401, "Unauthorized", "Unauthorized")
+        user = self._user(request, path)
         group = group_of(path)
         if group is None or not group.rest:
             return self._about(path, group)
@@ -85,12 +88,26 @@ class Handler:
             return _json(201, {**asked, "status": {"allowed": self.allows(asked.get("spec") or {})}})
         if group[::2] == ("authentication.k8s.io", ["tokenreviews"]) and request.method == "POST":
             return _json(201, self.tokens.review(_object(body, request.content_type)))
+        if group[::2] == ("authentication.k8s.io", ["selfsubjectreviews"]) and request.method == "POST":
+            return _json(201, {**_object(body, request.content_type), "status": {"userInfo": user}})
         about = self._target(group, request.method, body)
         if request.method == "GET":
             if query.get("watch") in ("1", "true", "True"):
                 return await self._watch(request, about, query)
             return self._get(request, about, query)
         return self._write(request, about, query, body)
+
+    def _user(self, request: web.BaseRequest, path: str) -> Obj:
+        """Who sends a request: with the token of a ServiceAccount, or with the server's own; without one, anybody."""
+        given = request.headers.get("Authorization", "")
+        if given == f"Bearer {self.token}" or (not self.token and given.count(".") != 2):
+            return ADMIN
+        user = self.tokens.user(given.removeprefix("Bearer "))
+        if user is None:
+            raise ApiError(401, "Unauthorized", "Unauthorized")
+        if not self.permits(user["username"], request.method, path):
+            raise _not_permitted(user["username"], request.method, path)
+        return user
 
     def _target(self, group: Group, method: str, body: bytes) -> Target:
         """What the path names. The older binding endpoint names the pod in the body."""
@@ -278,6 +295,18 @@ def _number(query: Mapping[str, str], name: str) -> int:
 
 def _not_allowed() -> ApiError:
     return ApiError(405, "MethodNotAllowed", "the server does not allow this method on the requested resource")
+
+
+def _not_permitted(user: str, method: str, path: str) -> ApiError:
+    """A missing right, in the words of Kubernetes."""
+    group, verb = group_of(path), VERBS.get(method, method.lower())
+    if group is None or not group.rest:
+        return ApiError(403, "Forbidden", f'forbidden: User "{user}" cannot {verb} path "{path}"')
+    inside = group.rest[0] == "namespaces" and len(group.rest) > 2
+    plural = group.rest[2] if inside else group.rest[0]
+    where = f' in the namespace "{group.rest[1]}"' if inside else " at the cluster scope"
+    what = f'cannot {verb} resource "{plural}" in API group "{group.group}"{where}'
+    return ApiError(403, "Forbidden", f'{plural} is forbidden: User "{user}" {what}')
 
 
 def _fault(code: int) -> ApiError:

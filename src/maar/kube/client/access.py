@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import ipaddress
 import logging
 import os
@@ -58,6 +59,18 @@ class Access:
         self._loaded: float | None = None
         self._due: float | None = None
         self._files: tuple[bytes, ...] | None = None
+        self._read: Credentials | None = None
+        """What was loaded last."""
+
+    def of_caller(self, token: str) -> Access:
+        """The same server for the token of another user, with none of our own credentials.
+
+        A client certificate of ours would be one: an API server believes it before it looks at a token.
+        """
+        other = Access(self.server, token=token)
+        if self._read is not None:
+            other._trust(dataclasses.replace(self._read, authorization="", cert_file=None, key_file=None))
+        return other
 
     async def headers(self) -> dict[str, str]:
         """The headers that authenticate a request; reads files or runs a plugin if that is due."""
@@ -90,6 +103,7 @@ class Access:
             log.warning("cannot reload credentials, keeping the current ones: %s", error)
             self._loaded, self._due = now, now + RENEW_PAUSE
             return
+        self._read = credentials
         self._authorization = credentials.authorization
         self._loaded, self._due = now, self._next(credentials, now)
 

@@ -50,6 +50,10 @@ class Api:
         """The same connections, for requests that are not sent any more, except reads, once `lost` returns true."""
         return Api(self._transport, lost)
 
+    def of_caller(self, token: str, *, connections: int) -> Api:
+        """Another client of the same server: with the token of another user, and nothing of our own. Close it."""
+        return Api(Transport(self._transport.access.of_caller(token), connections))
+
     @property
     def server(self) -> str:
         return self._transport.access.server

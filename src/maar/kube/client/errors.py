@@ -31,6 +31,7 @@ class ApiError(Exception):
         verb: str = "",
         path: str = "",
         retry_after: float = 0.0,
+        field: str = "",
     ) -> None:
         super().__init__(message)
         self.message = message
@@ -40,6 +41,8 @@ class ApiError(Exception):
         self.path = path
         self.retry_after = retry_after
         """Seconds to wait before the next attempt; 0 if the server does not say."""
+        self.field = field
+        """The path of the field that the server refuses; empty if it names none."""
 
     def __str__(self) -> str:
         asked = f"{self.verb} {self.path}: " if self.path else ""
@@ -113,6 +116,7 @@ class NotLeading(ApiError):
 class Cause(msgspec.Struct, frozen=True):
     reason: str = ""
     message: str = ""
+    field: str = ""
 
 
 class Details(msgspec.Struct, frozen=True, rename="camel"):
@@ -163,7 +167,8 @@ def refusal(code: int, body: bytes, verb: str = "", path: str = "", retry_after:
         reasons = (cause.message.rstrip(".") for cause in causes if cause.message)
         message = "; ".join([message.rstrip("."), *reasons])
     wait = retry_after or details.retry_after_seconds
-    return kind(message, status=code, reason=status.reason, verb=verb, path=path, retry_after=wait)
+    field = next((cause.field for cause in causes if cause.field), "")
+    return kind(message, status=code, reason=status.reason, verb=verb, path=path, retry_after=wait, field=field)
 
 
 def _grant(message: str) -> str:

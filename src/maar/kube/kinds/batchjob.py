@@ -15,7 +15,7 @@ from maar.kube.kinds.kind import COMPLETED, FAILED, End, Form, JobKind, Numberin
 from maar.kube.wire import annotations as known
 from maar.kube.wire.annotations import Notes
 from maar.kube.wire.api_resources import Resource
-from maar.kube.wire.base import Int, Object, Wire
+from maar.kube.wire.base import Int, Long, Object, Wire
 from maar.kube.wire.jobs import JobStatus, PodTemplate
 from maar.kube.wire.pods import Pod
 from maar.kube.wire.values import yes
@@ -30,6 +30,7 @@ class Spec(Wire, frozen=True):
     completions: Int | None = None
     completion_mode: str = ""
     suspend: bool = False
+    active_deadline_seconds: Long | None = None
     template: PodTemplate = PodTemplate()
 
     @property
@@ -133,5 +134,6 @@ KIND = JobKind(
     look=look,
     write=write,
     creates=creates,
+    deadline=lambda item: item.spec.active_deadline_seconds,
     counted=lambda item: item.status.active,
 )

@@ -258,6 +258,8 @@ class JobKind(Kind[T], GangSource):
     """What its controller creates next for an object that has nothing yet; pods that come later are not in it."""
     creates_none: Callable[[T], str] = lambda item: ""
     """Why its controller creates nothing now, or nothing that can be told from the object; empty: it does."""
+    deadline: Callable[[T], int | None] = lambda item: None
+    """Seconds after its start at which its controller ends it, if the object states them."""
     counted: Callable[[T], int] = lambda item: 0
     """How many live pods the status of an object counts."""
     settles: bool = True

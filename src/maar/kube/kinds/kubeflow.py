@@ -30,7 +30,7 @@ from maar.kube.kinds.kind import (
     merge,
 )
 from maar.kube.wire.api_resources import Resource
-from maar.kube.wire.base import Int, Object, Quantities, Time, Wire
+from maar.kube.wire.base import Int, Long, Object, Quantities, Time, Wire
 from maar.kube.wire.jobs import JobStatus, PodTemplate
 from maar.kube.wire.pods import Pod
 
@@ -86,6 +86,7 @@ class RunPolicy(Wire, frozen=True):
 
     scheduling_policy: SchedulingPolicy = SchedulingPolicy()
     suspend: bool = False
+    active_deadline_seconds: Long | None = None
 
 
 class ElasticPolicy(Wire, frozen=True):
@@ -169,6 +170,7 @@ def kind(
         look=lambda item, made: look(item),
         write=writer(roles),
         creates=lambda item: makes(item, resource),
+        deadline=lambda item: item.spec.run_policy.active_deadline_seconds,
         counted=lambda item: sum(role.active for role in item.status.replica_statuses.values()),
     )
 

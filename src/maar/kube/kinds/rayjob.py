@@ -17,7 +17,7 @@ from maar.kube.kinds.elastic import Stated
 from maar.kube.kinds.gang import GangSpec
 from maar.kube.kinds.kind import COMPLETED, FAILED, End, Form, Inner, JobKind, write_suspend
 from maar.kube.wire.api_resources import Resource
-from maar.kube.wire.base import Object, Time, Wire
+from maar.kube.wire.base import Int, Object, Time, Wire
 
 
 class Spec(Wire, frozen=True):
@@ -27,6 +27,7 @@ class Spec(Wire, frozen=True):
     cluster_selector: dict[str, str] = field(default_factory=dict)
     shutdown_after_job_finishes: bool = False
     suspend: bool = False
+    active_deadline_seconds: Int | None = None
     managed_by: str = raycluster.OPERATOR
 
     @property
@@ -106,5 +107,6 @@ KIND = JobKind(
     look=look,
     write=write_suspend,
     creates=creates,
+    deadline=lambda item: item.spec.active_deadline_seconds,
     creates_none=creates_none,
 )

@@ -178,7 +178,8 @@ class Gangs:
         key = self._key(identity)
         try:
             submitted = self._groups.submitted(identity, group, [m.pod for m in members])
-            gang = gang_of(key, group, members, pods.priorities, now, submitted)
+            deadline = self._groups.deadline(identity, group, [m.pod for m in members])
+            gang = gang_of(key, group, members, pods.priorities, now, submitted, deadline)
             gang.job = self._groups.with_admission(identity, group, gang.job)
             before = gang.job.broken
             gang.job = with_elastic(gang.job, gang.elastic, shapes, matcher, self._images_of(identity, gang.elastic))

@@ -227,6 +227,21 @@ class Groups:
         found = map(self._submitted_for, pods)
         return next((notes for notes in found if notes.get(known.HOLD[0])), gang.annotations)
 
+    def deadline(self, identity: Identity, gang: GangSpec, pods: list[Pod]) -> float | None:
+        """Seconds after its start at which a controller ends a gang, by the object that its owner submitted.
+
+        The pods of a gang may have controllers of their own in between, whose deadlines do not count for all of them.
+        """
+        source = identity.source
+        if isinstance(source, JobKind):
+            item = self._owners.item((source, f"{identity.namespace}/{identity.name}"))
+            return None if item is None else _seconds(source.deadline(item))
+        if isinstance(source, PodGroupKind):
+            owner = self._owners.job_of(gang.namespace, gang.owners) if gang.owners else None
+        else:
+            owner = self._owners.of_pod(pods[0]) if len(pods) == 1 else None
+        return None if owner is None or owner.item is None else _seconds(owner.kind.deadline(owner.item))
+
     def _submitted_for(self, pod: Pod) -> Mapping[str, str]:
         owner = self._owners.of_pod(pod)
         outermost = None if owner is None else self._owners.chain(owner)[-1].item
@@ -300,3 +315,7 @@ def _for_outer(gang: GangSpec, item: Object) -> GangSpec:
         labels={**gang.labels, **meta.labels},
         owners=meta.owner_references,
     )
+
+
+def _seconds(stated: int | None) -> float | None:
+    return None if stated is None else float(stated)

@@ -15,7 +15,7 @@ from maar.kube.kinds.gang import GangSpec
 from maar.kube.read.annotated import budget_of, topology_of
 from maar.kube.read.priorities import Priorities, Priority
 from maar.kube.read.subgroups import Divided, divide
-from maar.kube.read.tasks import Member
+from maar.kube.read.tasks import Member, smaller
 from maar.kube.wire import annotations as known
 from maar.kube.wire import values
 from maar.kube.wire.annotations import Notes, text
@@ -65,15 +65,18 @@ def gang_of(
     priorities: Priorities,
     now: float,
     submitted: Mapping[str, str] | None = None,
+    deadline: float | None = None,
 ) -> Gang:
     """The job that a statement and its pods make.
 
-    `submitted`: annotations of the object that its owner submitted; `None`: it states the gang itself.
+    `submitted`: annotations of the object that its owner submitted; `None`: it states the gang itself. `deadline`: the
+    `activeDeadlineSeconds` of that object.
     """
     notes = Notes(stated.annotations, _from_pods(members))
     own, outer = Notes(stated.annotations), Notes(stated.annotations if submitted is None else submitted)
     value, preempts, unknown_class = _priority(stated, members, priorities)
     promise, checkpoint = own.read(known.MAX_RUNTIME, values.promise), own.read(known.CHECKPOINT, moment)
+    promise = smaller(promise, values.kept(deadline))
     job = Job(
         key=key,
         queue=_queue(stated, members),

@@ -7,6 +7,7 @@ such a job. A suspended job has no pods until there is room for all of them. Wha
 from __future__ import annotations
 
 import copy
+import re
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
@@ -29,6 +30,8 @@ from maar.kube.wire.pods import Pod
 from maar.kube.wire.values import on_hold
 
 NAMESPACE = "default"
+_NAMESPACE = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
+_NAME = re.compile(r"[a-z0-9]([-.a-z0-9]{0,251}[a-z0-9])?")
 SUBMITTED: tuple[AnyKind, ...] = (PODS, *(k for k in KINDS if isinstance(k, (JobKind, PodGroupKind))))
 """The kinds that are jobs or parts of jobs."""
 
@@ -62,7 +65,7 @@ def prepared(
     where = _namespace(document, namespace)
     warnings = tuple(warnings_about(kind, document))
     _check_name(document)
-    _check(kind, item, names)
+    _check(kind, item, document)
     completed = [*_name_schedulers(kind, document, names)]
     for path in kind.form.templates:
         for template in found(document, path):
@@ -104,8 +107,21 @@ def _namespace(document: Json, namespace: str) -> str:
     stated = metadata.get("namespace")
     if namespace and stated and stated != namespace:
         raise BadManifest("metadata.namespace", f"expected `{namespace}`, got `{stated}`")
-    metadata["namespace"] = stated or namespace or NAMESPACE
-    return str(metadata["namespace"])
+    where = str(stated or namespace or NAMESPACE)
+    if not is_namespace(where):
+        raise BadManifest("metadata.namespace", f"expected the name of a namespace, got `{where}`")
+    metadata["namespace"] = where
+    return where
+
+
+def is_namespace(name: str) -> bool:
+    """Whether a namespace can have this name: it becomes a part of a path."""
+    return _NAMESPACE.fullmatch(name) is not None
+
+
+def is_name(name: str) -> bool:
+    """Whether an object of a job can have this name: it becomes a part of a path."""
+    return _NAME.fullmatch(name) is not None
 
 
 def _check_name(document: Json) -> None:
@@ -118,7 +134,7 @@ def _check_name(document: Json) -> None:
     document.pop("status", None)
 
 
-def _check(kind: AnyKind, item: Object, names: tuple[str, ...]) -> None:
+def _check(kind: AnyKind, item: Object, document: Json) -> None:
     """What Maar would report on the job as invalid, as far as it depends on nothing but its object."""
     notes = Notes(item.metadata.annotations)
     notes.read(known.HOLD, on_hold)
@@ -132,8 +148,17 @@ def _check(kind: AnyKind, item: Object, names: tuple[str, ...]) -> None:
     for problem in filter(None, problems):
         field, colon, what = problem.partition(": ")
         annotation = field.startswith("`")
-        where = f"metadata.annotations.{field.strip('`')}" if annotation else field
+        where = f"metadata.annotations.{field.strip('`')}" if annotation else _whole(kind, document, field)
         raise BadManifest(where if colon else "", what if colon else problem)
+
+
+def _whole(kind: AnyKind, document: Json, field: str) -> str:
+    """The whole path of a field: `replicas` of a Kubeflow job is the sum of all roles, of which one is negative."""
+    if field != "replicas":
+        return field
+    roles = (role for path in kind.form.templates for role in found(document, path.removesuffix(".template")))
+    wrong = (f"{role.path}.{field}" for role in roles if isinstance(role.value, dict) and role.value.get(field, 0) < 0)
+    return next(wrong, field)
 
 
 def _check_template(path: str, template: Any, namespace: str) -> None:

@@ -17,7 +17,7 @@ from maar.kube.kinds.cluster import PODS
 from maar.kube.kinds.kind import JobKind, PodGroupKind
 from maar.kube.submit.changes import Change, patch_of, why_not_stopped
 from maar.kube.submit.errors import Ambiguous, NoSuchJob, SubmitError
-from maar.kube.submit.manifests import SUBMITTED, Manifest
+from maar.kube.submit.manifests import SUBMITTED, Manifest, is_name, is_namespace
 from maar.kube.wire.api_resources import PODS as POD_RESOURCE
 from maar.kube.wire.api_resources import Resource
 from maar.kube.wire.base import Object
@@ -73,8 +73,12 @@ async def find(
 
     `kind` chooses among several objects of the name. `kinds`: those that the server serves, if they are known.
     """
+    if not is_namespace(namespace):
+        raise NoSuchJob("", f"no job `{namespace}/{name}` was found")
     there = await served(api, SUBMITTED) if kinds is None else kinds
     wanted = [k for k in SUBMITTED if k in there and (not kind or k.resource.kind.lower() == kind.lower())]
+    if not is_name(name):
+        wanted = []  # a gang that only annotations name may have any name
     answers = await asyncio.gather(*(_get(api, there[k], namespace, name) for k in wanted), return_exceptions=True)
     seen: list[Submitted] = []
     forbidden: Forbidden | None = None

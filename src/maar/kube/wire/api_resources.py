@@ -91,6 +91,8 @@ EVENTS = Resource("events.k8s.io", "v1", "events", "Event", True, Plain)
 LEASES = Resource("coordination.k8s.io", "v1", "leases", "Lease", True, Plain)
 TOKEN_REVIEWS = Resource("authentication.k8s.io", "v1", "tokenreviews", "TokenReview", False, Plain)
 """Not stored: creating one asks the server about a token."""
+SELF_REVIEWS = Resource("authentication.k8s.io", "v1", "selfsubjectreviews", "SelfSubjectReview", False, Plain)
+"""Not stored: creating one asks the server who asks."""
 ACCESS_REVIEWS = Resource("authorization.k8s.io", "v1", "subjectaccessreviews", "SubjectAccessReview", False, Plain)
 """Not stored: creating one asks the server what a user may do."""
 PRIORITY_CLASSES = Resource("scheduling.k8s.io", "v1", "priorityclasses", "PriorityClass", False, wire.PriorityClass)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from maar.model.jobs import Job
-from maar.model.resources import Ints, Mask
+from maar.model.resources import Floats, Ints, Mask
 from maar.model.tasks import Status
 from maar.session.eviction.making_room import needs_of
 from maar.session.placement import Group, domains_of_part
@@ -83,7 +83,7 @@ def earliest_start(session: Session, target: str, without: Ints = NO_TASKS) -> f
     if not needs:
         return None
     running = np.flatnonzero((state.status == Status.BOUND) & (state.node >= 0))
-    ends = np.array([_end(session, t) for t in running.tolist()], dtype=np.float64)
+    ends = _ends(session)[running]
     ends[np.isin(running, without)] = -np.inf
     free = snapshot.nodes.allocatable - state.used + state.releasing
     every = np.ones(len(snapshot.nodes), dtype=np.bool_)
@@ -114,11 +114,11 @@ def breakers(session: Session, target: str) -> frozenset[str]:
     """
     table = session.snapshot.tasks
     there = np.flatnonzero((table.status == Status.BOUND) | (table.status == Status.RELEASING))
-    late = [t for t in there.tolist() if (end := _promised_end(session, t)) is not None and end < session.now]
+    late = there[_promised_ends(session)[there] < session.now].tolist()
     passed = _passed_locks(session, target)
     starts = earliest_start(session, target, passed) if len(passed) else None
     if starts is not None:
-        late += [t for t in passed.tolist() if _end(session, t) > starts]
+        late += passed[_ends(session)[passed] > starts].tolist()
     return frozenset(session.job(int(table.job[t])).queue for t in late)
 
 
@@ -132,19 +132,22 @@ def _passed_locks(session: Session, target: str) -> Ints:
     return np.flatnonzero(others & (table.started > since[table.node]))
 
 
-def _end(session: Session, task: int) -> float:
-    end = _promised_end(session, task)
-    return float("inf") if end is None or end < session.now else end
+def _ends(session: Session) -> Floats:
+    """When each task ends if it keeps its promise; one that has broken it may never end."""
+    ends = _promised_ends(session)
+    return np.where(ends < session.now, np.inf, ends)
 
 
-def _promised_end(session: Session, task: int) -> float | None:
-    snapshot = session.snapshot
-    promise = snapshot.tasks.tasks[task].promise
-    if promise is None:
-        promise = session.job(int(snapshot.tasks.job[task])).promise
-    if promise is None:
-        return None
+def _promised_ends(session: Session) -> Floats:
+    """The promised end of each task; infinite without a promise."""
+    return session.memo.fixed("promises", "ends", lambda: _made(session))
+
+
+def _made(session: Session) -> Floats:
+    table, snapshot = session.snapshot.tasks, session.snapshot
+    of_jobs = np.array([np.inf if j.promise is None else j.promise for j in snapshot.jobs.jobs], dtype=np.float64)
+    own = np.array([np.nan if t.promise is None else t.promise for t in table.tasks], dtype=np.float64)
+    promises = np.where(np.isnan(own), of_jobs[table.job], own)
     # A task that was bound in this cycle, or that its kubelet has not started yet, starts now.
-    started = snapshot.tasks.tasks[task].started
-    there = snapshot.tasks.status[task] in (Status.BOUND, Status.RELEASING)
-    return promise + (started if there and started is not None else session.now)
+    there = (table.status == Status.BOUND) | (table.status == Status.RELEASING)
+    return promises + np.where(there & ~table.unstarted, table.started, session.now)

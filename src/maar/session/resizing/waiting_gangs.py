@@ -15,6 +15,7 @@ from maar.model.jobs import Job
 from maar.model.resources import Mask
 from maar.session.eviction.making_room import needs_of
 from maar.session.placement import Group, missing
+from maar.session.room import one_shape
 from maar.session.session import Session
 
 
@@ -25,28 +26,52 @@ class WaitingGangs:
         self._session = session
         self._nodes = nodes
         self._rigid = session.memo.fixed("waiting_gangs", "rigid", lambda: _rigid(session))
-        self._may_have: dict[tuple[int, bytes], bool | None] = {}
-        """Gang and nodes of the elastic job, to whether the gang's queue allows the room that it waits for; `None`: it
-        does not wait for room here."""
+        self._waits: dict[tuple[int, bytes], bool] = {}
+        """Gang and nodes of the elastic job, to whether the gang waits for room there."""
+        self._allowed: dict[tuple[int, int, int], bool] = {}
+        """Queue, shape and number of tasks, to whether the queue may have them."""
+        self._ahead: dict[tuple[int, str, bytes], Job | None] = {}
+        """The answer for running jobs, by priority, queue and nodes: it depends on nothing else."""
 
     def ahead_of(self, job: Job) -> Job | None:
         """The first gang that has priority over the growth of an elastic job."""
         ground = self._session.ground_of(job)
         nodes, key = (self._nodes, b"") if ground is None else (self._nodes & ground, ground.tobytes())
+        if job.elastic is None or not job.elastic.now:
+            return self._first(job, nodes, key)
+        asked = job.priority, job.queue, key
+        if asked not in self._ahead:
+            self._ahead[asked] = self._first(job, nodes, key)
+        return self._ahead[asked]
+
+    def _first(self, job: Job, nodes: Mask, key: bytes) -> Job | None:
+        starts = job.elastic is not None and not job.elastic.now
         for gang in self._rigid:
             if gang.priority < job.priority:
                 continue
-            if gang.priority == job.priority and job.elastic and not job.elastic.now and not _comes_first(gang, job):
+            if starts and gang.priority == job.priority and not _comes_first(gang, job):
                 continue
-            # Computed only for gangs that matter to some job.
-            asked = gang.index, key
-            if asked not in self._may_have:
-                needs = _lacks(self._session, gang, nodes)
-                self._may_have[asked] = _allowed(self._session, gang, needs) if needs else None
-            may_have = self._may_have[asked]
-            if may_have or (may_have is False and gang.queue == job.queue):
+            # Most gangs of another queue are ruled out by the limit of that queue, which is quickly asked.
+            if (gang.queue == job.queue or self._may_have(gang)) and self._waits_for(gang, nodes, key):
                 return gang
         return None
+
+    def _may_have(self, gang: Job) -> bool:
+        """Whether its queue may have what the gang lacks: thousands of gangs wait for the same."""
+        state, shape = self._session.state, one_shape(self._session, gang)
+        if shape < 0 or gang.subgroups or state.job_ready[gang.index] or state.job_nominated[gang.index]:
+            return _allowed(self._session, gang, needs_of(self._session, gang))
+        jobs = self._session.snapshot.jobs
+        asked = int(jobs.queue[gang.index]), shape, missing(self._session, gang)[0]
+        if asked not in self._allowed:
+            self._allowed[asked] = _allowed(self._session, gang, needs_of(self._session, gang))
+        return self._allowed[asked]
+
+    def _waits_for(self, gang: Job, nodes: Mask, key: bytes) -> bool:
+        asked = gang.index, key
+        if asked not in self._waits:
+            self._waits[asked] = _waits_for(self._session, gang, nodes)
+        return self._waits[asked]
 
 
 def _comes_first(gang: Job, job: Job) -> bool:
@@ -59,12 +84,12 @@ def _rigid(session: Session) -> list[Job]:
     return [job for job in active if job.elastic is None and session.trouble(job) is None]
 
 
-def _lacks(session: Session, gang: Job, nodes: Mask) -> list[tuple[Group, int]]:
-    """The missing tasks of a gang, if room on these nodes can help; otherwise nothing."""
+def _waits_for(session: Session, gang: Job, nodes: Mask) -> bool:
+    """Whether a gang lacks tasks of its minimum, and room on these nodes can help."""
     if session.is_pending(gang) or not session.state.job_pending[gang.index] or session.hooks.is_valid(gang):
-        return []
+        return False
     if session.hooks.gang is not None and not missing(session, gang)[0]:
-        return []
+        return False
     needs, ground = needs_of(session, gang), session.ground_of(gang)
     for group, count in needs:
         request = session.snapshot.shapes.requests[group.shape]
@@ -72,8 +97,8 @@ def _lacks(session: Session, gang: Job, nodes: Mask) -> list[tuple[Group, int]]:
         usable = session.view(group.shape).open if ground is None else session.view(group.shape).open & ground
         fits = np.min(session.snapshot.nodes.allocatable[:, dims] // request[dims], axis=1) * usable
         if not (fits * nodes).any() or int(fits.sum()) < count:
-            return []
-    return needs if could_pay(session, gang, needs) else []
+            return False
+    return bool(needs) and could_pay(session, gang, needs)
 
 
 def _allowed(session: Session, gang: Job, needs: list[tuple[Group, int]]) -> bool:

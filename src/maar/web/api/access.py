@@ -87,7 +87,8 @@ class Access:
 
     def __init__(self, api: Api, *, anonymous: bool = False, clock: Callable[[], float] = time.monotonic) -> None:
         self._api = api
-        self._anonymous = anonymous
+        self.anonymous = anonymous
+        """Whether users without credentials are answered."""
         self._clock = clock
         self._users: Kept[bytes, User | None] = Kept(clock)
         self._rights: Kept[tuple[bytes, str], bool] = Kept(clock)
@@ -105,10 +106,10 @@ class Access:
     async def user(self, header: str | None, client: str) -> User:
         """Who sends this `Authorization` header; raises `Refused`."""
         if header is None:
-            if self._anonymous:
+            if self.anonymous:
                 return ANONYMOUS
             raise Refused(401, "a token is required: `Authorization: Bearer ...`", sign_in=True)
-        token = _bearer(header)
+        token = bearer(header)
         key = hashlib.sha256(token.encode()).digest()
         known = self._users.get(key)
         if known is not None:
@@ -238,7 +239,8 @@ def _decoded(answer: bytes, kind: type[T]) -> T:
         raise Refused(503, "the API server's answer about tokens and rights cannot be read", after=5) from None
 
 
-def _bearer(header: str) -> str:
+def bearer(header: str) -> str:
+    """The token in an `Authorization` header; raises `Refused`."""
     scheme, _, token = header.partition(" ")
     token = token.strip()
     if (

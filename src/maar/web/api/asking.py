@@ -6,7 +6,7 @@ names others. Objects to add come as manifests, which are read as `maar plan` re
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 import yaml
@@ -22,7 +22,8 @@ from maar.views.sight import Sight
 from maar.web.api.errors import Refused
 from maar.whatif.answer import what_if
 from maar.whatif.config_edits import SetAlgorithm, UseConfig
-from maar.whatif.edit import Edit, EditError
+from maar.whatif.edit import Edit, EditError, Scene
+from maar.whatif.edits import applied
 from maar.whatif.job_edits import AddJobs, EndJobs, Release, SetMinimum, SetPriority, SetQueue, SetRequest
 from maar.whatif.node_edits import AddNodes, AddNodesLike, Cordon, EndReservation, RemoveNodes, Uncordon
 from maar.whatif.queue_edits import AddQueues, OpenQueue, SetAmounts, SetQuota, SetWeight
@@ -30,6 +31,9 @@ from maar.whatif.queue_edits import AddQueues, OpenQueue, SetAmounts, SetQuota, 
 MOST_EDITS = 100
 MOST_PODS = 10_000
 """Pods of all manifests of a question."""
+FORECAST = 5.0
+"""Seconds for the forecasts of a question, if it states none."""
+LONGEST = 20.0
 
 
 WebEdit = (
@@ -61,6 +65,10 @@ class Question(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Objects to add: the text of a YAML or JSON file, or a list of objects."""
     decision: int | None = None
     """The number of an earlier decision, to decide it again with the edits; `None`: this moment."""
+    recording: str = ""
+    """The recording that the decision is from; empty: it is one of the shadow."""
+    seconds: Annotated[float, msgspec.Meta(ge=0.0, le=LONGEST)] = FORECAST
+    """Time to forecast the starts of waiting jobs without and with the edits; 0: they are not forecast."""
 
 
 def answered(
@@ -72,6 +80,18 @@ def answered(
     beside: list[tuple[AnyKind, Object]],
 ) -> WhatIfView:
     """The answer for one viewer; raises `Refused`. `beside` are objects of the cluster that manifests refer to."""
+    return answered_with(question, cluster, config, now, sight, beside)[0]
+
+
+def answered_with(
+    question: Question,
+    cluster: Cluster,
+    config: Config,
+    now: float,
+    sight: Sight,
+    beside: list[tuple[AnyKind, Object]],
+) -> tuple[WhatIfView, Scene]:
+    """The answer, and the scene with the edits."""
     edits: list[Edit] = [*_read(question.manifests, now, sight, beside), *question.edits]
     added = len(edits) - len(question.edits)
     if not edits:
@@ -82,10 +102,26 @@ def answered(
         _check(edit, i, cluster, sight)
     known = frozenset(job.namespace for job in cluster.jobs)
     try:
-        return what_if_view(what_if(cluster, config, now, edits), sight, known)
+        view = what_if_view(what_if(cluster, config, now, edits), sight, known)
+        return view, applied(Scene(cluster, config), edits)
     except EditError as error:
         field, problem = _place(error.field, added), sight.said(error.problem, known)
         raise Refused(422, problem, field) from None
+
+
+def with_manifests(
+    scene: Scene,
+    manifests: list[dict[str, Any]],
+    now: float,
+    sight: Sight,
+    beside: list[tuple[AnyKind, Object]],
+) -> Scene:
+    """A scene with more objects; raises `Refused`."""
+    try:
+        return applied(scene, _read(manifests, now, sight, beside))
+    except EditError as error:
+        known = frozenset(job.namespace for job in scene.cluster.jobs)
+        raise Refused(422, sight.said(error.problem, known), "manifests") from None
 
 
 def _check(edit: Edit, i: int, cluster: Cluster, sight: Sight) -> None:
@@ -105,10 +141,10 @@ def _check(edit: Edit, i: int, cluster: Cluster, sight: Sight) -> None:
         if not sight.of(edit.quota) or not any(quota.key == edit.quota for quota in cluster.quotas):
             raise Refused(422, "no such ResourceQuota that you may see", f"edits[{i}].quota")
     elif isinstance(edit, UseConfig):
-        _no_aliases(edit.text, f"edits[{i}].text")
+        no_aliases(edit.text, f"edits[{i}].text")
 
 
-def _no_aliases(text: str, field: str) -> None:
+def no_aliases(text: str, field: str) -> None:
     """Refuse YAML aliases: a short text with them stands for an endless one."""
     try:
         if "*" in text and any(isinstance(e, yaml.AliasEvent) for e in yaml.parse(text, Loader=yaml.CSafeLoader)):
@@ -126,7 +162,7 @@ def _read(
     if not manifests:
         return []
     if isinstance(manifests, str):
-        _no_aliases(manifests, "manifests")
+        no_aliases(manifests, "manifests")
         texts = [("manifests", manifests.encode("utf-8", "replace"))]
     else:
         texts = [(f"manifests[{i}]", msgspec.json.encode(item)) for i, item in enumerate(manifests)]

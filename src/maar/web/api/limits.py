@@ -33,6 +33,10 @@ class Limits(msgspec.Struct, frozen=True):
     """Seconds of computing of one user: what-if questions, and searches for what would start a job."""
     computing_waiting: int = 16
     """Questions that wait for their turn; they are computed one after the other."""
+    writes: int = 16
+    """Requests that write, at once."""
+    writes_each: int = 2
+    """Those of one user."""
     streams: int = 200
     streams_each: int = 8
     """Streams of one user."""
@@ -63,6 +67,29 @@ class Spending:
             self._has = {name: pair for name, pair in self._has.items() if self.credit(name) < self._rate.burst}
 
 
+class Turn:
+    """One at a time, and a limited number of others that wait."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._free = asyncio.Semaphore(1)
+        self._waiting = 0
+
+    @asynccontextmanager
+    async def taken(self) -> AsyncIterator[None]:
+        if self._waiting >= self._most:
+            raise Refused(503, "too many questions are waiting", after=5)
+        self._waiting += 1
+        try:
+            await self._free.acquire()
+        finally:
+            self._waiting -= 1
+        try:
+            yield
+        finally:
+            self._free.release()
+
+
 class Guard:
     """Counts what users do."""
 
@@ -72,9 +99,10 @@ class Guard:
         self._addresses: Buckets[str] = Buckets(limits.requests_each, clock)
         self._users: Buckets[str] = Buckets(limits.requests, clock)
         self._spending = Spending(limits.computing, clock)
-        self._turn = asyncio.Semaphore(1)
-        self._waiting = 0
+        self._turn = Turn(limits.computing_waiting)
+        self._forecast = Turn(limits.computing_waiting)
         self._streams: Counter[str] = Counter()
+        self._writes: Counter[str] = Counter()
 
     def forget(self) -> None:
         self._addresses.forget()
@@ -89,32 +117,50 @@ class Guard:
             raise Refused(429, "too many requests", after=1)
 
     @asynccontextmanager
-    async def computing(self, user: str) -> AsyncIterator[None]:
-        """One expensive question at a time, paid by the user."""
+    async def computing(self, user: str, *, forecast: bool = False) -> AsyncIterator[None]:
+        """One expensive question at a time, paid by the user. Forecasts have a turn of their own: they take longer."""
         self._spending.check(user)
-        if self._waiting >= self.limits.computing_waiting:
-            raise Refused(503, "too many questions are waiting", after=5)
-        self._waiting += 1
-        try:
-            await self._turn.acquire()
-        finally:
-            self._waiting -= 1
+        async with (self._forecast if forecast else self._turn).taken():
+            begun = self._clock()
+            try:
+                self._spending.check(user)  # earlier questions of hers may have used it up
+                yield
+            finally:
+                self._spending.spend(user, self._clock() - begun)
+
+    @contextmanager
+    def paying(self, user: str) -> Iterator[None]:
+        """Computing that waits for no turn, paid by the user."""
+        self._spending.check(user)
         begun = self._clock()
         try:
-            self._spending.check(user)  # earlier questions of hers may have used it up
             yield
         finally:
             self._spending.spend(user, self._clock() - begun)
-            self._turn.release()
 
     @contextmanager
     def streaming(self, user: str) -> Iterator[None]:
-        if self._streams.total() >= self.limits.streams or self._streams[user] >= self.limits.streams_each:
-            raise Refused(429, "too many streams", after=10)
-        self._streams[user] += 1
-        try:
+        limits = self.limits
+        with _counted(
+            self._streams, user, limits.streams, limits.streams_each, Refused(429, "too many streams", after=10)
+        ):
             yield
-        finally:
-            self._streams[user] -= 1
-            if not self._streams[user]:
-                del self._streams[user]
+
+    @contextmanager
+    def writing(self, user: str) -> Iterator[None]:
+        limits, refused = self.limits, Refused(429, "too many writes at once", after=1)
+        with _counted(self._writes, user, limits.writes, limits.writes_each, refused):
+            yield
+
+
+@contextmanager
+def _counted(of: Counter[str], user: str, most: int, each: int, refused: Refused) -> Iterator[None]:
+    if of.total() >= most or of[user] >= each:
+        raise refused
+    of[user] += 1
+    try:
+        yield
+    finally:
+        of[user] -= 1
+        if not of[user]:
+            del of[user]

@@ -23,16 +23,21 @@ from maar.controller.settings.config_file import ConfigFile
 from maar.controller.settings.settings import Settings
 from maar.history.address import default_address
 from maar.history.errors import BadAddress
+from maar.history.forecasts import ForecastLog
 from maar.history.history import History
 from maar.kube.client.access import load_access
 from maar.kube.client.api import Api
 from maar.kube.client.errors import AccessError, ApiError
 from maar.web.addresses import Address
 from maar.web.api.access import Access
+from maar.web.api.aggregated import Aggregated
 from maar.web.api.limits import Guard, Limits
 from maar.web.api.mirror import EVERY, Mirror
+from maar.web.api.recordings import Recordings
 from maar.web.api.routes import Api1
 from maar.web.api.server import Certificate, serving
+from maar.web.api.writing import Writer
+from maar.web.forecasting.keeper import Keeper, Pace
 
 logger = logging.getLogger("maar")
 
@@ -51,8 +56,18 @@ class Options(msgspec.Struct, frozen=True):
     tls_cert: Path | None = None
     tls_key: Path | None = None
     anonymous: bool = False
+    allow_writes: bool = False
+    """Jobs may be submitted and changed, with the callers' own tokens."""
+    aggregated: Address | None = None
+    """Where to serve the aggregated API; it needs the TLS files."""
+    names: tuple[str, ...] = ()
+    """The scheduler names in the order of the command line: submitted pods that name none get the first."""
+    recordings: Path | None = None
+    """A folder with recordings of the scheduler, which are only read."""
     every: float = EVERY
     """Minimum seconds between two decisions."""
+    pace: Pace | None = Pace()
+    """How forecasts are made; `None`: none are made."""
 
 
 def run(options: Options) -> None:
@@ -60,18 +75,21 @@ def run(options: Options) -> None:
     brakes = Brakes()
     try:
         config = ConfigFile(options.config, options.lenient)
-        history = History(options.history or default_address(os.environ), write=False)
+        address = options.history or default_address(os.environ)
+        history, log = History(address, write=False), ForecastLog(address)
         brake_file = None if options.brakes is None else BrakeFile(options.brakes, brakes)
     except (ConfigError, BadAddress) as error:
         raise BadOptions(str(error)) from None
     except OSError as error:
         raise BadOptions(f"{error.filename}: {error.strerror}") from None
+    if options.recordings is not None and not options.recordings.is_dir():
+        raise BadOptions(f"{options.recordings}: not a folder")
     certificate = None
     if options.tls_cert is not None and options.tls_key is not None:
         certificate = Certificate(options.tls_cert, options.tls_key)
     gc.set_threshold(*GC_THRESHOLD)
     try:
-        asyncio.run(_run(options, config, brakes, brake_file, history, certificate))
+        asyncio.run(_run(options, config, brakes, brake_file, history, log, certificate))
     except (AccessError, ApiError, BackgroundTaskFailed) as error:
         raise RunError(str(error)) from None
 
@@ -82,6 +100,7 @@ async def _run(
     brakes: Brakes,
     brake_file: BrakeFile | None,
     history: History,
+    log: ForecastLog,
     certificate: Certificate | None,
 ) -> None:
     access = load_access(options.kubeconfig, options.context)
@@ -89,15 +108,26 @@ async def _run(
     api = await Api.open(access)
     try:
         async with (
-            answering(api, options, config, brakes, history) as (mirror, answers, guard),
+            answering(api, options, config, brakes, history, log=log) as (mirror, answers, guard),
             serving(answers, guard, options.address, certificate) as port,
+            contextlib.AsyncExitStack() as parts,
         ):
             scheme, host = "http" if certificate is None else "https", options.address.host or "localhost"
             logger.info("serving at %s://%s:%d/", scheme, f"[{host}]" if ":" in host else host, port)
             works = [mirror.run(), mirror.scheduler.failed(), return_memory()]
+            if answers.keeper is not None:
+                works.append(answers.keeper.run())
             if brake_file is not None:
                 brake_file.on_changed.append(mirror.scheduler.look_again)
                 works.append(brake_file.watch())
+            if options.aggregated is not None:
+                assert options.tls_cert is not None
+                assert options.tls_key is not None
+                files = options.tls_cert, options.tls_key
+                aggregated = Aggregated(answers, guard, options.aggregated, files, api)
+                await parts.enter_async_context(aggregated)
+                logger.info("serving the aggregated API at port %d", aggregated.port)
+                works.append(aggregated.run())
             await until_stopped(works)
     finally:
         await api.close()
@@ -112,6 +142,7 @@ async def answering(
     brakes: Brakes | None = None,
     history: History | None = None,
     limits: Limits | None = None,
+    log: ForecastLog | None = None,
 ) -> AsyncIterator[tuple[Mirror, Api1, Guard]]:
     """The parts that answer, while the context is open; the caller runs the mirror and the server."""
     known = history or History()
@@ -122,4 +153,10 @@ async def answering(
         parts.push_async_callback(mirror.close)
         guard = Guard(limits or Limits())
         access = Access(api, anonymous=options.anonymous)
-        yield mirror, Api1(mirror, access, guard, api, known), guard
+        names = options.names or sorted(options.settings.scheduler_names)
+        writer = Writer(api, names) if options.allow_writes else None
+        recordings = Recordings(options.recordings)
+        keeper = None if options.pace is None else Keeper(mirror, known, log, options.pace)
+        if keeper is not None:
+            parts.push_async_callback(keeper.close)
+        yield mirror, Api1(mirror, access, guard, api, known, writer, recordings, keeper), guard

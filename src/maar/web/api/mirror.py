@@ -28,9 +28,10 @@ from maar.kube.client.api import Api
 from maar.model.plan import Plan, Wait
 from maar.model.snapshot import Cluster, Snapshot
 from maar.model.tasks import Status
-from maar.views.decisions import Cycle
-from maar.views.records import OwnerView
+from maar.views.decisions import Cycle, moves_of, short
+from maar.views.records import OwnerView, UtilisationView
 from maar.views.tally import Tally
+from maar.views.utilisation import utilisation_view
 from maar.whatif.edit import Scene
 
 EVERY = 1.0
@@ -39,6 +40,10 @@ KEPT = 50
 """Cycles that are kept: those that would do something else than the one before."""
 REPLAYED = 10
 """The newest of them, which can be decided again. Most of what they need is shared; tuned by hand."""
+POINT_EVERY = 60.0
+"""Seconds between two points of utilisation."""
+POINTS = 24 * 60
+"""Points that are kept: a day."""
 MANY = 1000
 """Changed jobs or nodes above which readers of the stream fetch everything again. Tuned by hand."""
 
@@ -69,6 +74,22 @@ class Moment(msgspec.Struct, frozen=True):
     number: int
 
 
+class Series:
+    """Utilisation since the process started: one point a minute, for a day."""
+
+    def __init__(self) -> None:
+        self.points: deque[UtilisationView] = deque(maxlen=POINTS)
+        """The oldest first."""
+
+    def look(self, tally: Tally) -> None:
+        """Add a point if the last one is a minute old; a clock that was set back begins again."""
+        last = self.points[-1].at if self.points else None
+        if last is not None and tally.now < last:
+            self.points.clear()
+        if last is None or not 0 <= tally.now - last < POINT_EVERY:
+            self.points.append(utilisation_view(tally))
+
+
 class Mirror:
     """Follows one cluster."""
 
@@ -94,6 +115,7 @@ class Mirror:
         self.moment: Moment | None = None
         self.cycles: deque[Cycle] = deque(maxlen=KEPT)
         self._scenes: deque[tuple[int, Scene]] = deque(maxlen=REPLAYED)
+        self.utilisation = Series()
         self.readers: list[Callable[[Changes], None]] = []
         """Called after each cycle with what changed."""
         self.scheduler.loop.on_cycle.append(self._on_cycle)
@@ -124,9 +146,20 @@ class Mirror:
         return self.scheduler.cache.cluster()
 
     def node_of(self, pod: str) -> str | None:
-        """The node of a pod now: empty while it waits, `None` if it is gone."""
+        """The node of a pod now: empty while it waits, `None` if it is gone or leaves."""
         task = self.scheduler.cache.find(pod)
-        return None if task is None else task.node if task.status not in (Status.PENDING, Status.NOMINATED) else ""
+        if task is None or task.status is Status.RELEASING:
+            return None
+        return task.node if task.status not in (Status.PENDING, Status.NOMINATED) else ""
+
+    def size_of(self, job: str) -> int | None:
+        """The workers that an elastic job has now; `None` if it is gone."""
+        if self.moment is None:
+            return None
+        jobs = self.moment.tally.snapshot.jobs
+        row = jobs.number.get(job)
+        elastic = None if row is None else jobs.jobs[row].elastic
+        return None if elastic is None else elastic.now
 
     # -- after a cycle
 
@@ -146,14 +179,15 @@ class Mirror:
         config, _ = self._config.current()
         self.moment = Moment(tally, snapshot.cluster, config, number)
         self._keep(cycle, tally, number, config)
+        self.utilisation.look(tally)
         changes = self._changes(snapshot, None if before is None else before.tally)
         for reader in self.readers:
             reader(changes)
 
     def _keep(self, cycle: loop.Cycle, tally: Tally, number: int, config: Config) -> None:
         """Keep a cycle that would do something new. A shadow decides the same again until the cluster changes."""
-        plan = _short(cycle.plan)
-        if not (plan.moves or plan.nominate) or (self.cycles and _moves(plan) == _moves(self.cycles[-1].plan)):
+        plan = short(cycle.plan)
+        if not (plan.moves or plan.nominate) or (self.cycles and moves_of(plan) == moves_of(self.cycles[-1].plan)):
             return
         self.cycles.append(Cycle(number, cycle.now, cycle.seconds, plan, self._moved(plan), tally.namespaces))
         self._scenes.append((number, Scene(self.cluster(), config)))
@@ -220,17 +254,6 @@ def _changed_nodes(before: Snapshot, after: Snapshot) -> set[str]:
         if not same or known[name] != here[name]:
             changed.add(name)
     return changed
-
-
-def _moves(plan: Plan) -> tuple[object, ...]:
-    """What a plan does."""
-    sizes = [(r.job, r.after) for r in plan.resize], [r.job for r in plan.suspend], [r.job for r in plan.resume]
-    return plan.bind, plan.evict, plan.nominate, plan.admit, plan.ungate, sizes
-
-
-def _short(plan: Plan) -> Plan:
-    """The plan without reasons, which the next cycles have too."""
-    return replace(plan, waiting=tuple(Wait(wait.job, ()) for wait in plan.waiting), deserved=(), hold=())
 
 
 async def until_ready(mirror: Mirror) -> None:

@@ -10,16 +10,21 @@ import msgspec
 from maar import __version__
 from maar.web.api.answers import ChangeEvent
 from maar.web.api.errors import ErrorView
-from maar.web.api.queries import BOUNDS
-from maar.web.api.routes import OPENAPI, PREFIX, ROUTES, STREAM, Route
+from maar.web.api.queries import BOUNDS, LONGEST, pattern
+from maar.web.api.roots import PREFIX
+from maar.web.api.routes import OPENAPI, ROUTES, STREAM, Route
 
 REFERENCE = "#/components/schemas/{name}"
+NAME = "^[!-~]{1,512}$"
+"""A part of a path. Names of jobs may be unusual, but they are printable."""
 ERRORS = {
     "400": "A parameter is wrong, or the body is not JSON; `field` names it",
     "401": "No token, or one that the API server does not accept",
     "403": "The token may not be sent like this, or the user may not do this",
     "404": "No such path, or no such job that the user may see",
     "405": "Another method is needed",
+    "408": "The body did not arrive in time",
+    "409": "The object exists already, or has changed meanwhile",
     "413": "The body is too large",
     "415": "The body is not JSON by its Content-Type",
     "422": "A field of the body is wrong; `field` is its path",
@@ -85,18 +90,21 @@ def document() -> dict[str, Any]:
 
 
 def _operation(route: Route, of: dict[int, Any], error: Any) -> dict[str, Any]:
-    words = re.findall(r"[a-z]+", route.path)
+    words = [*re.findall(r"[a-z]+", route.path), *((route.method.lower(),) if route.writes else ())]
     parameters = [
-        {"name": name, "in": "path", "required": True, "schema": {"type": "string"}}
+        {"name": name, "in": "path", "required": True, "schema": {"type": "string", "pattern": NAME}}
         for name in re.findall(r"{(\w+)}", route.path)
     ]
-    parameters += [_parameter(field) for field in msgspec.structs.fields(route.query)]
+    parameters += [_parameter(route.query, field) for field in msgspec.structs.fields(route.query)]
     operation: dict[str, Any] = {
         "operationId": "-".join(words),
         "summary": route.summary,
         "parameters": parameters,
         "responses": {
-            "200": {"description": "The answer", "content": {"application/json": {"schema": of[id(route.answer)]}}},
+            str(route.status): {
+                "description": "The answer",
+                "content": {"application/json": {"schema": of[id(route.answer)]}},
+            },
             **_errors(error),
         },
     }
@@ -106,8 +114,12 @@ def _operation(route: Route, of: dict[int, Any], error: Any) -> dict[str, Any]:
     return operation
 
 
-def _parameter(field: msgspec.structs.FieldInfo) -> dict[str, Any]:
+def _parameter(query: type[Any], field: msgspec.structs.FieldInfo) -> dict[str, Any]:
     schema = {**msgspec.json.schema(field.type), "default": field.default}
+    if field.type is str:
+        schema["maxLength"] = LONGEST
+    if (looks := pattern(query, field.name)) is not None:
+        schema["pattern"] = looks
     if field.name in BOUNDS:
         schema["minimum"], schema["maximum"] = BOUNDS[field.name]
     return {"name": field.name, "in": "query", "required": False, "schema": schema}

@@ -55,6 +55,13 @@ class DetailQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Seconds for the search."""
 
 
+class KindQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Which of several objects of one name."""
+
+    kind: str = ""
+    """The kind of the object, if several have the name."""
+
+
 class NoQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """No parameters."""
 
@@ -65,9 +72,18 @@ class DecisionQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     limit: int = 20
     job: str = ""
     """Only those that move this job, as `namespace/name`."""
+    before: int = 0
+    """Only those with a smaller number; 0: all."""
+    recording: str = ""
+    """The name of a recording; empty: those of the shadow."""
 
 
-BOUNDS: Mapping[str, tuple[float, float]] = {"limit": (1, MOST), "offset": (0, 10**9), "budget": (0.0, 10.0)}
+BOUNDS: Mapping[str, tuple[float, float]] = {
+    "limit": (1, MOST),
+    "offset": (0, 10**9),
+    "before": (0, 10**9),
+    "budget": (0.0, 10.0),
+}
 NODE_STATES = ("ready", "cordoned", "failed", "tainted", "locked")
 
 Sort = Callable[[Tally, int], Any]
@@ -86,7 +102,15 @@ SORTS: dict[str, Sort] = {
     "state": lambda tally, row: int(tally.states[row]),
 }
 
-Q = Any
+
+def pattern(kind: type[Any], name: str) -> str | None:
+    """What a parameter of a query may look like, as a regular expression for the document; `None`: any text."""
+    if name == "state" and issubclass(kind, (JobQuery, NodeQuery)):
+        one = "|".join(NODE_STATES if issubclass(kind, NodeQuery) else [state.value for state in State])
+        return f"^(({one})(,({one}))*)?$"
+    if name == "sort" and issubclass(kind, JobQuery):
+        return f"^-?({'|'.join(SORTS)})$"
+    return None
 
 
 def read(kind: type[Any], given: Mapping[str, list[str]]) -> Any:

@@ -24,12 +24,15 @@ from aiohttp import web
 from aiohttp.web_protocol import RequestHandler
 
 from maar.web.addresses import Address, CannotServe, listening
-from maar.web.api.access import User
+from maar.web.api.access import User, bearer
 from maar.web.api.errors import Refused, not_decoded
-from maar.web.api.limits import Guard
+from maar.web.api.limits import Guard, Limits
 from maar.web.api.openapi import document
 from maar.web.api.queries import NoQuery, read
-from maar.web.api.routes import OPENAPI, PREFIX, ROUTES, STREAM, Api1, Route
+from maar.web.api.roots import PREFIX
+from maar.web.api.routes import OPENAPI, ROUTES, STREAM, Api1, Route
+from maar.web.api.writing import Token
+from maar.web.forecasting import metrics
 from maar.web.front.limits import client
 
 logger = logging.getLogger("maar.web")
@@ -58,6 +61,8 @@ KINDS = {
     ".txt": "text/plain; charset=utf-8",
     ".woff2": "font/woff2",
 }
+METRICS = "/metrics"
+"""For every user that the API server knows: it has queues and no jobs."""
 LOCAL = ("localhost", "127.0.0.1", "::1")
 LOOK = 60.0
 """Seconds between two looks at the certificate files, and between two moments of forgetting."""
@@ -82,13 +87,13 @@ class Site:
         try:
             return await self._answer(request)
         except Refused as refused:
-            return _json(refused.status, msgspec.json.encode(refused.view), refused.headers)
+            return as_json(refused.status, msgspec.json.encode(refused.view), refused.headers)
         except (ConnectionError, asyncio.CancelledError):
             raise
         except Exception as error:
             # The text of the error and the request may have names or a token: neither goes to the client.
             logger.error("internal error in an answer: %s", type(error).__name__, exc_info=error)
-            return _json(500, INTERNAL)
+            return as_json(500, INTERNAL)
 
     async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
         path = request.rel_url.raw_path
@@ -96,22 +101,33 @@ class Site:
             return self._health(path)
         address = client(request.remote or "")
         self._guard.from_address(address)
+        if path == METRICS:
+            _only(request, "GET")
+            await self._user(request, address)
+            page = await asyncio.to_thread(metrics.text, self._api.mirror.as_of(), self._api.keeper)
+            headers = {**HEADERS, "Cache-Control": "no-store", "Content-Type": "text/plain; version=0.0.4"}
+            return web.Response(body=page, headers=headers)
         if not path.startswith("/api/"):
             return self._file(request, path)
+        return await self._asked(request, path, address)
+
+    async def _asked(self, request: web.BaseRequest, path: str, address: str) -> web.StreamResponse:
+        """The answer to a request of the API."""
         if path == PREFIX + OPENAPI:
             _only(request, "GET")
-            return _json(200, self._document)
+            return as_json(200, self._document)
         if path == PREFIX + STREAM:
             _only(request, "GET")
             return await self._stream(request, address)
         route, parts = self._route(request.method, path)
         user = await self._user(request, address)
+        token = self._token(request) if route.writes else None
         query = read(route.query, _query(request))
         body = None if route.body is None else await self._body(request, route.body)
-        asked = await self._api.asked(user, query, parts, body)
+        asked = await self._api.asked(user, query, parts, body, token, self._can_write(request))
         answer = await route.handle(self._api, asked)
         encoded = await asyncio.to_thread(msgspec.json.encode, answer)
-        return _json(200, encoded)
+        return as_json(route.status, encoded)
 
     def _health(self, path: str) -> web.Response:
         mirror = self._api.mirror
@@ -143,6 +159,18 @@ class Site:
         user = await self._api.access.user(headers[0] if headers else None, address)
         self._guard.from_user(user.username)
         return user
+
+    def _can_write(self, request: web.BaseRequest) -> bool:
+        return self._api.writer is not None and "Authorization" in request.headers
+
+    def _token(self, request: web.BaseRequest) -> Token:
+        """The token of a user who writes, after `_user` has checked it."""
+        if self._api.writer is None:
+            raise Refused(403, "writes are off here: `maar web --allow-writes` switches them on")
+        header = request.headers.get("Authorization")
+        if header is None:
+            raise Refused(401, "writes need a token: `Authorization: Bearer ...`", sign_in=True)
+        return Token(bearer(header))
 
     async def _body(self, request: web.BaseRequest, kind: type[Any]) -> Any:
         if request.content_type != JSON:
@@ -178,12 +206,16 @@ class Site:
                 headers={**HEADERS, "Content-Type": "text/event-stream", "Cache-Control": "no-store"}
             )
             await response.prepare(request)
-            events = self._api.stream(user, lambda: self._api.access.user(header, address))
+            events = self._api.stream(user, lambda: self._again(header, address))
             with contextlib.suppress(Refused, ConnectionError):  # a token that is no longer valid ends the stream
                 async with contextlib.aclosing(events):
                     async for event in events:
                         await response.write(event)
             return response
+
+    async def _again(self, header: str | None, address: str) -> User:
+        """The user of a stream that goes on; raises `Refused` if her token is no longer valid."""
+        return await self._api.access.user(header, address)
 
     def _file(self, request: web.BaseRequest, path: str) -> web.StreamResponse:
         _only(request, "GET", "HEAD")
@@ -231,7 +263,7 @@ def _wrong_method(allowed: list[str]) -> Refused:
     return refused
 
 
-def _json(status: int, body: bytes, headers: dict[str, str] | None = None) -> web.Response:
+def as_json(status: int, body: bytes, headers: dict[str, str] | None = None) -> web.Response:
     made = {**HEADERS, "Cache-Control": "no-store", "Content-Type": JSON, **(headers or {})}
     return web.Response(status=status, body=body, headers=made)
 
@@ -310,7 +342,7 @@ class Connection(RequestHandler):
         if request.writer.output_size > 0:
             raise ConnectionError("the answer has begun already")
         logger.debug("not a request: %s", type(exc).__name__)
-        answer = _json(status, b'{"error":"not a request of HTTP/1.1"}' if status < 500 else INTERNAL)
+        answer = as_json(status, b'{"error":"not a request of HTTP/1.1"}' if status < 500 else INTERNAL)
         answer.force_close()
         return answer
 
@@ -381,20 +413,26 @@ class Certificate:
                 logger.warning("the new certificate cannot be used: %s", error)
 
 
+def protocols_of(site: Site, limits: Limits, connections_each: int) -> Protocols:
+    """What serves connections; `connections_each` is for one client address."""
+    return Protocols(
+        site,
+        Counts(limits.connections, connections_each),
+        limits.head_seconds,
+        access_log=None,
+        auto_decompress=False,  # such bodies are refused; decompressing what is none would end in the log
+        keepalive_timeout=75.0,
+        logger=logging.getLogger("maar.web.http"),
+    )
+
+
 @asynccontextmanager
 async def serving(
     api: Api1, guard: Guard, address: Address, certificate: Certificate | None = None, page: Path = PAGE
 ) -> AsyncIterator[int]:
     """Serve while the context is open; yields the port. Raises `CannotServe` if the address is not available."""
     limits = guard.limits
-    protocols = Protocols(
-        Site(api, guard, page),
-        Counts(limits.connections, limits.connections_each),
-        limits.head_seconds,
-        access_log=None,
-        keepalive_timeout=75.0,
-        logger=logging.getLogger("maar.web.http"),
-    )
+    protocols = protocols_of(Site(api, guard, page), limits, limits.connections_each)
     sock = listening(address)
     server = await asyncio.get_running_loop().create_server(
         protocols,

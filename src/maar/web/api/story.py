@@ -24,6 +24,10 @@ EVENTS = "/api/v1/namespaces/{}/events"
 MOST = 200
 """The newest entries that are shown."""
 TIMEOUT = 5.0
+PREEMPTED = "Preempted"
+"""The reason of Maar's events on pods that it evicts."""
+TOGETHER = 10.0
+"""Seconds within which evictions with the same message are one entry. Tuned by hand."""
 
 WORDS = {
     EventKind.SUBMITTED: "submitted",
@@ -72,7 +76,9 @@ async def story_of(
     namespace, _, name = job.partition("/")
     names = sorted({name, *(() if owner is None else (owner.name,))})
     happened, *told = await asyncio.gather(
-        _from_history(history, namespace, name), *(_from_events(api, namespace, each) for each in names)
+        _from_history(history, namespace, name),
+        _evictions(api, namespace, job),
+        *(_from_events(api, namespace, each) for each in names),
     )
     found = [StoryView(at=created, what="Created", words="created", source="object"), *happened]
     for events in told:
@@ -97,18 +103,52 @@ def _entry(event: Event) -> StoryView:
 
 
 async def _from_events(api: Api, namespace: str, name: str) -> list[StoryView]:
-    """Events about objects of this name; none if they may not be read."""
-    params = {"fieldSelector": f"involvedObject.name={name}", "limit": "500"}
-    try:
-        body = await api.get(EVENTS.format(namespace), params=params, timeout=TIMEOUT)
-        events = msgspec.json.decode(body, type=_Events).items
-    except (ApiError, msgspec.DecodeError):
-        return []
+    """Events about objects of this name."""
     return [
         StoryView(at=at, what=event.reason, words=event.message, source="event")
-        for event in events
+        for event in await _read(api, namespace, f"involvedObject.name={name}")
         if event.involved_object.name == name and (at := _time(event)) is not None
     ]
+
+
+async def _evictions(api: Api, namespace: str, job: str) -> list[StoryView]:
+    """Evictions of pods of the job, which may be gone: each event is about a pod, and its message names the job."""
+    times: dict[str, list[float]] = {}
+    for event in await _read(api, namespace, f"reason={PREEMPTED}"):
+        at = _time(event)
+        if event.reason == PREEMPTED and at is not None and f"of `{job}`" in event.message:
+            times.setdefault(event.message, []).append(at)
+    return [
+        StoryView(at=group[0], what="Evicted", words=f"{words}: {_pods(len(group))}", source="event")
+        for words, moments in times.items()
+        for group in _together(sorted(moments))
+    ]
+
+
+def _together(moments: list[float]) -> list[list[float]]:
+    """Groups of moments without a long pause in between."""
+    groups: list[list[float]] = []
+    for at in moments:
+        if groups and at - groups[-1][-1] <= TOGETHER:
+            groups[-1].append(at)
+        else:
+            groups.append([at])
+    return groups
+
+
+def _pods(count: int) -> str:
+    return f"{count} pods" if count != 1 else "1 pod"
+
+
+async def _read(api: Api, namespace: str, selector: str) -> list[_Event]:
+    """Events of a namespace; none if they may not be read."""
+    try:
+        body = await api.get(
+            EVENTS.format(namespace), params={"fieldSelector": selector, "limit": "500"}, timeout=TIMEOUT
+        )
+        return msgspec.json.decode(body, type=_Events).items
+    except (ApiError, msgspec.DecodeError):
+        return []
 
 
 def _time(event: _Event) -> float | None:

@@ -29,8 +29,8 @@ export class Live {
     this.late ??= [];
     const [cluster, queues, nodes, jobs] = await Promise.all([api.get("cluster"), api.get("queues"), api.all("nodes"), api.all("jobs")]);
     store.time(cluster);
-    store.setCluster(cluster.cluster);
     store.setQueues(queues.items);
+    store.setCluster(cluster.cluster);
     store.setNodes(nodes);
     store.setJobs(jobs);
     const late = this.late;
@@ -86,8 +86,8 @@ export class Live {
       try {
         const [cluster, queues] = await Promise.all([this.api.get("cluster"), this.api.get("queues")]);
         this.store.time(cluster);
-        this.store.setCluster(cluster.cluster);
         this.store.setQueues(queues.items);
+        this.store.setCluster(cluster.cluster);
         this.store.tell({ cluster: true, queues: true });
       } catch {
         // the next event asks again

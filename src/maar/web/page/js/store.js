@@ -1,7 +1,7 @@
 // What the page knows of the cluster: filled from the API, kept current by the stream. Pages read it and are told what
 // changed; nothing here touches the document.
 
-const SAMPLES = 720; // of utilisation, at most; older ones are dropped
+const SAMPLES = 720; // of utilisation while the page is open, at most; older ones are dropped
 
 /** The holder of a GPU on the grid. Jobs that the viewer may not see have no key. */
 function holdersOf(view, accelerators) {
@@ -63,6 +63,7 @@ export class Store {
     this.accelerators = [];
     this.asOf = 0;
     this.samples = [];
+    this.past = []; // utilisation before the page was opened, as `maar web` kept it
     this.listeners = new Set();
     this.rack = "";
   }
@@ -96,10 +97,18 @@ export class Store {
   sample(view, at) {
     const of = (amounts) => this.accelerators.reduce((sum, name) => sum + (amounts[name] ?? 0), 0);
     const last = this.samples.at(-1);
-    const one = { at, used: of(view.used), all: of(view.allocatable) };
+    const top = [...this.queues.values()].filter((queue) => queue.parent && !this.queues.get(queue.parent)?.parent);
+    const queues = Object.fromEntries(top.map((queue) => [queue.name, of(queue.allocated)]).filter(([, value]) => value > 0));
+    const one = { at, used: of(view.used), total: of(view.allocatable), waiting: of(view.waiting), queues };
     if (last && at <= last.at) return;
     this.samples.push(one);
     if (this.samples.length > SAMPLES) this.samples.shift();
+  }
+
+  /** Utilisation from the oldest that is known until now. */
+  series() {
+    const from = this.samples[0]?.at ?? Infinity;
+    return [...this.past.filter((one) => one.at < from), ...this.samples];
   }
 
   node(view, before) {

@@ -1,12 +1,14 @@
 // Cluster: the grid of nodes in racks, what is special about some of them, and utilisation.
 
-import { utilisation } from "../charts.js";
+import { byQueue, utilisation } from "../charts.js";
 import { h, say, show, table } from "../dom.js";
 import { amount, count, percent, short } from "../format.js";
 import { Grid } from "../grid.js";
 import { jobLink, nodeLink, tag } from "../parts.js";
 
 const ROWS = 100; // of the table, on one page
+const REDRAWN = 2000; // milliseconds between two drawings of utilisation by queue. Tuned by hand
+const PAST = 60_000; // milliseconds between two requests for utilisation: `maar web` keeps a point each minute
 const BY = [
   ["job", "Job"],
   ["queue", "Queue"],
@@ -102,6 +104,7 @@ export function cluster(root, app, [chosen]) {
   const marks = h("div", { class: "legend", role: "group", "aria-label": "Show nodes that are" });
   const aside = h("aside", { class: "card", "aria-label": "Node", id: "node" });
   const list = h("div");
+  const chart = h("div");
   const host = h("div");
   const names = h("div", { class: "legend", "aria-label": "Colours" });
   const modes = h("div", { class: "row", role: "group", "aria-label": "Colour by" });
@@ -110,6 +113,7 @@ export function cluster(root, app, [chosen]) {
     h("h1", {}, "Cluster"),
     cards,
     h("div", { class: "split" }, h("section", { class: "card", "aria-label": "Grid of nodes" }, modes, marks, host, names), aside),
+    h("section", { class: "card", "aria-label": "Utilisation", id: "utilisation" }, h("h2", {}, "In use by queue"), chart),
     h("details", { class: "card", id: "as-table", ontoggle: () => rows() }, h("summary", {}, "Nodes as a table"), h("div", { class: "row" }, h("label", {}, "Filter", search)), list),
   );
   const details = root.querySelector("#as-table");
@@ -176,7 +180,7 @@ export function cluster(root, app, [chosen]) {
       h("div", { class: "card" }, h("div", { class: "dim" }, `${unit} in use`), h("div", { class: "big", id: "in-use" }, `${shown(sum(view.used))} of ${shown(sum(view.allocatable))}`), h("div", { class: "dim" }, percent(sum(view.used), sum(view.allocatable)))),
       h("div", { class: "card" }, h("div", { class: "dim" }, "Nodes"), h("div", { class: "big" }, total.toLocaleString("en")), h("div", { class: bad ? "warn" : "dim" }, bad ? `${bad} failed, drained or locked` : "all ready")),
       h("div", { class: "card" }, h("div", { class: "dim" }, "Jobs"), h("div", { class: "big" }, `${view.jobs.running ?? 0} running`), h("div", {}, h("a", { href: "#/waiting" }, `${(view.jobs.waiting ?? 0) + (view.jobs.suspended ?? 0)} waiting`))),
-      h("div", { class: "card" }, h("div", { class: "dim" }, `${unit} in use over time`), utilisation(store.samples, store.now())),
+      h("div", { class: "card" }, h("div", { class: "dim" }, `${unit} in use over time`), utilisation(store.series(), store.now())),
     );
   }
 
@@ -201,8 +205,34 @@ export function cluster(root, app, [chosen]) {
     );
   }
 
+  let drawn = -Infinity;
+  let due;
+  function history() {
+    clearTimeout(due);
+    const wait = drawn + REDRAWN - performance.now();
+    if (wait > 0) {
+      due = setTimeout(history, wait);
+      return;
+    }
+    drawn = performance.now();
+    show(chart, byQueue(store.series(), store.now(), app.colours, store.accelerators.length ? "GPUs" : "thousandths of a CPU"));
+  }
+
+  /** Fetch what was in use before the page was opened. */
+  async function past() {
+    try {
+      store.past = (await app.api.get("utilisation")).items;
+    } catch {
+      return; // the line then begins when the page was opened
+    }
+    drawn = -Infinity;
+    history();
+    summary();
+  }
+
   function around() {
     summary();
+    history();
     markButtons();
     legend();
     rows();
@@ -212,6 +242,8 @@ export function cluster(root, app, [chosen]) {
   modeButtons();
   grid.show(store.nodes);
   around();
+  past();
+  const timer = setInterval(past, PAST);
   if (chosen) {
     grid.move(chosen);
     choose(chosen);
@@ -227,9 +259,15 @@ export function cluster(root, app, [chosen]) {
       if (name && name !== grid.chosen) grid.move(name);
     },
     themed() {
+      drawn = -Infinity;
+      history();
       legend();
       grid.redraw();
     },
-    close: () => grid.close(),
+    close() {
+      clearInterval(timer);
+      clearTimeout(due);
+      grid.close();
+    },
   };
 }

@@ -1,10 +1,13 @@
-// Decisions: what each cycle decided, newest first; step back and forth with the buttons or the arrow keys.
+// Decisions: what each cycle decided, newest first; step back and forth with the buttons or the arrow keys. The cycles
+// are those of the shadow, or those of a recording of the scheduler.
 
 import { h, sentence, show, table } from "../dom.js";
 import { clock, count, duration } from "../format.js";
-import { jobLink, nodeLink, problem } from "../parts.js";
+import { jobLink, nodeLink, problem, tag } from "../parts.js";
 
-const KEPT = 50; // cycles that `maar web` keeps
+const AT_ONCE = 50; // cycles of one request; `maar web` keeps as many of the shadow
+const READ_ON = 500; // milliseconds until the next part of a long recording is asked for. Tuned by hand
+const NEWEST = "newest"; // in addresses, instead of a number
 const KINDS = { bind: "pods bound", nominate: "pods nominated", evict: "pods evicted", admit: "jobs admitted", resize: "jobs resized" };
 
 function tally(one) {
@@ -23,44 +26,96 @@ function moves(title, list) {
   return list.length > 0 && [h("h3", {}, title), table(title, ["Job", "Pods and nodes"], list.map((one) => h("tr", {}, h("td", {}, jobLink(one.job)), h("td", { class: "wrap" }, Object.entries(one.pods).slice(0, 64).map(([pod, node], i) => [i > 0 && ", ", `${pod} on `, nodeLink(node)]), Object.keys(one.pods).length > 64 && ` and ${Object.keys(one.pods).length - 64} more`))))];
 }
 
+/** How the cluster is now, beside what a decision would do. */
+function outcome(now) {
+  const parts = [
+    ["of the pods that it would bind", [[now.sameNode, "on the same node"], [now.otherNode, "on another"], [now.waiting, "still waiting"], [now.gone, "gone"]]],
+    ["of those that it would evict", [[now.evicted, "gone or leaving"], [now.stayed, "still there"]]],
+    ["of the jobs that it would resize", [[now.resized, "with that size"], [now.otherSize, "with another"]]],
+  ];
+  const told = ([title, counts]) => `${title}, ${counts.filter(([number]) => number).map(([number, words]) => `${number} ${words}`).join(", ")}`;
+  return parts.filter(([, counts]) => counts.some(([number]) => number)).map(told).join("; ");
+}
+
 /** One plan, in tables. */
 export function plan(one, now) {
-  const happened = one.happened ?? {};
-  const checked = (happened.sameNode ?? 0) + (happened.otherNode ?? 0) + (happened.waiting ?? 0) + (happened.gone ?? 0);
+  const happened = outcome(one.happened ?? {});
   return [
-    h("p", {}, `Decided at ${clock(one.at, now)} in ${one.seconds < 1 ? `${Math.round(one.seconds * 1000)} ms` : duration(one.seconds)}.`, ` ${count(one.waiting, "job waits", "jobs wait")}.`),
-    one.shadow && h("p", { class: "dim" }, "Decided by this process in shadow, from the same cluster and configuration. The scheduler decides by itself."),
-    checked > 0 && h("p", {}, `What happened to the pods that it would bind: ${happened.sameNode ?? 0} on the same node, ${happened.otherNode ?? 0} on another, ${happened.waiting ?? 0} still waiting, ${happened.gone ?? 0} gone.`),
+    h("p", {}, tag(one.shadow ? "shadow" : "recorded"), ` Decided at ${clock(one.at, now)}${one.seconds ? ` in ${one.seconds < 1 ? `${Math.round(one.seconds * 1000)} ms` : duration(one.seconds)}` : ""}.`, ` ${count(one.waiting, "job waits", "jobs wait")}.`),
+    one.shadow
+      ? h("p", { class: "dim" }, "Decided by this process in shadow, from the same cluster and configuration. The scheduler decides by itself.")
+      : h("p", { class: "dim wrap" }, `Decided by the scheduler, before brakes: from its recording ${one.recording}.`),
+    one.shadow && happened && h("p", {}, `What happened: ${happened}.`),
     moves("Bound", one.bind),
     moves("Nominated: promised room that is being freed", one.nominate),
     one.evict.length > 0 && [h("h3", {}, "Evicted"), table("Evicted", ["Job", "Pods", "For", "Why"], one.evict.map((each) => h("tr", {}, h("td", {}, jobLink(each.job)), h("td", { class: "wrap" }, each.pods.join(", ")), h("td", {}, jobLink(each.beneficiary)), h("td", { class: "wrap" }, sentence(each.reason)))))],
     one.sizes.length > 0 && [h("h3", {}, "Sizes"), table("Sizes", ["Job", "Before", "After", "Why"], one.sizes.map((each) => h("tr", {}, h("td", {}, jobLink(each.job)), h("td", {}, each.before), h("td", {}, each.after || "suspended"), h("td", { class: "wrap" }, sentence(each.why)))))],
     one.admit.length > 0 && [h("h3", {}, "Admitted"), h("p", {}, one.admit.map((key, i) => [i > 0 && ", ", jobLink(key)]))],
     Object.keys(one.others).length > 0 && h("p", { class: "dim" }, "Of jobs that you may not see: ", Object.entries(one.others).map(([kind, number]) => `${number} ${KINDS[kind] ?? kind}`).join(", "), "."),
-    h("p", {}, h("a", { href: `#/what-if?decision=${one.number}`, "data-key": "replay" }, "Decide it again with another configuration or other edits")),
+    h("p", {}, h("a", { href: `#/what-if?decision=${one.number}${one.recording ? `&recording=${encodeURIComponent(one.recording)}` : ""}`, "data-key": "replay" }, "Decide it again with another configuration or other edits")),
     (one.wakeAt ?? null) !== null && h("p", { class: "dim" }, `The decision changes by itself at ${clock(one.wakeAt, now)}.`),
   ];
 }
 
-export function decisions(root, app, [wanted]) {
+/** The number in an address; undefined: follow the newest. */
+const numberOf = (text) => (text && text !== NEWEST ? Number(text) : undefined);
+
+export function decisions(root, app, [wanted, chosen = ""]) {
   const { store, api } = app;
   let all = [];
-  let at = wanted ? Number(wanted) : undefined; // undefined: follow the newest
+  let next; // of a recording: where older cycles begin
+  let about; // the recording
+  let recordings = [];
+  let recording = chosen;
+  let at = numberOf(wanted);
+  let timer;
   const list = h("ol", { class: "cycles", "aria-label": "Cycles" });
   const view = h("section", { class: "card", "aria-label": "Decision", id: "decision" });
   const bar = h("div", { class: "row" });
-  root.append(h("h1", {}, "Decisions"), bar, h("div", { class: "split" }, view, h("section", { class: "card", "aria-label": "Cycles" }, list)));
+  const source = h("div", { class: "row" });
+  const state = h("p", { class: "dim wrap", id: "recording", role: "status" });
+  root.append(h("h1", {}, "Decisions"), source, state, bar, h("div", { class: "split" }, view, h("section", { class: "card", "aria-label": "Cycles" }, list)));
   const index = () => (at === undefined ? 0 : all.findIndex((one) => one.number === at));
 
-  function step(by) {
-    const next = all[index() + by];
-    if (next) choose(next.number);
+  async function step(by) {
+    const i = index() + by;
+    if (i >= all.length && next) await older();
+    const found = all[i];
+    if (found) choose(found.number);
   }
 
   function choose(number) {
     at = number;
-    app.go(number === undefined ? "#/decisions" : `#/decisions/${number}`, true);
+    const hash = recording ? `#/decisions/${number ?? NEWEST}/${encodeURIComponent(recording)}` : number === undefined ? "#/decisions" : `#/decisions/${number}`;
+    app.go(hash, true);
     draw();
+  }
+
+  /** Cycles of the shadow (no name), or of a recording. */
+  function open(name) {
+    recording = name;
+    all = [];
+    next = about = undefined;
+    choose(undefined);
+    load();
+  }
+
+  function sources() {
+    show(
+      source,
+      (recordings.length > 0 || recording) &&
+        h(
+          "label",
+          {},
+          "Decisions of",
+          h("select", { "data-key": "source", id: "source", onchange: (event) => open(event.target.value) }, h("option", { value: "", selected: !recording }, "this process, in shadow"), names().map((name) => h("option", { value: name, selected: name === recording }, `recording ${name}`))),
+        ),
+    );
+  }
+
+  function names() {
+    const known = recordings.filter((one) => !one.problem).map((one) => one.name);
+    return recording && !known.includes(recording) ? [recording, ...known] : known;
   }
 
   function draw() {
@@ -69,25 +124,44 @@ export function decisions(root, app, [wanted]) {
     const one = all[i];
     show(
       bar,
-      h("button", { type: "button", "data-key": "older", disabled: i < 0 || i + 1 >= all.length, onclick: () => step(1) }, "← Step back"),
+      h("button", { type: "button", "data-key": "older", disabled: i < 0 || (i + 1 >= all.length && !next), onclick: () => step(1) }, "← Step back"),
       h("button", { type: "button", "data-key": "newer", disabled: i <= 0, onclick: () => step(-1) }, "Step forward →"),
-      h("button", { type: "button", "data-key": "follow", "aria-pressed": String(at === undefined), onclick: () => choose(undefined) }, "Follow the newest"),
+      h("button", { type: "button", "data-key": "follow", "aria-pressed": String(at === undefined), onclick: () => choose(undefined) }, recording ? "The newest" : "Follow the newest"),
     );
-    show(view, one ? [h("h2", {}, `Cycle ${one.number}`), plan(one, now)] : h("p", { class: "dim" }, all.length ? "This cycle is no longer kept." : "No decision yet."));
+    const words = about && [`${count(about.cycles, "cycle")} read`, !about.complete && "reading on", about.dropped > 0 && `${about.dropped} older ones are not listed`, about.problem].filter(Boolean);
+    show(state, about && `${words.join("; ")}. Cycles that decided nothing new are left out.`);
+    show(view, one ? [h("h2", {}, `Cycle ${one.number}`), plan(one, now)] : h("p", { class: "dim" }, all.length ? "This cycle is not listed." : "No decision yet."));
     show(
       list,
       all.map((each) => h("li", {}, h("button", { type: "button", "data-key": `cycle ${each.number}`, "aria-current": each === one && "true", onclick: () => choose(each.number) }, `${each.number} `, h("span", { class: "dim" }, `${clock(each.at, now)}: ${tally(each)}`)))),
+      next && h("li", {}, h("button", { type: "button", "data-key": "more", onclick: () => older() }, "Older cycles")),
     );
   }
 
   async function load() {
+    const asked = recording;
     try {
-      const answer = await api.get("decisions", { limit: KEPT });
+      const answer = await api.get("decisions", { limit: AT_ONCE, recording: asked });
+      if (asked !== recording) return;
       all = [...answer.items].sort((a, b) => b.number - a.number);
+      next = answer.next ?? undefined;
+      about = answer.recording ?? undefined;
+      while (next && at !== undefined && at < all.at(-1).number) await older();
       draw();
+      if (about && !about.complete) timer = setTimeout(load, READ_ON);
     } catch (error) {
+      show(state);
       show(view, problem(error));
     }
+  }
+
+  async function older() {
+    const asked = recording;
+    const answer = await api.get("decisions", { limit: AT_ONCE, recording: asked, before: next });
+    if (asked !== recording) return;
+    all = all.concat(answer.items);
+    next = answer.next ?? undefined;
+    draw();
   }
 
   function key(event) {
@@ -99,12 +173,29 @@ export function decisions(root, app, [wanted]) {
   }
   document.addEventListener("keydown", key);
   load();
+  api
+    .get("recordings")
+    .then((answer) => {
+      recordings = answer.items;
+      sources();
+    })
+    .catch(() => sources());
   return {
-    update: (change) => change.decisions && app.later("decisions", load),
-    params([number]) {
-      at = number ? Number(number) : undefined;
-      draw();
+    update: (change) => change.decisions && !recording && app.later("decisions", load),
+    params([number, name = ""]) {
+      at = numberOf(number);
+      if (name === recording) draw();
+      else {
+        recording = name;
+        all = [];
+        next = about = undefined;
+        sources();
+        load();
+      }
     },
-    close: () => document.removeEventListener("keydown", key),
+    close() {
+      clearTimeout(timer);
+      document.removeEventListener("keydown", key);
+    },
   };
 }

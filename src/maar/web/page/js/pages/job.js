@@ -90,15 +90,45 @@ function reasons(list) {
   );
 }
 
+/** How good forecasts of such jobs were. */
+function trust(of) {
+  if (!of || (of.coverageP90 ?? null) === null || of.judged === of.censored) return undefined;
+  const error = (of.medianError ?? null) === null ? "" : ` The median error of the first time was ${duration(of.medianError)}.`;
+  return h("p", { class: "dim" }, `So far ${percent(of.coverageP90, 1)} of ${count(of.judged, "job")} of queue ${of.queue} (forecast ${of.age}) started by the second time.${error}`);
+}
+
 function forecast(one, job, now) {
+  if (one?.verdict === "never") return h("p", {}, h("strong", { class: "bad" }, "Never as things are: "), sentence(one.words.replace(/^never: /, "")));
   if (!one?.known) return h("p", { class: "dim" }, one?.words || "unknown");
   return [
     job.state !== "running" && startSpan(one.startP50, one.startP90, now),
     (one.finishP50 ?? null) !== null && h("p", {}, `Ends ${span(one.finishP50, one.finishP90, now)}.`),
     (one.withinHour ?? null) !== null && job.state !== "running" && h("p", {}, `Starts within the hour with a chance of ${percent(one.withinHour, 1)}.`),
     one.words && h("p", { class: "dim" }, one.words),
-    one.rollouts > 0 && (one.startP50 ?? one.finishP50 ?? null) !== null && h("p", { class: "dim" }, `From ${count(one.rollouts, "roll-out")}. The first time is as likely too late as too early; 9 of 10 times it happens before the second.`),
+    one.rollouts > 0 && (one.startP50 ?? one.finishP50 ?? null) !== null && h("p", { class: "dim" }, `From ${count(one.rollouts, "roll-out")}. The first time is as likely too late as too early; 9 of 10 times it happens before the second.${(one.age ?? null) === null ? "" : ` Made ${duration(one.age)} ago.`}`),
+    trust(one.trust),
   ];
+}
+
+/** A form for changes. It is beside what is drawn again and again, so that nothing that is typed gets lost. */
+function changing(act) {
+  const fields = [
+    ["minWorkers", "Fewest workers", "number"],
+    ["maxWorkers", "Most workers", "number"],
+    ["queue", "Queue", "text"],
+    ["priorityClass", "Priority class", "text"],
+  ].map(([name, label, type]) => ({ name, label, type, input: h("input", { type, min: type === "number" && 1, autocomplete: "off" }) }));
+  const send = (event) => {
+    event.preventDefault();
+    const stated = fields.filter(({ input }) => input.value !== "");
+    act("Changed.", "PATCH", Object.fromEntries(stated.map(({ name, type, input }) => [name, type === "number" ? Number(input.value) : input.value])));
+  };
+  return h(
+    "details",
+    { class: "card" },
+    h("summary", {}, "Change it"),
+    h("form", { onsubmit: send }, h("div", { class: "row" }, fields.map(({ label, input }) => h("label", {}, label, input)), h("button", { type: "submit" }, "Change")), h("p", { class: "dim" }, "An empty field stays as it is. What the kind of the job does not allow is refused with the reason.")),
+  );
 }
 
 export function job(root, app, [namespace, name]) {
@@ -110,7 +140,7 @@ export function job(root, app, [namespace, name]) {
   const right = h("div");
   const told = h("div", { role: "status" });
   const host = h("section", { class: "card", "aria-label": "Pods on the grid" }, h("h2", {}, "Its pods on the grid"));
-  root.append(h("h1", { class: "wrap" }, key), head, told, h("div", { class: "halves" }, left, right), host);
+  root.append(h("h1", { class: "wrap" }, key), head, told, app.can.write && changing(act), h("div", { class: "halves" }, left, right), host);
   let grid;
   let found; // the changes that the last search found
   let searched = -Infinity;
@@ -120,8 +150,8 @@ export function job(root, app, [namespace, name]) {
   async function act(words, method, body) {
     show(told);
     try {
-      await api.request(method, path, { body });
-      show(told, h("p", { class: "good" }, words));
+      const made = await api.request(method, path, { body });
+      show(told, h("p", { class: "good" }, words), (made.warnings ?? []).map((one) => h("p", { class: "warn" }, sentence(one))));
       await load();
     } catch (error) {
       show(told, problem(error));
@@ -130,11 +160,12 @@ export function job(root, app, [namespace, name]) {
 
   function buttons(view) {
     if (!app.can.write) return undefined;
-    const held = view.condition === "Held";
+    const runs = view.state === "running" || view.state === "starting";
     return h(
       "div",
       { class: "row" },
-      h("button", { type: "button", "data-key": "hold", onclick: () => (held ? act("Released.", "PATCH", { hold: false }) : act("Held.", "PATCH", { hold: true })) }, held ? "Release" : "Hold"),
+      h("button", { type: "button", "data-key": "hold", onclick: () => (view.held ? act("Released.", "PATCH", { hold: false }) : act("Held.", "PATCH", { hold: true })) }, view.held ? "Release" : "Hold"),
+      runs && h("button", { type: "button", "data-key": "stop", onclick: () => act("Held, and it stops.", "PATCH", { hold: true, stop: true }) }, "Hold and stop"),
       h("button", { type: "button", "data-key": "cancel", onclick: () => confirm(`Delete ${key}?`) && act("Deleted.", "DELETE") }, "Cancel the job"),
     );
   }
@@ -147,7 +178,7 @@ export function job(root, app, [namespace, name]) {
     const pods = Object.entries(view.pods).map(([state, number]) => `${number} ${state}`).join(", ");
     show(
       head,
-      h("p", {}, tag(view.state), ` queue ${view.queue}, priority ${view.priority}, created ${relative(view.created, now)}`, waits && `, waits for ${duration(now - view.since)}`, view.owner && h("span", { class: "dim" }, `, ${view.owner.kind} ${view.owner.name}`)),
+      h("p", {}, tag(view.state), view.held && " held by its owner,", ` queue ${view.queue}, priority ${view.priority}, created ${relative(view.created, now)}`, waits && `, waits for ${duration(now - view.since)}`, view.owner && h("span", { class: "dim" }, `, ${view.owner.kind} ${view.owner.name}`)),
       buttons(view),
     );
     show(

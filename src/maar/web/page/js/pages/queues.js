@@ -1,7 +1,7 @@
 // Queues: the tree, each with deserved, used, borrowed, guaranteed and waiting as one bar.
 
-import { h, show } from "../dom.js";
-import { amount, count, short } from "../format.js";
+import { h, show, table } from "../dom.js";
+import { amount, count, duration, percent, short } from "../format.js";
 
 /** One bar: used up to what is deserved, borrowed above it, waiting after it; lines for deserved and guaranteed. */
 function bar(queue, resource, most) {
@@ -37,12 +37,14 @@ function jobsOf(queue) {
 export function queues(root, app) {
   const { store } = app;
   const tree = h("div");
+  const quality = h("section", { class: "card", "aria-label": "How good forecasts were", hidden: true });
   const pick = h("select", { id: "resource", onchange: () => { app.kept.resource = pick.value; draw(); } });
   const key = (kind, text) => h("span", { class: "key" }, h("span", { class: "bar" }, h("span", { class: kind, css: { left: "0", width: "100%" } })), ` ${text} `);
   const line = (kind, text) => h("span", { class: "key" }, h("span", { class: "bar" }, h("span", { class: `mark ${kind}`, css: { left: "50%" } })), ` ${text} `);
   root.append(
     h("h1", {}, "Queues"),
     h("div", { class: "card" }, h("div", { class: "row" }, h("label", {}, "Resource", pick), h("span", { class: "dim" }, key("used", "used"), key("borrowed", "borrowed"), key("waiting", "waiting"), line("deserved", "deserved"), line("guarantee", "guaranteed"))), tree),
+    quality,
   );
 
   function item(queue, resource, most, children, depth = 0) {
@@ -78,6 +80,22 @@ export function queues(root, app) {
     show(tree, h("ul", { class: "tree" }, tops.map((one) => item(one, resource, most, children))), h("p", { class: "dim" }, `A full bar is ${amount(resource, most)} ${short(resource)}, all of the cluster. ${count(all.length, "queue")}.`));
   }
 
+  /** How good forecasts were, of each queue; nothing where none were judged. */
+  async function judge() {
+    try {
+      const found = await app.api.get("forecasts");
+      const share = (value) => ((value ?? null) === null ? "-" : percent(value, 1));
+      const row = (one) => h("tr", {}, h("td", {}, one.queue), h("td", {}, one.age), h("td", {}, one.judged), h("td", {}, share(one.coverageP90)), h("td", {}, (one.medianError ?? null) === null ? "-" : duration(one.medianError)));
+      const about = found.madeAt ? `The newest forecast is from ${count(found.rollouts, "roll-out")} and ${count(found.finishedJobs, "finished job")}.` : "No forecast has been made yet.";
+      const none = found.notKept ? `Forecasts are not judged: ${found.notKept}.` : "No forecast has been judged yet.";
+      show(quality, h("h2", {}, "How good forecasts were"), h("p", { class: "dim" }, about, " ", found.quality.length ? "" : none), found.quality.length > 0 && table("Judged forecasts", ["Queue", "Forecast made", "Jobs", "Started by p90", "Median error of p50"], found.quality.map(row)));
+      quality.hidden = false;
+    } catch {
+      quality.hidden = true; // an older server
+    }
+  }
+
   draw();
+  judge();
   return { update: (change) => (change.queues || change.cluster) && app.later("queues", draw) };
 }

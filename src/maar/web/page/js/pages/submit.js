@@ -1,8 +1,19 @@
 // Submit: a manifest of any supported kind, created with the viewer's own token. Only where `maar web` allows writes.
 
-import { h, show } from "../dom.js";
+import { h, sentence, show } from "../dom.js";
 import { span } from "../format.js";
 import { jobLink, problem } from "../parts.js";
+
+/** What became of one manifest. */
+function created(one, now) {
+  const { forecast } = one;
+  return [
+    h("p", { class: "good" }, `Created: ${one.kind} `, jobLink(`${one.namespace}/${one.name}`)),
+    one.completed.length > 0 && h("p", { class: "dim wrap" }, "With ", one.completed.map((line, i) => [i > 0 && ", ", h("code", {}, line)])),
+    forecast && h("p", {}, forecast.known ? `Starts ${span(forecast.startP50, forecast.startP90, now)}.` : forecast.words),
+    one.warnings.map((line) => h("p", { class: "warn" }, sentence(line))),
+  ];
+}
 
 export function submit(root, app) {
   const text = h("textarea", { id: "manifest", rows: 18, spellcheck: "false", required: true, value: app.kept.manifest ?? "", placeholder: "apiVersion: kubeflow.org/v1\nkind: PyTorchJob\n..." });
@@ -21,9 +32,7 @@ export function submit(root, app) {
           show(told, h("p", { class: "dim" }, "Submitting."));
           try {
             const made = await app.api.request("POST", "jobs", { body: { manifests: text.value } });
-            const key = made.job?.namespace ? `${made.job.namespace}/${made.job.name}` : `${made.namespace}/${made.name}`;
-            const forecast = made.forecast;
-            show(told, h("p", { class: "good" }, "Created: ", jobLink(key)), forecast && h("p", {}, forecast.known ? `Starts ${span(forecast.startP50, forecast.startP90, app.store.now())}.` : forecast.words), (made.warnings ?? []).map((one) => h("p", { class: "warn" }, one)));
+            show(told, made.created.map((one) => created(one, app.store.now())));
             app.kept.manifest = "";
           } catch (error) {
             show(told, problem(error));

@@ -65,7 +65,7 @@ export function waiting(root, app, _params, query) {
           cell("Needs", store.accelerators.length ? count(gpus(job), "GPU") : `${amount("cpu", job.requests.cpu ?? 0)} ${short("cpu")}`),
           cell("Waits", duration(now - job.since)),
           h("td", { class: "wrap" }, job.why ? sentence(job.why) : h("span", { class: "dim" }, "not known yet")),
-          cell("Starts", forecast ? span(forecast.startP50, forecast.startP90, now) : "unknown"),
+          cell("Starts", forecast?.verdict === "never" ? h("strong", { class: "bad" }, "never as things are") : forecast ? span(forecast.startP50, forecast.startP90, now) : "unknown"),
           h("td", {}, h("button", { type: "button", "data-key": `open ${key}`, "aria-expanded": String(isOpen), onclick: () => open(job) }, isOpen ? "Close" : "What would start it?")),
         ),
         isOpen && h("tr", {}, h("td", { colspan: 7, class: "more" }, more(key))),

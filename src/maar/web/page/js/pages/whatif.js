@@ -53,13 +53,15 @@ export function answer(found, now) {
     evictions("No longer evicted", found.spared),
     found.resized.length > 0 && [h("h3", {}, "Sizes"), table("Sizes", ["Job", "Before", "After"], found.resized.map((one) => h("tr", {}, h("td", {}, jobLink(one.job)), h("td", {}, one.before), h("td", {}, one.after || "suspended"))))],
     found.reasons.length > 0 && [h("h3", {}, "Why jobs wait"), table("Why jobs wait", ["Job", "Before", "After"], found.reasons.map((one) => h("tr", {}, h("td", {}, jobLink(one.job)), h("td", { class: "wrap", "data-head": "Before" }, sentence(said(one.before))), h("td", { class: "wrap", "data-head": "After" }, sentence(said(one.after))))), { class: "folds" })],
-    found.forecasts?.length > 0 && [h("h3", {}, "Forecast start"), table("Forecast start", ["Job", "Before", "After", "Difference"], found.forecasts.map((one) => h("tr", {}, h("td", {}, jobLink(one.job)), h("td", {}, span(one.before?.startP50, one.before?.startP90, now)), h("td", {}, span(one.after?.startP50, one.after?.startP90, now)), h("td", {}, shift(one)))))],
+    found.forecasts?.length > 0 && [h("h3", {}, "Forecast start"), table("Forecast start", ["Job", "Before", "After", "Difference"], found.forecasts.map((one) => h("tr", {}, h("td", {}, jobLink(one.job)), h("td", {}, span(one.before?.startP50, one.before?.startP90, now)), h("td", {}, span(one.after?.startP50, one.after?.startP90, now)), h("td", {}, shift(one))))), h("p", { class: "dim" }, `From ${count(found.forecast?.rollouts ?? 0, "roll-out")} of the same futures, without and with the edits.${found.forecast?.others ? ` ${count(found.forecast.others, "job")} of others wait too.` : ""}`)],
+    found.forecast?.words && h("p", { class: "dim" }, `Forecast starts: ${found.forecast.words}.`),
     Object.keys(others).length > 0 && h("p", { class: "dim" }, "Of jobs that you may not see: ", Object.entries(others).map(([kind, value]) => `${value} in “${kind}”`).join(", "), "."),
   ];
 }
 
 export function whatIf(root, app, _params, query) {
   const decision = query.get("decision"); // an earlier cycle, to be decided again
+  const recording = query.get("recording"); // the recording that it is from
   const { store, api } = app;
   const kept = (app.kept.edits ??= []); // survives a visit to another page
   const edits = h("div", { id: "edits" });
@@ -72,7 +74,7 @@ export function whatIf(root, app, _params, query) {
   root.append(
     h("h1", {}, "What if"),
     decision
-      ? h("p", { id: "about" }, h("strong", {}, `About cycle ${decision}. `), "Maar decides it again, as it was and with your edits, and shows the difference. ", h("a", { href: "#/what-if" }, "Ask about now instead"), ".")
+      ? h("p", { id: "about" }, h("strong", {}, `About cycle ${decision}${recording ? ` of the recording ${recording}` : ""}. `), "Maar decides it again, as it was and with your edits, and shows the difference. ", h("a", { href: "#/what-if" }, "Ask about now instead"), ".")
       : h("p", { class: "dim" }, "Maar decides once as things are and once with your edits, on the live cluster, and shows the difference. Nothing is written."),
     h(
       "div",
@@ -120,7 +122,7 @@ export function whatIf(root, app, _params, query) {
       return { edit: edit.kind, ...(make ? make(values) : values) };
     });
     if (config.value.trim()) made.push({ edit: "use-config", text: config.value });
-    return { edits: made, ...(manifests.value.trim() ? { manifests: manifests.value } : {}), ...(decision ? { decision: Number(decision) } : {}) };
+    return { edits: made, ...(manifests.value.trim() ? { manifests: manifests.value } : {}), ...(decision ? { decision: Number(decision) } : {}), ...(recording ? { recording } : {}) };
   }
 
   async function submit(event) {

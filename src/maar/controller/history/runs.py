@@ -1,0 +1,170 @@
+"""Runs of finished jobs, for forecasts: who ran what for how long. Elastic jobs, gangs and single pods are all in it.
+
+Beside the accounts of jobs, which say what happened to each. A cycle looks only at jobs that changed. After a restart
+of Maar the run time so far comes from the pods and the job's object; a job that ends while no Maar runs is not
+recorded.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from maar.controller.history.accounting import ACCOUNT
+from maar.controller.loop import Cycle
+from maar.controller.snapshots.cache import Cache
+from maar.forecast.runtimes import Traits
+from maar.forecast.start import State, begin
+from maar.history.category import CATEGORY, scoped
+from maar.history.history import History
+from maar.history.records import Run
+from maar.kube.kinds.kind import COMPLETED, DELETED, FAILED, End
+from maar.kube.picture.owners import Owner
+from maar.kube.picture.picture import Picture
+from maar.model.jobs import Job
+from maar.model.resources import is_accelerator
+from maar.model.snapshot import Changed
+from maar.model.tasks import Status, Task
+
+
+class Life(msgspec.Struct):
+    """One job that has not ended."""
+
+    job: str
+    uid: str
+    queue: str
+    submitted: float
+    owner: tuple[str, str] = ("", "")
+    """Name and uid of the object that its owner submitted, if Maar knows the kind."""
+    accelerator: str = ""
+    traits: Traits = Traits()
+    started: float | None = None
+    seconds: float = 0.0
+    """At the requested size, until `last`."""
+    last: float = 0.0
+    speed: float = 0.0
+    """Relative to the requested size; 0 while it waits."""
+
+    def count(self, until: float) -> None:
+        self.seconds += self.speed * max(until - self.last, 0.0)
+        self.last = max(self.last, until)
+
+
+class Runs:
+    """Records every job that ran when it ends."""
+
+    def __init__(self, cache: Cache, history: History) -> None:
+        self._cache = cache
+        self._history = history
+        self._lives: dict[str, Life] = {}
+        """By job."""
+        self._left: dict[str, Life] = {}
+        """Jobs without pods or group whose owner's object is still there, by uid."""
+        self._begun = False
+
+    def on_cycle(self, cycle: Cycle) -> None:
+        """Look at the changes between the last two snapshots."""
+        begins, self._begun = not self._begun, True
+        for key, changed in (self._all() if begins else self._cache.changed).items():
+            with self._cache.picture.problems.isolated(ACCOUNT, key):
+                if changed is not None and is_ours(*changed):
+                    self._see(changed[0], changed[1], cycle.now)
+                elif (life := self._lives.pop(key, None)) is not None and life.started is not None:
+                    life.count(cycle.now)
+                    life.speed = 0.0
+                    self._left[life.uid] = life
+        for uid, life in list(self._left.items()):
+            with self._cache.picture.problems.isolated(ACCOUNT, life.job):
+                if self._is_over(life, cycle.now):
+                    del self._left[uid]
+
+    def _all(self) -> dict[str, Changed]:
+        jobs, tasks = self._cache.latest.jobs, self._cache.latest.tasks.tasks
+        return {job.key: (job, tuple(tasks[t] for t in jobs.members[i])) for i, job in enumerate(jobs.jobs)}
+
+    def _see(self, job: Job, tasks: tuple[Task, ...], now: float) -> None:
+        life = self._lives.get(job.key)
+        if life is not None and life.uid != job.uid:
+            self._end(life, DELETED, now)
+            life = None
+        is_new = life is None
+        if life is None:
+            life = self._left.pop(job.uid) if job.uid in self._left else self._life(job, tasks)
+            self._lives[job.key] = life
+        life.queue = job.queue
+        found = begin(job, tasks, now, stated_category(self._cache.picture, job.key))
+        life.count(now)
+        life.speed = 0.0
+        if found.state is State.OVER:
+            began = [task.started for task in tasks if task.started is not None]
+            if life.started is None and began and not is_new:  # it started and ended between two cycles
+                life.started, life.traits = min(began), found.traits
+                life.seconds = now - life.started
+            failed = any(task.status is Status.FAILED for task in tasks)
+            self._end(life, FAILED if failed else COMPLETED, now)
+            self._lives[job.key] = self._life(job, tasks)  # its owner may start it again
+        elif found.state is State.RUNNING:
+            bound = [task for task in tasks if task.status is Status.BOUND]
+            if life.started is None:
+                life.started = min(min((t.started for t in bound if t.started is not None), default=now), now)
+                life.seconds, life.last = found.elapsed, now
+            if found.traits.gpus >= life.traits.gpus:  # pods that have ended may be deleted
+                life.traits = found.traits
+            life.speed = found.speeds[found.size] / found.reference
+
+    def _life(self, job: Job, tasks: tuple[Task, ...]) -> Life:
+        owner = self._cache.picture.owner_of(job.key)
+        named = (owner.name, owner.item.metadata.uid) if isinstance(owner, Owner) else ("", "")
+        used = {name for t in tasks for name, amount in t.shape.requests if amount and is_accelerator(name)}
+        return Life(job.key, job.uid, job.queue, job.created, named, min(used, default=""))
+
+    def _is_over(self, life: Life, now: float) -> bool:
+        """Whether a job without pods and group has ended. Its owner's object may say it later than its pods."""
+        name, uid = life.owner
+        namespace = life.job.partition("/")[0]
+        owner = self._cache.picture.job(namespace, name, uid) if uid else None
+        end = End(DELETED) if owner is None else owner.kind.end_of(owner.item)
+        if end is not None:
+            self._end(life, end.how, life.last)
+        return end is not None
+
+    def _end(self, life: Life, how: str, at: float) -> None:
+        if life.started is None or life.seconds <= 0.0:
+            return
+        namespace, _, name = life.job.partition("/")
+        traits = life.traits
+        self._history.finished(
+            Run(
+                namespace,
+                name,
+                life.uid,
+                owner=traits.owner,
+                stem=traits.stem,
+                queue=life.queue,
+                submitted=life.submitted,
+                started=life.started,
+                ended=max(at, life.started),
+                seconds=life.seconds,
+                how=how,
+                gpus=traits.gpus,
+                category=traits.category,
+                accelerator=life.accelerator,
+                declared=traits.limit,
+            )
+        )
+
+
+def is_ours(job: Job, tasks: tuple[Task, ...]) -> bool:
+    """Whether a job is scheduled by Maar: not of another scheduler, and not a pod that belongs to its node."""
+    return bool(job.queue) and not (tasks and all(task.resident for task in tasks))
+
+
+def stated_category(picture: Picture, key: str) -> str:
+    """The category that the owner of a job states on the object that she submitted, or on its PodGroup or pod."""
+    owner, group = picture.owner_of(key), picture.group_of(key)
+    items = (owner.item if isinstance(owner, Owner) else None, None if group is None else group.item, picture.pod(key))
+    for item in items:
+        if item is not None:
+            for notes in (item.metadata.annotations, item.metadata.labels):
+                if found := notes.get(CATEGORY):
+                    return scoped(key.partition("/")[0], found)
+    return ""

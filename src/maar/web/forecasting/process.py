@@ -1,0 +1,85 @@
+"""Starts the forecasting process, sends it a question, and takes its answer. It never blocks the event loop.
+
+A process makes one forecast, so its memory is returned each time. It is stopped with the wait for its answer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import sys
+from pathlib import Path
+
+import msgspec
+
+import maar
+from maar.web.forecasting.messages import Answer, Question, parts_of
+
+MORE = 120.0
+"""Seconds beyond twice the budget after which a process is stuck: a busy machine gives it little time."""
+MEMORY = 1 << 30
+"""Bytes of address space of a process. Tuned by hand."""
+LONGEST = 2000
+"""The longest error that is read."""
+
+
+class Failed(Exception):
+    """The process ended without an answer."""
+
+
+async def ask(question: Question, memory: int = MEMORY) -> Answer:
+    """The answer of a new process, which may have so many bytes of address space; raises `Failed`."""
+    command = (sys.executable, "-m", "maar.web.forecasting", str(memory), str(os.getpid()))
+    package = str(Path(maar.__file__).parents[1])
+    path = os.pathsep.join(filter(None, (package, os.environ.get("PYTHONPATH", ""))))
+    pipe = asyncio.subprocess.PIPE
+    try:
+        process = await asyncio.create_subprocess_exec(
+            *command, stdin=pipe, stdout=pipe, stderr=pipe, env={**os.environ, "PYTHONPATH": path}
+        )
+    except OSError as error:
+        raise Failed(f"cannot start: {error.strerror}") from None
+    try:
+        async with asyncio.timeout(2 * question.head.budget + MORE):
+            _, data, said = await asyncio.gather(_send(process, question), _read(process.stdout), _tail(process.stderr))
+            code = await process.wait()
+    except TimeoutError:
+        raise Failed("no answer in time") from None
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            process.kill()
+        await process.wait()
+    if code != 0:
+        raise Failed(f"exit code {code}: {said}" if said else f"exit code {code}")
+    try:
+        return msgspec.msgpack.decode(data, type=Answer)
+    except msgspec.DecodeError as error:
+        raise Failed(f"malformed answer: {error}") from None
+
+
+async def _send(process: asyncio.subprocess.Process, question: Question) -> None:
+    pipe = process.stdin
+    assert pipe is not None
+    with contextlib.suppress(ConnectionError):  # it has ended: its exit code says why
+        for part in parts_of(question):
+            pipe.write(part)
+            await pipe.drain()
+            await asyncio.sleep(0)
+    pipe.close()
+    with contextlib.suppress(ConnectionError):
+        await pipe.wait_closed()
+
+
+async def _read(pipe: asyncio.StreamReader | None) -> bytes:
+    assert pipe is not None
+    return await pipe.read()
+
+
+async def _tail(pipe: asyncio.StreamReader | None) -> str:
+    """The last line of what a process says, if it says little."""
+    assert pipe is not None
+    said = b""
+    while chunk := await pipe.read(65536):
+        said = (said + chunk)[-LONGEST:]
+    return said.decode(errors="replace").strip().rpartition("\n")[2]

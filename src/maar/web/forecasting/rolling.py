@@ -1,0 +1,50 @@
+"""From a question to its answer: rolls the scenes of a question forward within a budget of time.
+
+The forecasting process calls it, and commands that forecast by themselves.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from maar.forecast.forecast import Forecast, Options, forecast
+from maar.forecast.runtimes import RunTimes
+from maar.model.snapshot import Snapshot
+from maar.web.forecasting.messages import Answer, Head, Question
+from maar.whatif.edit import Scene
+from maar.whatif.place import places
+
+
+def answered(question: Question, alive: Callable[[], bool] = lambda: True) -> Answer:
+    """The forecasts of all scenes, with the same futures."""
+    head, scenes = question.head, question.scenes
+    run_times = RunTimes(question.samples)
+    begun = time.monotonic()
+    ends = begun + head.budget
+
+    def made(scene: Scene, rollouts: int) -> Forecast:
+        options = Options(rollouts=rollouts, seed=head.seed)
+        return forecast(
+            scene.cluster,
+            scene.config,
+            head.now,
+            run_times,
+            options=options,
+            may_go_on=lambda: alive() and time.monotonic() < ends,
+            categories=question.categories,
+        )
+
+    rollouts = _chosen(head, len(scenes), lambda: made(scenes[0], 1)) if head.adapts else head.rollouts
+    forecasts = tuple(made(scene, rollouts) for scene in scenes)
+    first = scenes[0]
+    order = places(Snapshot(first.cluster), first.config, head.now) if head.places else {}
+    return Answer(forecasts, order, time.monotonic() - begun)
+
+
+def _chosen(head: Head, scenes: int, once: Callable[[], Forecast]) -> int:
+    """As many roll-outs as fit in the budget for all scenes, by the time that one of them takes."""
+    begun = time.monotonic()
+    once()
+    took = max(time.monotonic() - begun, 1e-3)
+    return max(min(int((head.budget - took) * 0.7 / (took * scenes)), head.rollouts), 1)

@@ -1,0 +1,49 @@
+"""The forecasting process: reads a question, answers it within bounds of time and memory, and ends.
+
+It ends when its parent does.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import resource
+import signal
+import sys
+
+import msgspec
+
+from maar.web.forecasting.messages import read
+from maar.web.forecasting.rolling import answered
+
+SET_PARENT_DEATH_SIGNAL = 1
+"""PR_SET_PDEATHSIG of prctl(2)."""
+MOST_KILLABLE = "1000"
+"""For the kernel's choice of a process to kill when memory is short: this one first."""
+
+
+def main() -> None:
+    with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w") as file:
+        file.write(MOST_KILLABLE)
+    most, parent = map(int, sys.argv[1:3])
+    limit(most)
+    end_with_parent()
+    question = read(sys.stdin.buffer)
+    answer = answered(question, lambda: os.getppid() == parent)
+    memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    sys.stdout.buffer.write(msgspec.msgpack.encode(msgspec.structs.replace(answer, memory=memory)))
+    sys.stdout.buffer.flush()
+
+
+def end_with_parent() -> None:
+    """Let the kernel end this process when its parent ends, where it can; else it looks between two steps."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(SET_PARENT_DEATH_SIGNAL, signal.SIGKILL)
+
+
+def limit(memory: int) -> None:
+    """Bound the memory of this process: more ends it with an error."""
+    _, hard = resource.getrlimit(resource.RLIMIT_AS)
+    most = memory if hard == resource.RLIM_INFINITY else min(memory, hard)
+    resource.setrlimit(resource.RLIMIT_AS, (most, hard))
