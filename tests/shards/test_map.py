@@ -1,5 +1,7 @@
 """The ShardMap: owners by slot and by entry, its transitions, and what is wrong with a map."""
 
+from collections.abc import Callable
+
 import msgspec
 import pytest
 from hypothesis import given
@@ -107,12 +109,13 @@ def test_a_shard_that_is_no_longer_wanted_needs_a_holder_until_it_owns_nothing()
 
 def test_nothing_is_given_to_a_shard_that_does_not_exist() -> None:
     made = ShardMap.new(2)
-    for give in (
+    gives: list[Callable[[], ShardMap]] = [
         lambda: made.lent("node-1", 2),
         lambda: made.let_go("team", 2),
         lambda: made.moved(0, -1),
         lambda: made.raised(2, 1, "a"),
-    ):
+    ]
+    for give in gives:
         with pytest.raises(ValueError, match="is not in the ShardMap"):
             give()
 

@@ -61,6 +61,11 @@ class ShardMap(msgspec.Struct, frozen=True):
         owners = {*range(self.shards), *self.slots, *self.nodes.values(), *self.queues.values()}
         return sorted(owners)
 
+    @property
+    def full(self) -> bool:
+        """Whether no further node may be lent: nodes can only be given back."""
+        return len(self.nodes) + len(self.queues) >= MOST_ENTRIES
+
     def lent(self, node: str, to: int) -> "ShardMap":
         """The map after the owner of a node has lent it, or given it back (rule 5)."""
         self._check_taker(to)
@@ -138,12 +143,8 @@ def _unknown(shard_map: ShardMap) -> Iterator[str]:
     for shard, epoch in sorted(shard_map.epochs.items()):
         if epoch < 0:
             yield f"epochs: shard {shard} has epoch {epoch}"
-    owners: list[tuple[str, Mapping[str | int, int]]] = [
-        ("slots", dict(enumerate(shard_map.slots))),
-        ("nodes", dict(shard_map.nodes)),
-        ("queues", dict(shard_map.queues)),
-    ]
-    for field, entries in owners:
+    slots = {str(slot): shard for slot, shard in enumerate(shard_map.slots)}
+    for field, entries in (("slots", slots), ("nodes", shard_map.nodes), ("queues", shard_map.queues)):
         for name, shard in sorted(entries.items()):
             if not shard_map.knows(shard):
                 yield f"{field}[{name}]: shard {shard} is not in the ShardMap"
