@@ -16,7 +16,7 @@ from maar.cli.main import main
 from maar.cli.shards import TRIES
 from maar.embedded.server import EmbeddedServer
 from maar.kube.client.errors import Conflict
-from maar.kube.wire.api_resources import SHARD_MAPS, SHARDS
+from maar.kube.wire.api_resources import QUEUES, SHARD_MAPS, SHARDS
 from maar.kube.wire.shards import ShardStatus
 from maar.kube.write.shards import create_map, read_map, write_map, write_shard
 from maar.shards.map import ShardMap
@@ -108,6 +108,18 @@ def test_shards_are_listed(kubeconfig: Path) -> None:
     assert (2, 0) == (found["shards"], found["slots_to_move"])
     assert {"shard": 1, "wanted": True, "holder": "", "epoch": 0, "nodes": nodes[1], "queues": queues[1],
             "slots": 128, "lent": None, "borrowed": None, "waiting": None} == found["items"][1]  # fmt: skip
+
+
+def test_a_pin_that_cannot_be_followed_is_named(kubeconfig: Path) -> None:
+    with_map(kubeconfig, ShardMap.new(2))
+
+    async def story(cluster: Live) -> None:
+        await cluster.api.patch(QUEUES.path(name="red"), {"metadata": {"annotations": {"maar.dev/shard": "7"}}})
+
+    on(kubeconfig, story)
+    listed = maar(kubeconfig)
+    assert "warning: Queue `red`: `maar.dev/shard`: shard 7 does not exist: shards are 0 to 1\n" == listed.stderr
+    assert 0 == listed.exit_code
 
 
 def test_set_changes_the_number_and_says_what_moves(kubeconfig: Path) -> None:

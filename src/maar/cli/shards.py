@@ -23,6 +23,7 @@ from maar.kube.client.errors import Conflict, Forbidden, NotFound
 from maar.kube.client.streams import Broken
 from maar.kube.read.queues import queue
 from maar.kube.read.shards import BrokenMap
+from maar.kube.wire.annotations import SHARD
 from maar.kube.wire.api_resources import NODES, QUEUES
 from maar.kube.wire.shards import ShardStatus
 from maar.kube.write.shards import Shards, StoredMap, read_map, read_shards, write_map
@@ -124,7 +125,8 @@ async def _list(api: Api, output: str) -> None:
     stored = await _map(api)
     found = await read_shards(api)
     owned = await _owned(api)
-    for problem in found.problems:
+    pins = _proposed(stored.map, owned).problems
+    for problem in (*found.problems, *(f"Queue `{name}`: `{SHARD}`: {wrong}" for name, wrong in pins.items())):
         tell(f"warning: {problem}")
     items = rows(stored.map, found, owned)
     moving = slots_to_move(stored.map)
