@@ -21,6 +21,7 @@ COMMANDS = {
     "when": "maar.cli.when",
     "queues": "maar.cli.queues",
     "nodes": "maar.cli.nodes",
+    "shards": "maar.cli.shards",
     "what-if": "maar.cli.what_if",
     "submit": "maar.cli.submit",
     "hold": "maar.cli.hold",

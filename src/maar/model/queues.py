@@ -68,6 +68,8 @@ class Queue(msgspec.Struct, frozen=True):
     """From `spec.affinity`; `None` if the queue has no affinity, so that it may inherit the one of its parent."""
     group_limits: GroupLimits = GroupLimits()
     """From `volcano.sh/nodegroup-resource-limits`."""
+    pin: str = ""
+    """The shard that should decide for a top-level queue, as written in `maar.dev/shard`."""
 
 
 class Refusal(NamedTuple):

@@ -28,7 +28,7 @@ def test_all_fields(load: Load) -> None:
         "weight: 4, capability: {cpu: 8, memory: 1Gi}, deserved: {cpu: 4}, guarantee: {resource: {cpu: 1500m}}, "
         "parent: eng, priority: 3, reclaimable: false",
         "uid: u, creationTimestamp: 1970-01-01T00:00:05Z, "
-        "annotations: {volcano.sh/hierarchy: root/eng/q, volcano.sh/hierarchy-weights: 1/2/8}",
+        "annotations: {volcano.sh/hierarchy: root/eng/q, volcano.sh/hierarchy-weights: 1/2/8, maar.dev/shard: '2'}",
     )
     expected = Queue(
         "q",
@@ -43,6 +43,7 @@ def test_all_fields(load: Load) -> None:
         hierarchy_weights=(1, 2, 8),
         created=5.0,
         uid="u",
+        pin="2",
     )
     assert expected == found
 

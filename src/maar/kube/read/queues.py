@@ -46,6 +46,7 @@ def queue(wire: WireQueue, now: float = 0.0) -> Queue:
         priority_classes=_names(wire, known.PRIORITY_CLASSES),
         node_groups=None if spec.affinity is None else node_groups(spec.affinity),
         group_limits=group_limits(wire.metadata.annotations.get(known.GROUP_LIMITS, "")),
+        pin=wire.metadata.annotations.get(known.SHARD, "")[: known.LONGEST_VALUE],
     )
 
 

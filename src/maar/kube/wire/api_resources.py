@@ -10,6 +10,7 @@ from typing import Generic, TypeVar
 
 from maar.kube.wire import cluster as wire
 from maar.kube.wire import provisioning as wire_provisioning
+from maar.kube.wire import shards as wire_shards
 from maar.kube.wire import volumes as wire_volumes
 from maar.kube.wire.base import Object
 from maar.kube.wire.pods import Pod
@@ -100,6 +101,10 @@ BUDGETS = Resource("policy", "v1", "poddisruptionbudgets", "PodDisruptionBudget"
 
 QUEUES = Resource("scheduling.volcano.sh", "v1beta1", "queues", "Queue", False, wire.Queue)
 HYPERNODES = Resource("topology.volcano.sh", "v1alpha1", "hypernodes", "HyperNode", False, wire.HyperNode)
+
+SHARD_MAPS = Resource("maar.dev", "v1alpha1", "shardmaps", "ShardMap", False, wire_shards.ShardMap)
+SHARDS = Resource("maar.dev", "v1alpha1", "shards", "Shard", False, wire_shards.Shard)
+"""Maar's own kinds, for several schedulers on one cluster."""
 
 PROVISIONING_REQUESTS, PROVISIONING_REQUESTS_V1BETA1 = (
     Resource(
