@@ -190,7 +190,8 @@ def test_the_score_is_counted_from_events() -> None:
 
 def test_our_definitions_are_found() -> None:
     names = {d["metadata"]["name"] for d in definitions()}
-    assert {"podgroups.scheduling.volcano.sh", "queues.scheduling.volcano.sh"} == names
+    volcanos = {"podgroups.scheduling.volcano.sh", "queues.scheduling.volcano.sh"}
+    assert volcanos | {"shardmaps.maar.dev", "shards.maar.dev"} == names
 
 
 def test_a_pod_that_makes_no_sense_breaks_nothing() -> None:

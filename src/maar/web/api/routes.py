@@ -57,7 +57,7 @@ from maar.web.api.answers import (
     WhatIfAnswer,
     WhoAmI,
 )
-from maar.web.api.asking import Question, answered_with, namespaces_of, no_aliases, with_manifests
+from maar.web.api.asking import Question, answered_with, namespaces_of, with_manifests
 from maar.web.api.errors import Refused
 from maar.web.api.limits import Guard
 from maar.web.api.mirror import POINT_EVERY, Changes, Mirror, Moment
@@ -349,16 +349,21 @@ class Api1:
         moment = asked.moment
         async with self.guard.computing(asked.user.username):
             cluster, config, now = await self._asked_about(question, moment)
-            if isinstance(question.manifests, str):
-                no_aliases(question.manifests, "manifests")
-            names = await asyncio.to_thread(namespaces_of, question.manifests)
+            names = moment.tally.namespaces
             if question.recording:
                 names |= {job.namespace for job in cluster.jobs}
-            sight = await self.access.sight(asked.user, names | moment.tally.namespaces) if names else asked.sight
+            sight = await self.access.sight(asked.user, names) if question.recording else asked.sight
+            make = partial(answered_with, question, cluster, config, now, beside=self._beside())
             try:
-                view, after = await asyncio.to_thread(
-                    answered_with, question, cluster, config, now, sight, self._beside()
-                )
+                try:
+                    view, after = await asyncio.to_thread(make, sight=sight)
+                except Refused as refused:
+                    # A namespace without jobs: whether she may see it has not been asked yet.
+                    more = namespaces_of(question.manifests) - names if refused.status == 403 else None
+                    if not more:
+                        raise
+                    sight = await self.access.sight(asked.user, names | more)
+                    view, after = await asyncio.to_thread(make, sight=sight)
             except Refused:
                 raise
             except Exception as error:
